@@ -152,7 +152,7 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
         ends = began + options.seconds
         trials = Trials(pool, target, Family.of(failure[1]), out_of_time=lambda: time.monotonic() > ends)
         try:
-            evidence = evidence_of(trials, shrink(trials, *failure))
+            evidence = evidence_of(trials, shrink(trials, failure[0]))
         except KeepsStateError:
             return _nothing(kernel.name, "needs calls before it")
         explanation = concluded(evidence, "")

@@ -121,10 +121,10 @@ def diagnose(
         others_of = tuple(Trials(theirs, each, family) for each in within)
         trials = Trials(own, target, family, explained=tuple(known), within=others_of, fresh=fresh)
         try:
-            small, explanation = _shrunk_and_explained(trials, case, judgement, others, clock)
+            small, explanation = _shrunk_and_explained(trials, case, others, clock)
         except KeepsStateError:
             trials = replace(trials, fresh=True, known={})
-            small, explanation = _shrunk_and_explained(trials, case, judgement, others, clock)
+            small, explanation = _shrunk_and_explained(trials, case, others, clock)
         shown = trials.confirmed(small)
         fits = _fitting(trials, family, [(case, judgement), (small, shown)], clock)
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
@@ -143,13 +143,13 @@ def diagnose(
 
 
 def _shrunk_and_explained(
-    trials: Trials, case: Case, judgement: Judgement, others: Sequence[Target], clock: _Clock
+    trials: Trials, case: Case, others: Sequence[Target], clock: _Clock
 ) -> tuple[Case, Explanation]:
     """The smallest case and when it fails, in the time that is left. Raises KeepsStateError."""
     say, ends, most = clock.allowance.say, clock.part(_SHRINKING), trials.runs + _MOST_RUNS
     trials.watch = lambda smaller: say(change(case, smaller))
     trials.out_of_time = lambda: clock.over(ends) or trials.runs > most
-    small = shrink(trials, case, judgement)
+    small = shrink(trials, case)
     known = trials.known.get(small.digest)
     if known is not None and not known.verdict.is_finding:
         return small, Explanation(None, None)

@@ -26,25 +26,24 @@ _ROUNDS = 3
 """The most rounds: a sweep that finds a smaller case gives Hypothesis another look at what is left."""
 
 
-def shrink(trials: Trials, case: Case, judgement: Judgement) -> Case:
+def shrink(trials: Trials, case: Case) -> Case:
     """The smallest and plainest case that fails in the way of the family: fewest rows, then smallest n, then plain.
 
     Where time runs out it is the smallest found by then. A case that does not fail on its own is returned as it is.
     """
     if not Frame(case).fits():
         return case
-    small = _cut(trials, case, judgement)
+    small = _cut(trials, case)
     if trials.family.law is not None and trials.known.get(small.digest) is not None:
         # Whether two ways to calculate differ is a matter of luck: few of the values at hand may have it.
         with contextlib.suppress(OutOfTimeError):
             luckier = sweep(trials, small, LUCKY).smaller
-            known = trials.known[luckier.digest] if luckier is not None else None
-            if luckier is not None and known is not None:
-                return _cut(trials, luckier, known)
+            if luckier is not None:
+                return _cut(trials, luckier)
     return small
 
 
-def _cut(trials: Trials, case: Case, judgement: Judgement) -> Case:
+def _cut(trials: Trials, case: Case) -> Case:
     """The smallest and plainest that has some of the case's own values."""
     choices = Choices(case)
     best = choices.whole
@@ -52,8 +51,9 @@ def _cut(trials: Trials, case: Case, judgement: Judgement) -> Case:
         if not trials.fails(case):
             return case
         best = _with_plainest_memory(trials, choices, best)
+        worst = _worst(case, trials.judge([case])[0])
         for _ in range(_ROUNDS):
-            best = _by_hypothesis(trials, choices, [best, _beginning(choices, best, _worst(case, judgement))])
+            best = _by_hypothesis(trials, choices, [best, _beginning(choices, best, worst)])
             smaller = _swept(trials, choices, best)
             if smaller == best:
                 break
@@ -76,10 +76,10 @@ def _beginning(choices: Choices, best: Vector, worst: tuple[tuple[int, ...], int
     return tuple(kept if label[0] in SHARING else started for label, kept, started in labels)
 
 
-def _worst(case: Case, judgement: Judgement) -> tuple[tuple[int, ...], int, Extents]:
+def _worst(case: Case, judgement: Judgement | None) -> tuple[tuple[int, ...], int, Extents]:
     """Rows and column of the worst element, and its places along dimensions that the first input does not have, where
     the failure may be kept with the least around it."""
-    frame, check, op = Frame(case), judgement.worst, OPS[case.op]
+    frame, check, op = Frame(case), judgement.worst if judgement is not None else None, OPS[case.op]
     if not op.by_rows:
         places = dict[str, int]()
         if check is not None and check.worst_index is not None:
@@ -156,11 +156,13 @@ def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
 
 
 def _smaller(choices: Choices, best: Vector, label: Label) -> Iterator[Vector]:
-    """The vector with each smaller value of one choice, beginning at the first, the same and the last place."""
-    labels = list(choices.ranges)
+    """The vector with each smaller value of one choice: at the beginning, what is left of it without its last and
+    without its first elements, and at the end."""
+    labels, most = list(choices.ranges), choices.ranges[label]
     count, start = labels.index(label), labels.index((START[label[0]], label[1]))
+    place = min(best[start], most - best[count])
     for value in ends_of(range(best[count])):
-        for first in dict.fromkeys((0, best[start], choices.ranges[label] - value)):
+        for first in dict.fromkeys((0, place, place + best[count] - value, most - value)):
             changed = np.array(best)
             changed[[count, start]] = value, first
             yield tuple(changed.tolist())

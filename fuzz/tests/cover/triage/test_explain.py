@@ -27,7 +27,7 @@ def _explained(kernel: Kernel, found: Case | None = None) -> Explanation:
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, found or given_case((4, 191), 1, "pitched"))
         trials = Trials(pool, target, Family.of(judgement))
-        return explain(trials, shrink(trials, case, judgement))
+        return explain(trials, shrink(trials, case))
 
 
 def test_bad_elements_are_told_by_their_place() -> None:

@@ -55,7 +55,7 @@ def _shrunk(kernel: Kernel, found: Case) -> Case:
     target = target_of(kernel, "O2")
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, found)
-        return shrink(Trials(pool, target, Family.of(judgement)), case, judgement)
+        return shrink(Trials(pool, target, Family.of(judgement)), case)
 
 
 def _explained(kernel: Kernel, found: Case) -> Explanation:
@@ -63,7 +63,7 @@ def _explained(kernel: Kernel, found: Case) -> Explanation:
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, found)
         trials = Trials(pool, target, Family.of(judgement))
-        return explain(trials, shrink(trials, case, judgement))
+        return explain(trials, shrink(trials, case))
 
 
 def _planted(base: str, *edits: tuple[str, str]) -> Kernel:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.layouts import lay_out
 from fuzz.tests.common.hunting import TAIL_63, failing, failures, given_case, mutant, target_of, with_edits
+from fuzz.triage.causes import Pile
 from fuzz.triage.choices import Choices
+from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.family import CLEAR, Family
+from fuzz.triage.finding import Finding
 from fuzz.triage.shrink import shrink
 from fuzz.triage.trial import Trials
 
@@ -23,7 +27,7 @@ def _shrunk(kernel_edits: tuple[tuple[str, str], ...], found: Case) -> tuple[Cas
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, found)
         trials = Trials(pool, target, Family.of(judgement))
-        return shrink(trials, case, judgement), trials
+        return shrink(trials, case), trials
 
 
 def _is_plain(case: Case) -> bool:
@@ -57,7 +61,7 @@ def test_a_write_past_the_row_shrinks_to_one_element() -> None:
         # In f16 it writes past a buffer of its own, which glibc may notice: that is another failure.
         found = failures(pool, target, 8)
         case, judgement = next(each for each in found if each[1].verdict is Verdict.FAIL_MEMORY)
-        small = shrink(Trials(pool, target, Family.of(judgement)), case, judgement)
+        small = shrink(Trials(pool, target, Family.of(judgement)), case)
     assert small.inputs["x"].layout.size == 1
 
 
@@ -92,6 +96,39 @@ def test_a_reduction_keeps_the_values_of_the_rows_and_columns_it_keeps() -> None
     assert kept.layout.strides == case.inputs["x"].layout.strides
 
 
+_LARGE = 1000.0
+_LARGE_IS_WRONG = (("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (x[i] > 100.0f ? 1.5f : 1.0f);"),)
+_TWO_LARGE_ARE_WRONG = (
+    ("y[i] = x[i] * rstd;", "{ large += x[i] > 100.0f; y[i] = x[i] * rstd * (large > 1 ? 1.5f : 1.0f); }"),
+    ("static void generic_row(", "static int large;\n\nstatic void generic_row("),
+    ("const float rstd", "large = 0;\n    const float rstd"),
+)
+
+
+def _with_large_ones(case: Case, places: Sequence[int]) -> Case:
+    x = case.inputs["x"]
+    values = np.frombuffer(x.bits, "<f4").copy()
+    values[list(places)] = _LARGE
+    return replace(case, inputs={"x": replace(x, bits=values.tobytes())})
+
+
+@pytest.mark.parametrize("place", [0, 420, 999])
+def test_one_bad_element_shrinks_to_itself_wherever_it_is(place: int) -> None:
+    """As a run does it: what waits in a pile does not say any more which element was the worst."""
+    target = target_of(with_edits(*_LARGE_IS_WRONG), "O2")
+    with WorkerPool([target]) as pool:
+        pile = Pile()
+        found = _with_large_ones(given_case((1, 1000), 1, "contiguous"), [place])
+        pile.add(Finding(*failing(pool, target, found)))
+        finding = diagnose(pool, [target], pile.findings[0], TimeAllowance(seconds=600.0))
+    assert finding.case.inputs["x"].layout.shape == (1, 1)
+
+
+def test_what_stands_before_and_after_the_elements_that_matter_is_dropped() -> None:
+    case, _ = _shrunk(_TWO_LARGE_ARE_WRONG, _with_large_ones(given_case((1, 300), 1, "contiguous"), [100, 110]))
+    assert case.inputs["x"].layout.shape == (1, 2), "once the row is short, plainer values are large in all of it"
+
+
 def test_shrinking_gives_the_same_case_every_time() -> None:
     first, second = (_shrunk((TAIL_63,), given_case((9, 575), 1, "pitched"))[0].digest for _ in range(2))
     assert first == second
@@ -102,4 +139,4 @@ def test_a_time_that_is_over_leaves_the_case_as_it_is() -> None:
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, given_case((9, 575), 1, "pitched"))
         ticking: Callable[[], bool] = iter([False, *[True] * 10_000]).__next__
-        assert shrink(Trials(pool, target, Family.of(judgement), ticking), case, judgement) == case
+        assert shrink(Trials(pool, target, Family.of(judgement), ticking), case) == case

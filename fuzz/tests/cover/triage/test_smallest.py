@@ -66,8 +66,8 @@ def test_shrinking_never_walks_to_a_case_that_fails_barely() -> None:
         case, judgement = failing(pool, target, given_case((3, 200), 1, "pitched"))
         assert judgement.ratio > 10 * CLEAR
         family = Family.of(judgement)
-        small = shrink(Trials(pool, target, family), case, judgement)
-        barely = shrink(Trials(pool, target, replace(family, clear=0.0)), case, judgement)
+        small = shrink(Trials(pool, target, family), case)
+        barely = shrink(Trials(pool, target, replace(family, clear=0.0)), case)
         clear, boundary = (Trials(pool, target, family).judge([each])[0] for each in (small, barely))
     assert clear is not None
     assert boundary is not None
@@ -84,7 +84,7 @@ def test_a_case_that_fails_barely_itself_may_stay_so() -> None:
         loose = Trials(pool, target, Family("values"))
         judged = [(case, judgement) for case in every for judgement in loose.judge([case]) if judgement is not None]
         case, judgement = next((c, j) for c, j in judged if j.verdict.is_finding and j.ratio < CLEAR)
-        small = shrink(Trials(pool, target, Family.of(judgement)), case, judgement)
+        small = shrink(Trials(pool, target, Family.of(judgement)), case)
         again = loose.judge([small])[0]
     assert again is not None
     assert again.verdict.is_finding

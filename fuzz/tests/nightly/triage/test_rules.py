@@ -49,7 +49,7 @@ def test_what_was_planted_is_said(
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, given_case(shape, 1, "contiguous", eps))
         trials = Trials(pool, target, Family.of(judgement))
-        explanation = explain(trials, shrink(trials, case, judgement))
+        explanation = explain(trials, shrink(trials, case))
     assert explanation.core is not None, explanation.lines()
     said = set(str(explanation.core).split(" and "))
     assert core <= said
@@ -71,5 +71,5 @@ def test_what_any_input_holds_may_be_the_cause_not_only_what_the_first_one_does(
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, found)
         trials = Trials(pool, target, Family.of(judgement))
-        said = explain(trials, shrink(trials, case, judgement)).lines()[0]
+        said = explain(trials, shrink(trials, case)).lines()[0]
     assert re.match(r"fails when: [^;]*\bdy has an infinity", said), said

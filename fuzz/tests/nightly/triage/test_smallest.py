@@ -17,7 +17,7 @@ def test_orders_of_a_sum_that_differ_by_luck_are_shrunk_to_three_elements() -> N
     with WorkerPool([target]) as pool:
         case, judgement = failures(pool, target, 1)[0]
         trials = Trials(pool, target, Family.of(judgement))
-        small = shrink(trials, case, judgement)
+        small = shrink(trials, case)
         again = trials.judge([small])[0]
         assert again is not None
         assert (again.verdict, again.law and again.law.name) == (Verdict.FAIL_LAW, "in_place")
