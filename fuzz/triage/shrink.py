@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
@@ -51,10 +51,12 @@ def _cut(trials: Trials, case: Case) -> Case:
         if not trials.fails(case):
             return case
         best = _with_plainest_memory(trials, choices, best)
-        worst = _worst(case, trials.judge([case])[0])
+        around = _beginning(choices, best, _worst(case, trials.judge([case])[0]))
+        # Its own values, as they were drawn: what is an outlier of a long row is none of a short one.
+        seeds = around, _swept(trials, choices, around, _doubled)
         for _ in range(_ROUNDS):
-            best = _by_hypothesis(trials, choices, [best, _beginning(choices, best, worst)])
-            smaller = _swept(trials, choices, best)
+            best = _by_hypothesis(trials, choices, [best, *seeds])
+            smaller = _swept(trials, choices, best, ends_of)
             if smaller == best:
                 break
             best = smaller
@@ -141,12 +143,21 @@ def _fails(trials: Trials, choices: Choices, vector: Vector) -> bool:
         return False
 
 
-def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
-    """Fewer rows, then fewer columns: every smaller number is tried, from 1 on. Shrinking alone may miss 63 below 1087,
-    where only n mod 64 = 63 fails."""
+Chosen = Callable[[range], Iterable[int]]
+"""A function that says which of the smaller values of a choice are tried."""
+
+
+def _doubled(every: range) -> list[int]:
+    """Those by which 1, 2, 4, 8, ... elements are kept."""
+    return [every[2**power - 1] for power in range(len(every).bit_length())]
+
+
+def _swept(trials: Trials, choices: Choices, best: Vector, chosen: Chosen) -> Vector:
+    """Fewer rows, then fewer columns: the smaller numbers are tried, from 1 on. Shrinking alone may miss 63 below 1087,
+    where only n mod 64 = 63 fails, so every one is tried in the end."""
     for label in choices.ranges:
         if label[0] in START:
-            for vectors in batches(_smaller(choices, best, label), _BATCH):
+            for vectors in batches(_smaller(choices, best, label, chosen), _BATCH):
                 failing = _failing(trials, choices, vectors)
                 if failing:
                     best = failing[0]
@@ -155,14 +166,14 @@ def _swept(trials: Trials, choices: Choices, best: Vector) -> Vector:
     return best
 
 
-def _smaller(choices: Choices, best: Vector, label: Label) -> Iterator[Vector]:
-    """The vector with each smaller value of one choice: at the beginning, what is left of it without its last and
+def _smaller(choices: Choices, best: Vector, label: Label, chosen: Chosen) -> Iterator[Vector]:
+    """The vector with smaller values of one choice: at the beginning, what is left of it without its last and
     without its first elements, and at the end."""
     labels, most = list(choices.ranges), choices.ranges[label]
     count, start = labels.index(label), labels.index((START[label[0]], label[1]))
-    place = min(best[start], most - best[count])
-    for value in ends_of(range(best[count])):
-        for first in dict.fromkeys((0, place, place + best[count] - value, most - value)):
+    last = min(best[start], most - best[count]) + best[count]
+    for value in chosen(range(best[count])):
+        for first in dict.fromkeys((0, best[start], last - value, most - value)):
             changed = np.array(best)
             changed[[count, start]] = value, first
             yield tuple(changed.tolist())

@@ -96,7 +96,7 @@ def test_a_reduction_keeps_the_values_of_the_rows_and_columns_it_keeps() -> None
     assert kept.layout.strides == case.inputs["x"].layout.strides
 
 
-_LARGE = 1000.0
+_LARGE = 1024.0
 _LARGE_IS_WRONG = (("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (x[i] > 100.0f ? 1.5f : 1.0f);"),)
 _TWO_LARGE_ARE_WRONG = (
     ("y[i] = x[i] * rstd;", "{ large += x[i] > 100.0f; y[i] = x[i] * rstd * (large > 1 ? 1.5f : 1.0f); }"),
@@ -122,6 +122,13 @@ def test_one_bad_element_shrinks_to_itself_wherever_it_is(place: int) -> None:
         pile.add(Finding(*failing(pool, target, found)))
         finding = diagnose(pool, [target], pile.findings[0], TimeAllowance(seconds=600.0))
     assert finding.case.inputs["x"].layout.shape == (1, 1)
+
+
+def test_the_only_large_element_of_a_row_shrinks_to_itself() -> None:
+    """It is an outlier of a row of three or more; of a row of one it is none, and 1 takes its place as another's."""
+    edit = (_LARGE_IS_WRONG[0][0], _LARGE_IS_WRONG[0][1].replace("100.0f", "1000.0f"))
+    case, _ = _shrunk((edit,), _with_large_ones(given_case((2, 40), 1, "contiguous"), [39]))
+    assert case.inputs["x"].layout.shape == (1, 1)
 
 
 def test_what_stands_before_and_after_the_elements_that_matter_is_dropped() -> None:
