@@ -21,10 +21,16 @@ from oracles.ops import OPS
 _BLOCKS = (4, 8, 16, 32, 64, 128)
 _CASES = 4
 """The rule must hold for up to this many failing cases."""
+_CHECKED, _RELEARNED = 48, 4
+"""So many further cases are asked whether the rule is true of them too, and so many of those that contradict it may
+give another one. Both were chosen, not measured."""
 _MOST_ELEMENTS = 6000
 _PLAIN_ROWS = 2
 _SPECIAL = ("large", "tiny", "zeros", "one NaN", "one infinity", "spike")
 """With values of these recipes an element may look right that is not."""
+
+Element = tuple[Traits, bool]
+"""Where it is, and whether it is bad."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +63,32 @@ def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:
     first = known[0][1].worst
     assert first is not None
     same = [(c, j) for c, j in known if j.worst is not None and j.worst.output == first.output]
-    elements: list[Traits] = []
-    bad: list[bool] = []
-    for case, judgement in sorted(same, key=lambda failure: _telling(failure[0]))[:_CASES]:
-        for traits, failed in _elements(case, judgement):
-            elements.append(traits)
-            bad.append(failed)
-    return Places(first.output, learn(elements, bad)) if any(bad) else None
+    same.sort(key=lambda failure: _telling(failure[0]))
+    elements = [element for failure in same[:_CASES] for element in _elements(*failure)]
+    others = [failure for failure in same[_CASES:] if not any(_telling(failure[0])[:2])]
+    if not any(failed for _, failed in elements):
+        return None
+    return Places(first.output, _learned(elements, others[:: -(-len(others) // _CHECKED) or 1]))
+
+
+def _learned(elements: list[Element], others: Sequence[tuple[Case, Judgement]]) -> Learned:
+    """The rule of these elements; where another failing case contradicts it, one that is true of both. In rows of 9 to
+    11 a tail of 8 is one of 4.
+
+    What makes it longer is left out: an element that should be bad may be right by chance.
+    """
+    learned, again = _taught_by(elements), _RELEARNED
+    for failure in others:
+        more = list(_elements(*failure))
+        if again and learned.exact and any(learned.rule.holds(traits) != failed for traits, failed in more):
+            other, again = _taught_by([*elements, *more]), again - 1
+            if other.exact and other.rule.size <= max(learned.rule.size, 1):
+                learned, elements = other, [*elements, *more]
+    return learned
+
+
+def _taught_by(elements: Sequence[Element]) -> Learned:
+    return learn([traits for traits, _ in elements], [failed for _, failed in elements])
 
 
 def _has_mask(judgement: Judgement) -> bool:
@@ -80,7 +105,7 @@ def _telling(case: Case) -> tuple[bool, bool, bool, int]:
     return size > _MOST_ELEMENTS // _CASES, special, rows < _PLAIN_ROWS, -size
 
 
-def _elements(case: Case, judgement: Judgement) -> Iterator[tuple[Traits, bool]]:
+def _elements(case: Case, judgement: Judgement) -> Iterator[Element]:
     check, frame = judgement.worst, Frame(case)
     assert check is not None
     assert check.mask is not None
@@ -98,7 +123,7 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[tuple[Traits, bool]]
         yield _place(row, column, mask.shape[1], role), bool(mask[row, column])
 
 
-def _indexed(case: Case, output: str, mask: Mask) -> Iterator[tuple[Traits, bool]]:
+def _indexed(case: Case, output: str, mask: Mask) -> Iterator[Element]:
     """Elements by their indices along the dimensions of the output, of an op that is not a row op."""
     named = [dim for dim in OPS[case.op].operand(output).axes if dim != OUTER]
     outer = mask.shape[: mask.ndim - len(named)]

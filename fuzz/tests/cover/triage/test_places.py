@@ -1,0 +1,35 @@
+"""Where the bad elements are is said of all failing cases, and not only of the few that it is learned from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fuzz.base.case import Case
+from fuzz.base.verdict import Verdict
+from fuzz.judge.judge import Judgement
+from fuzz.tests.common.hunting import given_case
+from fuzz.triage.places import places_of
+from oracles.truth import OutputCheck
+
+
+def _failure(rows: int, n: int, *, right: int | None = None) -> tuple[Case, Judgement]:
+    """Of a kernel that forgets what eight leave over of a row; one column may look right though it is not."""
+    case, mask = given_case((rows, n), 1, "contiguous"), np.zeros((rows, n), bool)
+    mask[:, n - n % 8 :] = True
+    if right is not None:
+        mask[:, right] = False
+    check = OutputCheck("y", "numeric", (0, n - 1), 9.0, failing=int(mask.sum()), mask=mask)
+    return case, Judgement("c-mine@native:gcc-O2", case, Verdict.FAIL_NUMERIC, 9.0, check)
+
+
+@pytest.mark.parametrize("lengths", [(1, 2, 3, 5), (9, 10, 11, 17)])
+def test_a_longer_row_shows_what_short_ones_cannot(lengths: tuple[int, ...]) -> None:
+    """Up to 7 elements all are bad, and of 9 to 11 it could be a tail of 4."""
+    failures = [_failure(2, n) for n in lengths] + [_failure(1, n) for n in range(1, 40) if n % 8]
+    assert str(places_of(failures)).startswith("tail of 8 = inside, in y (")
+
+
+def test_an_element_that_looks_right_by_chance_makes_no_further_condition() -> None:
+    failures = [_failure(2, n) for n in (21, 22, 23, 30)] + [_failure(1, 13, right=10)]
+    assert str(places_of(failures)).startswith("tail of 8 = inside, in y (")
