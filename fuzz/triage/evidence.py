@@ -67,6 +67,8 @@ class Evidence:
     """Whether all was probed that was to be: there may have been no time for that."""
     stands: bool = False
     """Whether the rule was put to the test until it stood: there may have been no time for that either."""
+    tested: bool = False
+    """Whether the test came to its end, however it ended."""
     true_of: int = 0
     """The rule is true of so many cases of a search, the last that were tried."""
 

@@ -98,6 +98,8 @@ class Explanation:
     """The recipes of plain values that show it."""
     could_vary: tuple[str, ...] = VARIED
     """What every probing of an input varies, where there is time for it."""
+    doubt: str = ""
+    """Why a rule that agrees with every probe does not stand."""
 
     @property
     def rule(self) -> Rule | None:
@@ -136,6 +138,7 @@ class Explanation:
             counted = f"{learned.agreeing} of {learned.probes} probes fail"
             fixed = [what for what in self.could_vary if what not in self.varied]
             stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else stated or "always"
+        counted += f"; {self.doubt}" if learned.exact and self.doubt else ""
         return f"{fails} {'' if learned.exact and self.stands else 'about '}when: {stated} ({counted})"
 
 
@@ -182,6 +185,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
             probe_elsewhere(anyhow, others, lambda other: probes.elsewhere(base, other, failing), evidence)
         evidence.whole = True
         _refute(anyhow, base, int(case.digest[15:30], 16), evidence)
+        evidence.tested = True
         if not evidence.masking.hidden:
             probe_all(anyhow, swamped(evidence), evidence)
             unmask(anyhow, evidence)
@@ -309,10 +313,9 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
     tested = sum(inside), len(inside) - sum(inside)
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
+    opened = any(is_open(rule, tried) for rule in rules)
     stands = (
-        evidence.stands
-        and not any(is_open(rule, tried) for rule in rules)
-        and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
+        evidence.stands and not opened and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
     )
     could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
     hidden = len(evidence.masking.hidden), shown_in(evidence), shown_with(evidence), evidence.masking.clear
@@ -326,8 +329,17 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
         hiding(evidence),
         *hidden,
         could,
+        "" if stands else _doubt(evidence, opened=opened),
     )
     return Explanation(learned, places_of(alike or own), law, core, *about)
+
+
+def _doubt(evidence: Evidence, *, opened: bool) -> str:
+    """Why a rule does not stand that no probe contradicts."""
+    if not evidence.stands and not evidence.tested:
+        of = f", true of the last {evidence.true_of:,} cases of a search" if evidence.true_of else ""
+        return f"the time was over while it was put to the test{of}"
+    return "no probe is close to one of its thresholds" if opened else ""
 
 
 def _varied(evidence: Evidence, could: Sequence[str]) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from fuzz.triage.explain import Explanation, explain, rule_text
 from fuzz.triage.family import Family
 from fuzz.triage.rule import Atom, Rule
 from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import KeepsStateError, Trials
+from fuzz.triage.trial import KeepsStateError, OutOfTimeError, Trials
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 
@@ -49,6 +50,27 @@ def test_probing_that_was_cut_off_gives_no_rule_and_says_so(batches: int) -> Non
     assert explanation.rule is explanation.core is None
     assert explanation.lines()[0].startswith("fails about when: ")
     assert "; the time was over before everything was probed)" in explanation.lines()[0]
+
+
+def test_a_rule_that_no_probe_contradicts_says_why_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time was over before it was true of 1,000 cases of a search."""
+    monkeypatch.setattr("fuzz.triage.explain._SEARCHED", 8)
+    monkeypatch.setattr("fuzz.triage.explain._CLOSING", 0)
+    monkeypatch.setattr("fuzz.triage.explain.islice", _out_of_time_for_more_than(8))
+    said = _explained(with_edits(TAIL_63), found=given_case((1, 63), 1, "contiguous")).lines()[0]
+    assert re.match(r"fails about when: n mod 64 = 63[^(]* \((\d+) of \1 probes agree", said), said
+    assert re.search(
+        r"; the time was over while it was put to the test, true of the last \d+ cases of a search\)$", said
+    ), said
+
+
+def _out_of_time_for_more_than(most: int) -> Callable[..., Iterator[Case]]:
+    def taken(cases: Iterator[Case], count: int) -> Iterator[Case]:
+        if count > most:
+            raise OutOfTimeError
+        return islice(cases, count)
+
+    return taken
 
 
 def test_a_rule_that_no_probe_refutes_is_held_against_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
