@@ -33,7 +33,7 @@ def _lines(outline: Outline) -> Iterator[str]:
         yield failure.text
     yield ""
     for line in outline.targets:
-        what = line.ratios if line.not_run else f"{line.judged:,} runs, worst err/budget {line.ratios or '-'}"
+        what = line.ratios if line.not_run else f"{line.judged:,} runs, worst passing err/budget {line.ratios or '-'}"
         yield f"{line.target}: {line.findings} findings, {what}"
 
 

@@ -63,7 +63,7 @@ def _summary_lines(outline: Outline, fence: str) -> Iterator[str]:
         yield f"{fence}text\n{failure.text}\n{fence}"
     yield ""
     lines = [(line.kernel, line.target, str(line.judged), line.ratios) for line in outline.targets]
-    yield markdown_table(PlainTable(("kernel", "target", "runs", "worst err/budget"), lines))
+    yield markdown_table(PlainTable(("kernel", "target", "runs", "worst passing err/budget"), lines))
 
 
 def _annotation(failure: Failure) -> str:

@@ -52,7 +52,7 @@ def _properties(outline: Outline, lines: list[TargetLine]) -> Iterator[tuple[str
         yield name, str(outline.environment.get(name, ""))
     for dtype in sorted({dtype for line in lines for dtype in line.worst}):
         worst = max((line.worst[dtype] for line in lines if dtype in line.worst), key=lambda each: each.ratio)
-        yield f"worst err/budget {dtype}", f"{worst.ratio:.4f} ({worst.where})"
+        yield f"worst passing err/budget {dtype}", f"{worst.ratio:.4f} ({worst.where})"
 
 
 def _test_case(suite: ET.Element, line: TargetLine, law: str, failures: list[Failure]) -> None:

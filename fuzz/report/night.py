@@ -151,7 +151,7 @@ def _table(seen: NightView) -> Table:
     table = bare_table()
     for column in ("kernel", "op"):
         table.add_column(column, no_wrap=True)
-    for column in ("targets", "judged", "findings", "worst err/budget"):
+    for column in ("targets", "judged", "findings", "worst passing err/budget"):
         table.add_column(column, justify="right", no_wrap=True)
     worst: dict[str, float] = {}
     for point in seen.accuracy:

@@ -40,7 +40,7 @@ class TargetLine:
     judged: int
     findings: int
     worst: Mapping[str, WorstPass]
-    """The worst err/budget of each dtype."""
+    """The worst err/budget of each dtype among passing runs."""
     laws: Mapping[str, int]
     """How many twins were judged by each law that its kernel declares."""
     not_run: str
@@ -48,7 +48,7 @@ class TargetLine:
 
     @property
     def ratios(self) -> str:
-        """The worst err/budget of each dtype, or why there is none."""
+        """The worst passing err/budget of each dtype, or why there is none."""
         worst = ", ".join(f"{worst.ratio:.3f} {dtype}" for dtype, worst in self.worst.items())
         return f"NOT_RUN: {self.not_run}" if self.not_run else worst
 

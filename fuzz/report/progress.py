@@ -21,7 +21,7 @@ _NOTICED_S, _LOGGED_S = 2.0, 5.0
 
 
 class Progress(Observer):
-    """Shows elapsed time, judged runs, runs per second, the worst err/budget and the number of findings."""
+    """Shows elapsed time, judged runs, runs per second, the worst passing err/budget and the number of findings."""
 
     def __init__(self, console: Console, tally: Tally, max_time: float | None, max_cases: int | None) -> None:
         self._console = console
@@ -77,7 +77,7 @@ class Progress(Observer):
 
 
 def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_cases: int | None) -> str:
-    """One line, e.g. '0:12 of 1:00 · 1,200 cases · 31,204 judged runs · 2,600/s · worst err/budget 0.41 f32 · ...'."""
+    """One line, e.g. '0:12 of 1:00 · 12 cases · 312 judged runs · 26/s · worst passing err/budget 0.41 f32 · ...'."""
     rate = tally.judged / elapsed if elapsed > 0 else 0.0
     parts = [
         minutes(elapsed) + (f" of {minutes(max_time)}" if max_time is not None else ""),
@@ -86,7 +86,8 @@ def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_case
         f"{rate:,.0f}/s",
     ]
     if tally.dtypes:
-        parts.append("worst err/budget " + ", ".join(f"{tally.worst(dtype):.2f} {dtype}" for dtype in tally.dtypes))
+        worst = ", ".join(f"{tally.worst(dtype):.2f} {dtype}" for dtype in tally.dtypes)
+        parts.append(f"worst passing err/budget {worst}")
     parts.append(f"{tally.findings:,} finding{'s' if tally.findings != 1 else ''}")
     return " · ".join(parts)
 

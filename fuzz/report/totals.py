@@ -31,14 +31,14 @@ _NAMED = 12
 
 
 def run_table(tally: Tally) -> Table:
-    """Cases, worst err/budget of each dtype and where it was seen, findings; without kernels of which nothing ran."""
+    """Cases, findings, worst passing err/budget of each dtype and where it was seen; kernels that ran."""
     table = bare_table()
     table.add_column("kernel", no_wrap=True)
     table.add_column("target", no_wrap=True)
     table.add_column("cases", justify="right", no_wrap=True)
     table.add_column("findings", justify="right", no_wrap=True)
     for dtype in tally.dtypes:
-        table.add_column(f"worst err/budget {dtype}", overflow="fold")
+        table.add_column(f"worst passing err/budget {dtype}", overflow="fold")
     previous = ""
     ran = {target.kernel for target in tally.targets.values() if target.judged or target.not_run}
     for target in tally.targets.values():

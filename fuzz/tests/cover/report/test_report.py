@@ -84,7 +84,9 @@ def test_minutes(seconds: float, text: str) -> None:
 def test_the_progress_line_says_what_a_waiting_person_asks() -> None:
     target = TargetTally("c-k@native:gcc-O2", "k", judged=1200, findings=1, worst={"f32": WorstPass(0.5, "3x4 normal")})
     line = progress_line(Tally({target.target: target}, cases=600), 12.0, 60.0, None)
-    assert line == "0:12 of 1:00 · 600 cases · 1,200 judged runs · 100/s · worst err/budget 0.50 f32 · 1 finding"
+    assert (
+        line == "0:12 of 1:00 · 600 cases · 1,200 judged runs · 100/s · worst passing err/budget 0.50 f32 · 1 finding"
+    )
 
 
 def test_targets_that_did_not_run_are_named_once_per_reason() -> None:
