@@ -14,7 +14,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import loaded, pack_words
+from fuzz.cli.options import given, loaded, pack_words
 
 if TYPE_CHECKING:
     from fuzz.adapters.pack import Pack
@@ -90,8 +90,13 @@ def gate(options: GateOptions) -> Exit:
     reasons = {name: why for name, why in changed.items() if name in chosen}
     known = load_known(options.known) if options.known else ()
     plan = phases(corpora, [entry.case for entry in known if entry.case is not None])
-    pack_option, base = pack_words(options.pack), ("--base", options.base) if options.base else ()
-    origin = Provenance(SEED, options.selection.repeated("gate", *base, *pack_option), pack_option)
+    pack_option, most = pack_words(options.pack), options.max_cases
+    judged = given(
+        max_cases=most if most != GateOptions.max_cases else None, corpora=options.corpora, known=options.known,
+        case_limit=options.case_limit,
+    )  # fmt: skip
+    command = options.selection.repeated("gate", *given(base=options.base), *pack_option, *judged)
+    origin = Provenance(SEED, command, pack_option)
     book, seconds = book_in(writable(options.output), SEED), options.explaining.seconds
     searched = [target for target in targets if target.kernel.name in reasons]
     laws, began = declared(pack.kernels), time.monotonic()

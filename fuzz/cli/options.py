@@ -201,3 +201,13 @@ def loaded(pack: Path | None, *, sources: bool = True) -> Pack:
 def pack_words(pack: Path | None) -> tuple[str, ...]:
     """The words that name the pack on a command line; none for the built-in one."""
     return ("--pack", str(pack)) if pack else ()
+
+
+def given(**values: object) -> tuple[str, ...]:
+    """The words of options on a command line, by their names: none for one that is None or False."""
+    words: list[str] = []
+    for name, value in values.items():
+        if value is not None and value is not False:
+            shown = () if value is True else (written(value) if isinstance(value, float) else str(value),)
+            words += [f"--{name.replace('_', '-')}", *shown]
+    return tuple(words)

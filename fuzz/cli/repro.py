@@ -76,7 +76,7 @@ def _replayed(options: ReproOptions) -> Exit:
     with started(targets, options.jobs, err, limit, sanitize=options.sanitize, bounded=False) as workers:
         seen = replayed(workers, by_id, case, chosen.law, chosen.history)
     judgements = [each.judgement for each in seen.values()]
-    for line in replay.found_lines(found, case, seen):
+    for line in replay.found_lines(found, case, seen, pack):
         out.print(line, soft_wrap=True)
     if len(targets) > 1 and judgements:
         out.print(replay.verdict_table(judgements))
@@ -87,7 +87,7 @@ def _replayed(options: ReproOptions) -> Exit:
     if options.script is not None:
         told = replay.chosen_for_script(options.script, judgements, by_id, found)
         replay.write_script(options.script, chosen, told, by_id[told.target])
-        err.print(f"{options.script}: shows it on {told.target}; how to run it is said at its top")
+        err.print(replay.script_line(options.script, told, judgements), soft_wrap=True)
     write_record(options.json, replay.facts(case, judgements))
     undecided = replay.undecided(judgements, found, named=bool(options.target))
     if undecided:

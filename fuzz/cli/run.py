@@ -13,7 +13,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import loaded, pack_words
+from fuzz.cli.options import given, loaded, pack_words
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,11 @@ def run(options: RunOptions) -> Exit:
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed
     pack_option = pack_words(options.pack)
-    origin = Provenance(
-        seed, options.selection.repeated("run", "--seed", str(seed), *pack_option), pack_option, numbered=True
+    limited = given(
+        max_time=options.max_time, max_cases=options.max_cases, case_limit=options.case_limit, sanitize=options.sanitize
     )
+    command = options.selection.repeated("run", "--seed", str(seed), *pack_option, *limited)
+    origin = Provenance(seed, command, pack_option, numbered=True)
     book, tally, seconds = book_in(writable(options.output), seed), Tally(), options.explaining.seconds
     limits, laws = Limits(options.max_time, options.max_cases), declared(pack.kernels)
     terms = Terms(pack.kernels, laws, records=options.json is not None)

@@ -31,7 +31,7 @@ _NAMED = 12
 
 
 def run_table(tally: Tally) -> Table:
-    """Cases, findings, worst passing err/budget of each dtype and where it was seen; kernels that ran."""
+    """Of each kernel that ran: cases, findings, the worst passing err/budget of each dtype and where it was seen."""
     table = bare_table()
     table.add_column("kernel", no_wrap=True)
     table.add_column("target", no_wrap=True)

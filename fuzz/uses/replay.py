@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from fuzz.adapters.pack import Pack
-from fuzz.adapters.registry import ADAPTERS
+from fuzz.adapters.registry import ADAPTERS, expand
 from fuzz.adapters.target import Target
 from fuzz.base.case import BIG, Case
 from fuzz.base.errors import UsageError
@@ -114,7 +114,7 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Ta
     return fitting
 
 
-def found_lines(found: Found | None, case: Case, seen: Mapping[str, Seen]) -> Iterator[str]:
+def found_lines(found: Found | None, case: Case, seen: Mapping[str, Seen], pack: Pack) -> Iterator[str]:
     """How the case was found, and why it may not fail there now."""
     if found is None:
         return
@@ -123,10 +123,19 @@ def found_lines(found: Found | None, case: Case, seen: Mapping[str, Seen]) -> It
         yield history_line(found.history, case, "replayed in one new process")
     yield from (f"  {line}" for line in found.explanation)
     if found.target not in seen:
-        yield f"{found.target} is not among the targets here: name its kernels with --pack FOLDER"
+        yield f"{found.target} {_absence(found.target, case, pack)}"
     elif seen[found.target].judgement.verdict is Verdict.PASS:
         needed = "more calls" if found.history else "calls"
         yield f"it passes there now: the kernel was changed, or the failure needs {needed} before it"
+
+
+def _absence(name: str, case: Case, pack: Pack) -> str:
+    """Why that target did not run the case."""
+    target = next((each for each in expand((*pack.kernels, *pack.mutated_kernels())) if each.id == name), None)
+    if target is None:
+        return "is not among the targets here: name its kernels with --pack FOLDER"
+    refusal = target.kernel.capability.refusal(case)
+    return f"does not take the case any more: {refusal}" if refusal else "is left out by --target"
 
 
 def undecided(judgements: Sequence[Judgement], found: Found | None, *, named: bool) -> str:
@@ -210,6 +219,15 @@ def chosen_for_script(
         return not judgement.verdict.is_finding, found is None or judgement.target != found.target
 
     return min(fitting, key=rank)
+
+
+def script_line(path: Path, shown: Judgement, judgements: Sequence[Judgement]) -> str:
+    """What the program shows. A program can be of one language only, so it may be of a target that passes."""
+    if shown.verdict.is_finding:
+        return f"{path}: shows it on {shown.target}; how to run it is said at its top"
+    failing = [judgement.target for judgement in judgements if judgement.verdict.is_finding]
+    why = f"{failing[0]} fails, in another language" if failing else "no chosen target fails"
+    return f"{path}: runs the case on {shown.target}, where it passes; {why}"
 
 
 def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: Target) -> None:

@@ -130,7 +130,7 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(
     by_digest = cli_here("repro", path.stem[-12:-5], "--pack", str(pack), "--script", "shown.c")
     assert by_digest.returncode == 1, by_digest.stderr
     assert (tmp_path / "shown.c").read_text().startswith("/* FAIL_NUMERIC of c-planted@native")
-    assert f"kernelfuzz run --seed 1 --pack {pack}" in found.stdout
+    assert f"kernelfuzz run --seed 1 --pack {pack} --max-cases 64\n" in found.stdout, "it searches the same cases"
     assert any(record["kind"] == "finding" for record in _records(tmp_path / "out.jsonl"))
 
     again = cli_here("repro", str(path), "--pack", str(pack))

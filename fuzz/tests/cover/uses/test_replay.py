@@ -1,0 +1,49 @@
+"""What a replay says of a target that is not among those it ran on, and of the one that a program is written for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.base.verdict import Verdict
+from fuzz.findings.casefile import Found
+from fuzz.judge.judge import Judgement
+from fuzz.tests.common.hunting import GENERIC, given_case, target_of
+from fuzz.uses.replay import found_lines, script_line
+
+
+def _absent(target: str, strides: str = "contiguous") -> str:
+    found = Found(target, "FAIL_NUMERIC", 1, "1.0")
+    *_, last = found_lines(found, given_case((2, 5), 1, strides), {}, load(built_in()))
+    return last
+
+
+def test_a_target_of_the_pack_that_was_not_chosen_is_left_out_by_the_filter() -> None:
+    assert _absent("c-generic@native:gcc-O2") == "c-generic@native:gcc-O2 is left out by --target"
+
+
+def test_a_target_that_does_not_take_the_case_any_more_says_why() -> None:
+    assert _absent("c-generic@native:gcc-O2", "column_step").startswith(
+        "c-generic@native:gcc-O2 does not take the case any more: "
+    )
+
+
+def test_a_target_of_another_pack_needs_that_pack() -> None:
+    assert _absent("c-mine@native:gcc-O2") == (
+        "c-mine@native:gcc-O2 is not among the targets here: name its kernels with --pack FOLDER"
+    )
+
+
+def test_a_program_for_a_target_that_passes_says_so_and_who_fails() -> None:
+    target = target_of(GENERIC, "O2")
+    passes = Judgement(target.id, "", Verdict.PASS)
+    fails = Judgement("torch-mine@cpu", "", Verdict.FAIL_NUMERIC)
+    path = Path("repro.c")
+    shows = f"repro.c: shows it on {target.id}; how to run it is said at its top"
+    assert script_line(path, Judgement(target.id, "", Verdict.CRASH), [fails]) == shows
+    assert script_line(path, passes, [passes]) == (
+        f"repro.c: runs the case on {target.id}, where it passes; no chosen target fails"
+    )
+    assert script_line(path, passes, [passes, fails]) == (
+        f"repro.c: runs the case on {target.id}, where it passes; torch-mine@cpu fails, in another language"
+    )
