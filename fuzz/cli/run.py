@@ -106,7 +106,8 @@ def run(options: RunOptions) -> Exit:
         progress = stack.enter_context(Progress(err, tally, options.max_time, options.max_cases))
         runner = Runner(
             pool, targets, limits, book, laws, pack.kernels, [progress, log], crew=crew, terms=crew.terms,
-            records=log.lines, ended=lambda course: keep_record(course, book), tally=tally,
+            ended=lambda course: keep_record(course, book, named=options.json is not None or tally.gave_up > 0),
+            records=log.lines, tally=tally,
         )  # fmt: skip
         began = time.monotonic()
         with runner.interruption:

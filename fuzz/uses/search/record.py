@@ -28,10 +28,10 @@ def record_path(folder: Path, op: str, seed: int) -> Path:
     return folder / f"search-{seed}-{op}.jsonl"
 
 
-def keep_record(course: Course, book: FindingBook) -> None:
-    """Save the record where a finding of that search is a case that a guide proposed."""
+def keep_record(course: Course, book: FindingBook, *, named: bool = False) -> None:
+    """Save the record where a finding of that search is a case that a guide proposed, or where others were `named`."""
     origins = [b.case.origin for b in book.buckets.values() if b.finding is not None and b.case.op == course.op]
-    if any(isinstance(each.shard, int) and each.number % PLACES > BATCH for each in origins):
+    if named or any(isinstance(each.shard, int) and each.number % PLACES > BATCH for each in origins):
         path = record_path(book.store.folder, course.op, course.seed)
         try:
             write_record(path, course)
@@ -68,7 +68,7 @@ def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None
     except OSError as error:
         raise UsageError(
             f"{search.seed}:{search.op}:{shard}:{number}: a guide proposed this case, and the record of the search is "
-            f"missing: {path}: {error.strerror}; see --findings, or replay its case file"
+            f"missing: {path}: {error.strerror}; see --findings, or replay its case file. A run with --json keeps it"
         ) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: is no record of this search: {error!r}") from error

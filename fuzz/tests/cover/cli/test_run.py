@@ -107,6 +107,20 @@ def _is_own(record: dict[str, Any]) -> bool:
     return int(record.get("name", "-1").rpartition(":")[2]) % PLACES in range(1, BATCH + 1)
 
 
+def test_every_case_that_a_record_names_can_be_replayed_also_where_nothing_was_found(
+    cli_here: Cli, tmp_path: Path
+) -> None:
+    """A case that followed from earlier verdicts passes, and comes back from the record of the search."""
+    words = ("--op", "rms_norm", "--target", "c-generic@native:gcc-O2", "--seed", "7")
+    assert cli_here("run", *words, "--max-cases", "200", "--json", "out.jsonl").returncode == 0
+    runs = [record for record in _records(tmp_path / "out.jsonl") if record["kind"] == "run" and "name" in record]
+    followed = next(record for record in runs if not _is_own(record))
+    for record in (runs[0], followed):
+        shown = cli_here("repro", record["name"], "--target", "c-generic@native:gcc-O2", "--json", "case.json")
+        assert shown.returncode == 0, shown.stderr
+        assert record["case"] in (tmp_path / "case.json").read_text()
+
+
 def test_a_planted_bug_is_found_explained_kept_and_replayed(
     cli: Cli, cli_here: Cli, planted: Planted, tmp_path: Path
 ) -> None:
