@@ -37,12 +37,12 @@ class AddOptions:
 
 
 def add(options: AddOptions) -> Exit:
-    """Copy case files into the corpus, each under its digest."""
+    """Copy case files into the corpus, each under its digest. A folder that is named and not there yet is made."""
     from fuzz.uses.corpus.folder import Kept, built_in, keep, kept_cases, load
 
     _make_ops_known(options.pack)
     folder = options.corpora or built_in()
-    known = {kept.case.digest for kept in kept_cases(folder)}
+    known = {kept.case.digest for kept in kept_cases(folder)} if folder.is_dir() else set()
     texts = {"bug": options.bug, "source": options.source, "why": options.why}
     about = {name: text for name, text in texts.items() if text}
     for path in options.cases:
@@ -165,7 +165,8 @@ def merge(options: MergeOptions) -> Exit:
 
     _make_ops_known(options.pack)
     folder = options.corpora or built_in()
-    written = upkeep.merge(options.source, folder / options.into, kept_cases(folder))
+    known = kept_cases(folder) if folder.is_dir() else ()
+    written = upkeep.merge(options.source, folder / options.into, known)
     for path in written:
         print(f"kept {path}")
     print(f"{len(written)} new cases")

@@ -48,7 +48,8 @@ def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
     if corpora is None:
         return tuple(_without_repeats([failures]))
     if not corpora.is_dir():
-        raise CorpusError(f"--corpora {corpora}: no such folder")
+        made = f"kernelfuzz corpus add CASE --corpora {corpora} makes it"
+        raise CorpusError(f"--corpora {corpora}: no such folder; {made}")
     regressions, historical, systems = (corpora / name for name in _REPLAYED)
     published = [case.case for suite in suites(systems) for case in expand(suite)]
     parts = (

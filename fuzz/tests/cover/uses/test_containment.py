@@ -106,7 +106,9 @@ def test_a_gate_whose_corpora_are_not_there_is_a_usage_error(cli_here: Cli, kern
     kernels(good=GENERIC)
     done = cli_here("gate", "--pack", "pack", "--corpora", "/nowhere", *NATIVE)
     assert (done.returncode, done.stdout) == (4, "")
-    assert done.stderr == "kernelfuzz: --corpora /nowhere: no such folder\n"
+    assert done.stderr == (
+        "kernelfuzz: --corpora /nowhere: no such folder; kernelfuzz corpus add CASE --corpora /nowhere makes it\n"
+    )
 
 
 def test_a_planted_bug_that_does_not_compile_is_not_killed(cli_here: Cli, kernels: Kernels) -> None:

@@ -76,7 +76,6 @@ def test_only_the_smallest_of_the_same_failure_on_the_same_kind_of_input_stays(t
 
 def test_cases_are_added_merged_and_pruned_by_their_digest(cli_here: Cli, tmp_path: Path) -> None:
     findings, corpora = tmp_path / "findings", tmp_path / "corpora"
-    corpora.mkdir()
     for n in (65, 129):
         path = keep(_found(n), findings)
         assert path is not None
@@ -122,5 +121,6 @@ def test_kept_cases_are_judged_and_a_kernel_that_fails_one_is_shown(
 
 
 def test_a_missing_corpus_is_one_clear_line(cli_here: Cli) -> None:
+    """What only reads a corpus does not make one."""
     shown = cli_here("corpus", "list", "--corpora", "nowhere")
     assert (shown.returncode, shown.stderr) == (4, "kernelfuzz: nowhere: no such folder\n")
