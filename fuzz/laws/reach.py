@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from oracles.formula.trace import FUNCTIONS, Node, Trace
 
@@ -23,8 +23,7 @@ class KnowsTheScaleError(ValueError):
     """A formula with a value that goes with no power of the scale."""
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(NamedTuple):
     """Bounds of a value, where it is finite and not zero, and of what may be formed on the way to it.
 
     All are powers of two; 1 is always within them.
@@ -77,7 +76,7 @@ def _step(node: Node, args: list[Reach | None], extents: Mapping[str, int]) -> R
         return _total(args[0], extents[node.label])
     if kind in ("at_most", "less"):
         joined = _joined(args[0], args[1], cancels=True)
-        return leaf(0, 0, 1, zero=True, signed=False) if joined is None else replace(_flag(joined), power=0)
+        return leaf(0, 0, 1, zero=True, signed=False) if joined is None else _flag(joined)._replace(power=0)
     if kind == "where":
         return _either(args[1], args[2])
     if kind in ("sqrt", "rsqrt"):
@@ -87,7 +86,7 @@ def _step(node: Node, args: list[Reach | None], extents: Mapping[str, int]) -> R
     if kind not in ("negate", "absolute", "max", "point", "take"):
         raise KnowsTheScaleError(f"{kind}, which kernels may form in any way: nothing is known of its bounds")
     own = args[0]
-    return own if own is None else replace(own, signed=kind == "negate" or (own.signed and kind != "absolute"))
+    return own if own is None else own._replace(signed=kind == "negate" or (own.signed and kind != "absolute"))
 
 
 def _product(a: Reach | None, b: Reach | None, *, square: bool = False) -> Reach | None:
@@ -100,14 +99,14 @@ def _product(a: Reach | None, b: Reach | None, *, square: bool = False) -> Reach
 
 
 def _reciprocal(a: Reach | None) -> Reach | None:
-    return None if a is None else replace(a, power=-a.power, least=-a.high - 1, low=-a.high - 1, high=1 - a.low)
+    return None if a is None else a._replace(power=-a.power, least=-a.high - 1, low=-a.high - 1, high=1 - a.low)
 
 
 def _joined(a: Reach | None, b: Reach | None, *, cancels: bool) -> Reach | None:
     """A sum or difference."""
     if a is None or b is None:
         kept = a if b is None else b
-        return kept if kept is None else replace(kept, signed=kept.signed or cancels)
+        return kept if kept is None else kept._replace(signed=kept.signed or cancels)
     _require_alike(a, b)
     cancels = cancels or a.signed or b.signed
     below = _BITS if cancels else 0
@@ -124,15 +123,15 @@ def _total(a: Reach | None, n: int) -> Reach | None:
     if a is None:
         return None
     below = _BITS if a.signed else 0
-    return replace(
-        a, least=a.least - below, low=a.low - below, high=a.high + n.bit_length(), zero=a.zero or a.signed
+    return a._replace(
+        least=a.least - below, low=a.low - below, high=a.high + n.bit_length(), zero=a.zero or a.signed
     )  # fmt: skip
 
 
 def _either(a: Reach | None, b: Reach | None) -> Reach | None:
     if a is None or b is None:
         kept = a if b is None else b
-        return kept if kept is None else replace(kept, zero=True)
+        return kept if kept is None else kept._replace(zero=True)
     _require_alike(a, b)
     return Reach(
         a.power, a.scaled or b.scaled, min(a.least, b.least), min(a.low, b.low), max(a.high, b.high), a.zero or b.zero,

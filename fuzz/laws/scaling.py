@@ -77,6 +77,12 @@ def _span(values: Reals, power: int) -> _Span | None:
     return _Span(power, _exponent(finite.min()), _exponent(finite.max()) + 1, zero, signed)
 
 
+@lru_cache(maxsize=1024)
+def _span_of_one(value: float, power: int) -> _Span | None:
+    """That of a constant or a parameter, of which there are few."""
+    return _span(np.array([value]), power)
+
+
 def _exponent(value: float) -> int:
     """e with 2^e <= value < 2^(e + 1)."""
     return math.frexp(value)[1] - 1
@@ -100,6 +106,7 @@ class _Scaled:
     op: Op
     formula: Trace
     known: dict[int, bool] = field(default_factory=dict)
+    reached: dict[int, Reaches] = field(default_factory=dict)
 
     def powers(self, first: int = 0) -> Iterator[int]:
         """Every k of `_TRIED` that the law holds for, those behind the first so many before the others."""
@@ -132,15 +139,16 @@ class _Scaled:
         if node.kind == "tensor":
             return _span(_values(self.case.inputs[node.label]), self.op.scaling.get(node.label, 0))
         if node.kind == "parameter":
-            value = np.array([float(self.case.params[node.label])])
-            return _span(value, self.op.parameter(node.label).power)
+            return _span_of_one(float(self.case.params[node.label]), self.op.parameter(node.label).power)
         if node.kind == "constant":
-            return _span(np.array([node.value]), 0)
+            return _span_of_one(node.value, 0)
         return _Span(0, 0, self._extents[node.label].bit_length(), zero=node.kind == "position", signed=False)
 
     def _reaches(self, k: int) -> Reaches:
-        leaves = {node: None if span is None else span.at(k) for node, span in self.spans.items()}
-        return reaches(self.formula, leaves, self._extents)
+        if k not in self.reached:
+            leaves = {node: None if span is None else span.at(k) for node, span in self.spans.items()}
+            self.reached[k] = reaches(self.formula, leaves, self._extents)
+        return self.reached[k]
 
     @lazy
     def _extents(self) -> Mapping[str, int]:
