@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, get_args
 
 from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, Layout, Output, Tensor
 from oracles.declared import AXIS
 from oracles.lazy import lazy
-from oracles.op import Role
-from oracles.ops import OPS, remembered
+from oracles.ops import OPS
 
 MAX_RANK = 6
 """A tensor that a kernel is given has no higher rank; it is KF_MAX_RANK in kernelfuzz.h."""
@@ -159,7 +157,7 @@ class Capability:
         for name, tensor in case.tensors.items():
             if len(tensor.layout.shape) > MAX_RANK:
                 return f"{name}: rank {len(tensor.layout.shape)}"
-            if not self.shares_memory and any(stride < 0 for stride in tensor.layout.strides):
+            if not self.shares_memory and min(tensor.layout.strides, default=0) < 0:
                 return f"{name}: strides {tensor.layout.strides}"
         return None
 
@@ -230,19 +228,27 @@ class Capability:
     def _dtypes(self) -> dict[tuple[str, str, str | None], tuple[str, ...]]:
         return {}
 
+    @lazy
+    def _places(self) -> Mapping[str, tuple[int, int, int]]:
+        """Of each tensor the highest rank, the loosest layout and the alignment of rows that are taken."""
+        op, able = OPS[self.op], self.able
+        loosest, found = get_args(Strides).index(able.strides), dict[str, tuple[int, int, int]]()
+        for name in self._usual:
+            flat = op.role(name) == "columns" and name not in able.stacked
+            # A tensor without rows of its own has no pitch that a kernel could be told.
+            pitched = op.has_rows(name) or able.strides == "any"
+            alignment = able.alignment if op.has_rows(name) else 1
+            found[name] = 1 if flat else MAX_RANK, loosest if pitched else 0, alignment
+        return found
+
     def _layout_refusal(self, name: str, tensor: Tensor | Output) -> str | None:
-        layout, able = tensor.layout, self.able
-        role = _role(self.op, name)
-        if role == "columns" and len(layout.shape) > 1 and name not in able.stacked:
+        layout, (rank, loosest, alignment) = tensor.layout, self._places[name]
+        if len(layout.shape) > rank:
             return f"rank {len(layout.shape)}"
-        if not _strides_fit(able, layout, role):
+        if loosest < 3 and layout.looseness > loosest:
             return f"strides {layout.strides}"
-        if (
-            role in ("grid", "other")
-            and able.alignment > 1
-            and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], able.alignment)
-        ):
-            return f"rows not aligned to {able.alignment} bytes"
+        if alignment > 1 and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], alignment):
+            return f"rows not aligned to {alignment} bytes"
         return None
 
 
@@ -258,31 +264,6 @@ def _refusals(capability: Capability, case: Case) -> tuple[str | None, str | Non
 
 def _is_empty(case: Case) -> bool:
     return any(tensor.layout.size == 0 for tensor in case.tensors.values())
-
-
-@remembered(256)
-def _role(op: str, name: str) -> Role:
-    return OPS[op].role(name)
-
-
-def _strides_fit(able: Capabilities, layout: Layout, role: Role) -> bool:
-    if able.strides == "any" or layout.size == 0:
-        return True
-    steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent != 1]
-    # A tensor without rows of its own has no pitch that a kernel could be told.
-    if able.strides == "contiguous" or role not in ("grid", "other"):
-        reach = 1
-        for extent, stride in reversed(steps):
-            if stride != reach:
-                return False
-            reach *= extent
-        return True
-    if layout.shape and layout.shape[-1] != 1 and steps.pop()[1] != 1:
-        return False
-    if able.strides == "rows":
-        return True
-    # Outer axes must collapse into one axis of rows with one pitch.
-    return all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(steps))
 
 
 def _rows_aligned(layout: Layout, itemsize: int, alignment: int) -> bool:

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Final, Literal
 
 from fuzz.base.errors import UsageError
@@ -117,6 +117,25 @@ class Layout:
         )
         same = (self.shape, steps, start - self.lowest) == (other.shape, theirs, first - other.lowest)
         return "same" if same else "overlap"
+
+    @lazy
+    def looseness(self) -> int:
+        """0 for C order without gaps; 1 where rows have unit stride and lie at one distance; 2 where they have unit
+        stride; 3 for anything else. Of axes of several elements: nothing is ever reached by the stride of another."""
+        if not self.size:
+            return 0
+        steps = [(extent, stride) for extent, stride in zip(self.shape, self.strides, strict=True) if extent != 1]
+        reach = 1
+        for extent, stride in reversed(steps):
+            if stride != reach:
+                break
+            reach *= extent
+        else:
+            return 0
+        if self.shape[-1] != 1 and steps.pop()[1] != 1:
+            return 3
+        # Outer axes must collapse into one axis of rows with one pitch.
+        return 1 if all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(steps)) else 2
 
     def alignment(self, itemsize: int) -> int:
         """Address of element [0, ..., 0] modulo 64 bytes."""
