@@ -104,9 +104,13 @@ class Pairing:
 
     def wanted(self, turn: int, visited: int, place: int) -> Pair:
         """The pair for a place of the turn: one that was not visited, while there is any."""
-        part = self.all[turn % PARTS :: PARTS]
-        waiting = [pair for number, pair in enumerate(part) if not visited >> number & 1] or part
-        return waiting[place % len(waiting)]
+        size = self.part(turn)
+        everything = (1 << size) - 1
+        waiting = ~visited & everything or everything
+        for _ in range(place % waiting.bit_count()):
+            waiting &= waiting - 1
+        number = (waiting & -waiting).bit_length() - 1
+        return self.all[turn % PARTS + number * PARTS]
 
     def draw(self, sketch: Sketch, pair: Pair, turn: int, dice: Dice, more: Dice) -> Draw:
         """A draw in which the pair holds, and of each other kind any condition, alike: so other pairs are visited too.

@@ -121,7 +121,8 @@ def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
     orders = [[*names[at % len(names) :], *names[: at % len(names)]] for at in range(start, start + RELATIVES)]
     tries = [chain.from_iterable(_varied(draw, capability, name, turn) for name in order) for order in orders]
     # As a rule the first try will do.
-    first, *relatives = cases_of([laid(draw), *(next(each, laid(draw)) for each in tries)])
+    itself = laid(draw)
+    first, *relatives = cases_of([itself, *(next(each, itself) for each in tries)])
     for place, each in enumerate(tries):
         while not _is_other(relatives[place], first, capability):
             # A tensor of one element has but one layout, and one of zeros no other values: then something else is

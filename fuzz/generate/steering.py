@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import repeat
 
 from fuzz.base.capability import Capability
@@ -29,7 +28,6 @@ from fuzz.generate.sketch import (
     fitting_n,
 )
 from oracles.op import Op
-from oracles.operand import Operand
 from oracles.ops import OPS
 
 Wish = dict[str, str]
@@ -75,10 +73,13 @@ def steer_as_shaped(
     """A draw of the sketch's own shape that fills the first of the `wanted` gaps, and the others as far as they go with
     it, whatever they would have asked of the shape."""
     wish: Wish = {}
+    by_rows = OPS[capability.op].by_rows
     for gap in wanted:
         asked = _asked(capability, gaps, gap, wish, turn) or {}
-        asked = {key: value for key, value in asked.items() if key not in ("n", "rows", "axis")}
-        if all(wish.get(key, value) == value for key, value in asked.items()) and _has_room(sketch, {**wish, **asked}):
+        for of_shape in ("n", "rows", "axis"):
+            asked.pop(of_shape, None)
+        agrees = all(wish.get(key, value) == value for key, value in asked.items())
+        if agrees and (by_rows or _has_room(sketch, {**wish, **asked})):
             wish.update(asked)
     return plan(_valued(sketch, capability, wish), wish, dice)
 
@@ -145,7 +146,6 @@ def _valued(sketch: Sketch, capability: Capability, wish: Mapping[str, str]) -> 
     return replace(sketch, capability=capability, odd=False, parameters=parameters, recipe=recipe)
 
 
-@lru_cache(maxsize=4096)
 def _parameter(op: Op, kind: str) -> str | None:
     """The name of the parameter that labels of a kind are about."""
     name, _, what = kind.partition(" ")
@@ -221,8 +221,9 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
     """What is asked of a single tensor: to be there or not, its dtype, layout, alignment or recipe."""
     op = OPS[capability.op]
     name, _, what = kind.partition(" ")
-    operand = _operand(op, name)
-    if operand is None:
+    try:
+        operand = op.operand(name)
+    except KeyError:
         return None
     if what == "presence":
         return _there(op, name) if value == "yes" else {kind: value}
@@ -249,11 +250,6 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
         typed = _typed(capability, name, dtype, main, wish)
         return {**asked, **typed, f"{name} byte": value, f"{name} layout": "contiguous"}
     return asked
-
-
-@lru_cache(maxsize=4096)
-def _operand(op: Op, name: str) -> Operand | None:
-    return next((operand for operand in op.operands if operand.name == name), None)
 
 
 def _there(op: Op, name: str) -> Wish:
