@@ -112,6 +112,7 @@ def _witnessed(name: str, others: Mapping[str, bool], groups: Sequence[Collectio
     """Who else fails on the case and who agrees with the oracle, each source or library once."""
     own = next(group for group in groups if name in group)
     siblings = [others[each] for each in own if each != name]
+    elsewhere = [each for each, fails in others.items() if fails and each not in own]
     agreeing = [group for group in groups if group is not own and not any(others[each] for each in group)]
     count = sum(map(len, agreeing))
     of = f" of {_sources(len(agreeing))}" if len(agreeing) < count else ""
@@ -120,11 +121,19 @@ def _witnessed(name: str, others: Mapping[str, bool], groups: Sequence[Collectio
         (siblings.count(False), " of the same source or library", "agrees", "agree", " with the oracle"),
         (count, of, "agrees", "agree", " with the oracle"),
     )
-    return [
+    said = [
         f"another kernel{of} {one}{what}" if count == 1 else f"{count} other kernels{of} {many}{what}"
         for count, of, one, many, what in told
         if count
     ]
+    if not elsewhere:
+        return said
+    who = f"{elsewhere[0]}, of another source or library, fails"
+    if len(elsewhere) > 1:
+        names = " and ".join(elsewhere) if len(elsewhere) < _ENOUGH else f"{len(elsewhere)} other kernels"
+        who = f"{names}, of other sources or libraries, fail"
+    # One failing case of two sources is two bugs, in a bucket each: nothing says that their faults are alike.
+    return [f"{who} too: each has a bug, or the op says what nobody meant", *said]
 
 
 def _sources(count: int) -> str:

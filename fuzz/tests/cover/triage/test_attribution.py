@@ -63,6 +63,21 @@ def test_who_agrees_is_counted_by_source(tmp_path: Path) -> None:
     )
 
 
+def test_another_source_that_fails_too_is_not_left_out(tmp_path: Path) -> None:
+    """Two sources may have one author, so they do not accuse the oracle; nor is one alone to blame."""
+    kernels = [_in_c(tmp_path, name, f"{name}.c") for name in ("one", "two", "three")]
+    said = _said(kernels[:2], {"one", "two"})
+    assert said.startswith("the kernel's source: one fails on all ")
+    assert said.endswith(
+        "; two, of another source or library, fails too: each has a bug, or the op says what nobody meant"
+    )
+    said = _said(kernels, {"one", "two"})
+    assert said.endswith(
+        "; two, of another source or library, fails too: each has a bug, or the op says what nobody meant"
+        "; another kernel agrees with the oracle"
+    )
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_what_includes_a_source_or_needs_its_library_is_the_same_witness(tmp_path: Path, order: int) -> None:
     one = _in_c(tmp_path, "one", "one.c")
