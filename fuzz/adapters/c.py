@@ -23,6 +23,7 @@ from fuzz.adapters.build import (
 from fuzz.adapters.c_attestation import CAttestation
 from fuzz.adapters.export import Script, c_script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
+from fuzz.adapters.libraries import emulator_helper
 from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, one_of
@@ -151,8 +152,10 @@ class CAdapter(Adapter):
                 *(["-static"] if target.emulated else []), "-lm", "-o", str(output),
             ]  # fmt: skip
 
+        hides = target.emulator.hides_preload if target.emulator is not None else ()
+        helper = emulator_helper(builder, target.host) if hides and target.host is not None else ""
         try:
-            return CProgram(target, builder.compiled(f"worker-{digest[:32]}", link), digest)
+            return CProgram(target, builder.compiled(f"worker-{digest[:32]}", link), digest, helper)
         except BuildError as error:
             entry = f"the entry is {abi.prototype(op)}; what it is given: kernelfuzz header {op.name}"
             raise error.noted(rf"\bkf_{op.name}(_call)?\b", entry) from None
@@ -250,14 +253,19 @@ class CProgram:
     path: Path
     digest: str
     """The digest of sources, headers, flags and compiler; it is also compiled into the executable."""
+    helper: str = ""
+    """The library that the emulator is started with, if any. The kernel does not see it."""
 
     @property
     def command(self) -> tuple[str, ...]:
-        return (*prefix_of(self.target), str(self.path))
+        emulator = self.target.emulator
+        hidden = emulator.hides_preload if emulator is not None and self.helper else ()
+        return (*prefix_of(self.target), *hidden, str(self.path))
 
     def process(self, limit: float) -> Process:
         journal = Journal()
-        start = partial(CompiledWorker, self.command, self.target.emulated, journal.descriptor)
+        environment = {"LD_PRELOAD": self.helper} if self.helper else {}
+        start = partial(CompiledWorker, self.command, self.target.emulated, environment, journal.descriptor)
         return Process(start, limit, start_limit=_START_LIMIT_S, journal=journal)
 
     def attested(self, hello: str) -> CAttestation:

@@ -20,18 +20,21 @@ class Emulator:
     package: str
     limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The options by architecture that bound what the guest may do to its host."""
+    hides_preload: tuple[str, ...] = ()
+    """The options by which the guest does not see that a library was preloaded; without any, none is."""
     attested: frozenset[str] = frozenset({"tcg", "unknown"})
     """What a worker may observe of what it runs on; 'none' is hardware."""
 
 
 QEMU = Emulator(
     "qemu",
-    # Debian's is qemu-ARCH-static; other systems name it qemu-ARCH.
-    ("qemu-{arch}-static", "qemu-{arch}"),
-    "qemu-user-static",
+    # The one that is linked dynamically takes a library of ours, with which it is faster; see `emulator_helper`.
+    ("qemu-{arch}", "qemu-{arch}-static"),
+    "qemu-user",
     # Without a bound on its memory a guest that asks for more than the worker's own limit keeps QEMU searching for a
     # free range until it times out; an x86-64 guest needs its vsyscall page beyond any bound.
     {"aarch64": ("-R", "4G")},
+    ("-U", "LD_PRELOAD"),
 )
 
 

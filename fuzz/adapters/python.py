@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.export import Script, python_script
-from fuzz.adapters.faults import fault_watcher
+from fuzz.adapters.libraries import fault_watcher
 from fuzz.adapters.python_kernel import INSTALL, Framework, python_kernel
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program

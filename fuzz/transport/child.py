@@ -58,13 +58,21 @@ class CompiledWorker(subprocess.Popen[bytes]):
     """
 
     def __init__(
-        self, words: Sequence[str], emulated: bool, journal: int, requests: int, answers: int, stderr: int
+        self,
+        words: Sequence[str],
+        emulated: bool,
+        environment: Mapping[str, str],
+        journal: int,
+        requests: int,
+        answers: int,
+        stderr: int,
     ) -> None:
+        """`environment` is added to ours."""
         self._mark = f"{_MARK}={os.getpid()}.{next(_MARKS)}" if emulated else ""
         super().__init__(
             [*words, str(requests), str(answers), str(journal)], stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
             pass_fds=(requests, answers, journal), start_new_session=True,
-            env={**os.environ, _MARK: self._mark.partition("=")[2]} if emulated else None,
+            env={**os.environ, **environment, _MARK: self._mark.partition("=")[2]} if emulated else None,
         )  # fmt: skip
 
     def wait(self, timeout: float | None = None) -> int:
