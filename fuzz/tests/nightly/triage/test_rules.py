@@ -61,7 +61,8 @@ def test_what_was_planted_is_said(
 
 
 def test_what_any_input_holds_may_be_the_cause_not_only_what_the_first_one_does() -> None:
-    """Zeros are left out of a sum of products, though zero times infinity is NaN."""
+    """Zeros are left out of a sum of products, though zero times infinity is NaN. No rule says that the two meet in one
+    place, so that it is said to hold about."""
     product = "load(&g->y, at(r, &g->y, i)) * load(&g->dy, at(r, &g->dy, i))"
     edit = (f"dotted += {product};", f"if (load(&g->y, at(r, &g->y, i)) != 0.0f) dotted += {product};")
     layout, values = contiguous((1, 6)), {"y": [0.0] * 6, "dy": [1.0, 2.0, np.inf, 1.0, 2.0, 3.0]}
@@ -72,4 +73,4 @@ def test_what_any_input_holds_may_be_the_cause_not_only_what_the_first_one_does(
         case, judgement = failing(pool, target, found)
         trials = Trials(pool, target, Family.of(judgement))
         said = explain(trials, shrink(trials, case)).lines()[0]
-    assert re.match(r"fails when: [^;]*\bdy has an infinity", said), said
+    assert re.match(r"fails about when: [^;]*\bdy has an infinity", said), said
