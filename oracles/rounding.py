@@ -95,14 +95,15 @@ def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
     return np.where(dense, gap / 2, gap)
 
 
-def half_gaps(sizes: F64, tiny: F64, u: F64, low: NDArray[np.bool_]) -> F64:
-    """The same for magnitudes of formats that have these smallest normal numbers and unit roundoffs: upwards where
-    `low`, towards zero elsewhere. Few magnitudes are powers of two: these alone are looked at closely."""
-    binade = (sizes.view(np.int64) & _EXPONENT).view(np.float64)
-    powers = np.flatnonzero(sizes == binade)
-    gaps = np.maximum(binade, tiny)
-    gaps *= u
-    gaps[powers[~low[powers] & (sizes[powers] > tiny[powers])]] /= 2
+def half_gaps(sizes: F64, form: Format, others: F64) -> F64:
+    """The same for magnitudes, on the side on which those of `others` lie. Few magnitudes are powers of two: these
+    alone are looked at closely."""
+    gaps = (sizes.view(np.int64) & _EXPONENT).view(np.float64)
+    np.maximum(gaps, form.tiny, out=gaps)
+    powers = np.flatnonzero(sizes == gaps)
+    gaps *= form.u
+    of_powers = sizes[powers]
+    gaps[powers[(others[powers] <= of_powers) & (of_powers > form.tiny)]] /= 2
     return gaps
 
 

@@ -213,32 +213,38 @@ class _Chosen:
     """Some of the problems of centres, of which magnitudes are measured: of each row, or of each problem."""
 
     def __init__(self, centres: Centres, problems: Sequence[int], of_rows: bool) -> None:
-        self._problems, self._of_rows = problems, of_rows
+        self._centres, self._problems, self._of_rows = centres, problems, of_rows
         self._whole = len(problems) == len(centres.units)
         self._rows = Ragged(centres.rows.lengths[problems])
-        self._row_places = self._rows.places_from(centres.rows.starts[problems])
         counts = centres.lengths[problems]
-        of_problem = Ragged(self._rows.lengths * counts)
-        self._places = of_problem.places_from(centres.starts[problems])
-        self._elements = Ragged(self._rows.spread(counts)) if of_rows else of_problem
+        self._of_problem = Ragged(self._rows.lengths * counts)
+        self._elements = Ragged(self._rows.spread(counts)) if of_rows else self._of_problem
         """Those of each row, or of each problem."""
 
     def measured(self, values: F64, of_rows: bool) -> tuple[F64, F64]:
         """Of a node's values, which are of rows or of elements."""
         size = np.abs(values if self._whole else values[self._row_places if of_rows else self._places])
-        least, most = self._ends(size, size, of_rows)
-        if (least > 0).all() and (most < np.inf).all():  # as nearly always; then nothing needs to be left out
-            return least, most
-        ordinary = (size > 0) & (size < np.inf)
-        return self._ends(np.where(ordinary, size, np.inf), np.where(ordinary, size, 0.0), of_rows)
+        others = np.flatnonzero(~((size > 0) & (size < np.inf)))
+        size[others] = np.inf
+        least = self._ends(np.minimum, size, of_rows)
+        size[others] = 0.0
+        return least, self._ends(np.maximum, size, of_rows)
 
     def spread(self, values: Sequence[bool]) -> Mask:
         """One value of each problem of the centres."""
         of_problem = np.array(values)[self._problems]
         return self._rows.spread(of_problem) if self._of_rows else of_problem
 
-    def _ends(self, low: F64, high: F64, of_rows: bool) -> tuple[F64, F64]:
+    def _ends(self, end: np.ufunc, size: F64, of_rows: bool) -> F64:
         if of_rows and self._of_rows:
-            return low, high
-        starts = (self._rows if of_rows else self._elements).starts
-        return np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
+            return size.copy()
+        found: F64 = end.reduceat(size, (self._rows if of_rows else self._elements).starts)
+        return found
+
+    @lazy
+    def _row_places(self) -> Places:
+        return self._rows.places_from(self._centres.rows.starts[self._problems])
+
+    @lazy
+    def _places(self) -> Places:
+        return self._of_problem.places_from(self._centres.starts[self._problems])

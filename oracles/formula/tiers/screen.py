@@ -23,9 +23,10 @@ from oracles.formula.tiers.joined import JOINED_ELEMENTS, Answer, Asked, Receive
 from oracles.formula.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.tiers.relative import Relative
+from oracles.formula.tiers.strayed import strayed_of
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
-from oracles.rounding import half_gap_of, half_gaps
+from oracles.rounding import half_gap_of
 from oracles.summation import NumericsError
 
 _U64 = 2.0**-53
@@ -101,9 +102,10 @@ def _plan(problem: FormulaProblem, contract: Contract, structured: bool) -> Plan
 
 
 def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
-    """Groups of about so many elements at most."""
+    """Groups of about so many elements at most. Outputs of one format lie side by side."""
     groups: dict[Hashable, _Group] = {}
-    for at, (problem, structured, queries) in enumerate(asked):
+    in_order = sorted(enumerate(asked), key=lambda each: tuple(each[1][0].problem.outputs.values()))
+    for at, (problem, structured, queries) in in_order:
         for place, (contract, received) in enumerate(queries):
             plan = _plan(problem, contract, structured)
             if plan is None or plan.apart:
@@ -241,13 +243,13 @@ class _Decided:
         columns = np.ones(len(pairs), np.int64) if centres.is_of_rows(node) else centres.lengths[problems]
         rows = Ragged(rows_of_pair.spread(columns))
         of_pair = Ragged(rows_of_pair.lengths * columns)
-        spans = centres.rows.slices if centres.is_of_rows(node) else centres.places
         exact = centres.values[node]
-        if problems != list(range(len(spans))):
+        if problems != list(range(len(centres.units))):
+            spans = centres.rows.slices if centres.is_of_rows(node) else centres.places
             exact = joined([exact[spans[problem]] for problem in problems])
         got = joined([self.pairs[pair][1].values[name] for pair in pairs])
         formats = [form(centres.units[problem][1].outputs[name]) for problem in problems]
-        strayed, special = self._strayed(got, exact, of_pair, np.array([[f.tiny, f.u] for f in formats]).T)
+        strayed, special = strayed_of(got, exact, of_pair, formats)
         largest = np.maximum.reduceat(strayed, rows.starts)[in_pair]
         width = (np.zeros(len(self.at)) + self.relative.spread(node, False))[places]
         last = np.array([name in ask.plan.lasts for ask in asks])
@@ -290,25 +292,6 @@ class _Decided:
             known = (None, None) if ask.plan.guesses or not math.isfinite(wide) else (centre, wide)
             found.append(Worst(flat - start, worst, blunt, *known))
         return found
-
-    def _strayed(self, got: F64, exact: F64, of_pair: Ragged, formats: F64) -> tuple[F64, Mask]:
-        """How far elements stray from exact values beyond their own rounding, in proportion to these; and where these
-        are zero, infinite or NaN, from which nothing may stray."""
-        tiny, u = formats
-        size, centre = np.abs(got), np.abs(exact)
-        error = size - centre
-        strayed = np.abs(error)
-        strayed -= half_gaps(size, of_pair.spread(tiny), of_pair.spread(u), error < 0)
-        np.maximum(strayed, 0.0, out=strayed)
-        agree = np.signbit(got) == np.signbit(exact)
-        special = ~((centre > 0) & (centre < np.inf))
-        strayed /= centre
-        if special.any():
-            same = np.where(np.isnan(exact), np.isnan(got), (got == exact) & agree)
-            strayed = np.where(special, np.where(same, 0.0, np.inf), np.where(agree, strayed, np.inf))
-        elif not agree.all():
-            strayed = np.where(agree, strayed, np.inf)
-        return strayed, special
 
     def _equal(self, got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> Mask:
         right = of_pair.rounded(exact, formats)
