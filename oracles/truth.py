@@ -90,6 +90,8 @@ class Truth:
         self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool], Bounds | None] = {}
         self._screened: set[tuple[Contract, Received]] = set()
         """Of which screens and joined enclosures decided nothing."""
+        self._passes: dict[tuple[str, int, float, bool], OutputCheck] = {}
+        """Kernels whose outputs are the same, or all right, have the same checks."""
 
     @property
     def keeps(self) -> bool:
@@ -198,7 +200,7 @@ class Truth:
                 worst = worst_of(comparison.ratio, enclosure, got)
         if (self.problem.lot ^ lots((name,), contract)[0]) % self._one_in[name] == 0:
             self._confirm_pass(name, contract, worst, got)
-        return self._passed(name, worst, got)
+        return self._passed(name, worst)
 
     def settled(self, query: Query, worst: Answer) -> OutputCheck | OracleDisagreement | None:
         """See `settle`; `worst` are the worst elements of all outputs, which certainly conform."""
@@ -216,7 +218,7 @@ class Truth:
                     return error
             if not decisive or each.ratio > of_decisive.ratio:
                 decisive, of_decisive = name, each
-        return self._passed(decisive, of_decisive, received.values[decisive])
+        return self._passed(decisive, of_decisive)
 
     @lazy
     def _outputs(self) -> tuple[str, ...]:
@@ -237,8 +239,12 @@ class Truth:
                 at = f"{self.problem.op} {self.problem.digest[:16]}, {contract}, {name}{list(index)}"
                 raise OracleDisagreement(f"{at}: {why}")
 
-    def _passed(self, name: str, worst: Worst, got: F64) -> OutputCheck:
-        return OutputCheck(name, "pass", self.op.place(name, worst.flat), worst.ratio, blunt=worst.blunt)
+    def _passed(self, name: str, worst: Worst) -> OutputCheck:
+        key = name, worst.flat, worst.ratio, worst.blunt
+        if (known := self._passes.get(key)) is None:
+            place = self.op.place(name, worst.flat)
+            known = self._passes[key] = OutputCheck(name, "pass", place, worst.ratio, blunt=worst.blunt)
+        return known
 
     def _check_closely(
         self, name: str, contract: Contract, enclosure: Enclosure, comparison: Comparison, got: F64

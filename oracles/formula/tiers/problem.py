@@ -95,17 +95,25 @@ class FormulaProblem:
 
     def plan(self, contract: Contract, structured: bool) -> Plan | None:
         """How a screen judges it; None where it cannot."""
-        if not (self.rows and self.length and all(self.arrangement.extents.values())):
-            return None
+        plans = self._plans[structured]
+        if contract not in plans:
+            plans[contract] = self._planned(contract, structured)
+        return plans[contract]
+
+    def _planned(self, contract: Contract, structured: bool) -> Plan | None:
         reading, *others = self.read(contract)
-        if others:
+        if others or not (self.rows and self.length and all(self.arrangement.extents.values())):
             return None
-        key = contract, structured, self._screened
-        if key not in reading.plans:
-            (tensors, outputs, zeros), settled = self._screened, self.settled(contract)
-            plan = Plan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros))
-            reading.plans[key] = planned(plan)
-        return reading.plans[key]
+        (tensors, outputs, zeros), settled = self._screened, self.settled(contract)
+        return planned(Plan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros)))
+
+    @lazy
+    def _plans(self) -> Sequence[dict[Contract, Plan | None]]:
+        """By contract, of what is not structured and of what is. Problems that have elements and are screened alike
+        share them."""
+        has_elements = bool(self.rows and self.length and all(self.arrangement.extents.values()))
+        keys = ((has_elements, structured, self._screened) for structured in (False, True))
+        return [self.plain.plans.setdefault(key, {}) for key in keys]
 
     def nearest(self, plan: Plan) -> Nearest:
         """Its outputs, rounded once from their exact values."""

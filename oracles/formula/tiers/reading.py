@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from oracles.formula.algorithm import traced
+from oracles.formula.contract import Contract
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.tiers.plan import Plan
 from oracles.formula.trace import FormulaError, Trace
@@ -24,8 +26,8 @@ class Reading:
     """Whether no value depends on another row."""
 
     @lazy
-    def plans(self) -> dict[object, Plan | None]:
-        """The plans of its screens, by all that they depend on."""
+    def plans(self) -> dict[Hashable, dict[Contract, Plan | None]]:
+        """The plans of screens by contract, whatever its algorithm is, and first by all else that they depend on."""
         return {}
 
     @lazy

@@ -57,6 +57,11 @@ class _Group:
     _places: dict[Hashable, int] = field(default_factory=dict)
     _pairs: dict[tuple[int, int], int] = field(default_factory=dict)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it has so many elements that others are better looked at by themselves."""
+        return self.elements > JOINED_ELEMENTS
+
     def ask(self, problem: FormulaProblem, plan: Plan, received: Received, answer: tuple[int, int]) -> None:
         """Take in what is asked. Equal problems and outputs are told from others by their identity."""
         place = self._places.setdefault((id(problem), plan.key), len(self.problems))
@@ -104,19 +109,20 @@ def _plan(problem: FormulaProblem, contract: Contract, structured: bool) -> Plan
 def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
     """Groups of about so many elements at most. Outputs of one format lie side by side."""
     groups: dict[Hashable, _Group] = {}
+    of_plans: dict[Plan, _Group] = {}
     in_order = sorted(enumerate(asked), key=lambda each: tuple(each[1][0].problem.outputs.values()))
     for at, (problem, structured, queries) in in_order:
         for place, (contract, received) in enumerate(queries):
             plan = _plan(problem, contract, structured)
             if plan is None or plan.apart:
                 continue
-            key = plan.nodes
-            group = groups.get(key)
-            if group is not None and group.elements > JOINED_ELEMENTS:
-                yield groups.pop(key)
-                group = None
-            if group is None:
-                group = groups[key] = _Group()
+            group = of_plans.get(plan)
+            if group is None or group.is_full:
+                group = groups.get(plan.nodes)
+                if group is not None and group.is_full:
+                    yield groups.pop(plan.nodes)
+                    group = None
+                group = of_plans[plan] = groups.setdefault(plan.nodes, group or _Group())
             group.ask(problem, plan, received, (at, place))
     yield from groups.values()
 
@@ -213,18 +219,19 @@ class _Decided:
 
     def answers(self) -> list[Answer]:
         """Of each ask."""
-        found = [dict[str, Worst | None]() for _ in self.asks]
+        found: list[dict[str, Worst] | None] = [{} for _ in self.asks]
         chosen: dict[tuple[str, Node], list[int]] = {}
         for at, ask in enumerate(self.asks):
             for name in ask.plan.outputs:
                 chosen.setdefault((name, ask.plan.made(name)), []).append(at)
         for (name, node), places in chosen.items():
             for at, worst in zip(places, self._of_output(name, node, places), strict=True):
-                found[at][name] = worst
+                if worst is None:
+                    found[at] = None
+                elif (of_ask := found[at]) is not None:
+                    of_ask[name] = worst
         return [
-            None
-            if any(each is None for each in of_ask.values())
-            else [worst for name in ask.plan.outputs if (worst := of_ask[name]) is not None]
+            None if of_ask is None else [of_ask[name] for name in ask.plan.outputs]
             for ask, of_ask in zip(self.asks, found, strict=True)
         ]
 
@@ -276,21 +283,24 @@ class _Decided:
         largest = of_ask.largest(np.where(inside, ratio, 0.0))
         first = of_ask.first(ratio == of_ask.spread(largest)).tolist()
         found = list[Worst | None]()
+        seen: dict[tuple[int, int], tuple[int, float, float]] = {}
+        """Of pairs and rows: the place of the worst element, its exact value and half the gap below it."""
+        starts, ask_starts = of_pair.starts.tolist(), of_ask.starts.tolist()
         for place, (ask, worst) in enumerate(zip(asks, largest.tolist(), strict=True)):
             if not passed[place]:
                 found.append(None)
                 continue
-            pair = pairs[ask.pair]
-            start = flat = int(of_pair.starts[pair])
-            row = first[place] if worst else 0
-            if worst:
-                of_row = rows.slice_of(int(rows_of_pair.starts[pair]) + row)
-                flat = of_row.start + int(strayed[of_row].argmax())
-            centre = float(exact[flat])
-            wide = float(width[of_ask.starts[place] + row]) * abs(centre)
-            blunt = not half_gap_of(float(got[flat]), formats[pair]) < wide
+            pair, row = pairs[ask.pair], first[place] if worst else -1
+            if (pair, row) not in seen:
+                flat = starts[pair]
+                if worst:
+                    of_row = rows.slice_of(int(rows_of_pair.starts[pair]) + row)
+                    flat = of_row.start + int(strayed[of_row].argmax())
+                seen[pair, row] = flat, float(exact[flat]), half_gap_of(float(got[flat]), formats[pair])
+            flat, centre, gap = seen[pair, row]
+            wide = float(width[ask_starts[place] + max(row, 0)]) * abs(centre)
             known = (None, None) if ask.plan.guesses or not math.isfinite(wide) else (centre, wide)
-            found.append(Worst(flat - start, worst, blunt, *known))
+            found.append(Worst(flat - starts[pair], worst, not gap < wide, *known))
         return found
 
     def _equal(self, got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> Mask:
