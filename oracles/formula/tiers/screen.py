@@ -8,8 +8,7 @@ whatever it is joined with, and never that it fails.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +18,8 @@ from oracles.enclosure import Mask, Worst
 from oracles.formula.contract import Contract
 from oracles.formula.exact.ragged import Places, Ragged, joined
 from oracles.formula.tiers.centres import Centres
-from oracles.formula.tiers.joined import JOINED_ELEMENTS, Answer, Asked, Received
+from oracles.formula.tiers.grouping import Group, groups_of, plan_of
+from oracles.formula.tiers.joined import Answer, Asked, Received
 from oracles.formula.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.tiers.relative import Relative
@@ -27,61 +27,21 @@ from oracles.formula.tiers.strayed import strayed_of
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.rounding import half_gap_of
-from oracles.summation import NumericsError
 
 _U64 = 2.0**-53
 _SAME = 2.0**-36
 """Widths are those of the forms to this share, and by so much less a value must stray to pass."""
 
 
-@dataclass(eq=False)
-class _Ask:
-    """Outputs of a kernel beside what its contract allows."""
-
-    problem: int
-    plan: Plan
-    pair: int
-    answer: tuple[int, int]
-    """Where the answer goes."""
-
-
-@dataclass(eq=False)
-class _Group:
-    """What is asked about problems of one formula, whose outputs are made of the same values."""
-
-    problems: list[tuple[FormulaProblem, Plan]] = field(default_factory=list)
-    pairs: list[tuple[int, Received]] = field(default_factory=list)
-    """What was got, and of which problem."""
-    asks: list[_Ask] = field(default_factory=list)
-    elements: int = 0
-    _places: dict[Hashable, int] = field(default_factory=dict)
-    _pairs: dict[tuple[int, int], int] = field(default_factory=dict)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it has so many elements that others are better looked at by themselves."""
-        return self.elements > JOINED_ELEMENTS
-
-    def ask(self, problem: FormulaProblem, plan: Plan, received: Received, answer: tuple[int, int]) -> None:
-        """Take in what is asked. Equal problems and outputs are told from others by their identity."""
-        place = self._places.setdefault((id(problem), plan.key), len(self.problems))
-        if place == len(self.problems):
-            self.problems.append((problem, plan))
-            self.elements += problem.rows * problem.length
-        pair = self._pairs.setdefault((place, id(received)), len(self.pairs))
-        if pair == len(self.pairs):
-            self.pairs.append((place, received))
-            self.elements += problem.rows * problem.length
-        self.asks.append(_Ask(place, plan, pair, answer))
-
-
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
     """An answer to each query; None decides nothing."""
     found: list[list[Answer]] = [[None] * len(queries) for _, _, queries in asked]
     with np.errstate(all="ignore"):
-        for group in _groups(asked):
+        for group in groups_of(asked):
             for ask, answer in zip(group.asks, _Decided(group).answers(), strict=True):
-                found[ask.answer[0]][ask.answer[1]] = answer
+                at, place = ask.answer
+                before = found[at][place]
+                found[at][place] = _worst(before, answer) if group.parts[ask.part][0].start else answer
         for (problem, structured, queries), answers in zip(asked, found, strict=True):
             for at, (contract, received) in enumerate(queries):
                 if answers[at] is None:
@@ -89,9 +49,16 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
     return found
 
 
+def _worst(before: Answer, later: Answer) -> Answer:
+    """Of two parts of a problem; of elements that are equally bad the first."""
+    if before is None or later is None:
+        return None
+    return [one if one.ratio >= other.ratio else other for one, other in zip(before, later, strict=True)]
+
+
 def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
     """What is said of outputs that are their exact values, rounded."""
-    plan = _plan(problem, contract, structured)
+    plan = plan_of(problem, contract, structured)
     if plan is None or not (plan.narrows or plan.is_wide):  # what is wide takes longest to judge otherwise
         return None
     if not problem.nearest(plan).conforms(plan, received.values):
@@ -99,43 +66,15 @@ def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, rece
     return [Worst(0, 0.0, True, problem.nearest(plan).centre(plan, name)) for name in plan.outputs]
 
 
-def _plan(problem: FormulaProblem, contract: Contract, structured: bool) -> Plan | None:
-    try:
-        return problem.plan(contract, structured)
-    except NumericsError:  # a contract that the problem contradicts: said where it is judged alone
-        return None
-
-
-def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
-    """Groups of about so many elements at most. Outputs of one format lie side by side."""
-    groups: dict[Hashable, _Group] = {}
-    of_plans: dict[Plan, _Group] = {}
-    in_order = sorted(enumerate(asked), key=lambda each: tuple(each[1][0].problem.outputs.values()))
-    for at, (problem, structured, queries) in in_order:
-        for place, (contract, received) in enumerate(queries):
-            plan = _plan(problem, contract, structured)
-            if plan is None or plan.apart:
-                continue
-            group = of_plans.get(plan)
-            if group is None or group.is_full:
-                group = groups.get(plan.nodes)
-                if group is not None and group.is_full:
-                    yield groups.pop(plan.nodes)
-                    group = None
-                group = of_plans[plan] = groups.setdefault(plan.nodes, group or _Group())
-            group.ask(problem, plan, received, (at, place))
-    yield from groups.values()
-
-
 class _Decided:
     """The answers to all asks of a group."""
 
-    def __init__(self, group: _Group) -> None:
+    def __init__(self, group: Group) -> None:
         self.asks, self.pairs = group.asks, group.pairs
-        self.centres = centres = Centres(group.problems)
+        self.centres = centres = Centres(group.parts)
         self.nodes = centres.nodes
         counts = centres.rows.lengths
-        problems = np.array([ask.problem for ask in self.asks])
+        problems = np.array([ask.part for ask in self.asks])
         self.of_ask = Ragged(counts[problems])
         """The rows of each ask, of which the arrays below have one element each."""
         self.at = self.of_ask.places_from(centres.rows.starts[problems])
@@ -164,9 +103,9 @@ class _Decided:
         if (self.numbers[ERROR, place] == self.numbers[WORST, place]).all():
             return found
         for ask, span in zip(self.asks, self.of_ask.slices, strict=True):
-            errors = ask.plan.numbers(int(self.centres.lengths[ask.problem]))[:, place]
+            errors = ask.plan.numbers(int(self.centres.lengths[ask.part]))[:, place]
             if errors[ERROR] != errors[WORST]:
-                found[span] = self.centres.alike(node, ask.problem, ask.plan.dtype(node))
+                found[span] = self.centres.alike(node, ask.part, ask.plan.dtype(node))
         return found
 
     def exact(self, node: Node) -> Mask | None:
@@ -254,7 +193,8 @@ class _Decided:
         if problems != list(range(len(centres.units))):
             spans = centres.rows.slices if centres.is_of_rows(node) else centres.places
             exact = joined([exact[spans[problem]] for problem in problems])
-        got = joined([self.pairs[pair][1].values[name] for pair in pairs])
+        parts = [centres.units[problem][0] for problem in problems]
+        got = joined([part.of(self.pairs[pair][1].values[name]) for part, pair in zip(parts, pairs, strict=True)])
         formats = [form(centres.units[problem][1].outputs[name]) for problem in problems]
         strayed, special = strayed_of(got, exact, of_pair, formats)
         largest = np.maximum.reduceat(strayed, rows.starts)[in_pair]
@@ -286,6 +226,7 @@ class _Decided:
         seen: dict[tuple[int, int], tuple[int, float, float]] = {}
         """Of pairs and rows: the place of the worst element, its exact value and half the gap below it."""
         starts, ask_starts = of_pair.starts.tolist(), of_ask.starts.tolist()
+        before = [part.start * count for part, count in zip(parts, columns.tolist(), strict=True)]
         for place, (ask, worst) in enumerate(zip(asks, largest.tolist(), strict=True)):
             if not passed[place]:
                 found.append(None)
@@ -300,7 +241,7 @@ class _Decided:
             flat, centre, gap = seen[pair, row]
             wide = float(width[ask_starts[place] + max(row, 0)]) * abs(centre)
             known = (None, None) if ask.plan.guesses or not math.isfinite(wide) else (centre, wide)
-            found.append(Worst(flat - starts[pair], worst, not gap < wide, *known))
+            found.append(Worst(flat - starts[pair] + before[pair], worst, not gap < wide, *known))
         return found
 
     def _equal(self, got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> Mask:

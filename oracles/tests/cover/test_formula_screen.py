@@ -13,7 +13,7 @@ from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, compare
 from oracles.formula.contract import Contract
 from oracles.formula.exact import rigorous
-from oracles.formula.tiers import centres, relative, screen
+from oracles.formula.tiers import centres, grouping, relative, screen
 from oracles.formula.tiers.joined import Received
 from oracles.ops import OPS
 from oracles.precise import conforms
@@ -121,6 +121,18 @@ def test_the_screen_says_the_same_of_a_query_alone_and_in_any_batch() -> None:
     assert decided > 100, decided
 
 
+def test_a_problem_of_many_rows_is_screened_in_parts_that_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = _asked(np.random.default_rng(10), 48)
+    about = [(truth.op, truth.problem.structured, queries) for truth, queries in asked]
+    whole = screen.certain(about)
+    monkeypatch.setattr(grouping, "JOINED_ELEMENTS", 1)
+    in_parts = screen.certain(about)
+    assert in_parts == whole
+    numbers = [[None if a is None else [(w.centre, w.width) for w in a] for a in each] for each in (*in_parts, *whole)]
+    assert numbers[: len(whole)] == numbers[len(whole) :]
+    assert any(answer is not None for answers in whole for answer in answers)
+
+
 def test_problems_are_screened_together_whatever_outputs_and_roundings_they_have() -> None:
     """A group costs its calls of NumPy, however few problems it has."""
     rng, asked = np.random.default_rng(9), []
@@ -132,7 +144,7 @@ def test_problems_are_screened_together_whatever_outputs_and_roundings_they_have
             contract = Contract(points=points) if points != {"added": "sum"} or "sum" in of.outputs else Contract()
             queries.append((contract, truth.receive(returned(of, kernel(of, contract, rng)))))
         asked.append((truth.op, of.structured, queries))
-    assert len(list(screen._groups(asked))) <= 2
+    assert len(list(grouping.groups_of(asked))) <= 2
     assert sum(answer is None for answers in screen.certain(asked) for answer in answers) <= 2
 
 
