@@ -144,7 +144,8 @@ def _may_hide(atom: Atom) -> bool:
     if atom.trait.startswith(("layout of ", "step of ")):
         return atom.relation == "!=" and not {*atom.values}.isdisjoint(("0", *OVERLAPPING))
     is_extent = atom.trait.isidentifier() and atom.trait != "rank" and not is_of_values(atom.trait)
-    return (is_extent and atom.relation == "<=") or atom.trait.startswith("dtype of ")
+    is_dtype = atom.trait.startswith("dtype of ") and " and that of " not in atom.trait
+    return (is_extent and atom.relation == "<=") or is_dtype
 
 
 def _shown(trials: Trials, evidence: Evidence) -> Masking:
@@ -175,6 +176,8 @@ def _against(evidence: Evidence, target: Target) -> list[int]:
     passing = [(place, each) for place, each, bad in tried if not bad and place in left]
     wider = [Rule(tuple(a for a in rule.atoms if a is not atom)) for rule in rules for atom in rule.atoms]
     found = [place for place, each in passing if any(rule.holds(each) for rule in rules)]
+    # Where conditions were left out that may hide it, much of that never fails.
+    found.sort(key=lambda place: not learned.holds(evidence.traits[place]))
     if learned.exact:
         return found
     held = {*found}
@@ -221,8 +224,17 @@ def _ordinary(
         draw = draw_of(case)
         draw = vary.ordinary(draw if folded else storage.unfolded(draw), seed)
         draw = draw.with_params(**{name: value for name, value in params.items() if name in draw.parameters})
-        return vary.made(vary.of_dtype(draw, dtype) if dtype else draw)
+        return vary.made(_finer(draw, dtype) if dtype else draw)
     return None
+
+
+def _finer(draw: Draw, dtype: str) -> Draw:
+    """In that dtype; not so where two tensors would then be of one dtype that were not: that may be the cause."""
+    finer, op = vary.of_dtype(draw, dtype), OPS[draw.op]
+    before, after = (
+        {part.dtype for part in each.parts if op.operand(part.name).dtype not in ITEMSIZE} for each in (draw, finer)
+    )
+    return finer if len(before) == len(after) else draw
 
 
 def _with_values(case: Case, values: str, seed: int) -> Case | None:

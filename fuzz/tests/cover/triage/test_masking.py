@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from fuzz.base.draw import Frame
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.menus import menus_of
 from fuzz.tests.common.examples import first_cases, plain
-from fuzz.tests.common.hunting import TAIL_63, target_of, with_edits
+from fuzz.tests.common.handmade import a_case, dense
+from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits
 from fuzz.triage.evidence import Evidence, probe, probe_all
 from fuzz.triage.family import Family
 from fuzz.triage.masking import _ordinary, failing_ordinarily, swamped, unmask
@@ -59,6 +62,24 @@ def test_what_ordinary_values_show_by_luck_plain_ones_show() -> None:
     assert evidence.masking.clear
     assert evidence.masking.hidden == should - failed
     assert [str(atom) for atom in evidence.induced().learned.rule.atoms] == ["n mod 4 != 0"]
+
+
+def test_of_all_that_passes_what_is_against_the_rule_is_tried_with_other_values() -> None:
+    """All else passes with any values. In f32, where none hides anything, there would be no difference of dtypes."""
+
+    def of(n: int, weight: str, scale: float = 1.0, eps: float = 0.25) -> Case:
+        mixed = {"weight": weight}
+        return a_case("rms_norm", ("weight",), (1, n), dtype="f16", mixed=mixed, layout=dense, scale=scale, eps=eps)
+
+    target = target_of(mutant("weighted-reads-weight-as-x"), "O2")
+    with WorkerPool([target]) as pool:
+        trials, evidence = Trials(pool, target, Family("values")), Evidence()
+        alike, wrong = [of(n, "f16") for n in range(1, 200)], [of(n, "f32") for n in range(1, 60)]
+        probe(trials, [*alike, *wrong, *(of(2, "f32", 0.0, eps) for eps in (0.25, 0.5, 1.0))], evidence)
+        assert evidence.failed == [False] * 199 + [True] * 59 + [False] * 3
+        unmask(trials, evidence)
+    assert evidence.masking.hidden == {258, 259, 260}
+    assert re.fullmatch("dtype of weight( = f32| and that of x = differ)", str(evidence.induced().learned.rule))
 
 
 @pytest.mark.parametrize("family", [Family("values"), Family("memory", wide=True)])
