@@ -27,6 +27,8 @@ _LEAST_FAILURES = 3
 _ATOM_WORTH, _RULE_WORTH = 0.0025, 0.01
 """The shares of all probes by which more must agree for another condition, and for another alternative, to be worth
 reading."""
+_LEFT = 0.25
+"""Where further alternatives leave at most this share of the exceptions, these had a cause of their own."""
 _AGAINST = 8
 """A pass counts against an alternative as much as so many failures for it. What hides failures now and then makes
 passes inside a true rule, so that a rule without any would be too narrow. Chosen, not measured."""
@@ -52,7 +54,8 @@ def learn(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = 
 def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = None) -> Induced:
     """As `learn`, with the rule's rivals.
 
-    One rule for all failures is preferred, where it is not wrong of more than alternatives would be worth.
+    One rule for all failures is preferred, where it is not wrong of more than alternatives would be worth, nor they of
+    hardly anything: what fails for another reason may be rare.
     """
     if not any(failed):
         raise ValueError("nothing failed, so there is nothing to state")
@@ -61,10 +64,10 @@ def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None =
     everything = list(_grown(own, table))
     best = max(everything, key=table.worth)
     single = Learned(best.rule, table.agreeing(best), len(probes))
-    if single.agreeing > len(probes) * (1 - _RULE_WORTH - _ATOM_WORTH):
+    if single.exact:
         return Induced(single, tuple(_rivals(best, everything, table)))
-    covering = max(_coverings(everything, own, probes, table), key=_worth, default=single)
-    if _worth(covering) > _worth(single):
+    covering = _best([single, *_coverings(everything, own, probes, table)])
+    if covering.others:
         return Induced(covering, tuple(_shorter([covering.rule, *covering.others])))
     return Induced(single, tuple(_rivals(best, everything, table)))
 
@@ -151,6 +154,12 @@ def _worth(learned: Learned) -> float:
     rules = (learned.rule, *learned.others)
     reading = _ATOM_WORTH * sum(rule.size for rule in rules) + _RULE_WORTH * (len(rules) - 1)
     return learned.agreeing / learned.probes - reading
+
+
+def _best(stated: Sequence[Learned]) -> Learned:
+    """What is worth most, unless another leaves so few exceptions that the rest can hardly be such."""
+    best, fewest = max(stated, key=_worth), min(stated, key=lambda each: (each.exceptions, -_worth(each)))
+    return fewest if fewest.exceptions <= _LEFT * best.exceptions else best
 
 
 def _grown(own: Traits, table: _Table) -> Iterator[_Grown]:

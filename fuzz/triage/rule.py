@@ -219,8 +219,12 @@ class Learned:
         return self.rule.holds(traits) or any(rule.holds(traits) for rule in self.others)
 
     @property
+    def exceptions(self) -> int:
+        return self.probes - self.agreeing
+
+    @property
     def exact(self) -> bool:
-        return self.agreeing == self.probes
+        return not self.exceptions
 
     @property
     def sound(self) -> bool:

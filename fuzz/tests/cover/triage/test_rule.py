@@ -69,3 +69,17 @@ def test_bands_that_repeat_themselves_are_what_is_left_over_a_block() -> None:
     induced = induce(probes, [rows >= 4 and rows % 3 != 0 for rows in tried])
     found = {str(rule) for rule in (induced.learned.rule, *induced.rivals)}
     assert "rows >= 4 and rows mod 3 != 0" in found
+
+
+def test_what_rarely_fails_for_another_reason_is_an_alternative() -> None:
+    """It is one, though a value hides one of its failures, which are less than one in a hundred."""
+    probes: list[Traits] = [
+        {"step": str(1 + n % 3), "over": "no" if n % 25 else "yes", "after": n % 7} for n in range(1, 9001)
+    ]
+    fails = [probe["step"] != "1" if probe["over"] == "no" else int(probe["after"]) >= 6 for probe in probes]
+    assert fails[125 - 1]
+    fails[125 - 1] = False
+    learned = learn(probes, fails)
+    stated = {str(rule) for rule in (learned.rule, *learned.others)}
+    assert stated == {"over = no and step != 1", "over = yes and after >= 6"}
+    assert learned.exceptions == 1
