@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.dims import MOST_PLACES
 from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import Induced, induce
 from fuzz.triage.rule import Traits
+from fuzz.triage.thresholds import Probed
 from fuzz.triage.trial import Trials
 from fuzz.triage.values import is_of_values
 from fuzz.triage.variations import made, with_values
@@ -102,12 +105,24 @@ class Evidence:
             traits = [{name: each[name] for name in kept if name in each} for each in traits]
         return traits, [self.failed[place] for place in chosen]
 
+    def counted_probes(self) -> list[Probed]:
+        """Those that count for the rule, each with its case and by how much it failed."""
+        counted, bad = self.counted(), iter(self.bad)
+        ratios = [_ratio(next(bad)[1]) if failed else 0.0 for failed in self.failed]
+        traits, failed = self.tried(counted)
+        each = zip(counted, traits, failed, strict=True)
+        return [Probed(traits, fails, self.cases[place], ratios[place]) for place, traits, fails in each]
+
     def add(self, case: Case, trials: Trials, judgement: Judgement, *, fails: bool) -> None:
         self.cases.append(case)
         self.traits.append(trials.traits(case))
         self.failed.append(fails)
         if fails:
             self.bad.append((case, judgement))
+
+
+def _ratio(failure: Judgement) -> float:
+    return failure.ratio if failure.verdict is Verdict.FAIL_NUMERIC else math.inf
 
 
 def probe_all(trials: Trials, draws: Iterable[Draw], evidence: Evidence) -> None:

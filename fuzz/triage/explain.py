@@ -20,7 +20,7 @@ from fuzz.triage.masking import hiding, shown_in, shown_with, swamped, unmask
 from fuzz.triage.places import Places, places_of
 from fuzz.triage.refutation import refuting, searched
 from fuzz.triage.rule import Learned, Rule, Traits
-from fuzz.triage.thresholds import Probed, is_open, is_rough, plainly
+from fuzz.triage.thresholds import Probed, fades, is_open, is_rough, plainly
 from fuzz.triage.traits import length_of, varied_sizes
 from fuzz.triage.trial import KeepsStateError, OutOfTimeError, Trials
 from fuzz.triage.values import is_about_values
@@ -226,7 +226,7 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
     while number < rounds + _CLOSING:
         unmask(trials, evidence)
         induced = evidence.induced()
-        tried, before = _tried(evidence), len(evidence.failed)
+        tried, before = evidence.counted_probes(), len(evidence.failed)
         draws: Iterable[Draw] = ()
         longer = held >= _CONVINCED and true_of < most
         if held < _CONVINCED and number < rounds:
@@ -251,14 +251,8 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         held = 0 if against else held + 1
         number += not longer or bool(against)
         evidence.stands, evidence.true_of = held >= _CONVINCED and true_of >= most, true_of
-        if evidence.stands and not (new and is_rough(evidence.induced().learned.rule, _tried(evidence))):
+        if evidence.stands and not (new and is_rough(evidence.induced().learned.rule, evidence.counted_probes())):
             return
-
-
-def _tried(evidence: Evidence) -> list[Probed]:
-    counted = evidence.counted()
-    cases = [evidence.cases[place] for place in counted]
-    return [Probed(*each) for each in zip(*evidence.tried(counted), cases, strict=True)]
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
@@ -298,7 +292,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     """What the evidence says."""
     if not any(evidence.failed):
         return Explanation(None, places_of(evidence.bad), law, whole=evidence.whole)
-    counted, tried = evidence.counted(), _tried(evidence)
+    counted, tried = evidence.counted(), evidence.counted_probes()
     learned = plainly(evidence.induced().learned, tried)
     # Probes that were drawn to refute it are about its exceptions more often than not.
     tests = {*evidence.tests}
@@ -313,10 +307,9 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
     tested = sum(inside), len(inside) - sum(inside)
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
-    opened = any(is_open(rule, tried) for rule in rules)
-    stands = (
-        evidence.stands and not opened and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
-    )
+    doubt = _doubt(evidence, rules, tried)
+    stands = evidence.stands and not doubt
+    stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
     could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
     hidden = len(evidence.masking.hidden), shown_in(evidence), shown_with(evidence), evidence.masking.clear
     about = (
@@ -329,17 +322,20 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
         hiding(evidence),
         *hidden,
         could,
-        "" if stands else _doubt(evidence, opened=opened),
+        doubt,
     )
     return Explanation(learned, places_of(alike or own), law, core, *about)
 
 
-def _doubt(evidence: Evidence, *, opened: bool) -> str:
+def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed]) -> str:
     """Why a rule does not stand that no probe contradicts."""
     if not evidence.stands and not evidence.tested:
         of = f", true of the last {evidence.true_of:,} cases of a search" if evidence.true_of else ""
         return f"the time was over while it was put to the test{of}"
-    return "no probe is close to one of its thresholds" if opened else ""
+    if any(is_open(rule, tried) for rule in rules):
+        return "no probe is close to one of its thresholds"
+    fading = any(fades(rule, tried) for rule in rules)
+    return "near one of its thresholds it fails by hardly more than it may err" if fading else ""
 
 
 def _varied(evidence: Evidence, could: Sequence[str]) -> tuple[str, ...]:

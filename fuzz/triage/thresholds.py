@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,12 +16,19 @@ _CLOSE = 0.01
 """A threshold is known well enough where a value passes that is so little beyond it."""
 
 
+_EDGE, _HARDLY, _FADED = 5, 2.0, 4.0
+"""Where so many failures next to a threshold have less than this err/budget in the middle, and all of them so many
+times more, what is wrong fades there. Chosen, not measured."""
+
+
 class Probed(NamedTuple):
     """What was tried, and whether it failed."""
 
     traits: Traits
     failed: bool
     case: Case
+    ratio: float = math.inf
+    """The err/budget of a failure that is told by it."""
 
 
 Tried = Sequence[Probed]
@@ -32,7 +40,8 @@ def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, fl
         if atom.relation in (">=", "<="):
             rest = Rule(tuple(each for each in rule.atoms if each is not atom))
             limit, up = float(atom.values[0]), atom.relation == "<="
-            passing = (t[atom.trait] for t, failed, _ in tried if not failed and atom.trait in t and rest.holds(t))
+            others = (each.traits for each in tried if not each.failed and rest.holds(each.traits))
+            passing = (traits[atom.trait] for traits in others if atom.trait in traits)
             beyond = [float(value) for value in passing if (float(value) > limit if up else float(value) < limit)]
             if beyond:
                 yield atom, rest, (limit, min(beyond) if up else max(beyond))
@@ -49,6 +58,20 @@ def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
 def is_open(rule: Rule, tried: Tried) -> bool:
     """Whether a threshold of values lies far from the nearest passing probe beyond it: it may be anywhere between."""
     return any(is_about_values(atom.trait) and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
+
+
+def fades(rule: Rule, tried: Tried) -> bool:
+    """Whether what is wrong fades towards a threshold of an extent until it is within the budget: just where it ends is
+    a matter of rounding."""
+    failing = [each for each in tried if each.failed and rule.holds(each.traits)]
+    limits = [(atom.trait, atom.values[0]) for atom in rule.atoms if atom.relation in (">=", "<=")]
+    return any(_fades(trait, limit, failing) for trait, limit in limits if trait.isidentifier() and type(limit) is int)
+
+
+def _fades(trait: str, limit: int, failing: Tried) -> bool:
+    ratios = [each.ratio for each in sorted(failing, key=lambda each: abs(float(each.traits[trait]) - limit))]
+    edge = statistics.median(ratios[:_EDGE])
+    return edge < _HARDLY and statistics.median(ratios) >= _FADED * edge
 
 
 def is_rough(rule: Rule, tried: Tried) -> bool:

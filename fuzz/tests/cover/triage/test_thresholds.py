@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from fuzz.base.dtypes import quantise
 from fuzz.tests.common.examples import plain
 from fuzz.triage.closing import closing
 from fuzz.triage.rule import Atom, Learned, Rule
-from fuzz.triage.thresholds import Probed, plainest, plainly
+from fuzz.triage.thresholds import Probed, fades, plainest, plainly
 from fuzz.triage.traits import case_traits
 from fuzz.triage.variations import base_of, made
 
@@ -76,3 +77,20 @@ def test_bands_are_tried_inside_and_beside_and_where_the_next_would_be() -> None
     rule = Rule((Atom("rows", "within", (4, 8, 11, 11), 1.0),))
     probes = [math.prod(draw.outer) for draw in closing(base, rule, tried, lambda draw: case_traits(made(draw)))]
     assert probes == [18, 6, 10, 12]
+
+
+@pytest.mark.parametrize(
+    ("error", "faded"),
+    [
+        (lambda n: 3000.0 / n, True),  # as of a mean over one element too many
+        (lambda n: 3000.0, False),
+        (lambda n: 1.5, False),  # by hardly more than may be, wherever it fails
+    ],
+)
+def test_a_threshold_at_which_what_is_wrong_fades_is_a_matter_of_rounding(
+    error: Callable[[int], float], faded: bool
+) -> None:
+    lengths = (*range(1, 60), *range(2991, 3001))
+    failing = [Probed({"n": n, "rows": 1}, True, plain(1), error(n)) for n in lengths]
+    tried = [*failing, Probed({"n": 3001, "rows": 1}, False, plain(1), 0.0)]
+    assert fades(Rule((Atom("n", "<=", (3000,), 1.0),)), tried) is faded
