@@ -39,6 +39,23 @@ def meets(source: Layout, output: Layout) -> bool:
     return np.intersect1d(_places(source), _places(output) + shift(source, output)).size > 0
 
 
+def distances(source: Layout, output: Layout, axis: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each element of an input that is at the place of one of an output: how many elements, and how many rows, it
+    comes after that one, row by row along an axis. Of several that are at one place it is the first and the last."""
+    read = _by_rows(source, axis)
+    written = _by_rows(output, axis) + shift(source, output)
+    place, first = np.unique(read, return_index=True)
+    last = read.size - 1 - np.unique(read[::-1], return_index=True)[1]
+    _, here, there = np.intersect1d(place, written, return_indices=True)
+    later, n = np.concatenate([first[here], last[here]]), source.shape[axis]
+    return later - np.tile(there, 2), later // n - np.tile(there // n, 2)
+
+
+def _by_rows(layout: Layout, axis: int) -> NDArray[np.int64]:
+    """As of `_places`, row by row along an axis."""
+    return np.moveaxis(_places(layout).reshape(layout.shape), axis, -1).reshape(-1)
+
+
 def overlaps_itself(layout: Layout) -> bool:
     """True where two elements are at one place."""
     reach = 0

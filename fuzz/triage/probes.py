@@ -176,6 +176,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         at: tuple[Guard, int] = (x.place.guard, x.place.offset)
         guard, offset = pick(at, [("before", place) for place in range(16)])
         n = pick(menu.failing[next(words) % len(menu.failing)], menu.others)
+        axis = pick(base.axis if rank == own_rank else rank - 1, range(rank) if able.axis == "any" else ())
         rows = 1 if rank == 1 else pick(own_rows, menu.rows)
         if menu.square_one_in and next(words) % menu.square_one_in == 0:
             n = rows if rows > 1 else n
@@ -200,7 +201,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         }
 
         draw = base if (guard, offset) == at else storage.placed_at(base, guard, offset)
-        draw = vary.sized(replace(draw, n=n), rows, rank, rank - 1 if rank != own_rank else base.axis)
+        draw = vary.sized(replace(draw, n=n), rows, rank, axis)
         draw = vary.extended(draw, sizes) if sizes else draw
         draw = vary.of_dtypes(vary.of_dtype(draw, dtype), dtypes_of)
         draw = storage.stacked(storage.stepped(storage.laid_out(draw, layouts), step_of), stack_of)

@@ -152,7 +152,16 @@ _WORDS = tuple(
         ),
         (r"(extent \d+ of the rows) = n", "{0} = n", "{0} != n"),
         (r"(\w+) of ones", "{0} is 1 everywhere", "{0} is not 1 everywhere"),
+        ("axis is the first", "axis is the first", "axis is not the first"),
+        (
+            r"span of an output over that of (\w+) in part",
+            "the span of an output overlaps that of {0} in part", "the span of no output overlaps that of {0} in part",
+        ),
         (r"(\w+) over (\w+) in part", "{0} overlaps {1} in part", "{0} does not overlap {1} in part"),
+        (
+            r"(\w+) over an? (earlier|later) (element|row) of (\w+)",
+            "{0} overlaps {3} in part, over {2}s that come {1}", "{0} does not overlap {3} over {2}s that come {1}",
+        ),
         (r"(\w+) is (\w+)", "{0} and {1} are one buffer", "{0} and {1} are two buffers"),
         (r"shift of (\w+) over (\w+)", *["{0} overlaps {1} in part, {limit} elements further on"] * 2),
     )

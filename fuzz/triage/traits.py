@@ -13,7 +13,7 @@ import numpy as np
 from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
-from fuzz.base.memory import meets, shift
+from fuzz.base.memory import distances, meets, shift
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import INVALID, VALID, Trait, Traits
 from fuzz.triage.values import THERE, change_of, value_traits
@@ -63,11 +63,11 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
     if not OPS[case.op].by_rows:
         traits: dict[str, Trait] = dict(_size_traits(frame))
     else:
-        traits = dict(_extent_traits(frame.n, frame.outer))
+        traits = {**dict(_extent_traits(frame.n, frame.outer)), **dict(_axis_traits(frame))}
     traits["axis"] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
-    traits.update(_optional_traits(case))
+    traits.update(_optional_traits(frame))
     traits.update(_parameters(case))
     if values:
         traits.update(value_traits(case))
@@ -93,6 +93,13 @@ def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
         for place, extent in enumerate(outer):
             name = f"extent {place} of the rows"
             yield from ((name, extent), (f"{name} = n", _yes(extent == n)))
+
+
+def _axis_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
+    """Of a row op: whether the axis is the first, and how many elements of the grid lie between neighbours of a row,
+    were it dense."""
+    yield "axis is the first", _yes(frame.axis == 0)
+    yield "extents after the axis", math.prod(frame.grid[frame.axis + 1 :])
 
 
 def _size_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
@@ -175,15 +182,17 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
         yield from ((f"address of {name} mod {modulus}", address % modulus) for modulus in _ADDRESSES)
 
 
-def _optional_traits(case: Case) -> Iterator[tuple[str, Trait]]:
+def _optional_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
+    case = frame.case
     for operand in OPS[case.op].operands:
         if operand.optional:
             yield operand.name, THERE if operand.name in case.tensors else "absent"
-    yield from _memory_traits(case)
+    yield from _memory_traits(frame)
 
 
-def _memory_traits(case: Case) -> Iterator[tuple[str, Trait]]:
+def _memory_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
     """What tensors have in common: an output with an input, an input with the first one; and the rows of a stack."""
+    case = frame.case
     op, meetings = OPS[case.op], {(output, source): how for output, source, how in case.meetings()}
     for output, source in op.aliases:
         if output in case.outputs and source in case.inputs:
@@ -195,6 +204,12 @@ def _memory_traits(case: Case) -> Iterator[tuple[str, Trait]]:
             if part:
                 # In the direction in which the elements of a row follow each other.
                 yield f"shift of {output} over {source}", shift(under, over) * (-1 if _is_backwards(under, case) else 1)
+                for what, after in zip(("element", "row"), distances(under, over, frame.axis), strict=True):
+                    yield f"{output} over a later {what} of {source}", _yes((after > 0).any())
+                    yield f"{output} over an earlier {what} of {source}", _yes((after < 0).any())
+    for source in dict.fromkeys(source for _, source in op.aliases if source in case.inputs):
+        is_under = any(how == "overlap" for (_, each), how in meetings.items() if each == source)
+        yield f"span of an output over that of {source} in part", _yes(is_under)
     for operand in op.inputs:
         if operand.name in case.inputs and op.role(operand.name) == "grid" and operand.name != op.main:
             yield f"{operand.name} is {op.main}", _yes(case.inputs[operand.name].alias == op.main)

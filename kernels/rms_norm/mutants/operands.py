@@ -115,7 +115,7 @@ FORWARD: tuple[Mutant, ...] = (
         "weighted-overlap-forgotten", "weighted",
         "if (!detach(&call.x, &call.y, &call.y, &copy)) return KF_REJECTED;", "copy = NULL;",
         "y that overlaps x in part", "B053: memcpy where memmove is wanted, on a larger scale", _PLACE,
-        explained_as=("y overlaps x in part, >= 1 elements further on",),
+        explained_as=("y overlaps x in part, over elements that come later",),
     ),
     _planted(
         "add-same-buffer-added-once", "add-generic", "x + load(&call->residual, at(r, &call->residual, i))",

@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.base.case import Case, CaseError, Layout, Output, Tensor
 from fuzz.base.kernel import Kernel
-from fuzz.base.memory import meets, overlapping, shift
+from fuzz.base.memory import distances, meets, overlapping, shift
 from fuzz.base.validity import check_case
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.aliasing import aliased_as
@@ -18,6 +18,7 @@ from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
 from fuzz.triage.choices import SHARING, Choices
 from fuzz.triage.explain import Explanation, explain
 from fuzz.triage.family import Family
+from fuzz.triage.probes import Menu, combined
 from fuzz.triage.shrink import shrink
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
@@ -188,6 +189,49 @@ def test_only_common_elements_count_as_an_overlap() -> None:
     assert shift(every_second, on) == 2
     with pytest.raises(CaseError, match="exactly in place"):
         overlapping(every_second, every_second, 0)
+
+
+def test_an_overlap_is_over_what_comes_later_in_the_order_of_rows() -> None:
+    """One element further on in memory is the next of a row, or the same place of the next row where rows lie along
+    the first axis; one element further back is then in a row before, and from a later column."""
+    grid = Layout((2, 3), (3, 1), "before", 4)
+    back, on = (overlapping(grid, grid, distance)[1] for distance in (-1, 1))
+    assert [each.tolist() for each in distances(grid, on, 1)] == [[1] * 5 * 2, [0, 0, 1, 0, 0] * 2]
+    assert {*distances(grid, back, 1)[0].tolist()} == {-1}
+    assert {*distances(grid, on, 0)[0].tolist()} == {2, -3}
+    assert {*distances(grid, back, 0)[0].tolist()} == {-2, 3}
+    folded = Layout((3,), (0,), "before", 4)
+    apart = Layout((3,), (2,), "before", 4)
+    assert sorted(distances(folded, apart, 0)[0].tolist()) == [0, 2]
+
+
+def test_an_overlap_that_a_kernel_forgets_is_told_by_what_it_reads_later() -> None:
+    said = _explained(mutant("weighted-overlap-forgotten"), _over(0)).lines()[0]
+    assert said.startswith("fails when: y overlaps x in part, over elements that come later, unless values"), said
+
+
+def test_tensors_of_which_the_elements_take_turns_have_spans_that_overlap() -> None:
+    case = a_case("rms_norm", (), (1, 4), layout=lambda shape: Layout(shape, (8, 2), "before", 4))
+    source = case.inputs["x"].layout
+    traits = [
+        case_traits(replace(case, outputs={"y": Output("f32", overlapping(source, source, distance)[1], "x")}))
+        for distance in (1, 2, 8)
+    ]
+    assert [each["y over x in part"] for each in traits] == ["no", "yes", "no"]
+    assert [each["span of an output over that of x in part"] for each in traits] == ["yes", "yes", "no"]
+
+
+def test_where_the_axis_of_rows_is_and_what_lies_between_their_neighbours_is_told() -> None:
+    traits = [case_traits(a_case("rms_norm", (), (5, 3, 1), axis)) for axis in range(3)]
+    assert [each["axis is the first"] for each in traits] == ["yes", "no", "no"]
+    assert [each["extents after the axis"] for each in traits] == [3, 1, 1]
+
+
+@pytest.mark.parametrize(("kernel", "axes"), [("weighted", {0, 1, 2}), ("avx2", {2})])
+def test_probes_have_their_rows_along_every_axis_that_a_kernel_takes(kernel: str, axes: set[int]) -> None:
+    base, target = base_of(a_case("rms_norm", (), (2, 3, 4))), target_of(PACK.kernel(kernel))
+    draws = combined(base, target, Menu([4], [5, 6]), 80, 1)
+    assert {draw.axis for draw in draws if draw.rank == 3} == axes
 
 
 @pytest.mark.parametrize("guard", ["before", "after"])
