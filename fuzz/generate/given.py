@@ -91,8 +91,17 @@ def _ending(last: Callable[[float], float]) -> Like:
     return ending
 
 
+def _below(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+    """Normal values, those of the last row far larger: without them a sum over many rows hides that it is left out."""
+    values = _normal(shape, level, dtype, stream)
+    values[-1:] = np.ldexp(values[-1:], 6 if dtype == "f16" else 16)
+    return values
+
+
 NANS = "NaN"
 """The recipe beside which nothing shows that only changes values."""
+LAST_ROW = "last row"
+"""The recipe that shows best what an output that has no rows lacks."""
 RANDOM = ("normal", "large", "tiny")
 """The recipes below whose rounding errors are random."""
 _LIKE_GIVEN: Mapping[str, Like] = {
@@ -105,6 +114,7 @@ _LIKE_GIVEN: Mapping[str, Like] = {
     "one NaN": _ending(lambda level: np.nan),
     "one infinity": _ending(lambda level: np.inf),
     "spike": _ending(lambda level: level * 256.0),
+    LAST_ROW: _below,
     NANS: lambda shape, level, dtype, stream: np.full(shape, np.nan),
 }
 """Recipes for values of about the size of the given ones."""

@@ -335,7 +335,7 @@ def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed]) -
     if any(is_open(rule, tried) for rule in rules):
         return "no probe is close to one of its thresholds"
     fading = any(fades(rule, tried) for rule in rules)
-    return "near one of its thresholds it fails by hardly more than it may err" if fading else ""
+    return "near one of its thresholds err/budget is hardly above 1" if fading else ""
 
 
 def _varied(evidence: Evidence, could: Sequence[str]) -> tuple[str, ...]:

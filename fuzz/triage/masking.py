@@ -20,7 +20,7 @@ from types import MappingProxyType
 from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, CaseError
 from fuzz.base.draw import Draw
-from fuzz.generate.given import NANS
+from fuzz.generate.given import LAST_ROW, NANS
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.realise import draw_of
 from fuzz.judge.judge import Judgement
@@ -197,13 +197,14 @@ def failing_ordinarily(
     clear: Sequence[str] = (),
 ) -> list[bool | None]:
     """Of each case whether it fails with ordinary values, and in the finest dtype where it has one of the `coarse`
-    ones; with ordinary parameters or with those that are given; or where each row ends with a large element, without
-    which a long one hides what is wrong at its end; or with elements that share memory as they do; or with values of
-    one of the recipes `clear`. None where it cannot have them."""
+    ones; with ordinary parameters or with those that are given; or where each row ends with a large element, or the
+    last row is large, without which a long one, or many, hide what is wrong at their end; or with elements that share
+    memory as they do; or with values of one of the recipes `clear`. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
     found: list[bool | None] = [None] * len(cases)
-    each = (NO_PARAMS, params) if params else (NO_PARAMS,)
-    plain = [*((given, "", False) for given in each), (NO_PARAMS, "spike", False), (NO_PARAMS, "", True)]
+    each, last = (NO_PARAMS, params) if params else (NO_PARAMS,), [LAST_ROW] if _sums_rows(cases) else []
+    large = [(NO_PARAMS, values, False) for values in ("spike", *last)]
+    plain = [*((given, "", False) for given in each), *large, (NO_PARAMS, "", True)]
     for given, values, folded in (*plain, *((given, values, False) for values in clear for given in each)):
         left = [place for place, fails in enumerate(found) if not fails]
         dtypes = {p: finest if _dtype(cases[p]) in coarse else "" for p in left}
@@ -215,6 +216,11 @@ def failing_ordinarily(
         for place, case in made.items():
             found[place] = found[place] if case is None or case.digest not in said else said[case.digest]
     return found
+
+
+def _sums_rows(cases: Sequence[Case]) -> bool:
+    """Whether an output has an element for each place along the rows, and none of the rows."""
+    return any(OPS[case.op].role(name) == "columns" for case in cases for name in case.outputs)
 
 
 def _ordinary(

@@ -26,7 +26,7 @@ _CHECKED, _RELEARNED = 48, 4
 give another one. Both were chosen, not measured."""
 _MOST_ELEMENTS = 6000
 _PLAIN_ROWS = 2
-_SPECIAL = ("large", "tiny", "zeros", "one NaN", "one infinity", "spike")
+_SPECIAL = ("large", "tiny", "zeros", "one NaN", "one infinity", "spike", "last row")
 """With values of these recipes an element may look right that is not."""
 
 Element = tuple[Traits, bool]

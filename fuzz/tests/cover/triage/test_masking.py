@@ -102,6 +102,15 @@ def test_nan_is_tried_though_all_other_values_show_the_failure(family: Family) -
     assert evidence.induced().learned.exact
 
 
+def test_many_rows_hide_that_the_last_is_left_out_unless_it_is_large() -> None:
+    case = a_case("rms_norm_backward", ("dw",), (70_000, 1), layout=dense)
+    target = target_of(mutant("backward-dw-loses-last-row"), "O2")
+    with WorkerPool([target]) as pool:
+        trials = Trials(pool, target, Family("values"))
+        assert not trials.fails(case)
+        assert failing_ordinarily(trials, [case]) == [True]
+
+
 def test_a_failure_that_needs_shared_memory_fails_with_ordinary_values_in_it() -> None:
     """Memory of their own for all elements would hide what is wrong with a stride of 0."""
     folded = "{ wrong = call->x.strides[0] == 0; return each_row(call, generic_row); }"
