@@ -64,7 +64,7 @@ def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None =
     everything = list(_grown(own, table))
     best = max(everything, key=table.worth)
     single = Learned(best.rule, table.agreeing(best), len(probes))
-    if single.exact:
+    if _is_enough(single, table.failures.bit_count() - best.failures):
         return Induced(single, tuple(_rivals(best, everything, table)))
     covering = _best([single, *_coverings(everything, own, probes, table)])
     if covering.others:
@@ -154,6 +154,13 @@ def _worth(learned: Learned) -> float:
     rules = (learned.rule, *learned.others)
     reading = _ATOM_WORTH * sum(rule.size for rule in rules) + _RULE_WORTH * (len(rules) - 1)
     return learned.agreeing / learned.probes - reading
+
+
+def _is_enough(single: Learned, missed: int) -> bool:
+    """Whether no alternatives can be better than one rule, which misses so many failures: it is wrong of less than they
+    would be worth, and not by leaving out what they would be about."""
+    is_rarely_wrong = single.agreeing > single.probes * (1 - _RULE_WORTH - _ATOM_WORTH)
+    return is_rarely_wrong and missed < max(_LEAST_FAILURES, (1 - _LEFT) * single.exceptions)
 
 
 def _best(stated: Sequence[Learned]) -> Learned:
