@@ -93,10 +93,16 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
 
 
 def _exactly(draw: Draw, name: str, atom: Atom, number: float, known: Known) -> Draw:
-    """With that very number in place of the nearby one to which scaling has rounded what the threshold is about."""
+    """With that very number in place of the nearby one to which scaling has rounded what the threshold is about; in f32
+    where its dtype has no such number and the kernel takes that."""
     value = (known(draw) or {}).get(atom.trait)
-    is_near = isinstance(value, float) and 0 < abs(value - number) <= _NEAR * abs(number)
-    return vary.exchanged(draw, name, float(value), number) if is_near and value is not None else draw
+    if not isinstance(value, float) or not 0 < abs(value - number) <= _NEAR * abs(number):
+        return draw
+    exact = vary.exchanged(draw, name, value, number)
+    if (known(exact) or {}).get(atom.trait) == number:
+        return exact
+    finer = vary.exchanged(vary.of_dtype(draw, "f32"), name, value, number)
+    return finer if known(finer) else exact
 
 
 _NEAR = 0.01

@@ -197,7 +197,7 @@ def exchanged(draw: Draw, name: str, old: float, new: float) -> Draw:
     assert part.given is not None
     values = rows_of(part.given).astype(np.float64)
     values = np.where(np.abs(values) == abs(old), np.copysign(abs(new), values), values)
-    return draw.with_parts(replace(part, given=given_rows(stored(values, part.given.dtype))))
+    return draw.with_parts(replace(part, given=given_rows(stored(values, part.dtype))))
 
 
 def blended(draw: Draw, name: str, power: float) -> Draw:
