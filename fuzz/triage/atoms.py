@@ -122,9 +122,9 @@ def _numbers(values: set[Trait]) -> set[Number]:
 
 
 def number_cost(trait: str) -> float:
-    """A residue is a reason of its own, and rather of the smaller modulus; a ratio is a reason only where nothing
-    plainer is, and a quantile only where nothing is that the formula names."""
-    if trait.startswith("log2 of "):
+    """A residue is a reason of its own, and rather of the smaller modulus; a ratio or a product is a reason only where
+    nothing plainer is, and a quantile only where nothing is that the formula names."""
+    if trait.startswith("log2 of ") or " * " in trait:
         return 1.3
     if is_quantile(trait):
         return 1.35

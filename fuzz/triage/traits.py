@@ -87,6 +87,8 @@ def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
     yield from ((f"rows mod {modulus}", rows % modulus) for modulus in _ROW_MODULI)
     for name, extent in (("n", n), ("rows", rows)):
         yield f"{name} is a power of two", _yes(extent.bit_count() == 1)
+    # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
+    yield "rows * next_power_of_2(n)", rows * (1 << max(n - 1, 0).bit_length())
     yield from (("n = rows", _yes(n == rows)), ("n > rows", _yes(n > rows)), ("n < rows", _yes(n < rows)))
     if len(outer) > 1:
         yield "rows > extent 0 of the rows", _yes(rows > outer[0])

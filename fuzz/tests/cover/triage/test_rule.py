@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from fuzz.tests.common.hunting import PACK, target_of
 from fuzz.triage.inducer import induce, learn
 from fuzz.triage.rule import Atom, Traits
-from fuzz.triage.traits import MODULI
+from fuzz.triage.traits import MODULI, size_traits
 
 _PROBES: list[Traits] = [
     {"n": n, **{f"n mod {m}": n % m for m in MODULI}, "vector length": bits, "optimisation": opt}
@@ -83,3 +86,15 @@ def test_what_rarely_fails_for_another_reason_is_an_alternative() -> None:
     stated = {str(rule) for rule in (learned.rule, *learned.others)}
     assert stated == {"over = no and step != 1", "over = yes and after >= 6"}
     assert learned.exceptions == 1
+
+
+def test_blocks_of_a_power_of_two_are_counted_by_their_elements() -> None:
+    """As in a kernel that takes as many rows at a time as 1,024 elements hold, and fails with a second program."""
+    target = target_of(PACK.kernel("weighted"))
+    sizes = [(n, rows) for n in range(1, 1200, 7) for rows in range(1, 40)]
+    probes = [size_traits(n, (rows,), target) for n, rows in sizes]
+    at_a_time = [max(1, 1024 // (1 << (n - 1).bit_length())) for n, _ in sizes]
+    learned = learn(probes, [rows > each for (_, rows), each in zip(sizes, at_a_time, strict=True)])
+    assert learned.exact
+    assert re.fullmatch(r"rows >= 2 and rows \* next_power_of_2\(n\) >= 1\d\d\d", str(learned.rule))
+    assert not learned.others
