@@ -135,6 +135,7 @@ def number_cost(trait: str) -> float:
 
 
 def word_cost(trait: str) -> float:
-    """That a tensor is there says more than what it has where it is there."""
+    """That a tensor is there says more than what it has where it is there, or what its memory is to that of others."""
     about = ("dtype of ", "layout of ", "address of ", "step of ", "strides of ", "a stride of 0 in ")
-    return 1.05 if trait.startswith(about) else 1.0
+    is_of_memory = " is " in trait or " over " in trait
+    return 1.05 if trait.startswith(about) or is_of_memory else 1.0

@@ -98,3 +98,11 @@ def test_blocks_of_a_power_of_two_are_counted_by_their_elements() -> None:
     assert learned.exact
     assert re.fullmatch(r"rows >= 2 and rows \* next_power_of_2\(n\) >= 1\d\d\d", str(learned.rule))
     assert not learned.others
+
+
+def test_that_a_tensor_is_there_is_said_rather_than_what_its_memory_is_to_another() -> None:
+    """Two inputs are two buffers wherever both are there, where no kernel takes one buffer for both."""
+    absent, there = {"gate": "absent"}, {"gate is signal": "no", "gate": "there"}
+    probes: list[Traits] = [{**each, "n": n} for n in range(2, 12) for each in (absent, there)]
+    fails = [each["gate"] == "there" for each in probes]
+    assert str(learn(probes, fails).rule) == "gate = there"
