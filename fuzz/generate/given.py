@@ -91,7 +91,7 @@ def _ending(last: Callable[[float], float]) -> Like:
     return ending
 
 
-def _below(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+def _large_last_row(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
     """Normal values, those of the last row far larger: without them a sum over many rows hides that it is left out."""
     values = _normal(shape, level, dtype, stream)
     values[-1:] = np.ldexp(values[-1:], 6 if dtype == "f16" else 16)
@@ -114,7 +114,7 @@ _LIKE_GIVEN: Mapping[str, Like] = {
     "one NaN": _ending(lambda level: np.nan),
     "one infinity": _ending(lambda level: np.inf),
     "spike": _ending(lambda level: level * 256.0),
-    LAST_ROW: _below,
+    LAST_ROW: _large_last_row,
     NANS: lambda shape, level, dtype, stream: np.full(shape, np.nan),
 }
 """Recipes for values of about the size of the given ones."""

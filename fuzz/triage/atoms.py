@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import pairwise
@@ -15,6 +16,9 @@ _LIMITS = 6
 _MOST_BANDS = 5
 """Failing values that lie apart, with passing ones between them, are one condition up to this many."""
 _MOST_RESIDUES = 4
+
+_ONE_BUFFER = re.compile(r"\w+ is \w+")
+"""The trait of two tensors that may be one buffer. Of a number it may be said what it is, too: in more words."""
 
 Number = float | int
 
@@ -137,5 +141,5 @@ def number_cost(trait: str) -> float:
 def word_cost(trait: str) -> float:
     """That a tensor is there says more than what it has where it is there, or what its memory is to that of others."""
     about = ("dtype of ", "layout of ", "address of ", "step of ", "strides of ", "a stride of 0 in ")
-    is_of_memory = " is " in trait or " over " in trait
+    is_of_memory = " over " in trait or _ONE_BUFFER.fullmatch(trait) is not None
     return 1.05 if trait.startswith(about) or is_of_memory else 1.0

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from fuzz.tests.common.hunting import PACK, target_of
+from fuzz.triage.atoms import word_cost
 from fuzz.triage.inducer import induce, learn
 from fuzz.triage.rule import Atom, Traits
 from fuzz.triage.traits import MODULI, size_traits
@@ -106,3 +107,4 @@ def test_that_a_tensor_is_there_is_said_rather_than_what_its_memory_is_to_anothe
     probes: list[Traits] = [{**each, "n": n} for n in range(2, 12) for each in (absent, there)]
     fails = [each["gate"] == "there" for each in probes]
     assert str(learn(probes, fails).rule) == "gate = there"
+    assert word_cost("gate is signal") > word_cost("n is a power of two") == word_cost("axis is the first")
