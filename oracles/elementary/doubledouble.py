@@ -87,19 +87,19 @@ def elementwise(function: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[D
 
 @elementwise
 def exp(x: DoubleDouble) -> DoubleDouble:
-    """e^x = 2^m (1 + a), see `_exp_parts`.
+    """e^x = 2^m (1 + a), see `exp_parts`.
 
     r is off by 0.4 V, t by 0.5 V of itself, the sums of a by 3.1 V of it, and |a| is at most 0.42 of 1 + a; the last
     sum adds 2 V: 4.3 V. Below -670 the low part underflows, below -708 both do: half of 2^-1074 for each of two
     roundings."""
     inside = (x.high > LEAST_EXP) & (x.high < LARGEST_EXP)
     limit = np.where(x.high > 0, LARGEST_EXP, LEAST_EXP)
-    exponent, a = _exp_parts(chosen(inside, x, DoubleDouble(limit)))
+    exponent, a = exp_parts(chosen(inside, x, DoubleDouble(limit)))
     value = _scaled(a + 1.0, exponent)
     return chosen(np.isnan(x.high), x, value)
 
 
-def _exp_parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
+def exp_parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
     """m and a, with e^x = 2^m (1 + a) and -0.3 < a < 0.42.
 
     a = t + q + t q, with t = 2^(j/1024) - 1 from a table and q = e^r - 1 for r = ((x.high - n L1) - n L2) + (x.low - n
@@ -164,7 +164,7 @@ def tanh(x: DoubleDouble) -> DoubleDouble:
     size = absolute(x)
     near = size.high < 40.0
     doubled = DoubleDouble(np.where(near, -2.0 * size.high, -80.0), np.where(near, -2.0 * size.low, 0.0))
-    exponent, a = _exp_parts(doubled)
+    exponent, a = exp_parts(doubled)
     scale = power(exponent)
     less = DoubleDouble(scale * a.high, scale * a.low) + two_sum(scale, np.full_like(scale, -1.0))
     value = _signed(-less / (less + 2.0), x)

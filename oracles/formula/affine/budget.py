@@ -225,11 +225,6 @@ class Budget(Setting):
         own = np.where(width > 0, own, 0.0)  # where kernels do not err at all, neither does float64
         return Reach(width + own, width * SAME + 2 * own)
 
-    def error(self, node: Node) -> F64:
-        """How far the node's centre in float64 may be from the formula's value; NaN: nobody knows."""
-        with np.errstate(all="ignore"):
-            return self._error(self.read, node)
-
     def _error(self, read: Read, node: Node) -> F64:
         if node not in read.errors:
             read.errors[node] = self._calculated(read, node)

@@ -84,7 +84,7 @@ class Float64:
         return found
 
     def take(self, table: F64, index: F64, axis: int) -> F64:
-        return _took(table, index, axis)
+        return took(table, index, axis)
 
 
 class Precise:
@@ -118,7 +118,7 @@ class Precise:
         return np.asarray(a <= b if kind == "at_most" else a < b, dtype=bool)
 
     def take(self, table: NDArray[Any], index: NDArray[Any], axis: int) -> NDArray[Any]:
-        return _took(table, index, axis)
+        return took(table, index, axis)
 
 
 class Double:
@@ -132,12 +132,12 @@ class Double:
 
     def operate(self, kind: Kind, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
         found: DoubleDouble = _OPERATORS[kind](a, b)
-        return _of_ieee(found, _OPERATORS[kind](a.high, b.high))
+        return of_ieee(found, _OPERATORS[kind](a.high, b.high))
 
     def total(self, values: DoubleDouble, axis: int) -> DoubleDouble:
         summed = values.sum(axis)
         found = DoubleDouble(np.expand_dims(summed.high, axis), np.expand_dims(summed.low, axis))
-        return _of_ieee(found, values.high.sum(axis, keepdims=True))
+        return of_ieee(found, values.high.sum(axis, keepdims=True))
 
     def greatest(self, values: DoubleDouble, axis: int) -> DoubleDouble:
         if not values.shape[axis]:
@@ -155,7 +155,7 @@ class Double:
         return found
 
     def take(self, table: DoubleDouble, index: DoubleDouble, axis: int) -> DoubleDouble:
-        return DoubleDouble(_took(table.high, index.high, axis), _took(table.low, index.high, axis))
+        return DoubleDouble(took(table.high, index.high, axis), took(table.low, index.high, axis))
 
 
 _OPERATORS: Mapping[Kind, Callable[[Any, Any], Any]] = {
@@ -175,7 +175,7 @@ _DOUBLE: Mapping[Kind, Callable[[DoubleDouble], DoubleDouble]] = {
 _EXTREME = 2.0**32
 
 
-def _of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
+def of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
     """The value, but what float64 has for it where that is infinite or NaN: low parts know no infinity."""
     finite = np.isfinite(high)
     if finite.all():
@@ -183,7 +183,7 @@ def _of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
     return DoubleDouble(np.where(finite, value.high, high), np.where(finite, value.low, 0.0))
 
 
-def _took(table: NDArray[Any], index: NDArray[Any], axis: int) -> NDArray[Any]:
+def took(table: NDArray[Any], index: NDArray[Any], axis: int) -> NDArray[Any]:
     places = index.astype(np.int64)
     if places.size and not 0 <= places.min() <= places.max() < table.shape[axis]:
         raise FormulaError(f"an index lies outside of 0 to {table.shape[axis] - 1}")

@@ -2,7 +2,7 @@
 
 The two tiers differ in the centre. The half-width around it is the same number by definition, that of
 `oracles.formula.affine.budget`; the fast tier takes off, or adds, what its own centre may be wrong by. Where a kernel
-calculates in float64 that centre is double-double; elements that this does not reach are left to the precise tier.
+calculates in float64 that centre is double-double.
 """
 
 from __future__ import annotations
@@ -25,17 +25,14 @@ from oracles.formula.affine.edges import Ends
 from oracles.formula.affine.forms import Form
 from oracles.formula.affine.setting import Part
 from oracles.formula.contract import Contract
-from oracles.formula.exact.arithmetic import Double
-from oracles.formula.exact.centre import Exact, Inputs, evaluate
+from oracles.formula.exact.centre import Exact, Inputs
+from oracles.formula.exact.extended import ExtendedDouble, wide_values
 from oracles.formula.tiers import doubts
 from oracles.formula.tiers.signs import Signs
 from oracles.formula.trace import FormulaError, Node, ordered
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
-
-_SMALL = 2.0**-20
-"""An error of the centre that is a smaller share of the half-width leaves few elements to the precise tier."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +93,7 @@ class Conformance:
     def _enclosure(self, output: str, dtype: Format) -> Enclosure:
         # A row may have millions of elements: one array at a time is held besides those that are kept.
         other = edges.ends(self._kept(output))
-        centre, width, own = self.centre(output), self.width(output), self.own(output)
+        centre, width, own = self.centre(output), self.width(output), self.error(output, self.wide)
         ends = [
             self._rounded(centre + side * np.maximum(width + sign * own, 0.0), centre, dtype)
             for side, sign in ((-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0))
@@ -183,35 +180,17 @@ class Conformance:
         quick = self.shaped(output, self._kept(output).centre)
         if not self.wide:
             return quick
-        found = self._double[self._node(output)]
-        high, low = self.shaped(output, found.high), self.shaped(output, found.low)
-        held, near = np.isfinite(quick), self._near(output)
-        if near is not None:
-            held = held & np.isnan(near)
-        return DoubleDouble(np.where(held, high, quick), np.where(held, low, 0.0))
+        found = self._wide(output)
+        doubled = found.doubled if isinstance(found, ExtendedDouble) else found
+        held = np.isfinite(quick) & ~np.isnan(doubled.high)  # a pole in all kernels: what is left of it is float64's
+        return DoubleDouble(np.where(held, doubled.high, quick), np.where(held, doubled.low, 0.0))
 
     def width(self, output: str) -> F64:
         """How far values may lie from the centre, in the output's shape."""
         return self._widths[output]
 
-    def own(self, output: str) -> F64:
-        """How far the fast tier's centre may lie from the exact value."""
-        error, near = self.error(output, self.wide), self._near(output) if self.wide else None
-        return error if near is None else error + np.where(np.isnan(near), 0.0, near)
-
-    def _near(self, output: str) -> F64 | None:
-        """How far float64's values may be from the formula's where they stand in for what double-double lost: beside
-        half-widths that are so much larger it does not matter what underflowed. NaN: they do not."""
-        node = self._node(output)
-        lost = self._lost[node]
-        if not lost.any():
-            return None
-        error, width = self.shaped(output, self.budget.error(node)), self.width(output)
-        near = np.where(self.shaped(output, lost) & (error <= width * _SMALL), error, np.nan)
-        return None if np.isnan(near).all() else near
-
     def error(self, output: str, wide: bool) -> F64:
-        """The same of a centre in float64 (`wide`: in double-double)."""
+        """How far a centre in float64 (`wide`: in double-double) may lie from the exact value."""
         quick, width = self.shaped(output, self._kept(output).centre), self.width(output)
         relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
         share = self.budget.own_share(wide)
@@ -222,15 +201,18 @@ class Conformance:
             known = known & ((width != 0) | (quick == 0))  # else every kernel has it, and float64 too
         return np.where(known, own, 0.0)
 
-    @lazy
-    def _double(self) -> Mapping[Node, Any]:
-        """The values of all nodes in double-double."""
-        with np.errstate(all="ignore"):
-            return evaluate(self.inputs, Double(), self.budget.replaced)
+    def _wide(self, output: str) -> DoubleDouble | ExtendedDouble:
+        """Exact values beside which float64's errors are large, in the output's shape."""
+        found = self._wide_values[self._node(output)]
+        if isinstance(found, DoubleDouble):
+            return DoubleDouble(self.shaped(output, found.high), self.shaped(output, found.low))
+        high, low = (self.shaped(output, part) for part in (found.fraction.high, found.fraction.low))
+        return ExtendedDouble(DoubleDouble(high, low), self.shaped(output, found.exponent))
 
     @lazy
-    def _lost(self) -> Mapping[Node, Mask]:
-        return doubts.lost(self.inputs, self._double, self.budget.replaced)
+    def _wide_values(self) -> Mapping[Node, Any]:
+        with np.errstate(all="ignore"):
+            return wide_values(self.inputs, self.budget.replaced)
 
     def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
         """Rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
@@ -284,12 +266,8 @@ class Conformance:
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
     def _unsure(self, output: str, ends: Sequence[F64], dtype: Format) -> Mask | None:
-        """What only the precise tier can tell: whether an overflow leaves NaN, and what double-double lost."""
+        """What only the precise tier can tell: whether an overflow leaves NaN, and what float64 decides by chance."""
         found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
-        if self.wide:
-            lost, near = self.shaped(output, self._lost[self._node(output)]), self._near(output)
-            lost = lost if near is None else lost & np.isnan(near)
-            found = found | lost & np.isfinite(self.shaped(output, self._kept(output).centre))
         if self.budget.read.doubts:
             found = found | self.shaped(output, self._doubts[self._node(output)])
         return found if found.any() else None

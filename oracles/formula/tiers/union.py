@@ -46,7 +46,7 @@ class Union:
         with np.errstate(all="ignore"):
             # What was rounded once from its exact value has a centre in float64, and no half-width.
             doubled = worst.width is not None
-            errors = (each.own(output) if each.wide and doubled else each.error(output, False) for each in self.members)
+            errors = (each.error(output, each.wide and doubled) for each in self.members)
             own = max(float(each[tuple(index)]) for each in errors)
             # Not from the bounds: what is rounded on the way is the centre of each algorithm.
             width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in self.members]))

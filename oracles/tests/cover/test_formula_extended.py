@@ -1,0 +1,144 @@
+"""Double-double with an exponent of its own is as near to the exact value as double-double, at any magnitude."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mpf
+from numpy.typing import NDArray
+
+from oracles.doubledouble import ULP, DoubleDouble
+from oracles.formula.contract import Contract
+from oracles.formula.exact import extended
+from oracles.formula.exact.arithmetic import Double, Precise
+from oracles.formula.exact.extended import Extended, ExtendedDouble
+from oracles.formula.simulated.simulation import simulate
+from oracles.formula.trace import Kind
+from oracles.ops import OPS
+from oracles.problem import Problem
+from oracles.tests.common.elementary import EXACT, NOT_NEGATIVE
+from oracles.truth import OracleDisagreement, Truth
+
+COUNT = 1_000
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0**-1074, 1.7e308])
+DOUBLE = Contract("f64")
+OPERATIONS: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide")
+COMPARISONS: tuple[Kind, ...] = ("less", "at_most")
+FUNCTIONS = [kind for kind in get_args(Kind) if kind in EXACT]
+
+
+def _numbers(seed: int, least: int, most: int, shape: tuple[int, ...] = (COUNT,)) -> ExtendedDouble:
+    """Of both signs, with exponents in [least, most)."""
+    rng = np.random.default_rng(seed)
+    high = rng.uniform(0.5, 1, shape) * rng.choice([-1, 1], shape)
+    low = high * 2.0**-54 * rng.uniform(-1, 1, shape)
+    return ExtendedDouble.of(DoubleDouble(high, low), rng.integers(least, most, shape))
+
+
+def _exactly(value: ExtendedDouble) -> NDArray[Any]:
+    """In mpmath, at its current working precision."""
+    parts = (each.flat for each in (value.fraction.high, value.fraction.low, value.exponent))
+    found = [mpmath.ldexp(mpf(float(h)) + mpf(float(low)), int(e)) for h, low, e in zip(*parts, strict=True)]
+    return np.array(found, dtype=object).reshape(value.shape)
+
+
+@pytest.mark.parametrize("kind", OPERATIONS)
+@pytest.mark.parametrize("apart", [3, 60, 4_000])
+def test_operations_are_those_of_double_double_at_any_magnitude(kind: Kind, apart: int) -> None:
+    a = _numbers(1, -4_000, 4_000)
+    near = _numbers(2, -apart, apart)
+    b = ExtendedDouble(near.fraction, a.exponent + near.exponent)
+    with mpmath.workprec(12_000):
+        one, other, found = (_exactly(each) for each in (a, b, Extended().operate(kind, a, b)))
+        exact = Precise().operate(kind, one, other)
+        beside = np.maximum(np.abs(one), np.abs(other)) if kind in ("add", "subtract") else np.abs(exact)
+        assert max(np.abs(found - exact) / beside) <= ULP
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+@pytest.mark.parametrize("magnitudes", [(-4_000, -880), (-920, -1), (-60, 6), (0, 10)])
+def test_functions_are_those_of_double_double_at_any_magnitude(kind: Kind, magnitudes: tuple[int, int]) -> None:
+    x = _numbers(3, *magnitudes)
+    if kind in NOT_NEGATIVE:
+        x = Extended().apply("absolute", x)
+    with mpmath.workprec(400):
+        found = _exactly(Extended().apply(kind, x))
+        for value, got in zip(_exactly(x), found, strict=True):
+            exact = EXACT[kind](value)
+            assert abs(got - exact) <= ULP * abs(exact), value
+
+
+def test_an_exponential_that_no_format_holds_is_as_far_off_as_its_argument() -> None:
+    x = _numbers(4, 10, 25)
+    with mpmath.workprec(400):
+        for value, got in zip(_exactly(x), _exactly(Extended().apply("exp", x)), strict=True):
+            exact = mpmath.exp(value)
+            assert abs(got - exact) <= exact * abs(value) * 2.0**-108
+
+
+def test_sums_are_within_the_same_share_of_what_they_add() -> None:
+    x = _numbers(5, -40, 40, (6, 501))
+    with mpmath.workprec(400):
+        exact, found = _exactly(x), _exactly(x.sum(1))
+        error = np.abs(found[:, 0] - exact.sum(1))
+        assert (error <= np.abs(exact).sum(1) * 12 * ULP).all()
+
+
+def test_special_values_do_as_in_double_double() -> None:
+    with np.errstate(all="ignore"):
+        x, y = np.meshgrid(SPECIAL, SPECIAL)
+        wide, double = Extended(), Double()
+        for kind in OPERATIONS:
+            found = wide.operate(kind, wide.lift(x), wide.lift(y)).doubled.high
+            np.testing.assert_array_equal(found, double.operate(kind, double.lift(x), double.lift(y)).high, kind)
+        for kind in COMPARISONS:
+            mask = wide.compare(kind, wide.lift(x), wide.lift(y))
+            np.testing.assert_array_equal(mask, double.compare(kind, double.lift(x), double.lift(y)), kind)
+        for kind in FUNCTIONS:
+            found = wide.apply(kind, wide.lift(SPECIAL)).doubled.high
+            np.testing.assert_array_equal(found, double.apply(kind, double.lift(SPECIAL)).high, kind)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 64])
+def test_the_greatest_is_found_among_any_number_and_nan_stays(n: int) -> None:
+    x = np.random.default_rng(6).standard_normal((4, n, 3))
+    x[0, n // 2 :, 1] = np.nan
+    found = Extended().greatest(Extended().lift(x), 1).doubled.high
+    np.testing.assert_array_equal(found, x.max(1, keepdims=True, initial=-np.inf))
+
+
+def _far_off(name: str, power: int, seed: int) -> Problem:
+    """A problem in float64 of numbers about so large, whose squares leave its range."""
+    rng, op = np.random.default_rng(seed), OPS[name]
+    sizes = {dim: 24 for each in op.inputs for dim in each.axes} | {"...": 3}
+    inputs = {
+        each.name: rng.standard_normal([sizes[dim] for dim in each.axes]) * 2.0**power
+        for each in op.inputs
+        if not each.optional
+    }
+    params = {each.name: 0.0 for each in op.parameters if each.neutral is None}
+    return Problem(name, params, inputs, {each.name: "f64" for each in op.outputs if not each.optional}, True)
+
+
+@pytest.mark.parametrize("power", [-540, -505, 505])
+@pytest.mark.parametrize("name", ["rms_norm", "rms_norm_backward", "layer_norm", "layer_norm_backward"])
+def test_no_element_needs_the_precise_tier_because_a_square_left_the_range(name: str, power: int) -> None:
+    of = _far_off(name, power, 7)
+    checks = Truth(of).check(DOUBLE, simulate(of, DOUBLE, np.random.default_rng(8)))
+    assert [(each.result, each.escalated) for each in checks] == [("pass", 0)] * len(of.outputs)
+
+
+def _judged(seeds: range) -> None:
+    for seed in seeds:
+        of = _far_off("rms_norm_backward", -530, seed)
+        Truth(of).check(DOUBLE, simulate(of, DOUBLE, np.random.default_rng(seed)))
+
+
+def test_without_it_the_tiers_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    _judged(range(200))
+    monkeypatch.setattr(extended, "_leaves_range", lambda node, values: False)
+    with pytest.raises(OracleDisagreement):
+        _judged(range(200))
