@@ -25,6 +25,7 @@ from oracles.enclosure import (
 )
 from oracles.formula.contract import Contract
 from oracles.formula.tiers import joined, screen
+from oracles.formula.tiers.elements import Elements
 from oracles.formula.tiers.joined import Answer, Asked, Query, Received
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
@@ -86,6 +87,7 @@ class Truth:
         self.problem = problem
         self.confirms = confirms
         self.op = FormulaProblem(problem)
+        self.elements = Elements(self.op)
         self._enclosures: dict[tuple[Contract, bool], Mapping[str, Enclosure]] = {}
         self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool], Bounds | None] = {}
         self._screened: set[tuple[Contract, Received]] = set()
@@ -131,9 +133,9 @@ class Truth:
         if bounds is None:
             raise GaveUp(f"{output}{list(index)}: not stable up to {MOST} bits")
         with mpmath.workprec(2 * START), np.errstate(all="ignore"):
-            terms = self.op.terms(output, place, contract, structured)
-            facts = self.op.facts(output, place, contract, structured)
-            given = self.op.given(output, place, contract, structured)
+            terms = self.elements.terms(output, place, contract, structured)
+            facts = self.elements.facts(output, place, contract, structured)
+            given = self.elements.given(output, place, contract, structured)
             return breakdown(output, index, bounds, None if got is None else float(got), terms, facts, given)
 
     def enclosures(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
@@ -154,7 +156,7 @@ class Truth:
             if len(self._bounds) >= _KEEP_BOUNDS:
                 self._bounds.clear()
             with np.errstate(all="ignore"):
-                self._bounds[key] = stable(lambda: self.op.bounds(output, index, contract, structured))
+                self._bounds[key] = stable(lambda: self.elements.bounds(output, index, contract, structured))
         return self._bounds[key]
 
     def canonical_index(self, output: str, index: tuple[int, ...]) -> tuple[int, ...]:
@@ -234,7 +236,7 @@ class Truth:
         bounds = self._confirm(name, contract, index, float(got[index]), passing=True)
         if bounds is not None:
             # A verdict may be right by luck: the numbers that it comes from must be so too.
-            why = self.op.contradiction(name, index, contract, self.problem.structured, worst, bounds)
+            why = self.elements.contradiction(name, index, contract, self.problem.structured, worst, bounds)
             if why:
                 at = f"{self.problem.op} {self.problem.digest[:16]}, {contract}, {name}{list(index)}"
                 raise OracleDisagreement(f"{at}: {why}")

@@ -26,6 +26,7 @@ from oracles.doubledouble import head
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, Worst
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import INPUT, Contract
+from oracles.formula.tiers.elements import Elements
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.op import Op
 from oracles.ops import OPS
@@ -131,17 +132,18 @@ def _contract(op: Op, dtype: str, dice: Dice) -> Contract:
 
 def _of_problem(problem: FormulaProblem, contract: Contract) -> Compared:
     """All elements of all outputs."""
-    found, structured = Compared(problem.of_op.name), problem.problem.structured
+    found, structured, elements = Compared(problem.of_op.name), problem.problem.structured, Elements(problem)
     with np.errstate(all="ignore"):
         for output, enclosure in problem.enclose(contract, structured).items():
             for at in np.ndindex(enclosure.below.shape):
-                found += _of_element(problem, contract, output, enclosure, at)
+                found += _of_element(elements, contract, output, enclosure, at)
     return found
 
 
-def _of_element(problem: FormulaProblem, contract: Contract, output: str, enclosure: Enclosure, at: Index) -> Compared:
+def _of_element(elements: Elements, contract: Contract, output: str, enclosure: Enclosure, at: Index) -> Compared:
+    problem = elements.problem
     op, structured = problem.of_op.name, problem.problem.structured
-    bounds = stable(partial(problem.bounds, output, at, contract, structured))
+    bounds = stable(partial(elements.bounds, output, at, contract, structured))
     if bounds is None:
         return Compared(op, 1, gave_up=1)
     if _at(enclosure.unjudged, at):
@@ -153,7 +155,7 @@ def _of_element(problem: FormulaProblem, contract: Contract, output: str, enclos
     centre, width = float(head(enclosure.centre)[at]), float(enclosure.below[at])
     if not why and np.isfinite(centre):
         worst = Worst(0, 0.0, False, centre, width)
-        why = problem.contradiction(output, at, contract, structured, worst, bounds)
+        why = elements.contradiction(output, at, contract, structured, worst, bounds)
     wrong = (f"{op} {output}{list(at)}, {contract}: {why}",) if why else ()
     return Compared(op, 1, int(_is_open(enclosure, at)), wrong=wrong)
 

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.budget import Term
 from oracles.doubledouble import F64
 from oracles.dtypes import form
-from oracles.enclosure import Enclosure, Worst, concatenated
+from oracles.enclosure import Enclosure, concatenated
 from oracles.formula.affine.budget import bits_of
 from oracles.formula.affine.setting import ALONE, Joined
 from oracles.formula.algorithm import is_addend
@@ -31,20 +30,13 @@ from oracles.formula.tiers.near import Nearest
 from oracles.formula.tiers.plan import Plan
 from oracles.formula.tiers.planning import planned
 from oracles.formula.tiers.reading import Reading, reading
-from oracles.formula.tiers.terms import facts_of, given_of, terms_of
 from oracles.formula.tiers.union import Union
 from oracles.lazy import lazy
-from oracles.operand import OUTER
-from oracles.precise import Bounds
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import name_of
 
 _CHUNK = 1 << 15
 """So many elements of the grid are enclosed at once, so that what is made of them fits into a processor's caches."""
-_NAMES = {OUTER: "batch"}
-"""What extents are called where they are told."""
-_ROWS_KEPT = 64
-"""So many single rows are kept ready for the precise tier."""
 
 
 class FormulaProblem:
@@ -61,13 +53,11 @@ class FormulaProblem:
                 raise ProblemError(f"outputs.{output}: {problem.op} has no such output")
         self.parameters = self._given_parameters()
         self._stacked = frozenset(
-            name for name, array in problem.inputs.items() if self._role(name) == "columns" and array.ndim == 2
+            name for name, array in problem.inputs.items() if self.role(name) == "columns" and array.ndim == 2
         )
         self._present = frozenset((*problem.inputs, *problem.outputs, *self.parameters))
         self.tensors = {name: self._canonical(name, array) for name, array in problem.inputs.items()}
-        self._rows: dict[tuple[Contract, bool, int], Union] = {}
         self._nearest: dict[object, Nearest] = {}
-        self._whole: dict[tuple[Contract, bool], Union] = {}
 
     @lazy
     def alike(self) -> tuple[Hashable, Hashable]:
@@ -224,47 +214,8 @@ class FormulaProblem:
             return self._enclosed(contract, structured, self.tensors)
         at_once = max(1, _CHUNK // max(1, self.length))
         chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
-        parts = [self._enclosed(contract, structured, self._slices(rows)) for rows in chunks]
+        parts = [self._enclosed(contract, structured, self.rows_of(rows)) for rows in chunks]
         return {name: concatenated([part[name] for part in parts]) for name in self.problem.outputs}
-
-    def bounds(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> Bounds:
-        """Precise tier: what one element (canonical index) may be, at mpmath's current working precision."""
-        conformance, index = self._of_element(output, index, self.settled(contract), structured)
-        return conformance.bounds(output, index)
-
-    def contradiction(
-        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds
-    ) -> str:
-        """How the fast tier's numbers for an element contradict those of the precise one; "" where they do not."""
-        conformance, index = self._of_element(output, index, self.settled(contract), structured)
-        return conformance.contradiction(output, index, worst, bounds)
-
-    def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
-        """The budget of one element to first order, in units of the output, by the names of the formula."""
-        conformance, index = self._of_element(output, index, self.settled(contract), structured)
-        return terms_of(conformance.widest(output, index), output, index)
-
-    def facts(
-        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
-    ) -> tuple[tuple[str, str], ...]:
-        """Facts about the row of one element: name and text."""
-        conformance, at = self._of_element(output, index, self.settled(contract), structured)
-        if not self.of_op.by_rows:
-            dims = {*self.of_op.operand(output).axes}
-            place = dict(zip((dim for dim in self.plain.trace.dims if dim in dims), at, strict=True))
-            sizes = ((_NAMES.get(dim, dim), str(size)) for dim, size in self.sizes.items())
-            return *sizes, *facts_of(conformance.members[0], place, dims)
-        known = (("row length n", str(self.length)), ("rows", str(self.rows)))
-        if self._role(output) == "columns":
-            return known
-        return *known, *facts_of(conformance.members[0], {OUTER: at[0]}, {*self.of_op.inputs[0].axes})
-
-    def given(
-        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
-    ) -> tuple[tuple[str, str], ...]:
-        """What one element was calculated from: the name of each operand and a text."""
-        conformance, at = self._of_element(output, index, self.settled(contract), structured)
-        return given_of(conformance.members[0], output, at)
 
     def conformance(
         self,
@@ -285,7 +236,7 @@ class FormulaProblem:
             [Conformance(inputs, contract, outputs, structured, dims, complete, joined.parts, exact) for inputs in ways]
         )
 
-    def _role(self, name: str) -> str:
+    def role(self, name: str) -> str:
         return self.of_op.role(name)
 
     def _enclosed(
@@ -294,40 +245,13 @@ class FormulaProblem:
         found = self.conformance(contract, structured, tensors)
         return {name: found.enclosure(name) for name in self.problem.outputs}
 
-    def _of_element(
-        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
-    ) -> tuple[Union, tuple[int, ...]]:
-        """What is known of an element, from as little of the problem as decides about it; its index there."""
-        if self.plain.separate:
-            key = contract, structured, index[0]
-            if key not in self._rows:
-                if len(self._rows) >= _ROWS_KEPT:
-                    self._rows.clear()
-                row, exact = self._slices(slice(index[0], index[0] + 1)), self._exact_row(index[0])
-                self._rows[key] = self.conformance(contract, structured, row, exact)
-            return self._rows[key], (0, *index[1:])
-        if (contract, structured) not in self._whole:
-            self._whole.clear()
-            self._whole[contract, structured] = self.conformance(contract, structured, self.tensors, self._exact)
-        return self._whole[contract, structured], index
-
-    @lazy
-    def _exact(self) -> Exact:
-        return Exact(Inputs(self.plain.trace, self.tensors, self.parameters))
-
-    def _exact_row(self, row: int) -> Exact:
-        for (_, _, known), conformance in self._rows.items():
-            if known == row and conformance.members[0].exact is not None:
-                return conformance.members[0].exact
-        return Exact(Inputs(self.plain.trace, self._slices(slice(row, row + 1)), self.parameters))
-
-    def _slices(self, rows: slice) -> Mapping[str, NDArray[Any]]:
+    def rows_of(self, rows: slice) -> Mapping[str, NDArray[Any]]:
         """The tensors of some rows."""
         return {name: array[rows] for name, array in self.tensors.items()}
 
     def _canonical(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         """An input as the formula takes it. Raises ProblemError where its shape does not fit."""
-        if self._role(name) != "columns":
+        if self.role(name) != "columns":
             return np.ascontiguousarray(self.arrangement.collapsed(name, self.arrangement.checked(name, array)))
         self.arrangement.checked(name, array)
         if array.ndim == 2:  # row r takes row r mod so many

@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles.formula.contract import Contract
-from oracles.formula.tiers.problem import FormulaProblem
 from oracles.problem import Problem
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Pairwise
@@ -27,9 +26,7 @@ EPS = float(F32(1e-5))
 def _fails(made: Made, **changed: Array) -> bool:
     """Whether an output fails, by the formula of the op."""
     of, contract, outputs = made
-    truth = Truth(of)
-    truth.op = FormulaProblem(of)
-    return any(check.result != "pass" for check in truth.check(contract, {**outputs, **changed}))
+    return any(check.result != "pass" for check in Truth(of).check(contract, {**outputs, **changed}))
 
 
 def _scaled(r: np.random.Generator, *powers: int, shape: tuple[int, int] = (4, 9)) -> Array:

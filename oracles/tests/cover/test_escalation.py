@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracles import Contract, Lanes
-from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.tiers.elements import Elements
 from oracles.ops import OPS
 from oracles.precise import Bounds
 from oracles.problem import Problem
@@ -48,14 +48,14 @@ def test_what_is_added_in_float64_is_decided_by_the_fast_tier() -> None:
 
 def test_an_element_is_asked_about_once_for_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     x, asked = np.random.default_rng(6).standard_normal((2, 8)).astype(np.float32), 0
-    bounds = FormulaProblem.bounds
+    bounds = Elements.bounds
 
-    def counted(self: FormulaProblem, output: str, index: tuple[int, ...], contract: Contract, worst: bool) -> Bounds:
+    def counted(self: Elements, output: str, index: tuple[int, ...], contract: Contract, worst: bool) -> Bounds:
         nonlocal asked
         asked += 1
         return bounds(self, output, index, contract, worst)
 
-    monkeypatch.setattr(FormulaProblem, "bounds", counted)
+    monkeypatch.setattr(Elements, "bounds", counted)
     truth = Truth(Problem("rms_norm", {"eps": 1e-5}, {"x": x}, {"y": "f32"}))
     one, other = truth.bounds(Contract(), "y", (0, 1), True), truth.bounds(Contract("f32"), "y", (0, 1), True)
     assert one is other

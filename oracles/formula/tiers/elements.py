@@ -1,0 +1,98 @@
+"""Single elements of a problem, in the precise tier: what they may be, and what explains that."""
+
+from __future__ import annotations
+
+from oracles.budget import Term
+from oracles.enclosure import Worst
+from oracles.formula.contract import Contract
+from oracles.formula.exact.centre import Exact, Inputs
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.tiers.terms import facts_of, given_of, terms_of
+from oracles.formula.tiers.union import Union
+from oracles.lazy import lazy
+from oracles.operand import OUTER
+from oracles.precise import Bounds
+
+_NAMES = {OUTER: "batch"}
+"""What extents are called where they are told."""
+_ROWS_KEPT = 64
+"""So many single rows are kept ready."""
+
+
+class Elements:
+    """The elements of a problem's outputs. Indices are into the canonical arrays."""
+
+    def __init__(self, problem: FormulaProblem) -> None:
+        self.problem = problem
+        self._rows: dict[tuple[Contract, bool, int], Union] = {}
+        self._whole: dict[tuple[Contract, bool], Union] = {}
+
+    def bounds(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> Bounds:
+        """Precise tier: what one element (canonical index) may be, at mpmath's current working precision."""
+        conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
+        return conformance.bounds(output, index)
+
+    def contradiction(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds
+    ) -> str:
+        """How the fast tier's numbers for an element contradict those of the precise one; "" where they do not."""
+        conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
+        return conformance.contradiction(output, index, worst, bounds)
+
+    def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
+        """The budget of one element to first order, in units of the output, by the names of the formula."""
+        conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
+        return terms_of(conformance.widest(output, index), output, index)
+
+    def facts(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """Facts about the row of one element: name and text."""
+        conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
+        if not self.problem.of_op.by_rows:
+            dims = {*self.problem.of_op.operand(output).axes}
+            place = dict(zip((dim for dim in self.problem.plain.trace.dims if dim in dims), at, strict=True))
+            sizes = ((_NAMES.get(dim, dim), str(size)) for dim, size in self.problem.sizes.items())
+            return *sizes, *facts_of(conformance.members[0], place, dims)
+        known = (("row length n", str(self.problem.length)), ("rows", str(self.problem.rows)))
+        if self.problem.role(output) == "columns":
+            return known
+        return *known, *facts_of(conformance.members[0], {OUTER: at[0]}, {*self.problem.of_op.inputs[0].axes})
+
+    def given(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """What one element was calculated from: the name of each operand and a text."""
+        conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
+        return given_of(conformance.members[0], output, at)
+
+    def _of_element(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
+    ) -> tuple[Union, tuple[int, ...]]:
+        """What is known of an element, from as little of the problem as decides about it; its index there."""
+        if self.problem.plain.separate:
+            key = contract, structured, index[0]
+            if key not in self._rows:
+                if len(self._rows) >= _ROWS_KEPT:
+                    self._rows.clear()
+                row, exact = self.problem.rows_of(slice(index[0], index[0] + 1)), self._exact_row(index[0])
+                self._rows[key] = self.problem.conformance(contract, structured, row, exact)
+            return self._rows[key], (0, *index[1:])
+        if (contract, structured) not in self._whole:
+            self._whole.clear()
+            self._whole[contract, structured] = self.problem.conformance(
+                contract, structured, self.problem.tensors, self._exact
+            )
+        return self._whole[contract, structured], index
+
+    @lazy
+    def _exact(self) -> Exact:
+        return Exact(Inputs(self.problem.plain.trace, self.problem.tensors, self.problem.parameters))
+
+    def _exact_row(self, row: int) -> Exact:
+        for (_, _, known), conformance in self._rows.items():
+            if known == row and conformance.members[0].exact is not None:
+                return conformance.members[0].exact
+        return Exact(
+            Inputs(self.problem.plain.trace, self.problem.rows_of(slice(row, row + 1)), self.problem.parameters)
+        )
