@@ -195,7 +195,7 @@ class Conformance:
         relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
         share = self.budget.own_share(wide)
         share = share if np.ndim(share) == 0 else self.shaped(output, np.asarray(share))
-        own = width * (share + SAME) + np.abs(quick) * 2 * relative + lost
+        own = width * (share + SAME) + np.abs(quick) * (2 * relative) + lost
         known = np.isfinite(quick)
         if not self.wide and self._kept(output).bits <= form("f64").precision:
             known = known & ((width != 0) | (quick == 0))  # else every kernel has it, and float64 too

@@ -142,3 +142,13 @@ def test_without_it_the_tiers_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extended, "_leaves_range", lambda node, values: False)
     with pytest.raises(OracleDisagreement):
         _judged(range(200))
+
+
+def test_ends_of_results_just_below_overflow_are_numbers() -> None:
+    rng = np.random.default_rng(9)
+    inputs = {"x": rng.choice([-1.0, 1.0], (2, 8)), "weight": rng.uniform(1.0e308, 1.7e308, 8)}
+    of = Problem("rms_norm", {"eps": 0.0, "weight_offset": 0.0}, inputs, {"y": "f64"}, True)
+    enclosure = Truth(of).enclosures(DOUBLE, True)["y"]
+    assert all(np.isfinite(end).all() for end in (*enclosure.outer, *enclosure.inner))
+    (check,) = Truth(of).check(DOUBLE, simulate(of, DOUBLE, rng))
+    assert (check.result, check.escalated) == ("pass", 0)
