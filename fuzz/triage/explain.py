@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from fuzz.adapters.target import Target
@@ -92,7 +92,7 @@ class Explanation:
     for nor against the rule."""
     shown_in: frozenset[str] = frozenset()
     """The dtypes of the first input that may hide it though it failed in them."""
-    shown_with: Mapping[str, float] = field(default_factory=dict)
+    shown_with: tuple[Mapping[str, float], ...] = ()
     """Parameters with which it failed clearly."""
     shown_by: tuple[str, ...] = ()
     """The recipes of plain values that show it."""

@@ -116,11 +116,16 @@ def hiding(evidence: Evidence) -> str:
     return str(best) if best.atoms and agreeing(best) >= _MOSTLY * len(places) else ""
 
 
-def shown_with(evidence: Evidence) -> Mapping[str, float]:
-    """The parameters of a case that failed clearly, where its op has any that go with the scale of values."""
-    case, _ = max(evidence.bad, key=lambda bad: bad[1].ratio)
-    scaled = (each.name for each in OPS[case.op].parameters if each.power)
-    return {name: case.params[name] for name in scaled if name in case.params}
+def shown_with(evidence: Evidence) -> tuple[Mapping[str, float], ...]:
+    """The parameters of a case that failed clearly, where its op has any that go with the scale of values; and the
+    largest with which any failed. One output may show clearly with any what another shows with a large one only: a
+    row that is twice as large as it should be is normalised to the same, but for eps."""
+    clearest, _ = max(evidence.bad, key=lambda bad: bad[1].ratio)
+    scaled = [each.name for each in OPS[clearest.op].parameters if each.power and each.name in clearest.params]
+    values = {name: [case.params[name] for case, _ in evidence.bad if name in case.params] for name in scaled}
+    largest = {name: max(values[name], key=abs) for name in scaled}
+    found = [{name: clearest.params[name] for name in scaled}, largest] if scaled else []
+    return tuple(params for place, params in enumerate(found) if params not in found[:place])
 
 
 def _is_due(learned: Learned) -> bool:
@@ -193,16 +198,16 @@ def failing_ordinarily(
     trials: Trials,
     cases: Sequence[Case],
     coarse: Collection[str] = (),
-    params: Mapping[str, float] = NO_PARAMS,
+    params: Sequence[Mapping[str, float]] = (),
     clear: Sequence[str] = (),
 ) -> list[bool | None]:
     """Of each case whether it fails with ordinary values, and in the finest dtype where it has one of the `coarse`
-    ones; with ordinary parameters or with those that are given; or where each row ends with a large element, or the
+    ones; with ordinary parameters or with any of those that are given; or where each row ends with a large element, or the
     last row is large, without which a long one, or many, hide what is wrong at their end; or with elements that share
     memory as they do; or with values of one of the recipes `clear`. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
     found: list[bool | None] = [None] * len(cases)
-    each, last = (NO_PARAMS, params) if params else (NO_PARAMS,), [LAST_ROW] if _sums_rows(cases) else []
+    each, last = (NO_PARAMS, *params), [LAST_ROW] if _sums_rows(cases) else []
     large = [(NO_PARAMS, values, False) for values in ("spike", *last)]
     plain = [*((given, "", False) for given in each), *large, (NO_PARAMS, "", True)]
     for given, values, folded in (*plain, *((given, values, False) for values in clear for given in each)):

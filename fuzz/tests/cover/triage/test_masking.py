@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits
 from fuzz.triage.evidence import Evidence, probe, probe_all
 from fuzz.triage.family import Family
-from fuzz.triage.masking import _ordinary, failing_ordinarily, swamped, unmask
+from fuzz.triage.masking import _ordinary, failing_ordinarily, shown_with, swamped, unmask
 from fuzz.triage.rule import OF_NOTHING
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
@@ -109,6 +110,22 @@ def test_many_rows_hide_that_the_last_is_left_out_unless_it_is_large() -> None:
         trials = Trials(pool, target, Family("values"))
         assert not trials.fails(case)
         assert failing_ordinarily(trials, [case]) == [True]
+
+
+def test_what_one_output_shows_with_any_parameter_another_shows_with_a_large_one() -> None:
+    """A row that is added once in place of twice is normalised to the same, but for eps."""
+
+    def of(optional: tuple[str, ...], eps: float, scale: float = 1.0) -> Case:
+        case = a_case("fused_add_rms_norm", optional, (1, 999), layout=dense, eps=eps, scale=scale)
+        return replace(case, inputs={**case.inputs, "residual": replace(case.inputs["x"], alias="x")})
+
+    hidden = of((), 2.0**-17, 1e6)
+    target = target_of(mutant("add-same-buffer-added-once"), "O2")
+    with WorkerPool([target]) as pool:
+        trials, evidence = Trials(pool, target, Family("values")), Evidence()
+        probe(trials, [of(("sum",), 2.0**-17), of((), 1.0), hidden], evidence)
+        assert evidence.failed == [True, True, False]
+        assert failing_ordinarily(trials, [hidden], params=shown_with(evidence)) == [True]
 
 
 def test_a_failure_that_needs_shared_memory_fails_with_ordinary_values_in_it() -> None:
