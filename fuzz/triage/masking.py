@@ -3,9 +3,9 @@
 A huge number swamps what was left out, a NaN hides any difference, and so does a coarse dtype in a long row. Where
 exactly depends on everything: a rule about the values of probes that happen to pass would be an accident of these
 probes. So of each probe that passes against the rule it is asked whether it fails with ordinary values and parameters,
-each element with memory of its own, in the finest dtype where the failure is known to show in its own too. What these
-do not show is caused by values. Ordinary values may show it now and then, as where a mean of about 0 is divided by the
-wrong number: then plain ones are tried in their place as well, if these show what failed.
+each element with memory of its own, in the finest dtype where the failure is known to show in that and in its own. What
+these do not show is caused by values. Ordinary values may show it now and then, as where a mean of about 0 is divided
+by the wrong number: then plain ones are tried in their place as well, if these show what failed.
 Only wrong values are hidden so: a stray access, a crash or a broken law shows whatever the values are.
 """
 
@@ -201,8 +201,8 @@ def failing_ordinarily(
     params: Sequence[Mapping[str, float]] = (),
     clear: Sequence[str] = (),
 ) -> list[bool | None]:
-    """Of each case whether it fails with ordinary values, and in the finest dtype where it has one of the `coarse`
-    ones; with ordinary parameters or with any of those that are given; or where each row ends with a large element, or the
+    """Of each case whether it fails with ordinary values, and in the finest dtype where that is one of the `coarse`
+    ones, in which it failed, and the case has another of these; with ordinary parameters or with any of those that are given; or where each row ends with a large element, or the
     last row is large, without which a long one, or many, hide what is wrong at their end; or with elements that share
     memory as they do; or with values of one of the recipes `clear`. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
@@ -212,7 +212,7 @@ def failing_ordinarily(
     plain = [*((given, "", False) for given in each), *large, (NO_PARAMS, "", True)]
     for given, values, folded in (*plain, *((given, values, False) for values in clear for given in each)):
         left = [place for place, fails in enumerate(found) if not fails]
-        dtypes = {p: finest if _dtype(cases[p]) in coarse else "" for p in left}
+        dtypes = {p: finest if {finest, _dtype(cases[p])} <= {*coarse} else "" for p in left}
         made = {p: _ordinary(cases[p], p, dtype, given, folded=folded) for p, dtype in dtypes.items()}
         if values:
             made = {p: case and _with_values(case, values, p) for p, case in made.items()}

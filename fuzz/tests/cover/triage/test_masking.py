@@ -17,7 +17,7 @@ from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits
 from fuzz.triage.evidence import Evidence, probe, probe_all
 from fuzz.triage.family import Family
-from fuzz.triage.masking import _ordinary, failing_ordinarily, shown_with, swamped, unmask
+from fuzz.triage.masking import _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
 from fuzz.triage.rule import OF_NOTHING
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
@@ -126,6 +126,22 @@ def test_what_one_output_shows_with_any_parameter_another_shows_with_a_large_one
         probe(trials, [of(("sum",), 2.0**-17), of((), 1.0), hidden], evidence)
         assert evidence.failed == [True, True, False]
         assert failing_ordinarily(trials, [hidden], params=shown_with(evidence)) == [True]
+
+
+def test_what_fails_in_coarse_dtypes_only_is_tried_in_these() -> None:
+    """In the finest dtype nothing is rounded that is stored as it is."""
+
+    def of(dtype: str, scale: float = 1.0) -> Case:
+        case = a_case("layer_norm", ("mean",), (2, 37), dtype=dtype, layout=dense, scale=scale)
+        return replace(case, params={"eps": 0.25, "axis": 1})
+
+    target = target_of(mutant("layer-norm-statistics-in-dtype-of-x"), "O2")
+    with WorkerPool([target]) as pool:
+        trials, evidence = Trials(pool, target, Family("values")), Evidence()
+        probe(trials, [of("bf16"), of("f16"), of("bf16", 0.0), of("f32")], evidence)
+        assert evidence.failed == [True, True, False, False]
+        tried = [of("bf16", 0.0), of("f32")]
+        assert failing_ordinarily(trials, tried, shown_in(evidence)) == [True, False]
 
 
 def test_a_failure_that_needs_shared_memory_fails_with_ordinary_values_in_it() -> None:
