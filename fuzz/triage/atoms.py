@@ -139,7 +139,10 @@ def number_cost(trait: str) -> float:
 
 
 def word_cost(trait: str) -> float:
-    """That a tensor is there says more than what it has where it is there, or what its memory is to that of others."""
+    """That a tensor is there says more than what it has where it is there, or what its memory is to that of others; and
+    where it is more than where each of its rows is."""
+    if trait.startswith("each row of "):
+        return 1.3
     about = ("dtype of ", "layout of ", "address of ", "step of ", "strides of ", "a stride of 0 in ")
     is_of_memory = " over " in trait or _ONE_BUFFER.fullmatch(trait) is not None
     return 1.05 if trait.startswith(about) or is_of_memory else 1.0

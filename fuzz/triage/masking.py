@@ -202,9 +202,10 @@ def failing_ordinarily(
     clear: Sequence[str] = (),
 ) -> list[bool | None]:
     """Of each case whether it fails with ordinary values, and in the finest dtype where that is one of the `coarse`
-    ones, in which it failed, and the case has another of these; with ordinary parameters or with any of those that are given; or where each row ends with a large element, or the
-    last row is large, without which a long one, or many, hide what is wrong at their end; or with elements that share
-    memory as they do; or with values of one of the recipes `clear`. None where it cannot have them."""
+    ones, in which it failed, and the case has another of these; with ordinary parameters or with any of those that are
+    given; or where each row ends with a large element, or the last row is large, without which a long one, or many,
+    hide what is wrong at their end; or with elements that share memory as they do; or with values of one of the recipes
+    `clear`. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
     found: list[bool | None] = [None] * len(cases)
     each, last = (NO_PARAMS, *params), [LAST_ROW] if _sums_rows(cases) else []

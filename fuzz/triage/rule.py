@@ -121,6 +121,10 @@ _WORDS = tuple(
             r"an ordinary value in (\w+)", "{0} has a value that is finite and not 0",
             "no value of {0} is finite and not 0",
         ),
+        (
+            r"each row of (\w+) at a multiple of (\d+)",
+            "each row of {0} is at a multiple of {1} bytes", "a row of {0} is not at a multiple of {1} bytes",
+        ),
         (r"a stride of 0 in (\w+)", "{0} has a stride of 0", "{0} has no stride of 0"),
         (r"a subnormal in (\w+)", "{0} has a subnormal", "{0} has no subnormal"),
         (r"a zero in (\w+)", "{0} has a zero", "{0} has no zero"),

@@ -168,7 +168,9 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
     first = frame.case.inputs[main]
     yield f"dtype of {name}", tensor.dtype
     if isinstance(tensor, Output) and tensor.alias and tensor.layout == frame.case.inputs[tensor.alias].layout:
-        return  # it is exactly in place, so that this is said of the input already
+        # It is exactly in place, so that this is said of the input already; but not of two others.
+        yield from _stride_traits(name, tensor.layout, frame) if tensor.alias != main else ()
+        return
     if name != main:
         yield f"dtype of {name} and that of {main}", _word(tensor.dtype == first.dtype, "same", "differ")
     if isinstance(tensor, Tensor):
@@ -180,8 +182,11 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
         axis = frame.axis if frame.role(name) == "grid" else len(tensor.layout.shape) - 1
         yield from _layout_traits(name, tensor.layout, frame, axis)
         yield f"layout of {name}", layout_class(tensor.layout, axis)
-        address = tensor.layout.alignment(ITEMSIZE[tensor.dtype])
+        itemsize = ITEMSIZE[tensor.dtype]
+        address = tensor.layout.alignment(itemsize)
         yield from ((f"address of {name} mod {modulus}", address % modulus) for modulus in _ADDRESSES)
+        starts = math.gcd(address, *(stride * itemsize for stride in _between_rows(tensor.layout, axis)))
+        yield from ((f"each row of {name} at a multiple of {m}", _yes(starts % m == 0)) for m in _ADDRESSES)
 
 
 def _optional_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
@@ -230,18 +235,27 @@ def _is_backwards(layout: Layout, case: Case) -> bool:
 def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterator[tuple[str, Trait]]:
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
     yield f"step of {name}", _step(layout, axis)
-    rows = [stride for at, stride in enumerate(layout.strides) if at != axis and layout.shape[at] > 1]
-    if rows:
+    if rows := _between_rows(layout, axis):
         yield f"rows of {name}", _word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
     furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
     # Where an index of 16 bits would do, the distance is no reason for anything.
     yield f"furthest element of {name}", furthest if furthest > _SMALL_INDEX else 0
+    yield from _stride_traits(name, layout, frame)
+
+
+def _between_rows(layout: Layout, axis: int) -> list[int]:
+    """The strides from row to row."""
+    return [stride for at, stride in enumerate(layout.strides) if at != axis and layout.shape[at] > 1]
+
+
+def _stride_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[str, Trait]]:
     main = OPS[frame.case.op].main
     if name != main and frame.role(name) == "grid":
-        first = frame.case.inputs[main].layout
-        theirs = [stride for extent, stride in zip(first.shape, first.strides, strict=True) if extent > 1]
-        same = [stride for _, stride in steps] == theirs
-        yield f"strides of {name} and those of {main}", _word(same, "same", "differ")
+        own, theirs = (
+            [stride for extent, stride in zip(each.shape, each.strides, strict=True) if extent > 1]
+            for each in (layout, frame.case.inputs[main].layout)
+        )
+        yield f"strides of {name} and those of {main}", _word(own == theirs, "same", "differ")
 
 
 def _step(layout: Layout, axis: int) -> str:

@@ -181,6 +181,22 @@ def test_strides_are_told_of_an_output_over_part_of_an_input_but_not_of_one_in_p
     assert strides not in case_traits(in_place)
 
 
+def test_strides_are_told_of_an_output_in_place_of_an_input_that_is_not_the_first() -> None:
+    in_place = a_case("rms_norm_backward", (), (3, 7), layouts={"dy": dense}, alias={"dx": "dy"})
+    assert case_traits(in_place)["strides of dx and those of x"] == "differ"
+
+
+def test_it_is_told_whether_each_row_is_aligned() -> None:
+    """The rows may be where the first one is not."""
+    at = [Layout((2, 3), (pitch, 1), "before", offset) for pitch, offset in ((4, 0), (5, 0), (6, 0), (4, 2))]
+    traits = [case_traits(a_case("rms_norm", (), (2, 3), layout=lambda _, at=each: at)) for each in at]
+    assert [{m: each[f"each row of x at a multiple of {m}"] for m in (8, 16)} for each in traits] == [
+        {8: "yes", 16: "yes"}, {8: "no", 16: "no"}, {8: "yes", 16: "no"}, {8: "yes", 16: "no"},
+    ]
+    one = case_traits(a_case("rms_norm", (), (1, 3), layout=lambda _: Layout((1, 3), (5, 1), "before", 4)))
+    assert one["each row of x at a multiple of 16"] == "yes"
+
+
 def test_only_common_elements_count_as_an_overlap() -> None:
     every_second = Layout((4,), (2,), "before", 4)
     between, on = (overlapping(every_second, every_second, distance)[1] for distance in (1, 2))
