@@ -227,13 +227,15 @@ def _widest(grown: Sequence[_Grown], table: _Table, width: int) -> list[_Grown]:
 
 def _coverings(everything: Sequence[_Grown], own: Traits, probes: Sequence[Traits], table: _Table) -> Iterator[Learned]:
     """Rules of failures that have several causes: first one of the given failure that hardly a pass contradicts, then
-    one of those that are left, which is the best for all of them or again such a one."""
+    one of those that are left, which is the best for all of them, or the one before with another condition, or again
+    such a one."""
     rules: list[Rule] = []
     left, grown = table, everything
     while len(rules) < _MOST_RULES:
         if rules:
             yield _learned([*rules, max(grown, key=left.worth).rule], table)
-        found = max(grown, key=lambda each: (each.failures - _AGAINST * each.passes, -each.cost))
+            yield _learned([*rules, max(_other_cause(rules[-1], grown, left), key=_weight).rule], table)
+        found = max(grown, key=_weight)
         if found.failures < (_LEAST_FAILURES if rules else 1) or found.failures <= _AGAINST * found.passes:
             return
         rules.append(_narrowed(found, own, left))
@@ -243,6 +245,23 @@ def _coverings(everything: Sequence[_Grown], own: Traits, probes: Sequence[Trait
             return
         left, own = left.among(rest), probes[_first(rest)]
         grown = list(_grown(own, left))
+
+
+def _weight(grown: _Grown) -> tuple[int, float]:
+    """How much speaks for an alternative, and how plain it is."""
+    return grown.failures - _AGAINST * grown.passes, -grown.cost
+
+
+def _other_cause(rule: Rule, everything: Sequence[_Grown], table: _Table) -> Iterator[_Grown]:
+    """The rule, and what it becomes with one condition exchanged: few failures, which do not tell all their conditions,
+    often share them with those that have the other cause."""
+    single = [each for each in everything if len(each.atoms) == 1]
+    yield table.grown(rule.atoms, 0.0, _held(rule, table))
+    for left_out in rule.atoms:
+        rest = tuple(atom for atom in rule.atoms if atom is not left_out)
+        held = _held(Rule(rest), table)
+        cost = sum(atom.cost for atom in rest)
+        yield from (table.grown((*rest, *each.atoms), cost + each.cost, held & each.held) for each in single)
 
 
 def _learned(rules: Sequence[Rule], table: _Table) -> Learned:

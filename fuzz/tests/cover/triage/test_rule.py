@@ -108,3 +108,18 @@ def test_that_a_tensor_is_there_is_said_rather_than_what_its_memory_is_to_anothe
     fails = [each["gate"] == "there" for each in probes]
     assert str(learn(probes, fails).rule) == "gate = there"
     assert word_cost("gate is signal") > word_cost("n is a power of two") == word_cost("axis is the first")
+
+
+def test_a_rare_cause_shares_the_other_conditions_with_a_usual_one() -> None:
+    """By itself, few rows would do to tell those that fail by it."""
+    usual = [("there", word, rows) for word in ("there", "absent") for rows in range(1, 200)]
+    rare = [("absent", "there", rows) for rows in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 20)]
+    never = [("absent", "absent", rows) for rows in range(1, 20)]
+    probes: list[Traits] = [
+        {"db": db, "dw": dw, "rows": rows, "rows mod 8": rows % 8} for db, dw, rows in (*usual, *rare, *never)
+    ]
+    learned = learn(probes, [each["rows mod 8"] in (1, 2, 3) and "there" in each.values() for each in probes])
+    rows_are = "rows mod 8 in {1, 2, 3}"
+    assert [str(rule) for rule in (learned.rule, *learned.others)] == [
+        f"db = there and {rows_are}", f"dw = there and {rows_are}",
+    ]  # fmt: skip
