@@ -41,7 +41,8 @@ _ABOUT_VALUES = re.compile(
 )
 _QUANTILE = re.compile(
     r"(smallest|median|largest) magnitude of \w+|largest element of \w+|"
-    r"(smallest maximum|widest range) of a row of \w+|largest mean of a row of \w+ in standard deviations"
+    r"(smallest (finite )?maximum|widest range(, minus infinity included,)?) of a row of \w+|"
+    r"largest mean of a row of \w+ in standard deviations"
 )
 """Real numbers, whose thresholds are found by bisection."""
 _COMPARED = re.compile(r"an ordinary value in \w+|\w+ [<>] the .+|log2 of the change of .+")
@@ -143,14 +144,26 @@ def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, 
         yield f"smallest maximum of a row of {name}", float(np.where(np.isnan(values), np.inf, values).max(-1).min())
         yield f"a row of equal elements in {name}", _yes((values == values[:, :1]).all(axis=-1).any())
     yield from _special_places(name, values)
+    yield from _range_traits(name, values)
     finite = values[np.isfinite(values).all(axis=-1)]
     if finite.size:
         with np.errstate(all="ignore"):
             ranges, spread = np.ptp(finite, axis=-1), finite.std(axis=-1)
             centre = np.abs(finite.mean(axis=-1))
             means = np.where(centre > 0, centre / np.where(ranges == 0, 0.0, spread), 0.0)
-        yield f"widest range of a row of {name}", float(ranges.max())
         yield f"largest mean of a row of {name} in standard deviations", float(means.max())
+
+
+def _range_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
+    """Of the rows that have a finite maximum: what a mask leaves of them, and as they are."""
+    rows = values[np.isfinite(values.max(axis=-1))] if values.size else values
+    if rows.size:
+        yield f"smallest finite maximum of a row of {name}", float(rows.max(axis=-1).min())
+        lowest = np.where(np.isfinite(rows), rows, np.inf).min(axis=-1)
+        with np.errstate(over="ignore"):
+            yield f"widest range of a row of {name}", float((rows.max(axis=-1) - lowest).max())
+            whole = float((rows.max(axis=-1) - rows.min(axis=-1)).max())
+        yield f"widest range, minus infinity included, of a row of {name}", whole
 
 
 def _special_places(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:

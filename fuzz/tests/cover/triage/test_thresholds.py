@@ -94,3 +94,16 @@ def test_a_threshold_at_which_what_is_wrong_fades_is_a_matter_of_rounding(
     failing = [Probed({"n": n, "rows": 1}, True, plain(1), error(n)) for n in lengths]
     tried = [*failing, Probed({"n": 3001, "rows": 1}, False, plain(1), 0.0)]
     assert fades(Rule((Atom("n", "<=", (3000,), 1.0),)), tried) is faded
+
+
+def test_rows_are_told_as_they_are_and_by_what_a_mask_leaves_of_them() -> None:
+    """Of a row that is masked all over nothing is left."""
+    inf = math.inf
+    values = np.array([[-inf, -inf, -inf], [3.0, -inf, 1.0], [5.0, math.nan, -9.0], [inf, 0.0, 9.0]], "<f4")
+    layout = Layout((4, 3), (3, 1))
+    x = Tensor("f32", layout, values.tobytes())
+    traits = case_traits(Case("softmax", {"axis": 1}, {"x": x}, {"y": Output("f32", layout)}))
+    assert traits["smallest maximum of a row of x"] == -inf
+    assert traits["smallest finite maximum of a row of x"] == 3.0
+    assert traits["widest range of a row of x"] == 2.0
+    assert traits["widest range, minus infinity included, of a row of x"] == inf
