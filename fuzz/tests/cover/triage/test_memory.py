@@ -191,7 +191,10 @@ def test_it_is_told_whether_each_row_is_aligned() -> None:
     at = [Layout((2, 3), (pitch, 1), "before", offset) for pitch, offset in ((4, 0), (5, 0), (6, 0), (4, 2))]
     traits = [case_traits(a_case("rms_norm", (), (2, 3), layout=lambda _, at=each: at)) for each in at]
     assert [{m: each[f"each row of x at a multiple of {m}"] for m in (8, 16)} for each in traits] == [
-        {8: "yes", 16: "yes"}, {8: "no", 16: "no"}, {8: "yes", 16: "no"}, {8: "yes", 16: "no"},
+        {8: "yes", 16: "yes"},
+        {8: "no", 16: "no"},
+        {8: "yes", 16: "no"},
+        {8: "yes", 16: "no"},
     ]
     one = case_traits(a_case("rms_norm", (), (1, 3), layout=lambda _: Layout((1, 3), (5, 1), "before", 4)))
     assert one["each row of x at a multiple of 16"] == "yes"
