@@ -98,6 +98,11 @@ def _large_last_row(shape: tuple[int, ...], level: float, dtype: str, stream: St
     return values
 
 
+def _shifted(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
+    """Normal values beside a mean that is large: of others the mean is about 0, so that what it is hardly shows."""
+    return level + _normal(shape, level, dtype, stream) / 8.0
+
+
 NANS = "NaN"
 """The recipe beside which nothing shows that only changes values."""
 LAST_ROW = "last row"
@@ -108,6 +113,7 @@ _LIKE_GIVEN: Mapping[str, Like] = {
     "ones": lambda shape, level, dtype, stream: np.full(shape, level),
     "integers": lambda shape, level, dtype, stream: np.resize(np.arange(1.0, 8.0), shape) * level,
     "normal": _normal,
+    "shifted": _shifted,
     "large": _scaled(30, 6),
     "tiny": _scaled(-30, -6),
     "zeros": lambda shape, level, dtype, stream: np.zeros(shape),

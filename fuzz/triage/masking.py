@@ -42,7 +42,7 @@ _PURE = 0.9
 """Where at least this share of them fails with these too, values do not cause the failure."""
 _BY_LUCK = 0.15
 """Where at least this share of them fails with ordinary values, others than their own show the failure, by luck."""
-_CLEAR = ("ones", "integers")
+_CLEAR = ("ones", "integers", "shifted")
 """By these plain values it may be shown for certain."""
 _MOST_HIDDEN = 0.5
 """Values that hide more than this share of the failures are rather its cause. Those of a search hide a good third of

@@ -65,6 +65,15 @@ def test_what_ordinary_values_show_by_luck_plain_ones_show() -> None:
     assert [str(atom) for atom in evidence.induced().learned.rule.atoms] == ["n mod 4 != 0"]
 
 
+def test_what_a_mean_of_about_zero_hides_in_a_long_row_a_large_one_shows() -> None:
+    case = replace(a_case("layer_norm", (), (1, 32_766), layout=dense), params={"eps": 0.25, "axis": 1})
+    target = target_of(mutant("layer-norm-avx2-padding-counts"), "O2")
+    with WorkerPool([target]) as pool:
+        trials = Trials(pool, target, Family("values"))
+        shown = [failing_ordinarily(trials, [case], clear=clear) for clear in ((), ("integers",), ("shifted",))]
+    assert shown == [[False], [False], [True]]
+
+
 def test_of_all_that_passes_what_is_against_the_rule_is_tried_with_other_values() -> None:
     """All else passes with any values. In f32, where none hides anything, there would be no difference of dtypes."""
 
