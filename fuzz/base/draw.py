@@ -65,6 +65,8 @@ class Part:
     """The input in whose memory it is."""
     shift: Shift | None = None
     """Where an output with an alias is not exactly in place of it; its strides are that one's or its own."""
+    dense: bool = False
+    """Whether such an output without strides of its own lies in C order without gaps; else it has that one's."""
     stack: str = ""
     """One of rank 2 has 'one' row for all rows of the grid, or 'many', see `Operand.stackable`."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Shard, Tensor
+from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Shard, Tensor, contiguous
 from fuzz.base.draw import GIVEN, Draw, Frame, Given, Part, Placement
 from fuzz.base.dtypes import from_bits
 from fuzz.base.memory import overlapping, shift
@@ -57,6 +57,7 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
         if part.alias is not None and part.shift is not None:
             home = draw.part(part.alias).alias or part.alias
             own = layouts[part.name] if part.place.strides is not None else layouts[home]
+            own = contiguous(own.shape) if part.dense else own
             elements, rows = part.shift
             length = draw.block(home)[1] if OPS[draw.op].role(home) == "other" else draw.n
             layouts[home], layouts[part.name] = overlapping(layouts[home], own, elements + rows * length)

@@ -48,6 +48,11 @@ _HELD, _HELD_SLOWLY, _AT_A_TIME = 1000, 250, 100
 in as many (of 1,000 at 95%). So many are tried before the rule is looked at again."""
 _AGAIN = 3
 """So many further rounds a rule is put to the test after that has shown it to be wrong."""
+_LOOKED_INTO, _LIKE = 2, 24
+"""So many probes that contradict a rule are looked into each time, by so many with one thing changed. Chosen, not
+measured."""
+_NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
+"""Row lengths of probes like it: short ones, since what fails takes the longer the more elements it has."""
 _PUT = 6
 """So many probes must have been drawn inside an alternative for it to stand."""
 _HARDLY_ANY = 0.9
@@ -246,6 +251,8 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
             p for p in new if p not in hidden and induced.learned.holds(evidence.traits[p]) != evidence.failed[p]
         ]
         true_of = 0 if against else true_of + len(evidence.failed) - middle
+        for place in () if law else against[:_LOOKED_INTO]:
+            look_into(trials, evidence.cases[place], key + number, evidence)
         if against and longer:
             rounds = min(number + 1 + _AGAIN, _ROUNDS + _CLOSING)
         held = 0 if against else held + 1
@@ -253,6 +260,18 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         evidence.stands, evidence.true_of = held >= _CONVINCED and true_of >= most, true_of
         if evidence.stands and not (new and is_rough(evidence.induced().learned.rule, evidence.counted_probes())):
             return
+
+
+def look_into(trials: Trials, exception: Case, key: int, evidence: Evidence) -> None:
+    """Probe around a case that contradicts the rule. Of its kind it may be the only one so far, and one exception is
+    worth no condition."""
+    if not Frame(exception).fits():
+        return
+    base, before = filled(base_of(exception)), len(evidence.failed)
+    changed = list(probes.changed(base, _probed(trials)))
+    one_in = -(-len(changed) // _LIKE)
+    probe_all(trials, [*(replace(base, n=n) for n in _NEAR), *changed[key % one_in :: one_in]], evidence)
+    evidence.tests += range(before, len(evidence.failed))
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:

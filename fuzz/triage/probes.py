@@ -48,6 +48,9 @@ _WORDS = 64
 """A probe takes one random word for each thing that it may change, of which ops have about 20."""
 
 _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
+_DENSE_SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (0, 1))
+"""Those of outputs that have not the strides of the input: which elements they have in common then is anyhow another
+matter."""
 
 _T = TypeVar("_T")
 
@@ -234,12 +237,13 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
     def of(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         return [pair for pair in dict.fromkeys(pairs) if {*pair} <= there]
 
-    in_place = of([*((name, source) for name, (source, shift) in own.items() if not shift), *able.aliases])
-    over = [] if law else of([*((name, source) for name, (source, shift) in own.items() if shift), *able.overlap])
+    in_place = of([*((name, source) for name, (source, shift, _) in own.items() if not shift), *able.aliases])
+    over = [] if law else of([*((name, source) for name, (source, shift, _) in own.items() if shift), *able.overlap])
     return [
         {},
-        *({output: (source, None)} for output, source in in_place),
-        *({output: (source, shift)} for output, source in over for shift in _SHIFTS),
+        *({output: (source, None, False)} for output, source in in_place),
+        *({output: (source, shift, False)} for output, source in over for shift in _SHIFTS),
+        *({output: (source, shift, True)} for output, source in over for shift in _DENSE_SHIFTS),
     ]
 
 

@@ -11,9 +11,9 @@ from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.realise import layout_of
 from oracles.ops import OPS
 
-Memory = Mapping[str, tuple[str, Shift | None]]
-"""For each output in the memory of an input, by name: which input, and how far the output lies from being exactly in
-its place."""
+Memory = Mapping[str, tuple[str, Shift | None, bool]]
+"""For each output in the memory of an input, by name: which input, how far the output lies from being exactly in its
+place, and whether it is then dense, as of `Part`."""
 
 
 def grids(draw: Draw) -> list[str]:
@@ -102,15 +102,15 @@ def in_memory(draw: Draw, memory: Memory) -> Draw:
     changed = []
     for part in draw.parts:
         if not OPS[draw.op].is_input(part.name):
-            source, shift = memory.get(part.name, (None, None))
-            changed.append(replace(part, alias=source, shift=shift))
+            source, shift, dense = memory.get(part.name, (None, None, False))
+            changed.append(replace(part, alias=source, shift=shift, dense=dense))
     return draw.with_parts(*changed)
 
 
 def memory_of(draw: Draw) -> Memory:
     """The outputs that are in the memory of inputs."""
     outputs = (part for part in draw.parts if not OPS[draw.op].is_input(part.name))
-    return {part.name: (part.alias, part.shift) for part in outputs if part.alias is not None}
+    return {part.name: (part.alias, part.shift, part.dense) for part in outputs if part.alias is not None}
 
 
 def is_apart(draw: Draw) -> bool:

@@ -86,6 +86,10 @@ def _in_classes(draw: Draw, part: Part) -> Part:
         place = replace(place, layout=allowed(draw, part.name, layout_class(layout, axis)))
     elif layout.size > 1:
         place = replace(place, step=layout.strides[-1])
+    if part.shift is not None and part.alias is not None:
+        there = layout_of(draw, draw.part(part.alias))
+        both = zip(layout.shape, layout.strides, there.strides, strict=False)
+        part = replace(part, dense=any(extent > 1 and own != its for extent, own, its in both))
     if part.shift is not None and draw.n > 1 and part.shift[0] in (draw.n, -draw.n):
         part = replace(part, shift=(0, part.shift[0] // draw.n))
     return replace(part, place=place)

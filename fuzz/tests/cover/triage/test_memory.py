@@ -16,13 +16,14 @@ from fuzz.generate.aliasing import aliased_as
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
 from fuzz.triage.choices import SHARING, Choices
-from fuzz.triage.explain import Explanation, explain
+from fuzz.triage.evidence import Evidence
+from fuzz.triage.explain import Explanation, explain, look_into
 from fuzz.triage.family import Family
-from fuzz.triage.probes import Menu, combined
+from fuzz.triage.probes import Menu, changed, combined
 from fuzz.triage.shrink import shrink
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
-from fuzz.triage.variations import base_of, made
+from fuzz.triage.variations import base_of, made, sized
 
 _TURNS = range(12)
 """ways in which an output is laid over an input: before and after it, by one, a row or more, as dense or as strided."""
@@ -169,6 +170,29 @@ def test_a_variation_shares_memory_as_its_case_does(case: Case) -> None:
     assert {(name, other) for name, other, _ in built.meetings()} == {
         (name, other) for name, other, _ in case.meetings()
     }
+
+
+def test_a_variation_over_part_of_an_input_keeps_its_own_strides_with_other_sizes() -> None:
+    """Dense where the input is not: a kernel that then copies the input fails, or passes, as it does nowhere else."""
+    strides = "strides of y and those of x"
+    for turn, told in ((0, "same"), (6, "differ")):
+        base = base_of(_over(turn, "padded"))
+        for draw in (base, replace(base, n=9), sized(base, 5)):
+            assert case_traits(made(draw))[strides] == told
+    able = target_of(PACK.kernel("weighted"), "O2")
+    dense_ones = [draw for draw in changed(base_of(_over(0, "padded")), able) if draw.part("y").dense]
+    assert "differ" in {case_traits(made(draw))[strides] for draw in dense_ones}
+
+
+def test_probes_around_an_exception_have_mostly_what_it_has() -> None:
+    """A search may come to one case of its kind among thousands."""
+    target, rare = target_of(PACK.kernel("weighted"), "O2"), ("strides of y and those of x", "y over x in part")
+    case, evidence = _over(6, "padded"), Evidence()
+    with WorkerPool([target]) as pool:
+        look_into(Trials(pool, target, Family("values")), case, 0, evidence)
+    alike = [each for each in evidence.traits if all(each.get(name) == case_traits(case)[name] for name in rare)]
+    assert len(alike) >= 20
+    assert all(len({each.get(name) for each in alike}) > 1 for name in ("n", "largest magnitude of x"))
 
 
 def test_strides_are_told_of_an_output_over_part_of_an_input_but_not_of_one_in_place() -> None:
