@@ -49,8 +49,8 @@ in as many (of 1,000 at 95%). So many are tried before the rule is looked at aga
 _AGAIN = 3
 """So many further rounds a rule is put to the test after that has shown it to be wrong."""
 _LOOKED_INTO, _LIKE = 2, 24
-"""So many probes that contradict a rule are looked into each time, by so many with one thing changed. Chosen, not
-measured."""
+"""Where no more probes than the first contradict a rule, they are looked into, by so many with one thing changed.
+Chosen, not measured."""
 _NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
 """Row lengths of probes like it: short ones, since what fails takes the longer the more elements it has."""
 _PUT = 6
@@ -251,7 +251,7 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
             p for p in new if p not in hidden and induced.learned.holds(evidence.traits[p]) != evidence.failed[p]
         ]
         true_of = 0 if against else true_of + len(evidence.failed) - middle
-        for place in () if law else against[:_LOOKED_INTO]:
+        for place in against if not law and len(against) <= _LOOKED_INTO else ():
             look_into(trials, evidence.cases[place], key + number, evidence)
         if against and longer:
             rounds = min(number + 1 + _AGAIN, _ROUNDS + _CLOSING)
