@@ -174,9 +174,9 @@ _WORDS = tuple(
 _POWERS = tuple(
     (re.compile(pattern), said)
     for pattern, said in (
-        (r"log2 of (\w+) in ulp of (the .*mean square)", "{0} {limit} ulp of {1}"),
+        (r"log2 of (\w+) in ulp of (the .+)", "{0} {limit} ulp of {1}"),
         (
-            r"log2 of the change of (\w+) in the dtype of (\w+) in ulp of (the .*mean square)",
+            r"log2 of the change of (\w+) in the dtype of (\w+) in ulp of (the .+)",
             "rounding {0} to the dtype of {1} changes it by {limit} ulp of {2}",
         ),
         (r"log2 of (\w+) over (the (?:smallest|largest) .+)", "{0} {limit} times {1}"),

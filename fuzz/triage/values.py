@@ -19,7 +19,6 @@ from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace
-from oracles.operand import Parameter
 from oracles.ops import OPS
 from oracles.problem import ProblemError
 
@@ -92,9 +91,13 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         squares = np.square(finite)
         means = squares.mean(axis=-1)
         yield "a sum of squares beyond f32", _yes((squares.sum(axis=-1) > _LARGEST_SQUARE).any())
+    formula = dict(_formula_traits(case))
     if whole.any():
         for parameter in OPS[case.op].parameters:
-            yield from _scale_traits(case, parameter, float(means[whole].min()))
+            told = any(trait.startswith(f"log2 of {parameter.name} in ") for trait in formula)
+            if parameter.power in _MEANS and parameter.name in case.params and not told:
+                level = float(means[whole].min()) ** (parameter.power / 2)
+                yield from _scale_traits(case, parameter.name, _MEANS[parameter.power], level)
     for name in case.inputs:
         values = rows if name == main else _rows(case, name, frame)
         if name in OPS[case.op].integers:
@@ -106,7 +109,7 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
         if OPS[case.op].has_rows(name):
             yield from _row_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
         yield from _size_traits(name, values)
-    yield from _formula_traits(case)
+    yield from formula.items()
 
 
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[str, Trait]]:
@@ -208,6 +211,9 @@ def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
             yield f"{parameter} < the largest {name}", _yes(value < shared.max())
             yield f"log2 of {parameter} over the largest {name}", _log2(value, float(shared.max()))
             yield f"log2 of {parameter} over the smallest {name}", _log2(value, float(shared.min()))
+        known = np.abs(found[other][np.isfinite(found[other])])
+        if known.size and parameter in case.params and OPS[case.op].parameter(parameter).power:
+            yield from _scale_traits(case, parameter, f"the {name}", float(known.min()))
 
 
 def _sums_with_parameters(trace: Trace) -> Iterator[tuple[str, Node, str]]:
@@ -228,12 +234,9 @@ _MEANS = {1: "the root mean square", 2: "the mean square"}
 """What of a row a parameter is compared with, by the power of the scale that it goes with."""
 
 
-def _scale_traits(case: Case, parameter: Parameter, smallest: float) -> Iterator[tuple[str, Trait]]:
-    """A parameter against the row where it matters most, that of the smallest mean square, in units that the finest
-    output can show."""
-    if parameter.power not in _MEANS or parameter.name not in case.params:
-        return
-    name, mean, level = parameter.name, _MEANS[parameter.power], smallest ** (parameter.power / 2)
+def _scale_traits(case: Case, name: str, mean: str, level: float) -> Iterator[tuple[str, Trait]]:
+    """A parameter against the row where it matters most, in units that the finest output can show: that in which what
+    it is added to is smallest, or else the row's mean square."""
     value = float(case.params[name])
     ulp = 2.0 ** -max(_PRECISION[output.dtype] for output in case.outputs.values())
     main = OPS[case.op].main

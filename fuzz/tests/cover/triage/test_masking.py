@@ -18,7 +18,7 @@ from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits
 from fuzz.triage.evidence import Evidence, probe, probe_all
 from fuzz.triage.family import Family
 from fuzz.triage.masking import _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
-from fuzz.triage.rule import OF_NOTHING
+from fuzz.triage.rule import OF_NOTHING, Atom
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
 from fuzz.triage.values import is_of_values
@@ -194,6 +194,17 @@ def test_a_parameter_that_is_nothing_beside_a_huge_row_has_traits_too() -> None:
     x = Tensor("f64", layout, np.full(4, 1e153).tobytes())
     case = Case("rms_norm", {"eps": eps, "axis": 1}, {"x": x}, {"y": Output("f64", layout)})
     assert case_traits(case)["log2 of eps in ulp of the mean square"] == OF_NOTHING
+
+
+def test_a_parameter_is_measured_by_what_the_formula_adds_it_to() -> None:
+    """Of a row of equal elements the variance is 0, whatever its mean square."""
+    alone = a_case("layer_norm", (), (2, 4), dtype="f16", layout=dense)
+    x = replace(alone.inputs["x"], bits=np.full(8, 3.0, np.float16).tobytes())
+    traits = case_traits(replace(alone, params={"eps": float(np.float32(1e-3)), "axis": 1}, inputs={"x": x}))
+    change = "log2 of the change of eps in the dtype of x in ulp of the"
+    assert traits[f"{change} var"] > -10
+    assert f"{change} mean square" not in traits
+    assert str(Atom(f"{change} var", ">=", (1,), 1.0)) == "rounding eps to the dtype of x changes it by >= 2^1 ulp of the var"
 
 
 def test_ordinary_values_stand_in_memory_of_their_own_in_the_shape_of_the_case() -> None:
