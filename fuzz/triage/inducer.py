@@ -29,6 +29,9 @@ _ATOM_WORTH, _RULE_WORTH = 0.0025, 0.01
 reading."""
 _LEFT = 0.25
 """Where further alternatives leave at most this share of the exceptions, these had a cause of their own."""
+_SPLIT, _LEAST_PASSES = 8, 6
+"""So many conditions are tried that leave out what passes inside a rule, where that are so many probes. Chosen, not
+measured."""
 _AGAINST = 8
 """A pass counts against an alternative as much as so many failures for it. What hides failures now and then makes
 passes inside a true rule, so that a rule without any would be too narrow. Chosen, not measured."""
@@ -65,8 +68,9 @@ def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None =
     best = max(everything, key=table.worth)
     single = Learned(best.rule, table.agreeing(best), len(probes))
     if _is_enough(single, table.failures.bit_count() - best.failures):
-        return Induced(single, tuple(_rivals(best, everything, table)))
-    covering = _best([single, *_coverings(everything, own, probes, table)])
+        covering = _best([single, *_split(best, everything, probes, table)])
+    else:
+        covering = _best([single, *_coverings(everything, own, probes, table)])
     if covering.others:
         return Induced(covering, tuple(_shorter([covering.rule, *covering.others])))
     return Induced(single, tuple(_rivals(best, everything, table)))
@@ -245,6 +249,24 @@ def _coverings(everything: Sequence[_Grown], own: Traits, probes: Sequence[Trait
             return
         left, own = left.among(rest), probes[_first(rest)]
         grown = list(_grown(own, left))
+
+
+def _split(best: _Grown, everything: Sequence[_Grown], probes: Sequence[Traits], table: _Table) -> Iterator[Learned]:
+    """The rule with either of two further conditions, where hardly any of what passes inside it has one of them."""
+    failing, passing = best.held & table.failures, best.held & table.passes
+
+    def closest(grown: Iterable[_Grown], failures: int) -> list[_Grown]:
+        some = (each for each in grown if (each.held & passing).bit_count() <= _LEFT * passing.bit_count())
+        return nlargest(_SPLIT, some, lambda each: ((each.held & failures).bit_count(), -each.cost))
+
+    enough = passing.bit_count() >= _LEAST_PASSES
+    for one in closest((each for each in everything if len(each.atoms) == 1), failing) if enough else ():
+        if rest := failing & ~one.held:
+            atoms = atoms_of(probes[_first(rest)], table.columns, rest, table.passes)
+            singles = (table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms)
+            for other in closest(singles, rest)[:1]:
+                both = (table.grown((*best.atoms, *each.atoms), 0.0, each.held) for each in (one, other))
+                yield _learned([each.rule for each in both], table)
 
 
 def _weight(grown: _Grown) -> tuple[int, float]:

@@ -204,7 +204,10 @@ def test_a_parameter_is_measured_by_what_the_formula_adds_it_to() -> None:
     change = "log2 of the change of eps in the dtype of x in ulp of the"
     assert traits[f"{change} var"] > -10
     assert f"{change} mean square" not in traits
-    assert str(Atom(f"{change} var", ">=", (1,), 1.0)) == "rounding eps to the dtype of x changes it by >= 2^1 ulp of the var"
+    assert (
+        str(Atom(f"{change} var", ">=", (1,), 1.0))
+        == "rounding eps to the dtype of x changes it by >= 2^1 ulp of the var"
+    )
 
 
 def test_ordinary_values_stand_in_memory_of_their_own_in_the_shape_of_the_case() -> None:

@@ -123,3 +123,17 @@ def test_a_rare_cause_shares_the_other_conditions_with_a_usual_one() -> None:
     assert [str(rule) for rule in (learned.rule, *learned.others)] == [
         f"db = there and {rows_are}", f"dw = there and {rows_are}",
     ]  # fmt: skip
+
+
+def test_a_rule_that_needs_one_of_two_further_conditions_is_stated_with_either() -> None:
+    """What is wrong with a row of one element shows in one of the outputs alone. Hardly any probe is one."""
+    some = [(n, rstd) for n in range(2, 400) for rstd in ("there", "absent")]
+    probes: list[Traits] = [
+        {"n": n, "n mod 8": n % 8, "rstd": rstd, "rows": rows}
+        for n, rstd in (*some, *[(1, "there")] * 30, *[(1, "absent")] * 6)
+        for rows in (1, 2)
+    ]
+    learned = learn(probes, [each["n mod 8"] != 0 and (each["n"] != 1 or each["rstd"] == "there") for each in probes])
+    assert learned.exact
+    stated = {str(rule) for rule in (learned.rule, *learned.others)}
+    assert stated == {"rstd = there and n mod 8 != 0", "n >= 2 and n mod 8 != 0"}
