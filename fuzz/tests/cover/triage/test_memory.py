@@ -20,6 +20,7 @@ from fuzz.triage.evidence import Evidence
 from fuzz.triage.explain import Explanation, explain, look_into
 from fuzz.triage.family import Family
 from fuzz.triage.probes import Menu, changed, combined
+from fuzz.triage.rule import Trait
 from fuzz.triage.shrink import shrink
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
@@ -212,16 +213,18 @@ def test_strides_are_told_of_an_output_in_place_of_an_input_that_is_not_the_firs
 
 def test_it_is_told_whether_each_row_is_aligned() -> None:
     """The rows may be where the first one is not."""
-    at = [Layout((2, 3), (pitch, 1), "before", offset) for pitch, offset in ((4, 0), (5, 0), (6, 0), (4, 2))]
-    traits = [case_traits(a_case("rms_norm", (), (2, 3), layout=lambda _, at=each: at)) for each in at]
-    assert [{m: each[f"each row of x at a multiple of {m}"] for m in (8, 16)} for each in traits] == [
-        {8: "yes", 16: "yes"},
-        {8: "no", 16: "no"},
-        {8: "yes", 16: "no"},
-        {8: "yes", 16: "no"},
-    ]
-    one = case_traits(a_case("rms_norm", (), (1, 3), layout=lambda _: Layout((1, 3), (5, 1), "before", 4)))
-    assert one["each row of x at a multiple of 16"] == "yes"
+
+    def aligned(rows: int, pitch: int, offset: int) -> list[Trait]:
+        def at(shape: tuple[int, ...]) -> Layout:
+            return Layout(shape, (pitch, 1), "before", offset)
+
+        traits = case_traits(a_case("rms_norm", (), (rows, 3), layout=at))
+        return [traits[f"each row of x at a multiple of {multiple}"] for multiple in (8, 16)]
+
+    assert aligned(2, 4, 0) == ["yes", "yes"]
+    assert aligned(2, 5, 0) == ["no", "no"]
+    assert aligned(2, 6, 0) == aligned(2, 4, 2) == ["yes", "no"]
+    assert aligned(1, 5, 4) == ["yes", "yes"]
 
 
 def test_only_common_elements_count_as_an_overlap() -> None:
