@@ -70,11 +70,11 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
     values = [float(each.traits[atom.trait]) for each in tried if each.failed and atom.holds(each.traits)]
     purest = max(values) if atom.relation == ">=" else min(values)
     ways = (
-        (finite, vary.scaled, (0.0, _STEP)),
-        (finite, vary.scaled, (0.0, -_STEP)),  # what is as large as its dtype allows grows no further
-        (purest, vary.blended, (-2 * _STEP, -_STEP)),
+        (finite, vary.scaled, (0.0, _STEP), _STEP / 2),
+        (finite, vary.scaled, (0.0, -_STEP), _STEP / 2),  # no dtype lets everything grow so far
+        (purest, vary.blended, (-2 * _STEP, -_STEP), 0.0),
     )
-    for end, change, powers in ways:
+    for end, change, powers, least in ways:
         at = [p.case for p in tried if p.traits.get(atom.trait) == end and Frame(p.case).fits()]
         if not at:
             continue
@@ -83,7 +83,7 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
         for name in [own] if own else storage.grids(base):
             if name in {part.name for part in base.parts} and base.part(name).given is not None:
                 first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
-                if first is not None and second is not None and math.isfinite(first - second) and first != second:
+                if first is not None and second is not None and math.inf > abs(first - second) > least:
                     by = (powers[1] - powers[0]) / (second - first)
                     draws = [change(base, name, powers[0] + (aim - first) * by) for aim in aims]
                     yield from (

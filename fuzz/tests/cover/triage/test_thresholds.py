@@ -71,6 +71,21 @@ def test_the_plainest_number_is_tried_itself(dtype: str) -> None:
     assert -10000.0 in {case_traits(made(draw))[trait] for draw in probes}
 
 
+def test_what_is_nearly_as_large_as_its_dtype_allows_is_scaled_down() -> None:
+    """Times 16 it is the largest number of f16, no matter what it was."""
+
+    def row(least: float) -> Case:
+        values = np.full((1, 9), least, np.float16)
+        x = Tensor("f16", Layout((1, 9), (9, 1)), values.tobytes())
+        return Case("softmax", {"axis": 1}, {"x": x}, {"y": Output("f16", Layout((1, 9), (9, 1)))})
+
+    trait, failing, passing = "smallest maximum of a row of x", row(-57024.0), row(-49664.0)
+    tried = [Probed(case_traits(each), each is failing, each) for each in (failing, passing)]
+    rule = Rule((Atom(trait, "<=", (-57024.0,), 1.0),))
+    probes = closing(base_of(failing), rule, tried, lambda draw: case_traits(made(draw)))
+    assert all(-57024.0 < float(case_traits(made(draw))[trait]) < -49664.0 for draw in probes)
+
+
 def test_bands_are_tried_inside_and_beside_and_where_the_next_would_be() -> None:
     base = base_of(plain(1, rows=2))
     tried = [Probed({"rows": rows}, rows not in (1, 3, 9), plain(1)) for rows in (1, 3, 4, 5, 7, 8, 9, 11)]
