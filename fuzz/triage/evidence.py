@@ -62,8 +62,8 @@ class Evidence:
 
     masking: Masking = Masking()
     """What is known of values that hide the failure."""
-    known: tuple[tuple[int, Masking], Induced] | None = None
-    """What was learned, from how many probes."""
+    known: tuple[tuple[int, bool, frozenset[int]], Induced] | None = None
+    """What was learned, from how many probes, and from which of them."""
     tests: list[int] = field(default_factory=list)
     """The places of the probes that were drawn to refute a rule."""
     whole: bool = False
@@ -86,7 +86,7 @@ class Evidence:
 
     def induced(self) -> Induced:
         """The rule of the first failure, as far as was probed."""
-        state = len(self.failed), self.masking
+        state = len(self.failed), self.masking.only_hide, self.masking.hidden
         if self.known is None or self.known[0] != state:
             counted = self.counted()
             self.known = state, induce(*self.tried(counted), counted.index(self.failed.index(True)))

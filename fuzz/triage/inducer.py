@@ -17,6 +17,7 @@ from operator import and_, or_
 from fuzz.triage.atoms import Columns, atoms_of
 from fuzz.triage.rule import Atom, Learned, Rule, Traits
 from fuzz.triage.values import THERE, about_tensor, is_about_values
+from oracles.lazy import lazy
 
 _MOST_ATOMS = 4
 _FIRST, _WIDTH = 80, 30
@@ -110,16 +111,13 @@ class _Grown:
     held: int
     failures: int
     passes: int
+    size: int
+    """How much there is to read."""
 
     @property
     def rule(self) -> Rule:
         """The plainer conditions come first."""
         return Rule(tuple(sorted(self.atoms, key=lambda atom: (atom.cost, atom.trait))))
-
-    @property
-    def size(self) -> int:
-        """How much there is to read."""
-        return sum(atom.size for atom in self.atoms)
 
 
 @dataclass(frozen=True)
@@ -135,19 +133,24 @@ class _Table:
         failures = sum(1 << place for place, fails in enumerate(failed) if fails)
         return cls(Columns(probes), failures, (1 << len(probes)) - 1 ^ failures)
 
-    @property
+    @lazy
     def count(self) -> int:
         return (self.failures | self.passes).bit_count()
+
+    @lazy
+    def passing(self) -> int:
+        return self.passes.bit_count()
 
     def among(self, failures: int) -> _Table:
         """With no other failures than these."""
         return replace(self, failures=failures)
 
     def grown(self, atoms: tuple[Atom, ...], cost: float, held: int) -> _Grown:
-        return _Grown(atoms, cost, held, (held & self.failures).bit_count(), (held & self.passes).bit_count())
+        failures, passes = (held & self.failures).bit_count(), (held & self.passes).bit_count()
+        return _Grown(atoms, cost, held, failures, passes, sum(atom.size for atom in atoms))
 
     def agreeing(self, grown: _Grown) -> int:
-        return grown.failures + self.passes.bit_count() - grown.passes
+        return grown.failures + self.passing - grown.passes
 
     def worth(self, grown: _Grown) -> tuple[float, float]:
         """What agrees less what must be read; of two alike the cheaper."""
@@ -203,7 +206,11 @@ def _longer(beam: Sequence[_Grown], atoms: Sequence[_Grown], table: _Table) -> l
                 key = own & its_own
                 if key not in kept or cost + its_cost < kept[key][0]:
                     kept[key] = cost + its_cost, each, atom
-    return [table.grown((*one.atoms, *atom.atoms), cost, held) for held, (cost, one, atom) in kept.items()]
+    grown, failures, passes = list[_Grown](), table.failures, table.passes
+    for held, (cost, one, atom) in kept.items():
+        counted = (held & failures).bit_count(), (held & passes).bit_count()
+        grown.append(_Grown((*one.atoms, *atom.atoms), cost, held, *counted, one.size + atom.size))
+    return grown
 
 
 def _cheapest(grown: Iterable[_Grown]) -> list[_Grown]:
