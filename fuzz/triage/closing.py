@@ -13,7 +13,7 @@ from fuzz.triage import storage
 from fuzz.triage import variations as vary
 from fuzz.triage.rule import Atom, Rule, Traits
 from fuzz.triage.thresholds import Tried, gaps, is_close, plainest
-from fuzz.triage.traits import BATCH
+from fuzz.triage.traits import BATCH, IN_BLOCKS
 from fuzz.triage.values import about_tensor, is_about_values, is_quantile
 from oracles.ops import OPS
 
@@ -162,6 +162,9 @@ def _vary(base: Draw, trait: str, value: float) -> Draw | None:
         return vary.extended(base, {trait: int(value)})
     if trait == "n" and op.by_rows:
         return replace(base, n=int(value))
+    if trait == IN_BLOCKS and vary.rank_of(base) > 1:
+        block = int(value) & -int(value)
+        return vary.sized(replace(base, n=block), int(value) // block)
     if trait == ("rows" if op.by_rows else BATCH):
         return vary.sized(base, int(value)) if vary.rank_of(base) > 1 or value == 1 else None
     known = {each.name for each in OPS[base.op].parameters} & {*base.params}

@@ -88,7 +88,7 @@ def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
     for name, extent in (("n", n), ("rows", rows)):
         yield f"{name} is a power of two", _yes(extent.bit_count() == 1)
     # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
-    yield "rows * next_power_of_2(n)", rows * (1 << max(n - 1, 0).bit_length())
+    yield IN_BLOCKS, rows * (1 << max(n - 1, 0).bit_length())
     yield from (("n = rows", _yes(n == rows)), ("n > rows", _yes(n > rows)), ("n < rows", _yes(n < rows)))
     if len(outer) > 1:
         yield "rows > extent 0 of the rows", _yes(rows > outer[0])
@@ -129,6 +129,9 @@ def _extent(name: str, size: int, moduli: tuple[int, ...]) -> Iterator[tuple[str
 
 BATCH = "batch"
 """How many elements the dimensions have that have no names, of an op that is not a row op."""
+
+
+IN_BLOCKS = "rows * next_power_of_2(n)"
 
 
 def varied_sizes(op: Op) -> tuple[str, ...]:

@@ -122,3 +122,13 @@ def test_rows_are_told_as_they_are_and_by_what_a_mask_leaves_of_them() -> None:
     assert traits["smallest finite maximum of a row of x"] == 3.0
     assert traits["widest range of a row of x"] == 2.0
     assert traits["widest range, minus infinity included, of a row of x"] == inf
+
+
+def test_a_number_of_elements_in_blocks_is_tried_as_rows_of_a_power_of_two() -> None:
+    base, trait = base_of(plain(1024, rows=4)), "rows * next_power_of_2(n)"
+    tried = [
+        Probed({trait: rows * block, "rows": rows}, block > 512, plain(1)) for rows, block in ((6, 512), (4, 1024))
+    ]
+    rule = Rule((Atom(trait, ">=", (4096,), 1.0), Atom("rows", ">=", (4,), 1.0)))
+    probes = closing(base, rule, tried, lambda draw: case_traits(made(draw)))
+    assert {3073, 3276} <= {case_traits(made(draw))[trait] for draw in probes}
