@@ -101,7 +101,8 @@ class Evidence:
         chosen = list(places)
         traits = [self.traits[place] for place in chosen]
         if self.masking.only_hide:
-            kept = [name for name in {name for each in traits for name in each} if not is_of_values(name)]
+            # In their order, not as a set has them: of two traits that say the same the first is stated.
+            kept = [name for name in dict.fromkeys(name for each in traits for name in each) if not is_of_values(name)]
             traits = [{name: each[name] for name in kept if name in each} for each in traits]
         return traits, [self.failed[place] for place in chosen]
 

@@ -15,7 +15,7 @@ from fuzz.generate.menus import menus_of
 from fuzz.tests.common.examples import first_cases, plain
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits
-from fuzz.triage.evidence import Evidence, probe, probe_all
+from fuzz.triage.evidence import Evidence, Masking, probe, probe_all
 from fuzz.triage.family import Family
 from fuzz.triage.masking import _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
 from fuzz.triage.rule import OF_NOTHING, Atom
@@ -90,6 +90,14 @@ def test_of_all_that_passes_what_is_against_the_rule_is_tried_with_other_values(
         unmask(trials, evidence)
     assert evidence.masking.hidden == {258, 259, 260}
     assert re.fullmatch("dtype of weight( = f32| and that of x = differ)", str(evidence.induced().learned.rule))
+
+
+def test_traits_keep_their_order_where_values_are_left_out() -> None:
+    """Of two that say the same the first is stated, whatever strings are hashed to in this process."""
+    case = plain(7)
+    evidence = Evidence([case], [case_traits(case)], [True], masking=Masking(only_hide=True))
+    ((traits,), _) = evidence.tried([0])
+    assert [*traits] == [name for name in case_traits(case) if not is_of_values(name)]
 
 
 @pytest.mark.parametrize("family", [Family("values"), Family("memory", wide=True)])
