@@ -251,7 +251,9 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
             p for p in new if p not in hidden and induced.learned.holds(evidence.traits[p]) != evidence.failed[p]
         ]
         true_of = 0 if against else true_of + len(evidence.failed) - middle
-        for place in against if not law and len(against) <= _LOOKED_INTO else ():
+        # What is invalid for several reasons may be rejected for another one than is said of it.
+        rare = len(against) <= _LOOKED_INTO and not law and trials.family.name != "accepted invalid"
+        for place in against if rare else ():
             look_into(trials, evidence.cases[place], key + number, evidence)
         if against and longer:
             rounds = min(number + 1 + _AGAIN, _ROUNDS + _CLOSING)
