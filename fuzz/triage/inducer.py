@@ -73,7 +73,8 @@ def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None =
     else:
         covering = _best([single, *_coverings(everything, own, probes, table)])
     if covering.others:
-        return Induced(covering, tuple(_shorter([covering.rule, *covering.others])))
+        rivals = zip_longest(*_rivals_of_each((covering.rule, *covering.others), probes, table))
+        return Induced(covering, tuple(rule for each in rivals for rule in each if rule is not None)[:_MOST_RIVALS])
     return Induced(single, tuple(_rivals(best, everything, table)))
 
 
@@ -321,14 +322,25 @@ def _rivals(best: _Grown, everything: Sequence[_Grown], table: _Table) -> Iterat
     same = sorted(alike, key=lambda each: (len(each.atoms), each.cost))
     exchanged = sorted(_exchanged(best, everything, table), key=lambda each: each.cost)
     others = [each.rule for pair in zip_longest(exchanged, same) for each in pair if each is not None]
-    rivals = dict.fromkeys([*_shorter([best.rule]), *others])
+    rivals = dict.fromkeys([*_shorter(best.rule), *others])
     yield from [rule for rule in rivals if rule != best.rule][:_MOST_RIVALS]
 
 
-def _shorter(rules: Iterable[Rule]) -> Iterator[Rule]:
-    """The rules with a condition less."""
+def _rivals_of_each(rules: Sequence[Rule], probes: Sequence[Traits], table: _Table) -> Iterator[Iterator[Rule]]:
+    """Of alternatives each with a condition less, or with another one in its place that no probe tells from it, beside
+    all others as they are."""
     for rule in rules:
-        yield from (Rule(tuple(atom for atom in rule.atoms if atom is not left_out)) for left_out in rule.atoms)
+        held = _held(rule, table)
+        atoms = atoms_of(probes[_first(held & table.failures)], table.columns, table.failures, table.passes)
+        singles = [table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms]
+        exchanged = sorted(_exchanged(table.grown(rule.atoms, 0.0, held), singles, table), key=lambda each: each.cost)
+        others = tuple(each for each in rules if each is not rule)
+        yield (Rule(rival.atoms, others) for rival in (*_shorter(rule), *(each.rule for each in exchanged)))
+
+
+def _shorter(rule: Rule) -> Iterator[Rule]:
+    """The rule with a condition less."""
+    yield from (Rule(tuple(atom for atom in rule.atoms if atom is not left_out)) for left_out in rule.atoms)
 
 
 def _exchanged(best: _Grown, everything: Sequence[_Grown], table: _Table) -> Iterator[_Grown]:

@@ -137,3 +137,23 @@ def test_a_rule_that_needs_one_of_two_further_conditions_is_stated_with_either()
     assert learned.exact
     stated = {str(rule) for rule in (learned.rule, *learned.others)}
     assert stated == {"rstd = there and n mod 8 != 0", "n >= 2 and n mod 8 != 0"}
+
+
+def test_a_rival_of_an_alternative_has_another_condition_beside_all_other_alternatives() -> None:
+    """Of two outputs no probe lays one over the input without the other: which one matters?"""
+    probes: list[Traits] = [
+        {"step": step, "y over x": over, "sum over x": over, "n": n, "n mod 2": n % 2}
+        for n in range(1, 40)
+        for step in ("1", "2")
+        for over in ("no", "yes")
+    ]
+    fails = [(each["step"] == "2") if each["y over x"] == "no" else each["n mod 2"] == 1 for each in probes]
+    induced = induce(probes, fails)
+    assert {str(rule) for rule in (induced.learned.rule, *induced.learned.others)} == {
+        "step = 2 and y over x = no", "y over x = yes and n mod 2 != 0",
+    }  # fmt: skip
+    only_sum: Traits = {"step": "2", "y over x": "no", "sum over x": "yes", "n": 4, "n mod 2": 0}
+    assert induced.learned.holds(only_sum)
+    rivals = [rule for rule in induced.rivals if not rule.holds(only_sum)]
+    agreeing = [sum(rule.holds(each) == bad for each, bad in zip(probes, fails, strict=True)) for rule in rivals]
+    assert max(agreeing, default=0) == len(probes)
