@@ -28,6 +28,8 @@ _LONG_SLOWLY = (63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 257, 1023, 1024, 
 _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
 _LONGEST = (4097, 8193, 16385, 32769, 65535)
 """A long row may be more than what is wrong by one part in its length can show in."""
+_LONG_ODD = (1027, 4099, 8195, 16387)
+"""Lengths of one row in each dtype: how long rows are divided may depend on how many bytes an element has."""
 _AROUND = 70
 """So many lengths that follow a long one are probed: each place in a block of 64."""
 _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 3000, 4096)
@@ -86,6 +88,8 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     names = [part.name for part in base.parts]
     yield from (vary.sized(base, rows) for rows in _ROWS if rows == 1 or rank > 1)
     yield from (vary.of_dtype(base, dtype) for dtype in target.kernel.able.dtypes)
+    for dtype in () if law else target.kernel.able.dtypes:
+        yield from (vary.of_dtype(vary.sized(replace(base, n=n), 1), dtype) for n in _LONG_ODD)
     for layout in LAYOUT_CLASSES:
         yield from (storage.laid_out(draw, dict.fromkeys(grids, layout)) for draw in (base, *several))
         yield from (storage.laid_out(draw, {name: layout}) for name in grids for draw in several)

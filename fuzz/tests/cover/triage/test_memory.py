@@ -287,3 +287,10 @@ def test_an_input_moves_off_the_page_where_the_output_needs_the_room(guard: str,
     source, output = overlapping(layout, replace(layout, offset=40), distance)
     assert shift(source, output) == distance
     assert 0 in (source.offset, output.offset)
+
+
+def test_long_rows_are_tried_in_every_dtype() -> None:
+    """Rows of so many bytes may be divided otherwise than rows of so many elements."""
+    target = target_of(PACK.kernel("weighted"), "O2")
+    tried = {(draw.part("x").dtype, draw.n) for draw in changed(base_of(a_case("rms_norm", (), (2, 7))), target)}
+    assert {(dtype, n) for dtype in target.kernel.able.dtypes for n in (1027, 4099)} <= tried
