@@ -106,7 +106,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
             other = base.with_params(**{parameter.name: value})
             yield from (other, *(vary.with_values(other, values, base.seed) for values in ("tiny", "large")))
     for draw in one_and_three:
-        yield from (storage.in_memory(draw, memory) for memory in _memories(base, target, law=law))
+        yield from (_in_memory(draw, memory) for memory in _memories(base, target, law=law))
         yield from (storage.sharing(draw, shared) for shared in _shared(base, law=law))
         yield from (storage.stacked(draw, stacks) for stacks in _stacks(base, target))
     yield from (base.without(name) for name in _optional(base))
@@ -212,13 +212,13 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         draw = vary.extended(draw, sizes) if sizes else draw
         draw = vary.of_dtypes(vary.of_dtype(draw, dtype), dtypes_of)
         draw = storage.stacked(storage.stepped(storage.laid_out(draw, layouts), step_of), stack_of)
-        draw = storage.in_memory(storage.sharing(draw, same), memory)
+        draw = _in_memory(storage.sharing(draw, same), memory)
         draw = vary.with_values(draw, values, number)
         draw = draw.with_params(**{name: value for name, value in params.items() if value is not None})
         draw = vary.with_constant(draw, *constant) if constant else draw
         draw = vary.with_integers(draw, {name: recipe for name, recipe in integers.items() if recipe})
         draw = draw.without(*without)
-        yield vary.with_operand(draw, joined) if joined else draw
+        yield vary.with_operand(draw, joined) if joined and joined not in {part.name for part in draw.parts} else draw
 
 
 def elsewhere(base: Draw, target: Target, failing: Sequence[int]) -> Iterator[Draw]:
@@ -236,7 +236,9 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
 
     A law is about tensors that lie apart, or exactly in place.
     """
-    able, there, own = target.kernel.able, {part.name for part in base.parts}, storage.memory_of(base)
+    able, own = target.kernel.able, storage.memory_of(base)
+    # What the failure does without may lie over an input, too.
+    there = {part.name for part in base.parts} | {name for name in _absent(base, target) if not law}
 
     def of(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         return [pair for pair in dict.fromkeys(pairs) if {*pair} <= there]
@@ -249,6 +251,14 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
         *({output: (source, shift, False)} for output, source in over for shift in _SHIFTS),
         *({output: (source, shift, True)} for output, source in over for shift in _DENSE_SHIFTS),
     ]
+
+
+def _in_memory(draw: Draw, memory: Memory) -> Draw:
+    """As of `storage.in_memory`, with the outputs that the draw does without."""
+    for name in memory:
+        if name not in {part.name for part in draw.parts}:
+            draw = vary.with_operand(draw, name)
+    return storage.in_memory(draw, memory)
 
 
 def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:

@@ -294,3 +294,11 @@ def test_long_rows_are_tried_in_every_dtype() -> None:
     target = target_of(PACK.kernel("weighted"), "O2")
     tried = {(draw.part("x").dtype, draw.n) for draw in changed(base_of(a_case("rms_norm", (), (2, 7))), target)}
     assert {(dtype, n) for dtype in target.kernel.able.dtypes for n in (1027, 4099)} <= tried
+
+
+def test_an_output_that_the_failure_does_without_is_laid_over_an_input_too() -> None:
+    base, target = base_of(a_case("fused_add_rms_norm", (), (2, 7))), target_of(PACK.kernel("add-generic"), "O2")
+    menu = Menu([7], [5])
+    for draws in (changed(base, target), combined(base, target, menu, 150, 1)):
+        over = [draw.part("sum") for draw in draws if "sum" in {part.name for part in draw.parts}]
+        assert {(part.alias, part.shift is not None) for part in over} >= {("x", True), ("residual", True)}
