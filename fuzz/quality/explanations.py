@@ -36,7 +36,8 @@ from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.triage.evidence import Evidence, probe_all
-from fuzz.triage.explain import Explanation, concluded, evidence_of
+from fuzz.triage.explain import evidence_of
+from fuzz.triage.explanation import Explanation, concluded
 from fuzz.triage.family import Family
 from fuzz.triage.inducer import learn
 from fuzz.triage.masking import failing_ordinarily

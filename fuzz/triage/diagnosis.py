@@ -16,7 +16,8 @@ from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import attributed
 from fuzz.triage.causes import kernels_within
 from fuzz.triage.declaration import Fitting, fitting
-from fuzz.triage.explain import Explanation, explain
+from fuzz.triage.explain import explain
+from fuzz.triage.explanation import Explanation
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Diagnosis, Finding, change
 from fuzz.triage.rule import Rule

@@ -11,7 +11,7 @@ from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import Attribution
 from fuzz.triage.declaration import Fitting
-from fuzz.triage.explain import Explanation
+from fuzz.triage.explanation import Explanation
 from fuzz.triage.rule import Rule
 from oracles.ops import OPS
 

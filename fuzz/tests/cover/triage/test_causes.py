@@ -9,7 +9,7 @@ from fuzz.findings.bucket import rule_from_text, rule_to_text
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
 from fuzz.triage.causes import Cause, causes_of
-from fuzz.triage.explain import Explanation
+from fuzz.triage.explanation import Explanation
 from fuzz.triage.finding import Diagnosis, Finding
 from fuzz.triage.rule import Atom, Rule
 

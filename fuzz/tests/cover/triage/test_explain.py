@@ -14,7 +14,8 @@ from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, mutant, target_of, with_edits
-from fuzz.triage.explain import Explanation, explain, rule_text
+from fuzz.triage.explain import explain
+from fuzz.triage.explanation import Explanation, rule_text
 from fuzz.triage.family import Family
 from fuzz.triage.rule import Atom, Rule
 from fuzz.triage.shrink import shrink

@@ -17,7 +17,8 @@ from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
 from fuzz.triage.choices import SHARING, Choices
 from fuzz.triage.evidence import Evidence
-from fuzz.triage.explain import Explanation, explain, look_into
+from fuzz.triage.explain import explain, look_into
+from fuzz.triage.explanation import Explanation
 from fuzz.triage.family import Family
 from fuzz.triage.probes import Menu, changed, combined
 from fuzz.triage.rule import Trait

@@ -1,0 +1,167 @@
+"""What is said of a failure: when it fails, and where in the output, as far as probes tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fuzz.triage.evidence import Evidence
+from fuzz.triage.inducer import loosened
+from fuzz.triage.masking import hiding, shown_in, shown_with
+from fuzz.triage.places import Places, places_of
+from fuzz.triage.rule import Learned, Rule
+from fuzz.triage.thresholds import Probed, fades, is_open, plainly
+from fuzz.triage.traits import varied_sizes
+from fuzz.triage.values import is_about_values
+from oracles.ops import OPS
+
+_PUT = 6
+"""So many probes must have been drawn inside an alternative for it to stand."""
+VARIED = ("n", "rows", "values")
+"""What every probing of an input of a row op varies."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """When it fails, and where in the output."""
+
+    learned: Learned | None
+    """What the probes taught; None where there was no time for a single one, or nothing that could be varied."""
+    places: Places | None
+    """Where the bad elements are; None where no element is known to be bad, as after a fault or a broken law."""
+    law: str = ""
+    """The law that is broken."""
+    core: Rule | None = None
+    """What tells this failure from others: the rule without the conditions that only hide it; None without a rule."""
+    cores: tuple[Rule, ...] = ()
+    """The same for the rule that was learned, sound or not, and for each of its alternatives."""
+    tested: tuple[int, int] = (0, 0)
+    """How many of the probes were drawn to refute the rule, inside it and outside."""
+    stands: bool = False
+    """Whether the rule stood when it was put to the test."""
+    true_of: int = 0
+    """The rule is true of so many cases of a search, the last that were tried."""
+    varied: tuple[str, ...] = VARIED
+    """What of `could_vary` the probes differ in."""
+    whole: bool = True
+    """This is False where time was over before everything was probed: what was not varied yet is in no rule."""
+    hides: str = ""
+    """Where these values are, as far as one rule says so; '' where none does."""
+    hidden: int = 0
+    """So many probes pass, and fail with ordinary values in place of their own, in the finest dtype; they count neither
+    for nor against the rule."""
+    shown_in: frozenset[str] = frozenset()
+    """The dtypes of the first input that may hide it though it failed in them."""
+    shown_with: tuple[Mapping[str, float], ...] = ()
+    """Parameters with which it failed clearly."""
+    shown_by: tuple[str, ...] = ()
+    """The recipes of plain values that show it."""
+    could_vary: tuple[str, ...] = VARIED
+    """What every probing of an input varies, where there is time for it."""
+    doubt: str = ""
+    """Why a rule that agrees with every probe does not stand."""
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule of this failure, where it agrees with all probes but a few."""
+        return self.learned.rule if self.whole and self.learned is not None and self.learned.sound else None
+
+    def lines(self) -> list[str]:
+        """In the words of a user, with the evidence counted."""
+        said = []
+        if self.learned is not None:
+            said.append(self._rule_line(self.learned, f"breaks {self.law}" if self.law else "fails"))
+        said += [f"fails also when: {band}" for band in self.core.bands] if self.core is not None else []
+        if self.places is not None:
+            said.append(f"bad elements: {self.places}")
+        return said
+
+    def _rule_line(self, learned: Learned, fails: str) -> str:
+        stated = "; or ".join(map(rule_text, (learned.rule, *learned.others), self.cores))
+        counted = f"{learned.agreeing} of {learned.probes} probes agree"
+        if any(self.tested):
+            inside, outside = self.tested
+            counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
+        if self.hidden:
+            where = f", mostly where {self.hides}" if self.hides else ""
+            stated = f"{stated or 'always'}, unless values or a coarse dtype hide it{where}"
+            counted += f"; {self.hidden} more fail{'s' * (self.hidden == 1)} only with ordinary values"
+        if self.stands and self.true_of:
+            counted += f"; it is true of the last {self.true_of:,} cases of a search"
+        if not self.whole:
+            return (
+                f"{fails} about when: {stated or 'always'} ({counted}; the time was over before everything was probed)"
+            )
+        if not learned.sound:
+            return f"{fails} about when: {stated} ({counted}; no simple rule fits)"
+        if not learned.rule.atoms:
+            counted = f"{learned.agreeing} of {learned.probes} probes fail"
+            fixed = [what for what in self.could_vary if what not in self.varied]
+            stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else stated or "always"
+        counted += f"; {self.doubt}" if learned.exact and self.doubt else ""
+        return f"{fails} {'' if learned.exact and self.stands else 'about '}when: {stated} ({counted})"
+
+
+def rule_text(rule: Rule, core: Rule) -> str:
+    """The rule; what is not in its core, and so no cause, comes last: values with which the failure does not show."""
+    hiding = [atom for atom in rule.atoms if atom not in core.atoms]
+    if not hiding or not core.atoms:
+        return str(rule) or "always"
+    return f"{core}; it shows only where {Rule(tuple(hiding))}"
+
+
+def concluded(evidence: Evidence, law: str) -> Explanation:
+    """What the evidence says."""
+    if not any(evidence.failed):
+        return Explanation(None, places_of(evidence.bad), law, whole=evidence.whole)
+    counted, tried = evidence.counted(), evidence.counted_probes()
+    learned = plainly(evidence.induced().learned, tried)
+    # Probes that were drawn to refute it are about its exceptions more often than not.
+    tests = {*evidence.tests}
+    usual = evidence.tried(place for place in counted if place not in tests)
+    cores = tuple(loosened(rule, *usual) for rule in (learned.rule, *learned.others))
+    core = cores[0] if evidence.whole and learned.sound and cores[0].atoms else None
+    own = evidence.bad
+    if learned.others:
+        shown = [each.traits for each in tried if each.failed]
+        own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
+    alike = [failure for failure in own if failure[0].origin.shard is None]  # of all sorts of cases there is no pattern
+    inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
+    tested = sum(inside), len(inside) - sum(inside)
+    rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
+    doubt = _doubt(evidence, rules, tried)
+    stands = evidence.stands and not doubt
+    stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
+    could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
+    hidden = len(evidence.masking.hidden), shown_in(evidence), shown_with(evidence), evidence.masking.clear
+    about = (
+        cores,
+        tested,
+        stands,
+        evidence.true_of,
+        _varied(evidence, could),
+        evidence.whole,
+        hiding(evidence),
+        *hidden,
+        could,
+        doubt,
+    )
+    return Explanation(learned, places_of(alike or own), law, core, *about)
+
+
+def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed]) -> str:
+    """Why a rule does not stand that no probe contradicts."""
+    if not evidence.stands and not evidence.tested:
+        of = f", true of the last {evidence.true_of:,} cases of a search" if evidence.true_of else ""
+        return f"the time was over while it was put to the test{of}"
+    if any(is_open(rule, tried) for rule in rules):
+        return "no probe is close to one of its thresholds"
+    fading = any(fades(rule, tried) for rule in rules)
+    return "near one of its thresholds err/budget is hardly above 1" if fading else ""
+
+
+def _varied(evidence: Evidence, could: Sequence[str]) -> tuple[str, ...]:
+    """What of that the probes differ in."""
+    found = [what for what in could if len({traits.get(what) for traits in evidence.traits}) > 1]
+    values = {tuple(value for trait, value in each.items() if is_about_values(trait)) for each in evidence.traits}
+    return (*found, *(["values"] if len(values) > 1 else []))
