@@ -46,9 +46,9 @@ _HELD, _HELD_SLOWLY, _AT_A_TIME = 1000, 250, 100
 in as many (of 1,000 at 95%). So many are tried before the rule is looked at again."""
 _AGAIN = 3
 """So many further rounds a rule is put to the test after that has shown it to be wrong."""
-_LOOKED_INTO, _LIKE = 2, 24
-"""Where no more probes than the first contradict a rule, they are looked into, by so many with one thing changed.
-Chosen, not measured."""
+_LOOKED_INTO, _MOST_LOOKED_INTO, _LIKE = 2, 6, 24
+"""Where no more probes than the first contradict a rule, they are looked into, by so many with one thing changed; but
+no more of them in all: a rule that is wrong again and again does not become true so. Chosen, not measured."""
 _NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
 """Row lengths of probes like it: short ones, since what fails takes the longer the more elements it has."""
 _HARDLY_ANY = 0.9
@@ -129,7 +129,7 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
     def known(draw: Draw) -> Traits | None:
         return next((trials.traits(case) for case in made_for([draw], trials)), None)
 
-    held, law = 0, trials.family.law is not None
+    held, law, looked = 0, trials.family.law is not None, 0
     drawn, slowly = searched(trials.target, key), _probed(trials).costly
     searches = 0 if law else _SEARCHED_SLOWLY if slowly else _SEARCHED
     most, rounds, number, true_of = 0 if law else _HELD_SLOWLY if slowly else _HELD, _ROUNDS, 0, 0
@@ -158,7 +158,8 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
         true_of = 0 if against else true_of + len(evidence.failed) - middle
         # What is invalid for several reasons may be rejected for another one than is said of it.
         rare = len(against) <= _LOOKED_INTO and not law and trials.family.name != "accepted invalid"
-        for place in against if rare else ():
+        for place in against[: _MOST_LOOKED_INTO - looked] if rare else ():
+            looked += 1
             look_into(trials, evidence.cases[place], key + number, evidence)
         if against and longer:
             rounds = min(number + 1 + _AGAIN, _ROUNDS + _CLOSING)
