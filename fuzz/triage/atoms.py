@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import or_
 
 from fuzz.triage.rule import Atom, Trait, Traits
@@ -30,6 +31,8 @@ class Columns:
     def __init__(self, probes: Sequence[Traits]) -> None:
         self._columns: dict[str, dict[Trait, int]] = {}
         self._held: dict[Atom, int] = {}
+        self._sums: dict[str, tuple[list[Number], list[int]]] = {}
+        """By trait: its numbers in order, and which probes have one of the first, one, two ... of them."""
         for place, traits in enumerate(probes):
             for trait, value in traits.items():
                 column = self._columns.setdefault(trait, {})
@@ -42,10 +45,24 @@ class Columns:
     def held(self, atom: Atom) -> int:
         """The probes that an atom holds of."""
         if atom not in self._held:
-            column = self._columns.get(atom.trait, {})
-            holding = (bits for value, bits in column.items() if atom.holds({atom.trait: value}))
-            self._held[atom] = reduce(or_, holding, 0)
+            limit = atom.values[0]
+            if atom.relation in (">=", "<=", ">", "<") and not isinstance(limit, str):
+                self._held[atom] = self._beyond(atom.trait, atom.relation, limit)
+            else:
+                column = self._columns.get(atom.trait, {})
+                holding = (bits for value, bits in column.items() if atom.holds({atom.trait: value}))
+                self._held[atom] = reduce(or_, holding, 0)
         return self._held[atom]
+
+    def _beyond(self, trait: str, relation: str, limit: Number) -> int:
+        """The probes of which a number is on that side of a limit."""
+        if trait not in self._sums:
+            column = self._columns.get(trait, {})
+            numbers = sorted(value for value in column if not isinstance(value, str))
+            self._sums[trait] = numbers, [0, *accumulate((column[value] for value in numbers), or_)]
+        numbers, below = self._sums[trait]
+        place = bisect_left(numbers, limit) if relation in (">=", "<") else bisect_right(numbers, limit)
+        return below[-1] & ~below[place] if relation.startswith(">") else below[place]
 
 
 def atoms_of(own: Traits, columns: Columns, failures: int, passes: int) -> Iterator[Atom]:
