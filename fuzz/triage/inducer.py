@@ -103,7 +103,7 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
     return Rule(atoms)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: a hundred thousand are made for one rule, and each would take longer
 class _Grown:
     """A conjunction with the probes that it holds of, as bits, and how many of them failed and passed."""
 
