@@ -133,9 +133,9 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
     drawn, slowly = searched(trials.target, key), _probed(trials).costly
     searches = 0 if law else _SEARCHED_SLOWLY if slowly else _SEARCHED
     most, rounds, number, true_of = 0 if law else _HELD_SLOWLY if slowly else _HELD, _ROUNDS, 0, 0
-    unmask(trials, evidence)
-    induced, masking = evidence.induced(), evidence.masking
     while number < rounds + _CLOSING:
+        unmask(trials, evidence)
+        induced = evidence.induced()
         tried, before = evidence.counted_probes(), len(evidence.failed)
         draws: Iterable[Draw] = ()
         longer = held >= _CONVINCED and true_of < most
@@ -165,9 +165,6 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
             rounds = min(number + 1 + _AGAIN, _ROUNDS + _CLOSING)
         held = 0 if against else held + 1
         number += not longer or bool(against)
-        if not longer or against or evidence.masking != masking:  # else the same rule is put to the test
-            unmask(trials, evidence)
-            induced, masking = evidence.induced(), evidence.masking
         evidence.stands, evidence.true_of = held >= _CONVINCED and true_of >= most, true_of
         if evidence.stands and not (new and is_rough(evidence.induced().learned.rule, evidence.counted_probes())):
             return

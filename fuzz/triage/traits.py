@@ -129,9 +129,8 @@ def _extent(name: str, size: int, moduli: tuple[int, ...]) -> Iterator[tuple[str
 
 BATCH = "batch"
 """How many elements the dimensions have that have no names, of an op that is not a row op."""
-
-
 IN_BLOCKS = "rows * next_power_of_2(n)"
+"""How many elements rows have in blocks that are powers of two."""
 
 
 def varied_sizes(op: Op) -> tuple[str, ...]:

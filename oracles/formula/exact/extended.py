@@ -162,9 +162,8 @@ class Extended:
 
     def _exp(self, x: ExtendedDouble) -> ExtendedDouble:
         """e^x as a power of two of e^(x / 2^k): that is as far off as x is by a share of 2^-110."""
-        halvings = np.where((x.exponent <= _FARTHEST) & np.isfinite(x.fraction.high), x.exponent - _WHOLE, 0)
-        halvings = np.maximum(halvings, 0)
         near = (x.exponent <= _FARTHEST) & np.isfinite(x.fraction.high)
+        halvings = np.where(near, np.maximum(x.exponent - _WHOLE, 0), 0)
         value = chosen(near, x.in_units_of(halvings), DoubleDouble(np.zeros(x.shape)))
         exponent, less = doubledouble.exp_parts(value)
         found = ExtendedDouble.of(less + 1.0, exponent)
