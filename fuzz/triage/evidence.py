@@ -13,6 +13,7 @@ from fuzz.base.draw import Draw
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.dims import MOST_PLACES
+from fuzz.generate.realise import draw_of
 from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import Induced, induce
 from fuzz.triage.rule import Traits
@@ -135,6 +136,14 @@ def probe_all(trials: Trials, draws: Iterable[Draw], evidence: Evidence) -> None
         variants = [with_values(draw, "normal", seed) for seed in range(first + more)]
         goes = (made_for([draw, *variants[:first]], trials), made_for(variants[first:], trials))
         _probe_any(trials, goes, evidence)
+
+
+def probe_each(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> None:
+    """Cases of a search as probes; of a law each with other values too, with which two orders of a sum may differ."""
+    if trials.family.law is None:
+        probe(trials, cases, evidence)
+    else:
+        probe_all(trials, map(draw_of, cases), evidence)
 
 
 def says_something(case: Case, trials: Trials) -> bool:

@@ -14,7 +14,16 @@ from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.triage import probes
 from fuzz.triage.closing import closing
-from fuzz.triage.evidence import Evidence, differing, made_for, probe, probe_all, probe_elsewhere, says_something
+from fuzz.triage.evidence import (
+    Evidence,
+    differing,
+    made_for,
+    probe,
+    probe_all,
+    probe_each,
+    probe_elsewhere,
+    says_something,
+)
 from fuzz.triage.explanation import Explanation, concluded
 from fuzz.triage.masking import swamped, unmask
 from fuzz.triage.refutation import refuting, searched
@@ -44,6 +53,8 @@ _CONVINCED = 2
 _HELD, _HELD_SLOWLY, _AT_A_TIME = 1000, 250, 100
 """A rule that is true of so many cases of a search, one after the other, is taken for true: it is wrong of fewer than 3
 in as many (of 1,000 at 95%). So many are tried before the rule is looked at again."""
+_BY_LAW = 10
+"""Of a law so many times fewer, since each is tried with a dozen kinds of values."""
 _AGAIN = 3
 """So many further rounds a rule is put to the test after that has shown it to be wrong."""
 _LOOKED_INTO, _MOST_LOOKED_INTO, _LIKE = 2, 6, 24
@@ -131,8 +142,9 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
 
     held, law, looked = 0, trials.family.law is not None, 0
     drawn, slowly = searched(trials.target, key), _probed(trials).costly
-    searches = 0 if law else _SEARCHED_SLOWLY if slowly else _SEARCHED
-    most, rounds, number, true_of = 0 if law else _HELD_SLOWLY if slowly else _HELD, _ROUNDS, 0, 0
+    fewer = _BY_LAW if law else 1
+    searches, most = (_SEARCHED_SLOWLY, _HELD_SLOWLY) if slowly else (_SEARCHED, _HELD)
+    searches, most, rounds, number, true_of = searches // fewer, most // fewer, _ROUNDS, 0, 0
     while number < rounds + _CLOSING:
         unmask(trials, evidence)
         induced = evidence.induced()
@@ -146,8 +158,8 @@ def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
             draws = closing(base, induced.learned.rule, tried, known)
         probe_all(trials, draws, evidence)
         middle = len(evidence.failed)
-        some = islice(drawn, _AT_A_TIME if longer else searches if held < _CONVINCED else 0)
-        probe(trials, [case for case in some if says_something(case, trials)], evidence)
+        some = islice(drawn, _AT_A_TIME // fewer if longer else searches if held < _CONVINCED else 0)
+        probe_each(trials, [case for case in some if says_something(case, trials)], evidence)
         new = range(before, len(evidence.failed))
         evidence.tests += new
         unmask(trials, evidence)

@@ -254,8 +254,8 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
 
 
 def _in_memory(draw: Draw, memory: Memory) -> Draw:
-    """As of `storage.in_memory`, with the outputs that the draw does without."""
-    for name in memory:
+    """As of `storage.in_memory`, with the outputs and inputs of it that the draw does without."""
+    for name in (each for output, (source, _, _) in memory.items() for each in (source, output)):
         if name not in {part.name for part in draw.parts}:
             draw = vary.with_operand(draw, name)
     return storage.in_memory(draw, memory)
