@@ -167,5 +167,8 @@ def _vary(base: Draw, trait: str, value: float) -> Draw | None:
         return vary.sized(replace(base, n=block), int(value) // block)
     if trait == ("rows" if op.by_rows else BATCH):
         return vary.sized(base, int(value)) if vary.rank_of(base) > 1 or value == 1 else None
+    if trait == f"furthest element of {op.main}" and op.by_rows:  # one row without gaps ends there
+        row = storage.placed_at(vary.sized(replace(base, n=int(value) + 1), 1), "before", 0)
+        return storage.laid_out(row, dict.fromkeys(storage.grids(base), "contiguous"))
     known = {each.name for each in OPS[base.op].parameters} & {*base.params}
     return base.with_params(**{trait: float32(value)}) if trait in known else None

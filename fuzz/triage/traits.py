@@ -241,7 +241,7 @@ def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterat
         yield f"rows of {name}", _word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
     furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
     # Where an index of 16 bits would do, the distance is no reason for anything.
-    yield f"furthest element of {name}", furthest if furthest > _SMALL_INDEX else 0
+    yield f"furthest element of {name}", max(furthest, _SMALL_INDEX)
     yield from _stride_traits(name, layout, frame)
 
 

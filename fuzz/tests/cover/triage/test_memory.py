@@ -13,6 +13,7 @@ from fuzz.base.memory import distances, meets, overlapping, shift
 from fuzz.base.validity import check_case
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.aliasing import aliased_as
+from fuzz.generate.realise import realise
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
 from fuzz.triage.choices import SHARING, Choices
@@ -303,3 +304,11 @@ def test_an_output_that_the_failure_does_without_is_laid_over_an_input_too() -> 
     for draws in (changed(base, target), combined(base, target, menu, 150, 1)):
         over = [draw.part("sum") for draw in draws if "sum" in {part.name for part in draw.parts}]
         assert {(part.alias, part.shift is not None) for part in over} >= {("x", True), ("residual", True)}
+
+
+def test_an_output_is_laid_over_an_input_that_the_failure_does_without_too() -> None:
+    found = a_case("fused_add_rms_norm_backward", (), (2, 7))
+    base, target = base_of(found), target_of(PACK.kernel("add-backward-generic"), "O2")
+    for draws in (changed(base, target), combined(base, target, Menu([7], [5]), 150, 1)):
+        over = [realise(draw).outputs.get("dresidual") for draw in draws]
+        assert "dsum" in {output.alias for output in over if output is not None}

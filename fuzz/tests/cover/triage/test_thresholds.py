@@ -86,6 +86,15 @@ def test_what_is_nearly_as_large_as_its_dtype_allows_is_scaled_down() -> None:
     assert all(-57024.0 < float(case_traits(made(draw))[trait]) < -49664.0 for draw in probes)
 
 
+def test_how_far_an_element_may_lie_is_found_with_one_row_that_ends_there() -> None:
+    """Cases of a search end anywhere beyond the limit of an index of 16 bits."""
+    trait, base = "furthest element of x", base_of(plain(34561))
+    tried = [Probed(case_traits(plain(n)), n == 34561, plain(n)) for n in (34561, 40)]
+    rule = Rule((Atom(trait, ">=", (34560,), 1.0),))
+    probes = closing(base, rule, tried, lambda draw: case_traits(made(draw)))
+    assert {32768, 33125} <= {case_traits(made(draw))[trait] for draw in probes}
+
+
 def test_bands_are_tried_inside_and_beside_and_where_the_next_would_be() -> None:
     base = base_of(plain(1, rows=2))
     tried = [Probed({"rows": rows}, rows not in (1, 3, 9), plain(1)) for rows in (1, 3, 4, 5, 7, 8, 9, 11)]

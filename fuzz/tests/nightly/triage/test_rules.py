@@ -10,7 +10,7 @@ import pytest
 
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.hunting import PACK, failing, given_case, target_of, with_edits
+from fuzz.tests.common.hunting import PACK, failing, failures, given_case, mutant, target_of, with_edits
 from fuzz.triage.explain import explain
 from fuzz.triage.family import Family
 from fuzz.triage.shrink import shrink
@@ -74,3 +74,15 @@ def test_what_any_input_holds_may_be_the_cause_not_only_what_the_first_one_does(
         trials = Trials(pool, target, Family.of(judgement))
         said = explain(trials, shrink(trials, case)).lines()[0]
     assert re.match(r"fails about when: [^;]*\bdy (has an infinity|= inf)", said), said
+
+
+def test_of_a_broken_law_nothing_is_certain_that_a_search_speaks_against() -> None:
+    """Whether two orders of a sum differ is luck: a rule may fit every probe and be wrong of many cases."""
+    target = target_of(mutant("backward-order-by-call"), "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failures(pool, target, 1)[0]
+        trials = Trials(pool, target, Family.of(judgement))
+        explanation = explain(trials, shrink(trials, case))
+    assert trials.family.law is not None
+    line = explanation.lines()[0]
+    assert "about when: " in line or "it is true of the last 1" in line, line
