@@ -164,31 +164,37 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
         anyhow = replace(trials, out_of_time=lambda: False, family=replace(trials.family, clear=0.0, wide=True))
         fresh = list(_judged(pool, target, options.seed + 1, options.cases))
         if trials.family.law is not None:
-            return _compared(kernel, explanation, evidence, _by_law(anyhow, [case for case, _ in fresh]), seconds)
-        traits = [trials.traits(case) for case, _ in fresh]
-        failed = [_fails(judgement) for _, judgement in fresh]
-        hidden = _hidden(anyhow, explanation, fresh, traits)
+            cases, traits, failed = _by_law(anyhow, [case for case, _ in fresh])
+        else:
+            cases = [case for case, _ in fresh]
+            traits = [trials.traits(case) for case in cases]
+            failed = [_fails(judgement) for _, judgement in fresh]
+        hidden = _hidden(anyhow, explanation, cases, traits, failed)
     return _compared(kernel, explanation, evidence, (traits, failed, hidden), seconds)
 
 
-def _by_law(trials: Trials, cases: Sequence[Case]) -> tuple[list[Traits], list[bool], list[bool]]:
+def _by_law(trials: Trials, cases: Sequence[Case]) -> tuple[list[Case], list[Traits], list[bool]]:
     """The law on each of the cases that it applies to, with some values besides their own, as probes are tried: with
     others two orders of a sum may differ."""
     found = Evidence()
     draws = (draw_of(case) for case in cases)
     probe_all(trials, islice(draws, _BY_LAW), found)
-    return found.traits, found.failed, [False] * len(found.failed)
+    return found.cases, found.traits, found.failed
 
 
 def _hidden(
-    trials: Trials, explanation: Explanation, fresh: Sequence[tuple[Case, Judgement]], traits: Sequence[Traits]
+    trials: Trials,
+    explanation: Explanation,
+    fresh: Sequence[Case],
+    traits: Sequence[Traits],
+    failed: Sequence[bool],
 ) -> list[bool]:
     """Of each fresh case whether it passes as it is said to: because its values hide the failure."""
     learned, found = explanation.learned, [False] * len(fresh)
     if not explanation.hidden or learned is None:
         return found
-    asked = [p for p, (_, judgement) in enumerate(fresh) if not _fails(judgement) and learned.holds(traits[p])]
-    cases = [fresh[p][0] for p in asked]
+    asked = [place for place, fails in enumerate(failed) if not fails and learned.holds(traits[place])]
+    cases = [fresh[place] for place in asked]
     ordinarily = failing_ordinarily(trials, cases, explanation.shown_in, explanation.shown_with, explanation.shown_by)
     for place, fails in zip(asked, ordinarily, strict=True):
         found[place] = bool(fails)

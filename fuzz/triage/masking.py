@@ -6,7 +6,8 @@ probes. So of each probe that passes against the rule it is asked whether it fai
 each element with memory of its own, in the finest dtype where the failure is known to show in that and in its own. What
 these do not show is caused by values. Ordinary values may show it now and then, as where a mean of about 0 is divided
 by the wrong number: then plain ones are tried in their place as well, if these show what failed.
-Only wrong values are hidden so: a stray access, a crash or a broken law shows whatever the values are.
+A broken law is hidden so too, as two orders of a sum round alike by luck: it is tried with ordinary values again and
+again. A stray access or a crash shows whatever the values are.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ _MOST_HIDDEN = 0.5
 what a wrong divisor does."""
 _FEWEST, _MOSTLY = 12, 0.9
 """What so many hidden probes have in common is said where it tells this share of them from those that fail."""
+_LUCK, _SEEDS = 12, 1 << 20
+"""A law is tried with so many more ordinary values: whether two orders of a sum differ is a matter of luck. Between
+their seeds there is room for the places of all probes."""
 NO_PARAMS: Mapping[str, float] = MappingProxyType({})
 _ROUNDS, _ASKED, _EXCLUDED = 3, 40, 16
 """So many times the rule is learned anew from what was found; so many probes are asked about each time, and so many of
@@ -64,14 +68,16 @@ def swamped(evidence: Evidence) -> Iterator[Draw]:
 
 
 def _is_wrong(judgement: Judgement) -> bool:
-    """Whether its values are wrong, which others may hide; not so a stray access, which chance puts in their place."""
-    return Family.of(judgement).name == "values"
+    """Whether its values are wrong, or differ from what a law makes of others, which values may hide; not so a stray
+    access, which chance puts in their place."""
+    return Family.of(judgement).name in ("values", "law")
 
 
 def unmask(trials: Trials, evidence: Evidence) -> None:
     """Find out which of the probes that pass against the rule are hidden by their values."""
     known = evidence.masking
-    if trials.family.key != "values" or known.cause or not any(_is_wrong(judgement) for _, judgement in evidence.bad):
+    may_be = trials.family.key == "values" or trials.family.law is not None
+    if not may_be or known.cause or not any(_is_wrong(judgement) for _, judgement in evidence.bad):
         return
     if not known.only_hide:
         if not _is_due(evidence.induced().learned):
@@ -211,10 +217,12 @@ def failing_ordinarily(
     each, last = (NO_PARAMS, *params), [LAST_ROW] if _sums_rows(cases) else []
     large = [(NO_PARAMS, values, False) for values in ("spike", *last)]
     plain = [*((given, "", False) for given in each), *large, (NO_PARAMS, "", True)]
-    for given, values, folded in (*plain, *((given, values, False) for values in clear for given in each)):
+    plain += [(NO_PARAMS, "", False)] * (_LUCK if trials.family.law is not None else 0)
+    for go, (given, values, folded) in enumerate((*plain, *((g, values, False) for values in clear for g in each))):
         left = [place for place, fails in enumerate(found) if not fails]
         dtypes = {p: finest if {finest, _dtype(cases[p])} <= {*coarse} else "" for p in left}
-        made = {p: _ordinary(cases[p], p, dtype, given, folded=folded) for p, dtype in dtypes.items()}
+        seed = go * _SEEDS if trials.family.law is not None else 0
+        made = {p: _ordinary(cases[p], seed + p, dtype, given, folded=folded) for p, dtype in dtypes.items()}
         if values:
             made = {p: case and _with_values(case, values, p) for p, case in made.items()}
         able = [case for case in made.values() if case and trials.target.kernel.capability.accepts(case)]

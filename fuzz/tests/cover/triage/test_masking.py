@@ -12,6 +12,8 @@ from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.menus import menus_of
+from fuzz.laws.law import LawCheck
+from fuzz.laws.values import SIGN_FLIP
 from fuzz.tests.common.examples import first_cases, plain
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits
@@ -39,6 +41,16 @@ def test_a_probe_that_ordinary_values_make_fail_counts_for_nothing() -> None:
     assert evidence.masking.hidden == {3, 11, 19}
     assert evidence.induced().learned.exact
     assert not any(is_of_values(atom.trait) for atom in evidence.induced().learned.rule.atoms)
+
+
+def test_values_of_which_two_orders_have_one_sum_hide_a_broken_law() -> None:
+    """Two numbers have one order, and equal ones the same sum in every order."""
+    target = target_of(mutant("generic-order-by-sign"), "O2")
+    with WorkerPool([target]) as pool:
+        trials = Trials(pool, target, Family("law", LawCheck(SIGN_FLIP, 1)))
+        cases = [made(with_values(base_of(plain(n, eps=0.25)), "ones", 1)) for n in (2, 40)]
+        assert not any(judgement and trials.family.holds(judgement) for judgement in trials.judge(cases))
+        assert failing_ordinarily(trials, cases) == [False, True]
 
 
 def test_what_ordinary_values_show_by_luck_plain_ones_show() -> None:

@@ -86,3 +86,15 @@ def test_of_a_broken_law_nothing_is_certain_that_a_search_speaks_against() -> No
     assert trials.family.law is not None
     line = explanation.lines()[0]
     assert "about when: " in line or "it is true of the last 1" in line, line
+
+
+@pytest.mark.parametrize("name", ["generic-order-by-place", "generic-order-by-sign"])
+def test_where_two_orders_of_a_sum_differ_is_no_matter_of_the_values_that_were_tried(name: str) -> None:
+    target = target_of(mutant(name))
+    with WorkerPool([target]) as pool:
+        case, judgement = failures(pool, target, 1)[0]
+        trials = Trials(pool, target, Family.of(judgement))
+        explanation = explain(trials, shrink(trials, case))
+    assert trials.family.law is not None
+    line = explanation.lines()[0]
+    assert re.match(r"fails (about )?when: n >= 3, unless values or a coarse dtype hide it", line), line
