@@ -97,4 +97,4 @@ def test_where_two_orders_of_a_sum_differ_is_no_matter_of_the_values_that_were_t
         explanation = explain(trials, shrink(trials, case))
     assert trials.family.law is not None
     line = explanation.lines()[0]
-    assert re.match(r"fails (about )?when: n >= 3, unless values or a coarse dtype hide it", line), line
+    assert re.match(r"breaks \w+ (about )?when: n >= 3, unless values or a coarse dtype hide it", line), line
