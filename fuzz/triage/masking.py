@@ -76,8 +76,8 @@ def _is_wrong(judgement: Judgement) -> bool:
 def unmask(trials: Trials, evidence: Evidence) -> None:
     """Find out which of the probes that pass against the rule are hidden by their values."""
     known = evidence.masking
-    may_be = trials.family.key == "values" or trials.family.law is not None
-    if not may_be or known.cause or not any(_is_wrong(judgement) for _, judgement in evidence.bad):
+    of_values = trials.family.key == "values" or trials.family.law is not None
+    if not of_values or known.cause or not any(_is_wrong(judgement) for _, judgement in evidence.bad):
         return
     if not known.only_hide:
         if not _is_due(evidence.induced().learned):

@@ -76,25 +76,22 @@ def test_what_any_input_holds_may_be_the_cause_not_only_what_the_first_one_does(
     assert re.match(r"fails about when: [^;]*\bdy (has an infinity|= inf)", said), said
 
 
-def test_of_a_broken_law_nothing_is_certain_that_a_search_speaks_against() -> None:
-    """Whether two orders of a sum differ is luck: a rule may fit every probe and be wrong of many cases."""
-    target = target_of(mutant("backward-order-by-call"), "O2")
+def _said_of_law(name: str) -> str:
+    target = target_of(mutant(name), "O2")
     with WorkerPool([target]) as pool:
         case, judgement = failures(pool, target, 1)[0]
         trials = Trials(pool, target, Family.of(judgement))
-        explanation = explain(trials, shrink(trials, case))
-    assert trials.family.law is not None
-    line = explanation.lines()[0]
-    assert "about when: " in line or "it is true of the last 1" in line, line
+        assert trials.family.law is not None
+        return explain(trials, shrink(trials, case)).lines()[0]
+
+
+def test_of_a_broken_law_nothing_is_certain_that_a_search_speaks_against() -> None:
+    """Whether two orders of a sum differ is luck: a rule may fit every probe and be wrong of many cases."""
+    said = _said_of_law("backward-order-by-call")
+    assert re.search(r" about when: |it is true of the last 1\d\d cases of a search", said), said
 
 
 @pytest.mark.parametrize("name", ["generic-order-by-place", "generic-order-by-sign"])
 def test_where_two_orders_of_a_sum_differ_is_no_matter_of_the_values_that_were_tried(name: str) -> None:
-    target = target_of(mutant(name))
-    with WorkerPool([target]) as pool:
-        case, judgement = failures(pool, target, 1)[0]
-        trials = Trials(pool, target, Family.of(judgement))
-        explanation = explain(trials, shrink(trials, case))
-    assert trials.family.law is not None
-    line = explanation.lines()[0]
-    assert re.match(r"breaks \w+ (about )?when: n >= 3, unless values or a coarse dtype hide it", line), line
+    said = _said_of_law(name)
+    assert re.match(r"breaks \w+ (about )?when: n >= 3, unless values or a coarse dtype hide it", said), said
