@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -108,12 +108,17 @@ def explanations(options: ExplanationsOptions) -> Exit:
         for future in as_completed([pool.submit(_held_of, name, options) for name in names]):
             found.append(each := future.result())
             err.print(f"{len(found)} of {len(names)}, {each.bug}: {_word(each)}; {each.stated}", soft_wrap=True)
-    found.sort(key=lambda held: names.index(held.bug))
+            found.sort(key=lambda held: names.index(held.bug))
+            # After each bug: what is measured takes hours, and may be ended.
+            write_record(options.json, _record(options, found))
     print_table(_table(found), markdown=options.markdown)
     for line in _summary(found):
         out.print(line, soft_wrap=True)
-    write_record(options.json, {"seed": options.seed, "cases": options.cases, "bugs": [asdict(each) for each in found]})
     return Exit.OK
+
+
+def _record(options: ExplanationsOptions, found: Sequence[Held]) -> dict[str, Any]:
+    return {"seed": options.seed, "cases": options.cases, "bugs": [asdict(each) for each in found]}
 
 
 def _subjects(options: ExplanationsOptions) -> list[Kernel]:
