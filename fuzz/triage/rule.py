@@ -16,6 +16,8 @@ OF_NOTHING = -999
 """What the trait that is a power of two is of a zero: less than of any number."""
 INVALID, VALID = "what is invalid", "nothing"
 """The trait of input that a kernel promises to reject, and what it is of all other."""
+SMALLER, LARGER = "the smaller {} of the two", "the larger {} of the two"
+"""The traits of a number that a case and its twin have each their own of."""
 _SOUND = 0.97
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -70,6 +72,10 @@ class Atom:
         for pattern, yes, no in _WORDS:
             if found := pattern.fullmatch(self.trait):
                 return (yes if holds else no).format(*found.groups(), limit=f"{self._relation} {self._listed()}")
+        if (found := _OF_TWO.fullmatch(self.trait)) and self.relation in _COMPARED:
+            of_one = (found[1] == "smaller") == self.relation.startswith("<")
+            whose = "the case or of" if of_one else "both the case and"
+            return f"{found[2]} of {whose} its twin {self._relation} {self._listed()}"
         for pattern, said in _POWERS:
             if found := pattern.fullmatch(self.trait):
                 return said.format(*found.groups(), limit=self._power())
@@ -107,6 +113,7 @@ def _number(value: float) -> str:
 
 
 _LARGE = 2.0**16
+_OF_TWO = re.compile("the (smaller|larger) (.+) of the two")
 _WORDS = tuple(
     (re.compile(pattern), yes, no)
     for pattern, yes, no in (

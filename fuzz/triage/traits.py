@@ -16,16 +16,16 @@ from fuzz.base.draw import Frame
 from fuzz.base.memory import distances, meets, shift
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import INVALID, VALID, Trait, Traits
-from fuzz.triage.values import THERE, change_of, value_traits
+from fuzz.triage.values import THERE, value_traits
 from oracles.declared import AXIS
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS
 
 MODULI = (2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 96, 128, 256, 512, 1024)
-_ROW_MODULI = (2, 3, 4, 8, 16)
+ROW_MODULI = (2, 3, 4, 8, 16)
 _DIM_MODULI = (2, 3, 4, 8, 16, 32, 64, 128)
-_ADDRESSES = (8, 16, 32, 64)
+ADDRESSES = (8, 16, 32, 64)
 _SMALL_INDEX = 2**15 - 1
 _LANE_BITS = 32
 """Kernels compute in float32, whatever they store."""
@@ -68,7 +68,7 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
     traits.update(_optional_traits(frame))
-    traits.update(_parameters(case))
+    traits.update(parameters_of(case))
     if values:
         traits.update(value_traits(case))
     return traits
@@ -84,7 +84,7 @@ def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
     rows = math.prod(outer)
     yield from (("n", n), ("rows", rows), ("rank", len(outer) + 1))
     yield from ((f"n mod {modulus}", n % modulus) for modulus in MODULI)
-    yield from ((f"rows mod {modulus}", rows % modulus) for modulus in _ROW_MODULI)
+    yield from ((f"rows mod {modulus}", rows % modulus) for modulus in ROW_MODULI)
     for name, extent in (("n", n), ("rows", rows)):
         yield f"{name} is a power of two", _yes(extent.bit_count() == 1)
     # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
@@ -143,7 +143,7 @@ def length_of(op: Op) -> str:
     return "n" if op.by_rows else op.row
 
 
-def _parameters(case: Case) -> Iterator[tuple[str, float]]:
+def parameters_of(case: Case) -> Iterator[tuple[str, float]]:
     """By name; where a case does without one, what that means."""
     for each in OPS[case.op].parameters:
         value = case.params.get(each.name, each.neutral)
@@ -186,9 +186,9 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
         yield f"layout of {name}", layout_class(tensor.layout, axis)
         itemsize = ITEMSIZE[tensor.dtype]
         address = tensor.layout.alignment(itemsize)
-        yield from ((f"address of {name} mod {modulus}", address % modulus) for modulus in _ADDRESSES)
+        yield from ((f"address of {name} mod {modulus}", address % modulus) for modulus in ADDRESSES)
         starts = math.gcd(address, *(stride * itemsize for stride in _between_rows(tensor.layout, axis)))
-        yield from ((f"each row of {name} at a multiple of {m}", _yes(starts % m == 0)) for m in _ADDRESSES)
+        yield from ((f"each row of {name} at a multiple of {m}", _yes(starts % m == 0)) for m in ADDRESSES)
 
 
 def _optional_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
@@ -267,30 +267,6 @@ def _step(layout: Layout, axis: int) -> str:
 
 def _word(what: bool | np.bool_, yes: str, no: str) -> str:
     return yes if what else no
-
-
-def twin_traits(case: Case, twin: Case) -> Traits:
-    """What a law changes: where each of the two is at an aligned address, and the twin's traits that are its own."""
-    own, other = case_traits(case, values=False), case_traits(twin, values=False)
-    traits: dict[str, Trait] = {}
-    for name in (OPS[case.op].main, *case.outputs):
-        for modulus in _ADDRESSES:
-            trait = f"address of {name} mod {modulus}"
-            if trait in own and trait in other:
-                both = own[trait] == 0, other[trait] == 0
-                traits[f"{name} at a multiple of {modulus}"] = _SIDES[both]
-    main = OPS[case.op].main
-    for name in (each.name for each in OPS[case.op].parameters if each.power and each.name in case.params):
-        same = change_of(case, name) == change_of(twin, name)
-        traits[f"the change of {name} in the dtype of {main} and the twin's"] = _word(same, "same", "differ")
-    memory = (trait for trait in own if trait.startswith("layout of ") or " in place of " in trait)
-    for trait in ("rows", *dict(_parameters(case)), *memory):
-        if trait in other:
-            traits[f"the twin's {trait}"] = other[trait]
-    return traits
-
-
-_SIDES = {(True, True): "both", (False, False): "neither", (True, False): "one side", (False, True): "one side"}
 
 
 def _yes(what: bool | np.bool_) -> str:

@@ -17,7 +17,8 @@ from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
 from fuzz.triage.family import Family
 from fuzz.triage.rule import Rule, Traits
-from fuzz.triage.traits import traits_of, twin_traits
+from fuzz.triage.traits import traits_of
+from fuzz.triage.twins import twin_traits
 
 
 class OutOfTimeError(Exception):
