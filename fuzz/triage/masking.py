@@ -13,10 +13,12 @@ again. A stray access or a crash shows whatever the values are.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case, CaseError
@@ -25,6 +27,7 @@ from fuzz.generate.given import LAST_ROW, NANS
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.realise import draw_of
 from fuzz.judge.judge import Judgement
+from fuzz.laws.law import LawCheck
 from fuzz.triage import storage
 from fuzz.triage import variations as vary
 from fuzz.triage.evidence import Evidence, Masking, telling
@@ -94,7 +97,8 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
         evidence.masking = replace(known, hidden=known.hidden | hidden, shown=known.shown | ({*asked} - hidden))
     hidden_by = len(evidence.masking.hidden)
     held = sum(map(evidence.induced().learned.holds, evidence.tried(evidence.counted())[0]))
-    if hidden_by > _MOST_HIDDEN * (held + hidden_by):
+    # Of two orders of a sum in a coarse dtype most round alike.
+    if trials.family.law is None and hidden_by > _MOST_HIDDEN * (held + hidden_by):
         evidence.masking = Masking(cause=True)
 
 
@@ -171,6 +175,8 @@ def _shown(trials: Trials, evidence: Evidence) -> Masking:
     ordinarily = share()
     if ordinarily < _BY_LUCK:
         return Masking(cause=True)
+    if trials.family.law is not None:  # it is by luck that two orders differ, whatever the values
+        return Masking(only_hide=True)
     clear = tuple(values for values in _CLEAR if share(values) >= _PURE)
     return Masking(True, clear) if clear or ordinarily >= _PURE else Masking(cause=True)
 
@@ -214,17 +220,13 @@ def failing_ordinarily(
     `clear`. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
     found: list[bool | None] = [None] * len(cases)
-    each, last = (NO_PARAMS, *params), [LAST_ROW] if _sums_rows(cases) else []
-    large = [(NO_PARAMS, values, False) for values in ("spike", *last)]
-    plain = [*((given, "", False) for given in each), *large, (NO_PARAMS, "", True)]
-    plain += [(NO_PARAMS, "", False)] * (_LUCK if trials.family.law is not None else 0)
-    for go, (given, values, folded) in enumerate((*plain, *((g, values, False) for values in clear for g in each))):
+    for go, tried in enumerate(_goes(trials.family.law, cases, params, clear)):
         left = [place for place, fails in enumerate(found) if not fails]
         dtypes = {p: finest if {finest, _dtype(cases[p])} <= {*coarse} else "" for p in left}
         seed = go * _SEEDS if trials.family.law is not None else 0
-        made = {p: _ordinary(cases[p], seed + p, dtype, given, folded=folded) for p, dtype in dtypes.items()}
-        if values:
-            made = {p: case and _with_values(case, values, p) for p, case in made.items()}
+        made = {p: _ordinary(cases[p], seed + p, dtype, tried) for p, dtype in dtypes.items()}
+        if tried.values:
+            made = {p: case and _with_values(case, tried.values, p) for p, case in made.items()}
         able = [case for case in made.values() if case and trials.target.kernel.capability.accepts(case)]
         said = {case.digest: trials.family.holds(judgement) for case, judgement in telling(able, trials)}
         for place, case in made.items():
@@ -232,20 +234,56 @@ def failing_ordinarily(
     return found
 
 
+class _Go(NamedTuple):
+    """What is ordinary about a case that is tried in place of another one."""
+
+    params: Mapping[str, float] = NO_PARAMS
+    values: str = ""
+    folded: bool = False
+    """With elements that share memory as they do."""
+    own: bool = False
+    """With its own parameters, and values of their size."""
+
+
+def _goes(
+    law: LawCheck | None, cases: Sequence[Case], params: Sequence[Mapping[str, float]], clear: Sequence[str]
+) -> Iterator[_Go]:
+    if law is not None and any(law.law.applies(case) and law.twin(case).params != case.params for case in cases):
+        # What the law changes is no matter of values: a kernel may choose by it.
+        yield from [_Go(own=True)] * (1 + _LUCK)
+        return
+    each, last = (NO_PARAMS, *params), [LAST_ROW] if _sums_rows(cases) else []
+    yield from (_Go(given) for given in each)
+    yield from (_Go(values=values) for values in ("spike", *last))
+    yield _Go(folded=True)
+    yield from [_Go()] * (_LUCK if law is not None else 0)
+    yield from (_Go(given, values) for values in clear for given in each)
+
+
 def _sums_rows(cases: Sequence[Case]) -> bool:
     """Whether an output has an element for each place along the rows, and none of the rows."""
     return any(OPS[case.op].role(name) == "columns" for case in cases for name in case.outputs)
 
 
-def _ordinary(
-    case: Case, seed: int, dtype: str, params: Mapping[str, float] = NO_PARAMS, *, folded: bool = False
-) -> Case | None:
+def _ordinary(case: Case, seed: int, dtype: str, go: _Go) -> Case | None:
     with contextlib.suppress(CaseError):
         draw = draw_of(case)
-        draw = vary.ordinary(draw if folded else storage.unfolded(draw), seed)
+        draw = vary.ordinary(draw if go.folded else storage.unfolded(draw), seed)
+        params = {**go.params, **(case.params if go.own else {})}
         draw = draw.with_params(**{name: value for name, value in params.items() if name in draw.parameters})
-        return vary.made(_finer(draw, dtype) if dtype else draw)
+        made = vary.made(_finer(draw, dtype) if dtype else draw)
+        return _of_their_size(made) if go.own else made
     return None
+
+
+def _of_their_size(case: Case) -> Case:
+    """With its inputs as large as a parameter above 1 that goes with their scale: that would swamp them."""
+    op, draw = OPS[case.op], draw_of(case)
+    sizes = [abs(case.params[each.name]) ** (1 / each.power) for each in op.parameters if each.power > 0]
+    power = max(map(math.log2, filter(None, sizes)), default=0.0)
+    for name in (name for name in case.inputs if op.scaling.get(name) == 1 and power > 0):
+        draw = vary.scaled(draw, name, power)
+    return vary.made(draw)
 
 
 def _finer(draw: Draw, dtype: str) -> Draw:

@@ -19,7 +19,7 @@ from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits
 from fuzz.triage.evidence import Evidence, Masking, probe, probe_all
 from fuzz.triage.family import Family
-from fuzz.triage.masking import _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
+from fuzz.triage.masking import _Go, _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
 from fuzz.triage.rule import OF_NOTHING, Atom
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
@@ -235,10 +235,23 @@ def test_ordinary_values_stand_in_memory_of_their_own_in_the_shape_of_the_case()
     cases = [case for case in first_cases("rms_norm", 5, count=400) if len(Frame(case).outer) == 2]
     folded = [case for case in cases if 0 in case.inputs["x"].layout.strides]
     for case in (cases[0], folded[0]):
-        found = _ordinary(case, 1, "")
+        found = _ordinary(case, 1, "", _Go())
         assert found is not None
         assert {name: each.layout.shape for name, each in found.tensors.items()} == {
             name: each.layout.shape for name, each in case.tensors.items()
         }
         assert found.params["axis"] == case.params["axis"]
         assert 0 not in found.inputs["x"].layout.strides
+
+
+def test_what_a_law_changes_is_kept_and_not_swamped() -> None:
+    """A kernel that chooses by eps breaks the law of scales with its own eps; values of 1 beside one of 100 show
+    nothing of it."""
+    case = plain(64, 1, eps=100.0)
+    found = _ordinary(case, 1, "", _Go(own=True))
+    assert found is not None
+    assert found.params["eps"] == 100.0
+    assert float(case_traits(found)["largest magnitude of x"]) > 10.0
+    usual = _ordinary(case, 1, "", _Go())
+    assert usual is not None
+    assert usual.params["eps"] < 1e-3
