@@ -9,10 +9,11 @@ from dataclasses import replace
 from itertools import islice
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import Case
+from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.triage import probes
+from fuzz.triage import variations as vary
 from fuzz.triage.closing import closing
 from fuzz.triage.evidence import (
     Evidence,
@@ -31,7 +32,6 @@ from fuzz.triage.rule import Traits
 from fuzz.triage.thresholds import is_rough
 from fuzz.triage.traits import length_of
 from fuzz.triage.trial import KeepsStateError, OutOfTimeError, Trials
-from fuzz.triage.variations import base_of, filled, values_of, with_values
 from oracles.ops import OPS
 
 _STEADY = 8
@@ -65,6 +65,8 @@ _NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
 _HARDLY_ANY = 0.9
 """Where more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as
 long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
+_SEEDS = 12
+"""So many ordinary values are tried of a law."""
 _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
@@ -91,9 +93,11 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         if not frame.fits() or (OPS[case.op].by_rows and not math.prod(frame.grid)):
             evidence.whole = True  # there is nothing to vary
             return evidence
-        base = filled(base_of(case))
+        base = vary.filled(vary.base_of(case))
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
+        elif trials.family.law is not None:
+            base = _finest(anyhow, base)
         _probe_around(anyhow, base, int(case.digest[:15], 16), evidence)
         if not evidence.bad:
             raise KeepsStateError  # it failed after other calls, and not any more
@@ -187,7 +191,7 @@ def look_into(trials: Trials, exception: Case, key: int, evidence: Evidence) -> 
     worth no condition."""
     if not Frame(exception).fits():
         return
-    base, before = filled(base_of(exception)), len(evidence.failed)
+    base, before = vary.filled(vary.base_of(exception)), len(evidence.failed)
     changed = list(probes.changed(base, _probed(trials)))
     one_in = -(-len(changed) // _LIKE)
     probe_all(trials, [*(replace(base, n=n) for n in _NEAR), *changed[key % one_in :: one_in]], evidence)
@@ -207,9 +211,9 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
     if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and not moved):
         return base
     clear = [(own.ratio, base)]
-    scaled = [base.with_params(**{p.name: v}) for p in op.parameters if p.power for v in values_of(base, p)]
+    scaled = [base.with_params(**{p.name: v}) for p in op.parameters if p.power for v in vary.values_of(base, p)]
     for values in _PLAINLY:
-        variants = [with_values(draw, values, 1) for draw in (base, *scaled)]
+        variants = [vary.with_values(draw, values, 1) for draw in (base, *scaled)]
         tried = [(variant, each) for variant in variants for each in made_for([variant], trials)]
         judgements = trials.judge([each for _, each in tried])
         for (variant, each), judgement in zip(tried, judgements, strict=True):
@@ -219,6 +223,17 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
         drawn = [found for found in clear if found[1].part(op.main).recipe == "normal" and found[0] >= _CLEARLY]
         clear = drawn or clear
     return max(clear, key=lambda found: found[0])[1]
+
+
+def _finest(trials: Trials, base: Draw) -> Draw:
+    """The base in the finest dtype in which the law is broken with some values or other: in a coarse one two orders of
+    a sum round alike most of the time, and what was probed would be about luck."""
+    for dtype in sorted(trials.target.kernel.able.dtypes, key=lambda each: -ITEMSIZE[each]):
+        finer = vary.of_dtype(base, dtype)
+        cases = made_for([vary.with_values(finer, "normal", seed) for seed in range(_SEEDS)], trials)
+        if any(trials.holds(each, said) for each, said in zip(cases, trials.judge(cases), strict=True)):
+            return finer
+    return base
 
 
 def _failing_lengths(evidence: Evidence, base: Draw) -> list[int]:
