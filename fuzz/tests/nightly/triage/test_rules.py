@@ -95,3 +95,18 @@ def test_of_a_broken_law_nothing_is_certain_that_a_search_speaks_against() -> No
 def test_where_two_orders_of_a_sum_differ_is_no_matter_of_the_values_that_were_tried(name: str) -> None:
     said = _said_of_law(name)
     assert re.match(r"breaks \w+ (about )?when: n >= 3, unless values or a coarse dtype hide it", said), said
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        # Which number of rows a twin has is drawn with the finding's key: of its twins alone the rule is learned.
+        ("generic-order-by-rows", "the first extent of "),
+        ("generic-order-by-even-rows", "the smaller the first extent mod 2 of the two = 0"),
+        ("generic-order-by-pitch", "layout of x and that of the twin = differ"),
+    ],
+)
+def test_what_a_kernel_chooses_its_order_by_is_told_of_the_case_and_its_twin(name: str, cause: str) -> None:
+    said = _said_of_law(name)
+    assert "n >= 3" in said
+    assert cause in said
