@@ -104,6 +104,7 @@ def explanations(options: ExplanationsOptions) -> Exit:
     """Hold what is stated of planted bugs against fresh cases, beside a decision tree of the same probes."""
     out, err, found = console.results(), console.progress(), list[Held]()
     names = [kernel.name for kernel in _subjects(options)]
+    write_record(options.json, _record(options, found))  # so that a file that cannot be written is told at once
     with ProcessPoolExecutor(options.jobs or os.cpu_count(), get_context("spawn")) as pool:
         for future in as_completed([pool.submit(_held_of, name, options) for name in names]):
             found.append(each := future.result())

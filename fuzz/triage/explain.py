@@ -65,8 +65,6 @@ _NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
 _HARDLY_ANY = 0.9
 """Where more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as
 long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
-_SEEDS = 12
-"""So many ordinary values are tried of a law."""
 _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
@@ -229,9 +227,9 @@ def _finest(trials: Trials, base: Draw) -> Draw:
     """The base in the finest dtype in which the law is broken with some values or other: in a coarse one two orders of
     a sum round alike most of the time, and what was probed would be about luck."""
     for dtype in sorted(trials.target.kernel.able.dtypes, key=lambda each: -ITEMSIZE[each]):
-        finer = vary.of_dtype(base, dtype)
-        cases = made_for([vary.with_values(finer, "normal", seed) for seed in range(_SEEDS)], trials)
-        if any(trials.holds(each, said) for each, said in zip(cases, trials.judge(cases), strict=True)):
+        finer, tried = vary.of_dtype(base, dtype), Evidence()
+        probe_all(trials, [finer], tried)
+        if any(tried.failed):
             return finer
     return base
 

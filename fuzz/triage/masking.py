@@ -217,7 +217,7 @@ def failing_ordinarily(
     ones, in which it failed, and the case has another of these; with ordinary parameters or with any of those that are
     given; or where each row ends with a large element, or the last row is large, without which a long one, or many,
     hide what is wrong at their end; or with elements that share memory as they do; or with values of one of the recipes
-    `clear`. None where it cannot have them."""
+    `clear`. Where a law changes parameters, each keeps its own. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
     found: list[bool | None] = [None] * len(cases)
     for go, tried in enumerate(_goes(trials.family.law, cases, params, clear)):
@@ -248,7 +248,8 @@ class _Go(NamedTuple):
 def _goes(
     law: LawCheck | None, cases: Sequence[Case], params: Sequence[Mapping[str, float]], clear: Sequence[str]
 ) -> Iterator[_Go]:
-    if law is not None and any(law.law.applies(case) and law.twin(case).params != case.params for case in cases):
+    lawful = next((case for case in cases if law is not None and law.law.applies(case)), None)
+    if law is not None and lawful is not None and law.twin(lawful).params != lawful.params:
         # What the law changes is no matter of values: a kernel may choose by it.
         yield from [_Go(own=True)] * (1 + _LUCK)
         return
@@ -278,10 +279,13 @@ def _ordinary(case: Case, seed: int, dtype: str, go: _Go) -> Case | None:
 
 def _of_their_size(case: Case) -> Case:
     """With its inputs as large as a parameter above 1 that goes with their scale: that would swamp them."""
-    op, draw = OPS[case.op], draw_of(case)
+    op = OPS[case.op]
     sizes = [abs(case.params[each.name]) ** (1 / each.power) for each in op.parameters if each.power > 0]
     power = max(map(math.log2, filter(None, sizes)), default=0.0)
-    for name in (name for name in case.inputs if op.scaling.get(name) == 1 and power > 0):
+    if power <= 0:
+        return case
+    draw = draw_of(case)
+    for name in (name for name in case.inputs if op.scaling.get(name) == 1):
         draw = vary.scaled(draw, name, power)
     return vary.made(draw)
 

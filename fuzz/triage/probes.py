@@ -120,7 +120,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
         # One row of one element lies alike in every layout.
         ranked = vary.sized(replace(base, n=max(base.n, _STEPPED)) if rank > rows else base, rows, rank, rank - 1)
         yield ranked
-        if op.by_rows and rank > 2 and rows > 1:
+        if op.by_rows and rank > 2 and rows > 1:  # or the rows follow one another along another axis than the first
             yield from (replace(ranked, outer=(first, *[1] * (rank - 3), rows)) for first in (1, 2))
         for layout in LAYOUT_CLASSES if rows == 1 else ():
             yield storage.laid_out(ranked, dict.fromkeys(grids, layout))
@@ -220,7 +220,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         draw = vary.with_constant(draw, *constant) if constant else draw
         draw = vary.with_integers(draw, {name: recipe for name, recipe in integers.items() if recipe})
         draw = draw.without(*without)
-        # Not rows first: then the stride from one to the next is that of another axis.
+        # A kernel may take the stride of the first axis for that from row to row.
         draw = replace(draw, outer=draw.outer[::-1]) if op.by_rows and pick(False, (True, False)) else draw
         yield vary.with_operand(draw, joined) if joined and joined not in {part.name for part in draw.parts} else draw
 

@@ -72,14 +72,21 @@ class Atom:
         for pattern, yes, no in _WORDS:
             if found := pattern.fullmatch(self.trait):
                 return (yes if holds else no).format(*found.groups(), limit=f"{self._relation} {self._listed()}")
-        if (found := _OF_TWO.fullmatch(self.trait)) and self.relation in _COMPARED:
-            of_one = (found[1] == "smaller") == self.relation.startswith("<")
-            whose = "the case or of" if of_one else "both the case and"
-            return f"{found[2]} of {whose} its twin {self._relation} {self._listed()}"
+        if found := _OF_TWO.fullmatch(self.trait):
+            return self._of_two(*found.groups())
         for pattern, said in _POWERS:
             if found := pattern.fullmatch(self.trait):
                 return said.format(*found.groups(), limit=self._power())
         return None
+
+    def _of_two(self, which: str, number: str) -> str:
+        """Of the smaller or the larger number of a case and its twin: of one of the two, or of both."""
+        limit = f"{self._relation} {self._listed()}"
+        least = " mod " in number and self.values == (0,)  # no residue is smaller
+        if self.relation not in _COMPARED and not least:
+            return f"the {which} {number} of the case and its twin {limit}"
+        of_one = (which == "smaller") == (self.relation in ("<", "<=", "="))
+        return f"{number} of {'the case or of' if of_one else 'both the case and'} its twin {limit}"
 
     def _invalid(self) -> str:
         """Whether anything is, or what of which tensor."""
@@ -132,6 +139,7 @@ _WORDS = tuple(
             r"each row of (\w+) at a multiple of (\d+)",
             "each row of {0} is at a multiple of {1} bytes", "a row of {0} is not at a multiple of {1} bytes",
         ),
+        (r"(.+) and that of the twin", "{0} is not the same in the twin", "{0} is the same in the twin"),
         (r"a stride of 0 in (\w+)", "{0} has a stride of 0", "{0} has no stride of 0"),
         (r"a subnormal in (\w+)", "{0} has a subnormal", "{0} has no subnormal"),
         (r"a zero in (\w+)", "{0} has a zero", "{0} has no zero"),

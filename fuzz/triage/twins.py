@@ -30,7 +30,7 @@ def twin_traits(case: Case, twin: Case) -> Traits:
             traits[f"the twin's {trait}"] = other[trait]
             traits[f"{trait} and that of the twin"] = _same(own[trait] == other[trait])
     ours, theirs = (dict(_numbers(each)) for each in (case, twin))
-    for trait in ours.keys() & theirs.keys():
+    for trait in (each for each in ours if each in theirs):  # in their order: of two that say the same one is stated
         traits[SMALLER.format(trait)] = min(ours[trait], theirs[trait])
         traits[LARGER.format(trait)] = max(ours[trait], theirs[trait])
     return traits

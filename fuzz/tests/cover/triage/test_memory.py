@@ -306,6 +306,13 @@ def test_an_output_that_the_failure_does_without_is_laid_over_an_input_too() -> 
         assert {(part.alias, part.shift is not None) for part in over} >= {("x", True), ("residual", True)}
 
 
+def test_rows_are_probed_along_another_axis_than_the_first() -> None:
+    """A kernel that takes the first stride for that from row to row is right of rows along the first axis."""
+    base, target = base_of(a_case("rms_norm", (), (2, 7))), target_of(PACK.kernel("generic"), "O2")
+    for draws in (changed(base, target), combined(base, target, Menu([7], [5]), 150, 1)):
+        assert any(draw.outer[0] == 1 < draw.outer[-1] for draw in draws if len(draw.outer) > 1)
+
+
 def test_an_output_is_laid_over_an_input_that_the_failure_does_without_too() -> None:
     found = a_case("fused_add_rms_norm_backward", (), (2, 7))
     base, target = base_of(found), target_of(PACK.kernel("add-backward-generic"), "O2")

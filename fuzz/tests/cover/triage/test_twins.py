@@ -33,12 +33,30 @@ def test_a_limit_between_a_case_and_its_twin_is_one_rule_in_either_direction() -
         ("the smaller eps of the two", ">=", "eps of both the case and its twin >= 3"),
         ("the larger eps of the two", "<=", "eps of both the case and its twin <= 3"),
         ("the smaller eps of the two", "<", "eps of the case or of its twin < 3"),
-        ("the larger rows mod 2 of the two", "=", "the larger rows mod 2 of the two = 3"),
-        ("layout of x and that of the twin", "=", "layout of x and that of the twin = 3"),
+        ("the smaller rows of the two", "=", "the smaller rows of the case and its twin = 3"),
     ],
 )
 def test_words_say_whether_one_of_the_two_is_meant_or_both(trait: str, relation: str, said: str) -> None:
     assert str(Atom(trait, relation, (3,), 1.0)) == said
+
+
+@pytest.mark.parametrize(
+    ("which", "relation", "said"),
+    [
+        ("smaller", "=", "rows mod 2 of the case or of its twin = 0"),
+        ("larger", "=", "rows mod 2 of both the case and its twin = 0"),
+        ("smaller", "!=", "rows mod 2 of both the case and its twin != 0"),
+        ("larger", "!=", "rows mod 2 of the case or of its twin != 0"),
+    ],
+)
+def test_that_a_residue_is_0_is_said_of_one_of_the_two_or_of_both(which: str, relation: str, said: str) -> None:
+    assert str(Atom(f"the {which} rows mod 2 of the two", relation, (0,), 1.0)) == said
+
+
+def test_whether_the_twin_lies_alike_is_a_sentence() -> None:
+    trait = "layout of x and that of the twin"
+    said = [str(Atom(trait, "=", (word,), 1.0)) for word in ("differ", "same")]
+    assert said == ["layout of x is not the same in the twin", "layout of x is the same in the twin"]
 
 
 def test_a_law_that_changes_numbers_gives_both_ends_and_one_that_does_not_gives_one() -> None:

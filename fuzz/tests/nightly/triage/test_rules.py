@@ -102,8 +102,8 @@ def test_where_two_orders_of_a_sum_differ_is_no_matter_of_the_values_that_were_t
     [
         # Which number of rows a twin has is drawn with the finding's key: of its twins alone the rule is learned.
         ("generic-order-by-rows", "the first extent of "),
-        ("generic-order-by-even-rows", "the smaller the first extent mod 2 of the two = 0"),
-        ("generic-order-by-pitch", "layout of x and that of the twin = differ"),
+        ("generic-order-by-even-rows", "the first extent mod 2 of the case or of its twin = 0"),
+        ("generic-order-by-pitch", "layout of x is not the same in the twin"),
     ],
 )
 def test_what_a_kernel_chooses_its_order_by_is_told_of_the_case_and_its_twin(name: str, cause: str) -> None:
