@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,9 +40,12 @@ def written(folder: Path, name: str, case: Case, judgement: Judgement, target: T
 
 
 def run_program(command: list[str], folder: Path) -> tuple[int, str]:
-    """In a folder that holds nothing but the program, with nothing of ours on any path."""
+    """In a folder that holds nothing but the program, with nothing of ours on any path; it must leave nothing behind."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TRITON"))}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as temporary:
+        environment["TMPDIR"] = temporary
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert not [*Path(temporary).glob("repro-*")], done.stdout + done.stderr
     return done.returncode, done.stdout + done.stderr
 
 
