@@ -31,15 +31,14 @@ from fuzz.generate.realise import draw_of
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared, with_twins
-from fuzz.quality.tree import Tree, grown
+from fuzz.quality.held import Held, compared, summary, table, unexplained
 from fuzz.report import console
-from fuzz.report.console import PlainTable, print_table
+from fuzz.report.console import print_table
 from fuzz.report.records import write_record
 from fuzz.triage.evidence import Evidence, probe_all
 from fuzz.triage.explain import evidence_of
 from fuzz.triage.explanation import Explanation, concluded
 from fuzz.triage.family import Family
-from fuzz.triage.inducer import learn
 from fuzz.triage.masking import failing_ordinarily
 from fuzz.triage.rule import Traits
 from fuzz.triage.shrink import shrink
@@ -50,8 +49,6 @@ _SEARCHED = 4_000
 """A bug is looked for in so many cases. Chosen, not measured."""
 _BY_LAW = 500
 """A law is tried on so many of the fresh cases: each is 13 of them."""
-_RELEARNT = 1_000
-"""A shorter rule is looked for among so many of the fresh cases."""
 
 
 @dataclass(frozen=True)
@@ -71,35 +68,6 @@ class ExplanationsOptions:
     json: options.Json = None
 
 
-@dataclass(frozen=True)
-class Held:
-    """What is stated of one bug, held against fresh cases."""
-
-    bug: str
-    stated: str
-    about: bool
-    cases: int
-    failing: int
-    false: int
-    """Fresh cases of which the rule says that they fail, and which pass."""
-    missed: int
-    """Fresh cases that fail, of which the rule does not say so."""
-    shorter: str
-    """A shorter rule that is as right of the fresh cases; '' where there is none."""
-    hidden: int
-    """Fresh cases of which the rule says that they fail unless their values hide it, and which fail with ordinary
-    values only."""
-    tree_wrong: int
-    """Fresh cases of which the tree says the wrong thing."""
-    seconds: float
-    trouble: str = ""
-
-    @property
-    def right(self) -> bool:
-        """True iff the rule is true of exactly the fresh cases that fail, and no shorter one is."""
-        return not (self.trouble or self.false or self.missed or self.shorter)
-
-
 def explanations(options: ExplanationsOptions) -> Exit:
     """Hold what is stated of planted bugs against fresh cases, beside a decision tree of the same probes."""
     out, err, found = console.results(), console.progress(), list[Held]()
@@ -108,12 +76,12 @@ def explanations(options: ExplanationsOptions) -> Exit:
     with ProcessPoolExecutor(options.jobs or os.cpu_count(), get_context("spawn")) as pool:
         for future in as_completed([pool.submit(_held_of, name, options) for name in names]):
             found.append(each := future.result())
-            err.print(f"{len(found)} of {len(names)}, {each.bug}: {_word(each)}; {each.stated}", soft_wrap=True)
+            err.print(f"{len(found)} of {len(names)}, {each.bug}: {each.word}; {each.all_stated}", soft_wrap=True)
             found.sort(key=lambda held: names.index(held.bug))
             # After each bug: what is measured takes hours, and may be ended.
             write_record(options.json, _record(options, found))
-    print_table(_table(found), markdown=options.markdown)
-    for line in _summary(found):
+    print_table(table(found), markdown=options.markdown)
+    for line in summary(found):
         out.print(line, soft_wrap=True)
     return Exit.OK
 
@@ -140,32 +108,28 @@ def _held_of(name: str, options: ExplanationsOptions) -> Held:
     try:
         return _held(kernel, options)
     except Exception as error:
-        return _nothing(name, f"internal error: {error!r}")
-
-
-def _nothing(bug: str, trouble: str) -> Held:
-    return Held(bug, "", False, 0, 0, 0, 0, "", 0, 0, 0.0, trouble)
+        return unexplained(name, f"internal error: {error!r}")
 
 
 def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
     target = next((each for each in expand([kernel]) if each.unavailable() is None), None)
     if target is None:
-        return _nothing(kernel.name, "no target runs here")
+        return unexplained(kernel.name, "no target runs here")
     with WorkerPool([target]) as pool:
         failure = next((each for each in _judged(pool, target, options.seed, _SEARCHED) if _fails(each[1])), None)
         if failure is None:
-            return _nothing(kernel.name, f"not found in {_SEARCHED:,} cases")
+            return unexplained(kernel.name, f"not found in {_SEARCHED:,} cases")
         began = time.monotonic()
         ends = began + options.seconds
         trials = Trials(pool, target, Family.of(failure[1]), out_of_time=lambda: time.monotonic() > ends)
         try:
             evidence = evidence_of(trials, shrink(trials, failure[0]))
         except KeepsStateError:
-            return _nothing(kernel.name, "needs calls before it")
+            return unexplained(kernel.name, "needs calls before it")
         explanation = concluded(evidence, "")
         seconds = time.monotonic() - began
         if explanation.learned is None:
-            return _nothing(kernel.name, "nothing failed when it was probed")
+            return unexplained(kernel.name, "nothing failed when it was probed")
         # As when it was explained: a stray access may be a wrong value with other values.
         anyhow = replace(trials, out_of_time=lambda: False, family=replace(trials.family, clear=0.0, wide=True))
         fresh = list(_judged(pool, target, options.seed + 1, options.cases))
@@ -176,7 +140,7 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
             traits = [trials.traits(case) for case in cases]
             failed = [_fails(judgement) for _, judgement in fresh]
         hidden = _hidden(anyhow, explanation, cases, traits, failed)
-    return _compared(kernel, explanation, evidence, (traits, failed, hidden), seconds)
+    return compared(kernel.name, explanation, evidence, (traits, failed, hidden), seconds)
 
 
 def _by_law(trials: Trials, cases: Sequence[Case]) -> tuple[list[Case], list[Traits], list[bool]]:
@@ -199,55 +163,17 @@ def _hidden(
     learned, found = explanation.learned, [False] * len(fresh)
     if not explanation.hidden or learned is None:
         return found
-    asked = [place for place, fails in enumerate(failed) if not fails and learned.holds(traits[place])]
+    certain = explanation.conditions
+    asked = [
+        place
+        for place, (each, fails) in enumerate(zip(traits, failed, strict=True))
+        if not fails and (learned.holds(each) or (certain is not None and not certain.agree(each, failed=False)))
+    ]
     cases = [fresh[place] for place in asked]
     ordinarily = failing_ordinarily(trials, cases, explanation.shown_in, explanation.shown_with, explanation.shown_by)
     for place, fails in zip(asked, ordinarily, strict=True):
         found[place] = bool(fails)
     return found
-
-
-def _compared(
-    kernel: Kernel,
-    explanation: Explanation,
-    evidence: Evidence,
-    fresh: tuple[list[Traits], list[bool], list[bool]],
-    seconds: float,
-) -> Held:
-    learned, (traits, failed, hidden) = explanation.learned, fresh
-    assert learned is not None
-    said = [learned.holds(each) and not hides for each, hides in zip(traits, hidden, strict=True)]
-    tree = grown(evidence.traits, evidence.failed)
-    line = explanation.lines()[0]
-    return Held(
-        kernel.name,
-        line.partition(" (")[0],
-        "about when" in line,
-        len(traits),
-        sum(failed),
-        sum(rule and not bad for rule, bad in zip(said, failed, strict=True)),
-        sum(bad and not rule for rule, bad in zip(said, failed, strict=True)),
-        _shorter(explanation, traits, failed) if said == failed else "",
-        sum(hidden),
-        _wrong(tree, traits, failed),
-        round(seconds, 1),
-    )
-
-
-def _shorter(explanation: Explanation, traits: Sequence[Traits], failed: Sequence[bool]) -> str:
-    """A shorter rule that is right of all fresh cases."""
-    learned = explanation.learned
-    assert learned is not None
-    if not any(failed):
-        return ""
-    size = sum(rule.size for rule in (learned.rule, *learned.others))
-    relearnt = learn(traits[:_RELEARNT], failed[:_RELEARNT]) if any(failed[:_RELEARNT]) else learned
-    shorter = sum(rule.size for rule in (relearnt.rule, *relearnt.others)) < size
-    return str(relearnt.rule) if shorter and [relearnt.holds(each) for each in traits] == list(failed) else ""
-
-
-def _wrong(tree: Tree, traits: Sequence[Traits], failed: Sequence[bool]) -> int:
-    return sum(tree.holds(each) != bad for each, bad in zip(traits, failed, strict=True))
 
 
 def _judged(pool: WorkerPool, target: Target, seed: int, most: int) -> Iterator[tuple[Case, Judgement]]:
@@ -272,33 +198,3 @@ def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, 
 
 def _fails(judgement: Judgement) -> bool:
     return judgement.verdict.is_finding
-
-
-def _table(found: Sequence[Held]) -> PlainTable:
-    rows = []
-    for each in found:
-        counted = "" if each.trouble else f"{each.false}+{each.missed} of {each.cases}"
-        counted += f", {each.hidden} hidden" if each.hidden else ""
-        rows.append(
-            (each.bug, _word(each), counted, str(each.failing), str(each.tree_wrong), each.shorter, each.stated)
-        )
-    return PlainTable(("bug", "rule", "false+missed", "failing", "tree wrong", "shorter", "stated"), rows)
-
-
-def _word(held: Held) -> str:
-    if held.trouble or held.right:
-        return held.trouble or "right"
-    wrong = held.false + held.missed
-    return f"{'about' if held.about else 'false'}, wrong of {wrong}" if wrong else "longer than need be"
-
-
-def _summary(found: Sequence[Held]) -> Iterator[str]:
-    """How many are right, and what is false though it is stated as certain."""
-    known = [each for each in found if not each.trouble]
-    certain = [each for each in known if not each.about]
-    yield f"{sum(each.right for each in known)} of {len(known)} rules are exactly right and as short as can be"
-    false = sum(bool(each.false or each.missed) for each in certain)
-    trees = sum(not each.tree_wrong for each in known)
-    yield f"{false} of {len(certain)} stated without 'about' are false"
-    yield f"{trees} of {len(known)} trees of depth 3 on the same probes are right"
-    yield f"{len(found) - len(known)} bugs were not explained"

@@ -112,7 +112,19 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         if not evidence.masking.hidden:
             probe_all(anyhow, swamped(evidence), evidence)
             unmask(anyhow, evidence)
+        if not (evidence.stands and evidence.induced().learned.exact and concluded(evidence, "").certain):
+            _draw_on(anyhow, int(case.digest[30:45], 16), evidence)
     return evidence
+
+
+def _draw_on(trials: Trials, key: int, evidence: Evidence) -> None:
+    """Probe what a search draws, for what is certain all the same."""
+    before = len(evidence.failed)
+    most = (_HELD_SLOWLY if _probed(trials).costly else _HELD) // (_BY_LAW if trials.family.law is not None else 1)
+    some = islice(searched(trials.target, key), most)
+    probe_each(trials, [each for each in some if says_something(each, trials)], evidence)
+    unmask(trials, evidence)
+    evidence.drawn = before
 
 
 def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from fuzz.triage.conditions import Conditions, conditions_of
 from fuzz.triage.evidence import Evidence
 from fuzz.triage.inducer import loosened
 from fuzz.triage.masking import hiding, shown_in, shown_with
@@ -17,6 +18,7 @@ from oracles.ops import OPS
 
 _PUT = 6
 """So many probes must have been drawn inside an alternative for it to stand."""
+_UNLESS = ", unless values or a coarse dtype hide it"
 VARIED = ("n", "rows", "values")
 """What every probing of an input of a row op varies."""
 
@@ -60,17 +62,26 @@ class Explanation:
     """What every probing of an input varies, where there is time for it."""
     doubt: str = ""
     """Why a rule that agrees with every probe does not stand."""
+    conditions: Conditions | None = None
+    """What is certain where the rule is not, as far as there was time for it."""
 
     @property
     def rule(self) -> Rule | None:
         """The rule of this failure, where it agrees with all probes but a few."""
         return self.learned.rule if self.whole and self.learned is not None and self.learned.sound else None
 
+    @property
+    def certain(self) -> bool:
+        """Whether the rule is stated without 'about'."""
+        return self.whole and self.learned is not None and self.learned.exact and self.stands
+
     def lines(self) -> list[str]:
         """In the words of a user, with the evidence counted."""
-        said = []
+        said, fails = [], f"breaks {self.law}" if self.law else "fails"
         if self.learned is not None:
-            said.append(self._rule_line(self.learned, f"breaks {self.law}" if self.law else "fails"))
+            said.append(self._rule_line(self.learned, fails))
+        if self.conditions is not None:
+            said += self.conditions.lines(fails, _UNLESS if self.hidden else "")
         said += [f"fails also when: {band}" for band in self.core.bands] if self.core is not None else []
         if self.places is not None:
             said.append(f"bad elements: {self.places}")
@@ -84,7 +95,7 @@ class Explanation:
             counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
         if self.hidden:
             where = f", mostly where {self.hides}" if self.hides else ""
-            stated = f"{stated or 'always'}, unless values or a coarse dtype hide it{where}"
+            stated = f"{stated or 'always'}{_UNLESS}{where}"
             counted += f"; {self.hidden} more fail{'s' * (self.hidden == 1)} only with ordinary values"
         if self.stands and self.true_of:
             counted += f"; it is true of the last {self.true_of:,} cases of a search"
@@ -99,7 +110,7 @@ class Explanation:
             fixed = [what for what in self.could_vary if what not in self.varied]
             stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else stated or "always"
         counted += f"; {self.doubt}" if learned.exact and self.doubt else ""
-        return f"{fails} {'' if learned.exact and self.stands else 'about '}when: {stated} ({counted})"
+        return f"{fails} {'' if self.certain else 'about '}when: {stated} ({counted})"
 
 
 def rule_text(rule: Rule, core: Rule) -> str:
@@ -146,7 +157,15 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
         could,
         doubt,
     )
-    return Explanation(learned, places_of(alike or own), law, core, *about)
+    said = Explanation(learned, places_of(alike or own), law, core, *about)
+    return said if said.certain else replace(said, conditions=_conditions(evidence))
+
+
+def _conditions(evidence: Evidence) -> Conditions | None:
+    """What is certain all the same; None where there was no time to draw for it."""
+    counted = evidence.counted()
+    known = sum(place < evidence.drawn for place in counted)
+    return conditions_of(*evidence.tried(counted), known) if evidence.drawn else None
 
 
 def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed]) -> str:

@@ -8,26 +8,22 @@ say otherwise is what a further probe should be about: see `fuzz.triage.refutati
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from heapq import nlargest
 from itertools import zip_longest
 from operator import and_, or_
 
-from fuzz.triage.atoms import Columns, atoms_of
+from fuzz.triage.atoms import atoms_of
+from fuzz.triage.conjunctions import ATOM_WORTH, Grown, Table, first, grown_of
 from fuzz.triage.rule import Atom, Learned, Rule, Traits
 from fuzz.triage.values import THERE, about_tensor, is_about_values
-from oracles.lazy import lazy
 
-_MOST_ATOMS = 4
-_FIRST, _WIDTH = 80, 30
-"""So many single atoms, and so many conjunctions of each further length, are made longer."""
 _MOST_RULES = 3
 _LEAST_FAILURES = 3
 """A further alternative must explain at least this many failures: with fewer, any coincidence would be one."""
-_ATOM_WORTH, _RULE_WORTH = 0.0025, 0.01
-"""The shares of all probes by which more must agree for another condition, and for another alternative, to be worth
-reading."""
+_RULE_WORTH = 0.01
+"""The share of all probes by which more must agree for another alternative to be worth reading."""
 _LEFT = 0.25
 """Where further alternatives leave at most this share of the exceptions, these had a cause of their own."""
 _SPLIT, _LEAST_PASSES = 8, 6
@@ -64,8 +60,8 @@ def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None =
     if not any(failed):
         raise ValueError("nothing failed, so there is nothing to state")
     own = probes[failed.index(True) if given is None else given]
-    table = _Table.of(probes, failed)
-    everything = list(_grown(own, table))
+    table = Table.of(probes, failed)
+    everything = list(grown_of(own, table))
     best = max(everything, key=table.worth)
     single = Learned(best.rule, table.agreeing(best), len(probes))
     if _is_enough(single, table.failures.bit_count() - best.failures):
@@ -103,71 +99,16 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
     return Rule(atoms)
 
 
-@dataclass(eq=False, slots=True)  # not frozen: a hundred thousand are made for one rule, and each would take longer
-class _Grown:
-    """A conjunction with the probes that it holds of, as bits, and how many of them failed and passed."""
-
-    atoms: tuple[Atom, ...]
-    cost: float
-    held: int
-    failures: int
-    passes: int
-    size: int
-    """How much there is to read."""
-
-    @property
-    def rule(self) -> Rule:
-        """The plainer conditions come first."""
-        return Rule(tuple(sorted(self.atoms, key=lambda atom: (atom.cost, atom.trait))))
-
-
-@dataclass(frozen=True)
-class _Table:
-    """Which probes failed and which passed, as bits; there may be others that count for nothing."""
-
-    columns: Columns
-    failures: int
-    passes: int
-
-    @classmethod
-    def of(cls, probes: Sequence[Traits], failed: Sequence[bool]) -> _Table:
-        failures = sum(1 << place for place, fails in enumerate(failed) if fails)
-        return cls(Columns(probes), failures, (1 << len(probes)) - 1 ^ failures)
-
-    @lazy
-    def count(self) -> int:
-        return (self.failures | self.passes).bit_count()
-
-    @lazy
-    def passing(self) -> int:
-        return self.passes.bit_count()
-
-    def among(self, failures: int) -> _Table:
-        """With no other failures than these."""
-        return replace(self, failures=failures)
-
-    def grown(self, atoms: tuple[Atom, ...], cost: float, held: int) -> _Grown:
-        failures, passes = (held & self.failures).bit_count(), (held & self.passes).bit_count()
-        return _Grown(atoms, cost, held, failures, passes, sum(atom.size for atom in atoms))
-
-    def agreeing(self, grown: _Grown) -> int:
-        return grown.failures + self.passing - grown.passes
-
-    def worth(self, grown: _Grown) -> tuple[float, float]:
-        """What agrees less what must be read; of two alike the cheaper."""
-        return self.agreeing(grown) / self.count - _ATOM_WORTH * grown.size, -grown.cost
-
-
 def _worth(learned: Learned) -> float:
     rules = (learned.rule, *learned.others)
-    reading = _ATOM_WORTH * sum(rule.size for rule in rules) + _RULE_WORTH * (len(rules) - 1)
+    reading = ATOM_WORTH * sum(rule.size for rule in rules) + _RULE_WORTH * (len(rules) - 1)
     return learned.agreeing / learned.probes - reading
 
 
 def _is_enough(single: Learned, missed: int) -> bool:
     """Whether no alternatives can be better than one rule, which misses so many failures: it is wrong of less than they
     would be worth, and not by leaving out what they would be about."""
-    is_rarely_wrong = single.agreeing > single.probes * (1 - _RULE_WORTH - _ATOM_WORTH)
+    is_rarely_wrong = single.agreeing > single.probes * (1 - _RULE_WORTH - ATOM_WORTH)
     return is_rarely_wrong and missed < max(_LEAST_FAILURES, (1 - _LEFT) * single.exceptions)
 
 
@@ -177,67 +118,7 @@ def _best(stated: Sequence[Learned]) -> Learned:
     return fewest if fewest.exceptions <= _LEFT * best.exceptions else best
 
 
-def _grown(own: Traits, table: _Table) -> Iterator[_Grown]:
-    """Conjunctions true of the given failure that are worth a look, the shorter ones first. None are longer than one
-    that agrees with every probe, unless that is one by listing bands: what repeats itself may be said better."""
-    atoms = atoms_of(own, table.columns, table.failures, table.passes)
-    single = [table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms]
-    everything = table.failures | table.passes
-    cheapest = _cheapest(grown for grown in single if table.passes & ~grown.held)
-    yield table.grown((), 0.0, everything)
-    yield from single
-    level, beam = cheapest, _widest(cheapest, table, _FIRST)
-    for _ in range(_MOST_ATOMS - 1):
-        if any(not (each.passes or table.failures & ~each.held) and each.size == len(each.atoms) for each in level):
-            return
-        level = _longer(beam, cheapest, table)
-        yield from level
-        beam = _widest(level, table, _WIDTH)
-
-
-def _longer(beam: Sequence[_Grown], atoms: Sequence[_Grown], table: _Table) -> list[_Grown]:
-    """Each conjunction with each atom that it gains by; of those that hold of the same probes the cheapest."""
-    kept: dict[int, tuple[float, _Grown, _Grown]] = {}
-    further = [(atom, atom.held, atom.cost) for atom in atoms]
-    counting = table.failures | table.passes
-    for each in beam:
-        own, cost, excluded = each.held & counting, each.cost, each.held & table.passes
-        for atom, its_own, its_cost in further:
-            if excluded & ~its_own:
-                key = own & its_own
-                if key not in kept or cost + its_cost < kept[key][0]:
-                    kept[key] = cost + its_cost, each, atom
-    grown, failures, passes = list[_Grown](), table.failures, table.passes
-    for held, (cost, one, atom) in kept.items():
-        counted = (held & failures).bit_count(), (held & passes).bit_count()
-        grown.append(_Grown((*one.atoms, *atom.atoms), cost, held, *counted, one.size + atom.size))
-    return grown
-
-
-def _cheapest(grown: Iterable[_Grown]) -> list[_Grown]:
-    """Of those that hold of the same probes the cheapest."""
-    kept: dict[int, _Grown] = {}
-    for each in grown:
-        if each.held not in kept or each.cost < kept[each.held].cost:
-            kept[each.held] = each
-    return list(kept.values())
-
-
-def _widest(grown: Sequence[_Grown], table: _Table, width: int) -> list[_Grown]:
-    """Those that promise most: by what they separate, and by how pure they are."""
-    failures, passes = max(table.failures.bit_count(), 1), max(table.passes.bit_count(), 1)
-
-    def separated(each: _Grown) -> float:
-        return each.failures / failures - each.passes / passes - each.cost / 100
-
-    def pure(each: _Grown) -> float:
-        return (each.failures + 1) / (each.failures + each.passes + 2) - each.cost / 100
-
-    left = [each for each in grown if each.passes]  # what is pure already is made no better by being longer
-    return list(dict.fromkeys([*nlargest(width, left, separated), *nlargest(width, left, pure)]))
-
-
-def _coverings(everything: Sequence[_Grown], own: Traits, probes: Sequence[Traits], table: _Table) -> Iterator[Learned]:
+def _coverings(everything: Sequence[Grown], own: Traits, probes: Sequence[Traits], table: Table) -> Iterator[Learned]:
     """Rules of failures that have several causes: first one of the given failure that hardly a pass contradicts, then
     one of those that are left, which is the best for all of them, or the one before with another condition, or again
     such a one."""
@@ -255,34 +136,34 @@ def _coverings(everything: Sequence[_Grown], own: Traits, probes: Sequence[Trait
         rest = left.failures & ~_held(rules[-1], table)
         if not rest:
             return
-        left, own = left.among(rest), probes[_first(rest)]
-        grown = list(_grown(own, left))
+        left, own = left.among(rest), probes[first(rest)]
+        grown = list(grown_of(own, left))
 
 
-def _split(best: _Grown, everything: Sequence[_Grown], probes: Sequence[Traits], table: _Table) -> Iterator[Learned]:
+def _split(best: Grown, everything: Sequence[Grown], probes: Sequence[Traits], table: Table) -> Iterator[Learned]:
     """The rule with either of two further conditions, where hardly any of what passes inside it has one of them."""
     failing, passing = best.held & table.failures, best.held & table.passes
 
-    def closest(grown: Iterable[_Grown], failures: int) -> list[_Grown]:
+    def closest(grown: Iterable[Grown], failures: int) -> list[Grown]:
         some = (each for each in grown if (each.held & passing).bit_count() <= _LEFT * passing.bit_count())
         return nlargest(_SPLIT, some, lambda each: ((each.held & failures).bit_count(), -each.cost))
 
     enough = passing.bit_count() >= _LEAST_PASSES
     for one in closest((each for each in everything if len(each.atoms) == 1), failing) if enough else ():
         if rest := failing & ~one.held:
-            atoms = atoms_of(probes[_first(rest)], table.columns, rest, table.passes)
+            atoms = atoms_of(probes[first(rest)], table.columns, rest, table.passes)
             singles = (table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms)
             for other in closest(singles, rest)[:1]:
                 both = (table.grown((*best.atoms, *each.atoms), 0.0, each.held) for each in (one, other))
                 yield _learned([each.rule for each in both], table)
 
 
-def _weight(grown: _Grown) -> tuple[int, float]:
+def _weight(grown: Grown) -> tuple[int, float]:
     """How much speaks for an alternative, and how plain it is."""
     return grown.failures - _AGAINST * grown.passes, -grown.cost
 
 
-def _other_cause(rule: Rule, everything: Sequence[_Grown], table: _Table) -> Iterator[_Grown]:
+def _other_cause(rule: Rule, everything: Sequence[Grown], table: Table) -> Iterator[Grown]:
     """The rule, and what it becomes with one condition exchanged: few failures, which do not tell all their conditions,
     often share them with those that have the other cause."""
     single = [each for each in everything if len(each.atoms) == 1]
@@ -294,27 +175,22 @@ def _other_cause(rule: Rule, everything: Sequence[_Grown], table: _Table) -> Ite
         yield from (table.grown((*rest, *each.atoms), cost + each.cost, held & each.held) for each in single)
 
 
-def _learned(rules: Sequence[Rule], table: _Table) -> Learned:
+def _learned(rules: Sequence[Rule], table: Table) -> Learned:
     held = reduce(or_, (_held(rule, table) for rule in rules))
     return Learned(rules[0], (held & table.failures | ~held & table.passes).bit_count(), table.count, tuple(rules[1:]))
 
 
-def _narrowed(found: _Grown, own: Traits, table: _Table) -> Rule:
+def _narrowed(found: Grown, own: Traits, table: Table) -> Rule:
     """The same failures may have a simpler or a narrower statement, now that it is known which belong together."""
     together = table.among(found.held & table.failures)
-    return max(_grown(own, together), key=together.worth).rule
+    return max(grown_of(own, together), key=together.worth).rule
 
 
-def _held(rule: Rule, table: _Table) -> int:
+def _held(rule: Rule, table: Table) -> int:
     return reduce(and_, (table.columns.held(atom) for atom in rule.atoms), table.failures | table.passes)
 
 
-def _first(bits: int) -> int:
-    """The first of some probes."""
-    return (bits & -bits).bit_length() - 1
-
-
-def _rivals(best: _Grown, everything: Sequence[_Grown], table: _Table) -> Iterator[Rule]:
+def _rivals(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[Rule]:
     """The rule with a condition less, or with another one in its place that no probe tells from it; and other
     conjunctions that agree with as many probes."""
     most, agreeing = len(best.atoms) + 1, table.agreeing(best)
@@ -326,12 +202,12 @@ def _rivals(best: _Grown, everything: Sequence[_Grown], table: _Table) -> Iterat
     yield from [rule for rule in rivals if rule != best.rule][:_MOST_RIVALS]
 
 
-def _rivals_of_each(rules: Sequence[Rule], probes: Sequence[Traits], table: _Table) -> Iterator[Iterator[Rule]]:
+def _rivals_of_each(rules: Sequence[Rule], probes: Sequence[Traits], table: Table) -> Iterator[Iterator[Rule]]:
     """Of alternatives each with a condition less, or with another one in its place that no probe tells from it, beside
     all others as they are."""
     for rule in rules:
         held = _held(rule, table)
-        atoms = atoms_of(probes[_first(held & table.failures)], table.columns, table.failures, table.passes)
+        atoms = atoms_of(probes[first(held & table.failures)], table.columns, table.failures, table.passes)
         singles = [table.grown((atom,), atom.cost, table.columns.held(atom)) for atom in atoms]
         exchanged = sorted(_exchanged(table.grown(rule.atoms, 0.0, held), singles, table), key=lambda each: each.cost)
         others = tuple(each for each in rules if each is not rule)
@@ -343,7 +219,7 @@ def _shorter(rule: Rule) -> Iterator[Rule]:
     yield from (Rule(tuple(atom for atom in rule.atoms if atom is not left_out)) for left_out in rule.atoms)
 
 
-def _exchanged(best: _Grown, everything: Sequence[_Grown], table: _Table) -> Iterator[_Grown]:
+def _exchanged(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[Grown]:
     """The rule with one condition exchanged for another, where it then holds of the same probes."""
     counting = table.failures | table.passes
     single = [each for each in everything if len(each.atoms) == 1]

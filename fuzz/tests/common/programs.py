@@ -40,7 +40,7 @@ def written(folder: Path, name: str, case: Case, judgement: Judgement, target: T
 
 
 def run_program(command: list[str], folder: Path) -> tuple[int, str]:
-    """In a folder that holds nothing but the program, with nothing of ours on any path; it must leave nothing behind."""
+    """In a folder that holds nothing but the program, with nothing of ours on a path. It must leave nothing behind."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TRITON"))}
     with tempfile.TemporaryDirectory() as temporary:
         environment["TMPDIR"] = temporary

@@ -1,0 +1,114 @@
+"""Where luck decides, what is certain is said all the same: when it fails only, and when always."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
+from fuzz.triage.conditions import Conditions, conditions_of
+from fuzz.triage.explain import explain
+from fuzz.triage.family import Family
+from fuzz.triage.rule import Atom, Rule, Traits
+from fuzz.triage.trial import Trials
+
+_NEVER, _ALWAYS = 300, 600
+
+
+def _drawn(count: int, seed: int) -> tuple[list[Traits], list[bool]]:
+    """Between two limits luck decides, in one of two dtypes; what else there is has nothing to do with it."""
+    rng = np.random.default_rng(seed)
+    n, bf16, other = rng.integers(1, 1000, count), rng.integers(0, 2, count), rng.integers(0, 1000, count)
+    chance = (n - _NEVER) / (_ALWAYS - _NEVER)
+    failed = (bf16 == 0) & (rng.random(count) < chance)
+    traits: list[Traits] = [
+        {"n": int(a), "dtype of x": "bf16" if b else "f32", "rows": int(c), "n mod 4": int(a) % 4}
+        for a, b, c in zip(n, bf16, other, strict=True)
+    ]
+    return traits, failed.tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_limits_are_said_and_fresh_cases_do_not_contradict_them(seed: int) -> None:
+    conditions = conditions_of(*_drawn(3000, seed), 2000)
+    (necessary, dtype) = sorted(conditions.necessary.atoms, key=lambda atom: atom.trait, reverse=True)
+    assert (dtype.trait, dtype.relation, dtype.values) == ("dtype of x", "=", ("f32",))
+    assert (necessary.trait, necessary.relation) == ("n", ">=")
+    assert 200 <= int(necessary.values[0]) <= 340
+    assert conditions.sufficient is not None
+    (sufficient,) = conditions.sufficient.atoms
+    assert (sufficient.trait, sufficient.relation) == ("n", ">=")
+    assert 580 <= int(sufficient.values[0]) <= 650
+    traits, failed = _drawn(3000, seed + 100)
+    wrong = [each for each, bad in zip(traits, failed, strict=True) if not conditions.agree(each, failed=bad)]
+    assert not wrong
+
+
+def test_either_that_is_wrong_is_told() -> None:
+    """Or the measure could not fail."""
+    above = Rule((Atom("n", ">=", (5,), 1.0),))
+    conditions = Conditions(above, 1, Rule((Atom("n", ">=", (9,), 1.0),)), 1)
+    assert conditions.agree({"n": 4}, failed=False)
+    assert not conditions.agree({"n": 4}, failed=True)
+    assert conditions.agree({"n": 7}, failed=True)
+    assert conditions.agree({"n": 7}, failed=False)
+    assert not conditions.agree({"n": 9}, failed=False)
+
+
+def test_nothing_is_certain_of_what_fails_anywhere_by_luck() -> None:
+    rng = np.random.default_rng(1)
+    traits, _ = _drawn(1000, 1)
+    conditions = conditions_of(traits, (rng.random(1000) < 0.3).tolist(), 500)
+    assert conditions.necessary == Rule()
+    assert conditions.sufficient is None
+    assert not [*conditions.lines("fails", "")]
+
+
+def test_what_a_search_does_not_confirm_is_not_said() -> None:
+    """All that was probed first in f32 fails, and of the cases of a search some pass."""
+    traits, _ = _drawn(2000, 2)
+    failed = [each["dtype of x"] == "f32" and (place < 1000 or place % 3 > 0) for place, each in enumerate(traits)]
+    conditions = conditions_of(traits, failed, 1000)
+    assert conditions.necessary == Rule((Atom("dtype of x", "=", ("f32",), 1.05),))
+    assert conditions.sufficient is None
+    both = conditions_of(traits[:1000], failed[:1000], 500)
+    assert both.sufficient == Rule()
+    assert [line.partition(" (")[0] for line in both.lines("fails", "")] == [
+        "fails only when: dtype of x = f32",
+        "fails always when: dtype of x = f32",
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3), st.floats(-8, 8), st.booleans()), min_size=1))
+def test_the_probes_themselves_never_contradict_them(probes: list[tuple[int, int, float, bool]]) -> None:
+    traits: list[Traits] = [
+        {"n": n, "n mod 4": n % 4, "word": "abcd"[word], "largest magnitude of x": value}
+        for n, word, value, _ in probes
+    ]
+    failed = [bad for *_, bad in probes]
+    failed[0] = True
+    conditions = conditions_of(traits, failed, len(probes) // 2)
+    assert all(conditions.agree(each, failed=bad) for each, bad in zip(traits, failed, strict=True))
+
+
+def test_they_stand_below_a_rule_that_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that errs by chance, as rounding does, in long rows only."""
+    monkeypatch.setattr("fuzz.triage.explain._refute", lambda *_: None)  # a rule that luck decides does not stand
+    monkeypatch.setattr("fuzz.triage.explain._HELD", 400)
+    by_luck = "(n >= 100 && (((uint32_t)(fabsf(x[0]) * 0x1p20f) * 2654435761u) >> 31) ? 1.5f : 1.0f)"
+    kernel = with_edits(("y[i] = x[i] * rstd;", f"y[i] = x[i] * rstd * {by_luck};"))
+    target = target_of(kernel, "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, given_case((4, 191), 1, "pitched"))
+        lines = explain(Trials(pool, target, Family.of(judgement)), case).lines()
+    assert lines[0].startswith("fails about when: ")
+    (only,) = [line for line in lines if line.startswith("fails only when: ")]
+    found = re.match(r"fails only when: n >= (\d+)\b.* \(none of [\d,]+ other probes does\)$", only)
+    assert found is not None, only
+    assert 60 <= int(found[1]) <= 100
+    assert not [line for line in lines if "always when" in line]
