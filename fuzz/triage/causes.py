@@ -3,6 +3,7 @@ several kernels are made shows in each of them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -93,6 +94,10 @@ def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagno
             band.finding = band.finding.with_band(diagnosed.core)
         rules += [diagnosed.core] if diagnosed.core is not None else []
         left = [each for each in left if id(each) not in taken]
+    for cause in found:
+        if cause.finding.core is None:  # what is put to it may be another bug: it is said, and not hidden
+            verdicts = Counter(each.judgement.verdict.value for each in cause.members)
+            cause.finding = cause.finding.with_others(verdicts)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -34,6 +35,8 @@ class Diagnosis:
     """The option that would have given the diagnosis more time; '' where there is none."""
     fitting: Fitting | None = None
     """The neighbouring contract that its values conform to."""
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """How many failures of other verdicts were put to it because no rule tells them from it."""
 
     @property
     def rule(self) -> Rule | None:
@@ -50,6 +53,9 @@ class Diagnosis:
         if self.attribution is not None:
             said.append(f"{_CAUSE}{self.attribution}")
         said = [*said, *self.explanation.lines(), *(each for each in fits if each not in said)]
+        if self.beside:
+            counted = " and ".join(f"{count} {verdict}" for verdict, count in sorted(self.beside.items()))
+            said.append(f"also here: {counted}, which no rule tells from this failure")
         if not self.whole:
             more = f"; see {self.option}" if self.option else ""
             said.append(f"not finished: the time for explaining was over{more}")
@@ -109,6 +115,13 @@ class Finding:
             return self
         explanation = replace(self.diagnosis.explanation, core=self.core.with_band(core))
         return replace(self, diagnosis=replace(self.diagnosis, explanation=explanation))
+
+    def with_others(self, verdicts: Counter[str]) -> Finding:
+        """The same finding, to which failures of these verdicts were put."""
+        beside = {verdict: count for verdict, count in verdicts.items() if verdict != self.judgement.verdict.value}
+        if self.diagnosis is None or not beside:
+            return self
+        return replace(self, diagnosis=replace(self.diagnosis, beside=beside))
 
     def caused_by(self, attribution: Attribution) -> Finding:
         """The same finding, tied to something else than it seemed to be."""

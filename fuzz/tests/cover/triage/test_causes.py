@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.verdict import Verdict
@@ -59,3 +61,21 @@ def test_bands_are_kept_as_text() -> None:
     rule = _of(*_BANDS)
     assert str(rule) == "n in 3..5 or 20..24 or 40..41"
     assert rule_from_text(rule_to_text(rule)) == rule
+
+
+def test_failures_of_other_verdicts_that_no_rule_tells_apart_are_counted() -> None:
+    target, verdicts = (
+        target_of(GENERIC, "O2"),
+        [Verdict.FAIL_MEMORY, *[Verdict.FAIL_NONFINITE] * 2, Verdict.FAIL_NUMERIC],
+    )
+    cases = [given_case((2, n), 1, "contiguous") for n in (3, 4, 5, 6)]
+    findings = [Finding(c, Judgement(target.id, c, v, 9.0)) for c, v in zip(cases, verdicts, strict=True)]
+
+    def told(core: Rule | None) -> list[str]:
+        diagnosis = Diagnosis(cases[0], None, Explanation(None, None, core=core))
+        (cause,) = causes_of(findings, {target.id: target}, lambda each, _: replace(each, diagnosis=diagnosis))
+        assert len(cause.members) == len(findings)
+        return [line for line in cause.finding.lines() if line.startswith("also here")]
+
+    assert told(None) == ["also here: 2 FAIL_NONFINITE and 1 FAIL_NUMERIC, which no rule tells from this failure"]
+    assert told(_of((3, 6))) == [], "one rule holds of all"
