@@ -54,10 +54,11 @@ class Cause:
     members: list[Finding]
 
     def explains(self, finding: Finding, targets: Mapping[str, Target]) -> bool:
-        """True where the rule holds of the failure, or where there is no rule by which it could be told apart."""
+        """True where the rule holds of the failure; where there is none, of what fails in the same way: a stray access
+        and a wrong value may be one bug, and are not known to be."""
         rule = self.finding.core
         if rule is None:
-            return True
+            return _way(finding) == _way(self.finding)
         law = Family.of(finding.judgement).law
         return rule.holds(traits_for(finding.case, targets[finding.target], law))
 
@@ -71,7 +72,8 @@ def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagno
     """The causes of failures of one kernel and one family; their members are all of `findings`.
 
     The smallest failure is diagnosed; whatever its rule holds of is explained by it; then the smallest of the rest, by
-    probes that keep away from what is explained already, until nothing is left or no further rule is found.
+    probes that keep away from what is explained already, until nothing is left or no further rule is found. Without a
+    rule nothing but the verdict tells failures apart.
     """
     found: list[Cause] = []
     rules: list[Rule] = []
@@ -79,10 +81,16 @@ def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagno
     while left:
         strays = found and len(left) <= _STRAYS * len(findings) and _has_rule(found[0].finding)
         diagnosed = None if strays or len(rules) >= _MOST_CAUSES else diagnose(left[0], rules)
-        if diagnosed is None or (found and diagnosed.core is None):
+        if diagnosed is None:
             if found:
                 found[0].members += left
             break
+        way = _way(left[0])
+        known = next((each for each in found if _way(each.finding) == way), None)
+        if diagnosed.core is None and known is not None:
+            known.members += [each for each in left if _way(each) == way]
+            left = [each for each in left if _way(each) != way]
+            continue
         cause = Cause(diagnosed, [])
         cause.members = [each for each in left if each is left[0] or cause.explains(each, targets)]
         taken = {id(each) for each in cause.members}
@@ -99,6 +107,11 @@ def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagno
             verdicts = Counter(each.judgement.verdict.value for each in cause.members)
             cause.finding = cause.finding.with_others(verdicts)
     return found
+
+
+def _way(finding: Finding) -> str:
+    """How it shows: as wrong values, a stray access, a crash."""
+    return Family.of(finding.judgement).name
 
 
 def _has_rule(finding: Finding) -> bool:

@@ -63,19 +63,22 @@ def test_bands_are_kept_as_text() -> None:
     assert rule_from_text(rule_to_text(rule)) == rule
 
 
-def test_failures_of_other_verdicts_that_no_rule_tells_apart_are_counted() -> None:
-    target, verdicts = (
-        target_of(GENERIC, "O2"),
-        [Verdict.FAIL_MEMORY, *[Verdict.FAIL_NONFINITE] * 2, Verdict.FAIL_NUMERIC],
-    )
-    cases = [given_case((2, n), 1, "contiguous") for n in (3, 4, 5, 6)]
+def test_without_a_rule_a_stray_access_and_wrong_values_are_two_causes() -> None:
+    """One index may show as either; but of two bugs the second one must not stand unseen behind the first."""
+    target, number, wrong = target_of(GENERIC, "O2"), Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE
+    verdicts = [Verdict.FAIL_MEMORY, wrong, Verdict.FAIL_MEMORY, number, wrong]
+    cases = [given_case((2, n), 1, "contiguous") for n in range(3, 3 + len(verdicts))]
     findings = [Finding(c, Judgement(target.id, c, v, 9.0)) for c, v in zip(cases, verdicts, strict=True)]
 
-    def told(core: Rule | None) -> list[str]:
+    def causes(core: Rule | None) -> list[Cause]:
         diagnosis = Diagnosis(cases[0], None, Explanation(None, None, core=core))
-        (cause,) = causes_of(findings, {target.id: target}, lambda each, _: replace(each, diagnosis=diagnosis))
-        assert len(cause.members) == len(findings)
-        return [line for line in cause.finding.lines() if line.startswith("also here")]
+        return causes_of(findings, {target.id: target}, lambda each, _: replace(each, diagnosis=diagnosis))
 
-    assert told(None) == ["also here: 2 FAIL_NONFINITE and 1 FAIL_NUMERIC, which no rule tells from this failure"]
-    assert told(_of((3, 6))) == [], "one rule holds of all"
+    memory, values = causes(None)
+    assert [each.finding.judgement.verdict for each in (memory, values)] == [Verdict.FAIL_MEMORY, wrong]
+    assert _lengths([memory, values]) == [[3, 5], [4, 6, 7]]
+    assert not [line for line in memory.finding.lines() if line.startswith("also here")]
+    assert values.finding.lines()[-1] == "also here: 1 FAIL_NUMERIC, which no rule tells from this failure"
+    (one,) = causes(_of((3, 7)))
+    assert _lengths([one]) == [[3, 4, 5, 6, 7]], "one rule holds of all"
+    assert not [line for line in one.finding.lines() if line.startswith("also here")]
