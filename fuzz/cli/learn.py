@@ -99,7 +99,10 @@ def _print(found: Learned, evidence: Evidence, kernel: str, seed: int) -> None:
         out.print(
             f"{kernel}: no contract fits {judged}: it has a bug, or calculates as no contract says", soft_wrap=True
         )
-        _print_all("the widest of each dtype are contradicted", found.contradicted, None)
+        widest = min(found.contradicted, key=lambda each: len(declaration(each.contract)), default=None)
+        if widest is not None:
+            says = f"the widest of each dtype are contradicted: {declaration(widest.contract)}, and the same with"
+            _print_all(says, found.contradicted, widest)
     for what, count in evidence.unjudged.items():
         out.print(f"{count:,} runs were not judged: {what}", soft_wrap=True)
     if not found.whole:
@@ -108,21 +111,21 @@ def _print(found: Learned, evidence: Evidence, kernel: str, seed: int) -> None:
         out.print(f"\ncontract={declaration(found.fitting[0].contract)}", soft_wrap=True)
 
 
-def _print_all(title: str, candidates: Sequence[Candidate], best: Candidate | None) -> None:
+def _print_all(title: str, candidates: Sequence[Candidate], best: Candidate) -> None:
     """A line for each, with what it says in place of the best one."""
     from fuzz.findings.accuracy import whereabouts
     from fuzz.report import console
     from fuzz.report.console import PlainTable, print_table
-    from oracles.formula.neighbours import declaration, differing
+    from oracles.formula.neighbours import differing
 
     if not candidates:
         return
     rows = []
     for each in candidates:
-        says = declaration(each.contract) if best is None else differing(each.contract, best.contract)
+        says = differing(each.contract, best.contract) or "no change"
         first = "" if each.first is None else f"{whereabouts(each.first)} ({each.first.digest[:12]})"
         rows.append((says, f"{each.width:.3g}", f"{each.contradicted:,}", f"{each.ratio:.3g}", first))
-    console.results().print(f"\n{title}:")
+    console.results().print(f"\n{title}:", soft_wrap=True)
     columns = ("contract", "width", "contradicted", "err/budget", "first by")
     print_table(PlainTable(columns, rows), markdown=False)
 

@@ -38,4 +38,7 @@ def test_a_bug_is_no_contract(cli_here: Cli) -> None:
     done = cli_here("learn", "generic-divides-by-n-plus-1", "--target", "*O2", "--max-cases", "24", "--seed", "1")
     assert done.returncode == 1, done.stdout
     assert "generic-divides-by-n-plus-1: no contract fits" in done.stdout
+    head, *rows = done.stdout[done.stdout.index("\ncontract ") :].strip().splitlines()
+    assert head.split() == ["contract", "width", "contradicted", "err/budget", "first", "by"], "in one line"
+    assert sorted(row.partition("  ")[0] for row in rows)[:2] == ["compute='bf16'", "compute='f16'"]
     assert "contract=" not in done.stdout
