@@ -169,7 +169,7 @@ _WORDS = tuple(
             r"elements after the last NaN of a row of (\w+)",
             *["{0} has a NaN with {limit} elements after it"] * 2,
         ),
-        (r"(extent \d+ of the rows) = n", "{0} = n", "{0} != n"),
+        (r"(extent \d+ of the rows|extent of the last axis) = n", "{0} = n", "{0} != n"),
         (r"(\w+) of ones", "{0} is 1 everywhere", "{0} is not 1 everywhere"),
         ("axis is the first", "axis is the first", "axis is not the first"),
         (

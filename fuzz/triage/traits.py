@@ -98,9 +98,11 @@ def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
 
 
 def _axis_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
-    """Of a row op: whether the axis is the first, and how many elements of the grid lie between neighbours of a row,
-    were it dense."""
+    """Of a row op: whether the axis is the first, how many elements of the grid lie between neighbours of a row, were
+    it dense, and whether the last axis, where that is another one, is as long: a kernel may take one for the other."""
     yield "axis is the first", _yes(frame.axis == 0)
+    if frame.axis < len(frame.grid) - 1:
+        yield "extent of the last axis = n", _yes(frame.grid[-1] == frame.n)
     yield "extents after the axis", math.prod(frame.grid[frame.axis + 1 :])
 
 

@@ -22,7 +22,7 @@ from fuzz.triage.explain import explain, look_into
 from fuzz.triage.explanation import Explanation
 from fuzz.triage.family import Family
 from fuzz.triage.probes import Menu, changed, combined
-from fuzz.triage.rule import Trait
+from fuzz.triage.rule import Atom, Trait
 from fuzz.triage.shrink import shrink
 from fuzz.triage.traits import case_traits
 from fuzz.triage.trial import Trials
@@ -273,6 +273,13 @@ def test_where_the_axis_of_rows_is_and_what_lies_between_their_neighbours_is_tol
     traits = [case_traits(a_case("rms_norm", (), (5, 3, 1), axis)) for axis in range(3)]
     assert [each["axis is the first"] for each in traits] == ["yes", "no", "no"]
     assert [each["extents after the axis"] for each in traits] == [3, 1, 1]
+
+
+def test_whether_the_last_axis_is_as_long_as_the_rows_is_told_where_it_is_another_one() -> None:
+    traits = [case_traits(a_case("rms_norm", (), (4, 3, 4), axis)) for axis in range(3)]
+    assert [each.get("extent of the last axis = n") for each in traits] == ["yes", "no", None]
+    said = [str(Atom("extent of the last axis = n", "=", (word,), 1.0)) for word in ("yes", "no")]
+    assert said == ["extent of the last axis = n", "extent of the last axis != n"]
 
 
 @pytest.mark.parametrize(("kernel", "axes"), [("weighted", {0, 1, 2}), ("avx2", {2})])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fuzz import Capabilities
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK, failing, failures, given_case, mutant, target_of, with_edits
+from fuzz.tests.common.python_planted import python_target
 from fuzz.triage.explain import explain
 from fuzz.triage.family import Family
 from fuzz.triage.shrink import shrink
@@ -74,6 +77,28 @@ def test_what_any_input_holds_may_be_the_cause_not_only_what_the_first_one_does(
         trials = Trials(pool, target, Family.of(judgement))
         said = explain(trials, shrink(trials, case)).lines()[0]
     assert re.match(r"fails about when: [^;]*\bdy (has an infinity|= inf)", said), said
+
+
+_ALONG_THE_LAST = """
+import numpy as np
+
+
+def rms_norm(x, *, eps, axis, y):
+    along = -1 if x.shape[-1] == x.shape[axis] else axis
+    wide = x.astype(np.float32)
+    np.copyto(y, wide / np.sqrt(np.mean(wide * wide, along, keepdims=True) + np.float32(eps)), casting="same_kind")
+"""
+"""As a shipped library does: it hands the length of the axis to a function that takes the last axes of such lengths."""
+
+
+def test_a_kernel_that_takes_the_last_axis_for_another_one_of_its_length_is_told_by_that(tmp_path: Path) -> None:
+    able = Capabilities(axis="any", strides="any")
+    target = python_target(tmp_path, _ALONG_THE_LAST, "numpy", capabilities=able)
+    with WorkerPool([target]) as pool:
+        case, judgement = failures(pool, target, 1)[0]
+        trials = Trials(pool, target, Family.of(judgement))
+        said = explain(trials, shrink(trials, case)).lines()[0]
+    assert re.match(r"fails (about )?when: extent of the last axis = n( and n >= 2)?[ ,]", said), said
 
 
 def _said_of_law(name: str) -> str:
