@@ -54,9 +54,9 @@ class Enclosure:
 
     def wrong_zeros(self, got: F64) -> Mask | None:
         """The zeros of a wrong sign; None where there is none."""
-        if self.zeros is None or got.all():
+        if self.zeros is None or not (zero := got == 0).any():  # `got.all()` would warn of signaling NaN
             return None
-        wrong = (got == 0) & (self.zeros != 0) & (np.signbit(got) != (self.zeros < 0))
+        wrong = zero & (self.zeros != 0) & (np.signbit(got) != (self.zeros < 0))
         return wrong if wrong.any() else None
 
 

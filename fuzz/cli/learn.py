@@ -84,10 +84,12 @@ def _print(found: Learned, evidence: Evidence, kernel: str, seed: int) -> None:
 
     out = console.results()
     judged = f"{evidence.judged:,} judged runs of {evidence.cases:,} cases, seed {seed}"
+    # Before anything is said of what fits: of these runs nothing is known.
+    raised = "".join(f"; {count:,} further runs were not judged: {what}" for what, count in evidence.unjudged.items())
     if found.fitting:
         first, *others = found.fitting
         says = declaration(first.contract)
-        out.print(f"{kernel}: {says} is the narrowest contract found that fits all {judged}", soft_wrap=True)
+        out.print(f"{kernel}: {says} is the narrowest contract found that fits all {judged}{raised}", soft_wrap=True)
         out.print(f"its worst err/budget is {first.ratio:.3g}")
         _print_all("these are wider, and fit too", others, first)
         if found.alike:
@@ -96,17 +98,20 @@ def _print(found: Learned, evidence: Evidence, kernel: str, seed: int) -> None:
             out.print(f"\nno run tells it from one with {alike}{more}", soft_wrap=True)
         _print_all("these are narrower, and contradicted", found.contradicted, first)
     else:
-        out.print(
-            f"{kernel}: no contract fits {judged}: it has a bug, or calculates as no contract says", soft_wrap=True
-        )
+        why = "it has a bug, or calculates as no contract says" if found.whole else "more time may find one: --max-time"
+        which = "contract" if found.whole else "contract that was tried in the time"
+        out.print(f"{kernel}: no {which} fits {judged}: {why}{raised}", soft_wrap=True)
         widest = min(found.contradicted, key=lambda each: len(declaration(each.contract)), default=None)
         if widest is not None:
-            says = f"the widest of each dtype are contradicted: {declaration(widest.contract)}, and the same with"
+            says = f"runs that contradict the widest of each dtype, {declaration(widest.contract)} and the same with"
             _print_all(says, found.contradicted, widest)
-    for what, count in evidence.unjudged.items():
-        out.print(f"{count:,} runs were not judged: {what}", soft_wrap=True)
-    if not found.whole:
-        out.print("not finished: the time was over; see --max-time")
+    if not found.whole or evidence.cut_short:
+        what = (
+            f"only {evidence.cases:,} cases were run"
+            if evidence.cut_short
+            else "contracts are left that were not tried"
+        )
+        out.print(f"not finished: the time was over, and {what}; see --max-time", soft_wrap=True)
     if found.fitting:
         out.print(f"\ncontract={declaration(found.fitting[0].contract)}", soft_wrap=True)
 

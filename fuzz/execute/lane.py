@@ -49,7 +49,7 @@ class Wait:
         """Why its cases did not run, where it is waited for no longer. Who was at one for no time to speak of did not
         hold anything up."""
         if self.case is not None and self.seconds < _NO_TIME_S:
-            return f"the run's time was over while it was at {_described(self.case)}"
+            return f"the run ended while it was at {_described(self.case)}"
         return f"broken off at the end of the run: {self.words}"
 
 

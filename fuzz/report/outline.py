@@ -122,7 +122,7 @@ def target_lines(targets: Iterable[Target], tally: Tally) -> tuple[TargetLine, .
     for target in targets:
         counted = tally.targets[target.id]
         laws = {law: counted.twins[law] for law in target.kernel.laws}
-        not_run = "" if counted.judged else counted.not_run_reason or "no case fits this target"
+        not_run = "" if counted.judged else counted.not_run_reason or "no case that was drawn fits it"
         lines.append(
             TargetLine(
                 target.kernel.name, target.kernel.op, target.id, counted.judged, counted.findings,

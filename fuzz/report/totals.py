@@ -74,7 +74,7 @@ def run_notes(tally: Tally) -> list[str]:
     targets = tally.targets.values()
     gave_up = [_gave_up_line(each) for each in targets if each.gave_up]
     told = [each for each in targets if not each.broken]  # what is broken is told as a failure
-    idle = {each.target: each.not_run_reason or "no case fits this target" for each in told if each.judged == 0}
+    idle = {each.target: each.not_run_reason or "no case that was drawn fits it" for each in told if each.judged == 0}
     partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}
     for reason, names in by_reason(partly).items():
         missed = sum(tally.targets[name].not_run for name in names)

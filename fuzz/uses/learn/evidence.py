@@ -59,6 +59,8 @@ class Evidence:
     cases: int = 0
     unjudged: Counter[str] = field(default_factory=Counter)
     """How many runs have no values to be judged, by what happened."""
+    cut_short: bool = False
+    """Whether time was over before all cases were run that were asked for."""
 
     @property
     def judged(self) -> int:
@@ -97,7 +99,8 @@ def gathered(pool: WorkerPool, targets: Sequence[Target], seed: int, most: int, 
         for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
             found.add(case, {each: outcomes[each.id] for each in running if each.id in outcomes})
         found.cases += len(cases)
-        if found.cases >= most or over():
+        found.cut_short = found.cases < most and over()
+        if found.cases >= most or found.cut_short:
             break
     return found
 

@@ -88,7 +88,7 @@ class Learning:
         found, starts = list[Contract](), list[Contract]()
         for compute in DTYPES:
             start = self._repaired(_loosest(self.op, compute))
-            if start is None or self.over():
+            if start is None or (found and self.over()):
                 continue
             # What begins wider ends so.
             ahead = any(self.width(start, each) > 1 / ALIKE for each in starts)
@@ -158,7 +158,7 @@ class Learning:
         """As narrow, with as little said as will do."""
         plain = Contract()
         for each in fields(contract):
-            while each.name != "compute":
+            while each.name != "compute" and not self.over():
                 near = self._plainer(contract, each.name, getattr(plain, each.name))
                 other = next((o for o in near if self._is_alike(o, contract) and self.fits(o)), None)
                 if other is None:

@@ -224,3 +224,17 @@ def test_a_simulated_kernel_in_float64_errs_by_no_more_than_a_function_may() -> 
     )
     with known(op):
         assert [results(of, contract, simulated(of, contract, seed)) for seed in range(4)] == [["pass"]] * 4
+
+
+def test_a_signaling_nan_is_judged_without_a_warning() -> None:
+    """Where NaN is expected a kernel may return any; and with a NaN among them zeros have signs all the same."""
+    x = np.array([[np.nan, 0.0, 1.0]])
+    of = Problem("toy_product", {}, {"x": x}, {"y": "f64"}, structured=True)
+    signaling, wrong = x.copy(), x.copy()
+    signaling.view(np.uint64)[0, 0] = wrong.view(np.uint64)[0, 0] = 0x7FF0000000000001
+    wrong[0, 1] = -0.0
+    contract = Contract(compute="f64")
+    assert [check.result for y in (signaling, wrong) for check in Truth(of).check(contract, {"y": y})] == [
+        "pass",
+        "numeric",
+    ]

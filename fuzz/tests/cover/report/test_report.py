@@ -95,7 +95,7 @@ def test_targets_that_did_not_run_are_named_once_per_reason() -> None:
     tally.targets["c-odd@native"] = TargetTally("c-odd@native", "odd")
     assert run_notes(tally) == [
         "NOT_RUN c-sve@qemu:vl=128 and 2 more: no QEMU",
-        "NOT_RUN c-odd@native: no case fits this target",
+        "NOT_RUN c-odd@native: no case that was drawn fits it",
     ]
 
 
