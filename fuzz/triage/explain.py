@@ -89,7 +89,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         probe(anyhow, [case], evidence)
         frame = Frame(case)
         if not frame.fits() or (OPS[case.op].by_rows and not math.prod(frame.grid)):
-            evidence.whole = True  # there is nothing to vary
+            _beside_nothing(anyhow, case, evidence)
             return evidence
         base = vary.filled(vary.base_of(case))
         if trials.family.name == "values":
@@ -115,6 +115,15 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         if not (evidence.stands and evidence.induced().learned.exact and concluded(evidence, "").certain):
             _draw_on(anyhow, int(case.digest[30:45], 16), evidence)
     return evidence
+
+
+def _beside_nothing(trials: Trials, case: Case, evidence: Evidence) -> None:
+    """Of a case without elements nothing can be varied: whether others fail that have some, a search tells."""
+    most = _HELD_SLOWLY if _probed(trials).costly else _HELD
+    drawn = islice(searched(trials.target, int(case.digest[:15], 16)), most)
+    probe(trials, [each for each in drawn if trials.target.kernel.capability.accepts(each)], evidence)
+    evidence.whole = evidence.tested = True
+    evidence.stands, evidence.true_of = evidence.induced().learned.exact, len(evidence.failed) - 1
 
 
 def _draw_on(trials: Trials, key: int, evidence: Evidence) -> None:

@@ -60,7 +60,10 @@ class Atom:
 
     @property
     def _relation(self) -> str:
-        if (self.relation, *self.values) == (">=", math.inf):
+        is_extent = self.trait.isidentifier() and all(isinstance(value, int) for value in self.values)
+        if (self.relation, *self.values) == (">=", math.inf) or (
+            is_extent and self.relation == "<=" and self.values == (0,)
+        ):
             return "="
         return "in" if self.relation == "within" else self.relation
 

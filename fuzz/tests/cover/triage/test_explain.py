@@ -99,6 +99,20 @@ def test_what_fails_only_after_other_calls_is_told_apart_from_what_never_fails()
             explain(Trials(pool, target, Family.of(judgement)), case)
 
 
+def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of such a case can be varied."""
+    monkeypatch.setattr("fuzz.triage.explain._HELD", 200)
+    once = "{ return each_row(call, generic_row); }"
+    kernel = with_edits((once, once.replace("{ ", "{ if (!call->x.shape[call->axis]) __builtin_trap(); ")))
+    (said,) = _explained(kernel, found=given_case((3, 0), 1, "contiguous")).lines()
+    assert re.match(r"fails when: n = 0 \((\d+) of \1 probes agree; it is true of the last 1\d\d cases of a", said), (
+        said
+    )
+    assert [str(Atom(trait, "<=", (value,), 1.0)) for trait, value in (("n", 0), ("rows", 1), ("eps", 0.0))] == [
+        "n = 0", "rows <= 1", "eps <= 0",
+    ]  # fmt: skip
+
+
 def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not() -> None:
     said = _explained(mutant("generic-takes-any-strides"), found=given_case((4, 6), 0, "contiguous")).lines()[0]
     assert said.startswith("fails when: the input is invalid (")
