@@ -3,14 +3,16 @@ necessary, without which nothing fails; one may be sufficient, with which everyt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from typing import NamedTuple
 
 from fuzz.triage.atoms import Columns, number_cost, word_cost
 from fuzz.triage.conjunctions import Table, grown_of
 from fuzz.triage.rule import Atom, Rule, Trait, Traits
 from fuzz.triage.thresholds import plainest
+from fuzz.triage.values import is_about_values
 
 _EDGE = 8
 """A limit lies where so many probes pass beyond the nearest failure as hold so many failures on this side of it: if it
@@ -21,6 +23,8 @@ _TELLING, _FEWEST = 0.05, 12
 """A necessary condition rules out at least this share of what passes, and so many probes."""
 _COVERED = 0.5
 """A sufficient one is worth reading where it holds of this share of the failures, in a search too."""
+_CONFIRMED = 100
+"""So many cases of a search must have a sufficient condition, and fail."""
 _TRIED = 6
 """From so many failures a sufficient one is looked for."""
 
@@ -48,14 +52,16 @@ class Conditions:
         if self.necessary.atoms:
             yield f"{fails} only when: {self.necessary} (none of {self.outside:,} other probes does)"
         if self.sufficient is not None and self.inside:
-            both = Rule((*self.necessary.atoms, *self.sufficient.atoms))
+            told = {(atom.trait, atom.relation) for atom in self.sufficient.atoms}
+            others = (atom for atom in self.necessary.atoms if (atom.trait, atom.relation) not in told)
+            both = Rule((*others, *self.sufficient.atoms))
             yield f"{fails} always when: {both}{unless} (all {self.inside:,} such probes do)"
 
 
 def conditions_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Conditions:
-    """Of probes of which some failed. A sufficient condition is found by the first `known` ones; the others, which are
-    drawn as a search draws them, must not contradict it either, and may move its limits."""
-    necessary = _necessary(probes, failed)
+    """Of probes of which some failed. A sufficient condition is found by the first `known` ones. The others are drawn
+    as a search draws them: what is common among them is so in a search, and they must not contradict it either."""
+    necessary = _necessary(probes, failed, known)
     places = [place for place, traits in enumerate(probes) if necessary.holds(traits)]
     some, bad = [probes[place] for place in places], [failed[place] for place in places]
     early = sum(place < known for place in places)
@@ -70,20 +76,20 @@ def _is_confirmed(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool], 
     """Whether all fails that it holds of, and that is enough of what fails, among the later probes too."""
     held = [rule.holds(traits) for traits in probes]
     is_pure = all(fails for holds, fails in zip(held, failed, strict=True) if holds)
-    return is_pure and all(
-        sum(held[part]) >= max(_COVERED * sum(failed[part]), 1) for part in (slice(early), slice(early, None))
-    )
+    covers = all(sum(held[part]) >= _COVERED * sum(failed[part]) for part in (slice(early), slice(early, None)))
+    return is_pure and covers and sum(held[early:]) >= _CONFIRMED
 
 
-def _necessary(probes: Sequence[Traits], failed: Sequence[bool]) -> Rule:
+def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Rule:
     """Of conditions that all failures have, one after the other that which rules out most passes that are left."""
     atoms, left = list[Atom](), list(range(len(probes)))
     fewest = max(_TELLING * (len(failed) - sum(failed)), _FEWEST)
+    first = known if any(failed[known:]) else 0  # where hardly anything fails, probes near a failure are all there is
     while len(atoms) < _MOST:
-        some, bad = [probes[place] for place in left], [failed[place] for place in left]
-        columns = Columns(some)
-        passes = sum(1 << place for place, fails in enumerate(bad) if not fails)
-        ruled = [(atom, (passes & ~columns.held(atom)).bit_count()) for atom in _of_all(some, bad)]
+        some = [_Seen(probes[place], failed[place], place >= first) for place in left]
+        columns = Columns([each.traits for each in some])
+        passes = sum(1 << place for place, each in enumerate(some) if not each.failed)
+        ruled = [(atom, (passes & ~columns.held(atom)).bit_count()) for atom in _of_all(some)]
         atom, most = max(ruled, key=lambda each: each[1] / each[0].cost, default=(None, 0))
         if atom is None or most < fewest:
             break
@@ -92,58 +98,77 @@ def _necessary(probes: Sequence[Traits], failed: Sequence[bool]) -> Rule:
     return Rule(tuple(atoms))
 
 
-def _of_all(probes: Sequence[Traits], failed: Sequence[bool]) -> Iterator[Atom]:
+class _Seen(NamedTuple):
+    """A probe, and whether it counts where it is asked how common something is."""
+
+    traits: Traits
+    failed: bool
+    counts: bool
+
+
+class _Number(NamedTuple):
+    """A number of a probe, and whether it is one of those that a limit must keep on one side."""
+
+    value: float
+    hit: bool
+    counts: bool = True
+
+
+def _of_all(probes: Sequence[_Seen]) -> Iterator[Atom]:
     """Conditions on one trait that hold of all failures, and would hardly do so by chance."""
-    bad = [traits for traits, fails in zip(probes, failed, strict=True) if fails]
+    bad = [each.traits for each in probes if each.failed]
     for trait in bad[0]:
         if all(trait in traits for traits in bad):
-            values = [(traits[trait], fails) for traits, fails in zip(probes, failed, strict=True) if trait in traits]
-            is_number = all(not isinstance(value, str) for value, _ in values)
-            if is_number and " mod " not in trait:
-                yield from _within(trait, [(float(value), fails) for value, fails in values], values)
+            having = [each for each in probes if trait in each.traits]
+            if " mod " not in trait and not any(isinstance(each.traits[trait], str) for each in having):
+                yield from _within(trait, having)
             else:
-                yield from _among(trait, values)
+                yield from _among(trait, having)
 
 
-def _among(trait: str, values: Sequence[tuple[Trait, bool]]) -> Iterator[Atom]:
+def _among(trait: str, probes: Sequence[_Seen]) -> Iterator[Atom]:
     """That it is the word, or the residue, that it is of all failures, or none of some that it is of none."""
-    bad = {value for value, fails in values if fails}
-    others = [value for value, _ in values if value not in bad]
-    failing = sum(fails for _, fails in values)
-    if len(others) * failing < _EDGE * (len(values) - len(others)):
+    bad = {each.traits[trait] for each in probes if each.failed}
+    if bad == {"no"} and is_about_values(trait):  # a NaN or an infinity hides what fails in its own row alone
         return
+    counted = [each for each in probes if each.counts]
+    without = sum(each.traits[trait] not in bad for each in counted)
+    if without * sum(each.failed for each in counted) < _EDGE * (len(counted) - without):
+        return
+    others = sorted({each.traits[trait] for each in probes} - bad, key=str)
     cost = number_cost(trait) if " mod " in trait else word_cost(trait)
     if len(bad) == 1:
         yield Atom(trait, "=", (*bad,), cost)
-    elif trait.partition(" mod ")[1]:
+    elif " mod " in trait:
         yield from [Atom(trait, "!=", (0,), cost)] * (0 not in bad)
-    elif 0 < len({*others}) < _MOST:
-        yield Atom(trait, "!=", tuple(sorted({*others}, key=str)), cost + 0.1 * len({*others}))
+    elif len(others) < _MOST:
+        yield Atom(trait, "!=", tuple(others), cost + 0.1 * len(others))
 
 
-def _within(trait: str, values: Sequence[tuple[float, bool]], exact: Sequence[tuple[Trait, bool]]) -> Iterator[Atom]:
+def _within(trait: str, probes: Sequence[_Seen]) -> Iterator[Atom]:
     """That it is at least, or at most, what it is of the outermost failures, with some room."""
-    whole, cost = all(isinstance(value, int) for value, _ in exact), number_cost(trait)
+    whole, cost = all(isinstance(each.traits[trait], int) for each in probes), number_cost(trait)
     for relation, sign in ((">=", 1.0), ("<=", -1.0)):
-        limit = _limit(sorted((sign * value, fails) for value, fails in values))
+        numbers = sorted(_Number(sign * float(each.traits[trait]), each.failed, each.counts) for each in probes)
+        limit = _limit(numbers)
         if limit is not None:
             inner, outer = (sign * each for each in limit)
             number: Trait = int(outer + sign) if whole else plainest(inner, outer)
             yield Atom(trait, relation, (number,), cost + (0.1 if relation == ">=" else 0.2))
 
 
-def _limit(ordered: Sequence[tuple[float, bool]]) -> tuple[float, float] | None:
-    """Of numbers in order, with what fails, a pair: below the second one nothing fails, and the first is the next one
-    above. None where too few are known below."""
-    lowest = next(place for place, (_, hit) in enumerate(ordered) if hit)
-    while lowest and ordered[lowest - 1][0] == ordered[lowest][0]:
-        lowest -= 1
-    hits = islice((place for place, (_, hit) in enumerate(ordered) if hit), _EDGE)
-    place = lowest - (max(hits) + 1 - lowest)
-    if place < 0:
+def _limit(ordered: Sequence[_Number]) -> tuple[float, float] | None:
+    """A pair: below the second number there is no hit, and the first is the next one above. So many lie between it and
+    the first hit as hold a few hits beyond that. None where too few are known below."""
+    lowest = next(each.value for each in ordered if each.hit)
+    inside = [each.hit for each in ordered if each.counts and each.value >= lowest]
+    outside = [each.value for each in ordered if each.counts and each.value < lowest]
+    hits = [place for place, hit in enumerate(inside, 1) if hit][:_EDGE]
+    room = math.ceil(hits[-1] * _EDGE / len(hits)) if hits else len(outside) + 1
+    if room > len(outside):
         return None
-    outer = ordered[place][0]
-    return next(value for value, _ in ordered if value > outer), outer
+    outer = outside[-room]
+    return next(each.value for each in ordered if each.value > outer), outer
 
 
 def _sufficient(probes: Sequence[Traits], failed: Sequence[bool]) -> list[Rule]:
@@ -164,12 +189,12 @@ def _settled(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
         if atom.relation in (">=", "<="):
             rest = Rule(tuple(each for each in rule.atoms if each is not atom))
             sign = 1.0 if atom.relation == "<=" else -1.0
-            values = [
-                (sign * float(traits[atom.trait]), not fails)
+            numbers = sorted(
+                _Number(sign * float(traits[atom.trait]), not fails)
                 for traits, fails in zip(probes, failed, strict=True)
                 if atom.trait in traits and rest.holds(traits)
-            ]
-            limit = _limit(sorted(values)) if any(passes for _, passes in values) else None
+            )
+            limit = _limit(numbers) if any(each.hit for each in numbers) else None
             if limit is None:
                 return None
             inner, outer = (sign * each for each in limit)

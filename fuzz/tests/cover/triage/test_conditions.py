@@ -44,6 +44,10 @@ def test_both_limits_are_said_and_fresh_cases_do_not_contradict_them(seed: int) 
     (sufficient,) = conditions.sufficient.atoms
     assert (sufficient.trait, sufficient.relation) == ("n", ">=")
     assert 580 <= int(sufficient.values[0]) <= 650
+    assert [line.partition(" (")[0] for line in conditions.lines("fails", ", unless hidden")] == [
+        f"fails only when: {conditions.necessary}",
+        f"fails always when: {dtype} and {sufficient}, unless hidden",
+    ]
     traits, failed = _drawn(3000, seed + 100)
     wrong = [each for each, bad in zip(traits, failed, strict=True) if not conditions.agree(each, failed=bad)]
     assert not wrong
@@ -67,6 +71,15 @@ def test_nothing_is_certain_of_what_fails_anywhere_by_luck() -> None:
     assert conditions.necessary == Rule()
     assert conditions.sufficient is None
     assert not [*conditions.lines("fails", "")]
+
+
+def test_what_hides_a_failure_in_one_row_is_no_condition_of_all() -> None:
+    """Of 1,000 cases none fails that has a NaN; a row beside that of the NaN may."""
+    traits, failed = _drawn(1000, 3)
+    hidden: list[Traits] = [
+        {**each, "a NaN in x": "no" if bad else "yes"} for each, bad in zip(traits, failed, strict=True)
+    ]
+    assert "a NaN in x" not in {atom.trait for atom in conditions_of(hidden, failed, 500).necessary.atoms}
 
 
 def test_what_a_search_does_not_confirm_is_not_said() -> None:
