@@ -144,3 +144,15 @@ def test_a_page_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
         write_page(page, seen)
     assert page.read_text() == "the night before"
     assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report.html"]
+
+
+def test_what_was_put_to_a_bug_is_not_said_to_be_when_it_fails(tmp_path: Path) -> None:
+    seen, page = _night(tmp_path), tmp_path / "report.html"
+    told = ["cause: its source", "also here: 2 FAIL_NUMERIC, which no rule tells from this failure"]
+    said = []
+    for more in ([], ["fails about when: n >= 3"]):
+        seen.buckets[0].row.explanation = "\n".join([*more, *told])
+        write_page(page, seen)
+        said.append(page.read_text())
+    assert [each.count("also here") for each in said] == [1, 1], "below, and not in the headline"
+    assert [each.count("fails about when: n &gt;= 3") for each in said] == [0, 2]
