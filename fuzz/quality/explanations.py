@@ -163,11 +163,11 @@ def _hidden(
     learned, found = explanation.learned, [False] * len(fresh)
     if not explanation.hidden or learned is None:
         return found
-    certain = explanation.conditions
+    reach = explanation.reach
     asked = [
         place
         for place, (each, fails) in enumerate(zip(traits, failed, strict=True))
-        if not fails and (learned.holds(each) or (certain is not None and not certain.agree(each, failed=False)))
+        if not fails and (learned.holds(each) or (reach is not None and not reach.agree(each, failed=False)))
     ]
     cases = [fresh[place] for place in asked]
     ordinarily = failing_ordinarily(trials, cases, explanation.shown_in, explanation.shown_with, explanation.shown_by)

@@ -36,9 +36,9 @@ class Held:
     values only."""
     tree_wrong: int
     """Fresh cases of which the tree says the wrong thing."""
-    certain: str
-    """What is stated besides as certain, where the rule is not: when it fails only, and when always."""
-    certain_wrong: int
+    reach: str
+    """What is stated besides, where the rule is not certain: when it fails only, and when always."""
+    reach_wrong: int
     """Fresh cases of which that is wrong."""
     seconds: float
     trouble: str = ""
@@ -50,9 +50,9 @@ class Held:
 
     @property
     def all_stated(self) -> str:
-        """The rule, and what is certain besides."""
-        wrong = f" (wrong of {self.certain_wrong})" if self.certain_wrong else ""
-        return f"{self.stated}; {self.certain}{wrong}" if self.certain else self.stated
+        """The rule, and how far the failure goes."""
+        wrong = f" (wrong of {self.reach_wrong})" if self.reach_wrong else ""
+        return f"{self.stated}; {self.reach}{wrong}" if self.reach else self.stated
 
     @property
     def word(self) -> str:
@@ -80,8 +80,8 @@ def compared(
     assert learned is not None
     said = [learned.holds(each) and not hides for each, hides in zip(traits, hidden, strict=True)]
     tree = grown(evidence.traits, evidence.failed)
-    line, conditions = explanation.lines()[0], explanation.conditions
-    besides = conditions.lines("fails", "") if conditions is not None else ()
+    line, reach = explanation.lines()[0], explanation.reach
+    besides = reach.lines("fails", "") if reach is not None else ()
     return Held(
         bug,
         line.partition(" (")[0],
@@ -95,7 +95,7 @@ def compared(
         _wrong(tree, traits, failed),
         "; ".join(each.partition(" (")[0] for each in besides),
         sum(
-            conditions is not None and not hides and not conditions.agree(each, failed=bad)
+            reach is not None and not hides and not reach.agree(each, failed=bad)
             for each, bad, hides in zip(traits, failed, hidden, strict=True)
         ),
         round(seconds, 1),
@@ -137,8 +137,8 @@ def summary(found: Sequence[Held]) -> Iterator[str]:
     false = sum(bool(each.false or each.missed) for each in certain)
     trees = sum(not each.tree_wrong for each in known)
     yield f"{false} of {len(certain)} stated without 'about' are false"
-    besides = [each for each in known if each.certain]
-    wrong = sum(bool(each.certain_wrong) for each in besides)
+    besides = [each for each in known if each.reach]
+    wrong = sum(bool(each.reach_wrong) for each in besides)
     yield (
         f"{len(besides)} of the {len(known) - len(certain)} others say when it fails only, or when always; "
         f"{wrong} of these are false"

@@ -52,13 +52,15 @@ class Cause:
 
     finding: Finding
     members: list[Finding]
+    way: str
+    """How it showed when it was seen: smaller, it may show in another way."""
 
     def explains(self, finding: Finding, targets: Mapping[str, Target]) -> bool:
         """True where the rule holds of the failure; where there is none, of what fails in the same way: a stray access
         and a wrong value may be one bug, and are not known to be."""
         rule = self.finding.core
         if rule is None:
-            return _way(finding) == _way(self.finding)
+            return _way(finding) == self.way
         law = Family.of(finding.judgement).law
         return rule.holds(traits_for(finding.case, targets[finding.target], law))
 
@@ -86,12 +88,12 @@ def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagno
                 found[0].members += left
             break
         way = _way(left[0])
-        known = next((each for each in found if _way(each.finding) == way), None)
+        known = next((each for each in found if each.way == way), None)
         if diagnosed.core is None and known is not None:
             known.members += [each for each in left if _way(each) == way]
             left = [each for each in left if _way(each) != way]
             continue
-        cause = Cause(diagnosed, [])
+        cause = Cause(diagnosed, [], way)
         cause.members = [each for each in left if each is left[0] or cause.explains(each, targets)]
         taken = {id(each) for each in cause.members}
         band = next((each for each in found if one_condition(each.finding.core, diagnosed.core)), None)

@@ -62,6 +62,8 @@ _LOOKED_INTO, _MOST_LOOKED_INTO, _LIKE = 2, 6, 24
 no more of them in all: a rule that is wrong again and again does not become true so. Chosen, not measured."""
 _NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
 """Row lengths of probes like it: short ones, since what fails takes the longer the more elements it has."""
+_SEVERAL = 3
+"""A rule of what has no elements takes so many failures: one in a hundred cases of a search has none."""
 _HARDLY_ANY = 0.9
 """Where more than this share of row lengths fail, no further ones are probed: a probe that fails takes ten times as
 long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
@@ -88,9 +90,10 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
     with contextlib.suppress(OutOfTimeError):
         probe(anyhow, [case], evidence)
         frame = Frame(case)
-        if not frame.fits() or (OPS[case.op].by_rows and not math.prod(frame.grid)):
-            _beside_nothing(anyhow, case, evidence)
-            return evidence
+        is_empty = frame.fits() and OPS[case.op].by_rows and not math.prod(frame.grid)
+        if is_empty or not frame.fits():
+            evidence.whole = evidence.tested = True  # there is nothing to vary
+            return _beside_nothing(anyhow, case, evidence) if is_empty else evidence
         base = vary.filled(vary.base_of(case))
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
@@ -117,17 +120,21 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
     return evidence
 
 
-def _beside_nothing(trials: Trials, case: Case, evidence: Evidence) -> None:
-    """Of a case without elements nothing can be varied: whether others fail that have some, a search tells."""
+def _beside_nothing(trials: Trials, case: Case, alone: Evidence) -> Evidence:
+    """Whether others fail beside a case without elements, a search tells; of few that do, any rule would be chance."""
+    evidence = Evidence()
     most = _HELD_SLOWLY if _probed(trials).costly else _HELD
     drawn = islice(searched(trials.target, int(case.digest[:15], 16)), most)
-    probe(trials, [each for each in drawn if trials.target.kernel.capability.accepts(each)], evidence)
+    probe(trials, [case, *(each for each in drawn if trials.target.kernel.capability.accepts(each))], evidence)
+    if sum(evidence.failed) < _SEVERAL:
+        return alone
     evidence.whole = evidence.tested = True
     evidence.stands, evidence.true_of = evidence.induced().learned.exact, len(evidence.failed) - 1
+    return evidence
 
 
 def _draw_on(trials: Trials, key: int, evidence: Evidence) -> None:
-    """Probe what a search draws, for what is certain all the same."""
+    """Probe what a search draws, for how far a failure goes that no rule fits."""
     before = len(evidence.failed)
     most = (_HELD_SLOWLY if _probed(trials).costly else _HELD) // (_BY_LAW if trials.family.law is not None else 1)
     some = islice(searched(trials.target, key), most)

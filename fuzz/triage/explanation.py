@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuzz.triage.conditions import Conditions, conditions_of
 from fuzz.triage.evidence import Evidence
 from fuzz.triage.inducer import loosened
 from fuzz.triage.masking import hiding, shown_in, shown_with
 from fuzz.triage.places import Places, places_of
+from fuzz.triage.reach import Reach, reach_of
 from fuzz.triage.rule import Learned, Rule
 from fuzz.triage.thresholds import Probed, fades, is_open, plainly
 from fuzz.triage.traits import varied_sizes
@@ -62,8 +62,8 @@ class Explanation:
     """What every probing of an input varies, where there is time for it."""
     doubt: str = ""
     """Why a rule that agrees with every probe does not stand."""
-    conditions: Conditions | None = None
-    """What is certain where the rule is not, as far as there was time for it."""
+    reach: Reach | None = None
+    """How far it goes where the rule is not certain, as far as there was time for it."""
 
     @property
     def rule(self) -> Rule | None:
@@ -80,8 +80,8 @@ class Explanation:
         said, fails = [], f"breaks {self.law}" if self.law else "fails"
         if self.learned is not None:
             said.append(self._rule_line(self.learned, fails))
-        if self.conditions is not None:
-            said += self.conditions.lines(fails, _UNLESS if self.hidden else "")
+        if self.reach is not None:
+            said += self.reach.lines(fails, _UNLESS if self.hidden else "")
         said += [f"fails also when: {band}" for band in self.core.bands] if self.core is not None else []
         if self.places is not None:
             said.append(f"bad elements: {self.places}")
@@ -158,14 +158,14 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
         doubt,
     )
     said = Explanation(learned, places_of(alike or own), law, core, *about)
-    return said if said.certain else replace(said, conditions=_conditions(evidence))
+    return said if said.certain else replace(said, reach=_reach(evidence))
 
 
-def _conditions(evidence: Evidence) -> Conditions | None:
-    """What is certain all the same; None where there was no time to draw for it."""
+def _reach(evidence: Evidence) -> Reach | None:
+    """None where there was no time to draw for it."""
     counted = evidence.counted()
     known = sum(place < evidence.drawn for place in counted)
-    return conditions_of(*evidence.tried(counted), known) if evidence.drawn else None
+    return reach_of(*evidence.tried(counted), known) if evidence.drawn else None
 
 
 def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed]) -> str:

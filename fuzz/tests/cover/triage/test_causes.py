@@ -79,6 +79,10 @@ def test_without_a_rule_a_stray_access_and_wrong_values_are_two_causes() -> None
     assert _lengths([memory, values]) == [[3, 5], [4, 6, 7]]
     assert not [line for line in memory.finding.lines() if line.startswith("also here")]
     assert values.finding.lines()[-1] == "also here: 1 FAIL_NUMERIC, which no rule tells from this failure"
+    smaller = Diagnosis(cases[0], None, Explanation(None, None))
+    shrunk = Finding(cases[0], Judgement(target.id, cases[0], number, 9.0), diagnosis=smaller)
+    ways = causes_of(findings, {target.id: target}, lambda *_: shrunk)
+    assert _lengths(ways) == [[3, 5], [4, 6, 7]], "though each shows in another way once it is small"
     (one,) = causes(_of((3, 7)))
     assert _lengths([one]) == [[3, 4, 5, 6, 7]], "one rule holds of all"
     assert not [line for line in one.finding.lines() if line.startswith("also here")]

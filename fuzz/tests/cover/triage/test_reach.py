@@ -1,4 +1,4 @@
-"""Where luck decides, what is certain is said all the same: when it fails only, and when always."""
+"""Where luck decides, it is said how far the failure goes: when it fails only, and when always."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
-from fuzz.triage.conditions import Conditions, conditions_of
 from fuzz.triage.explain import explain
 from fuzz.triage.family import Family
+from fuzz.triage.reach import Reach, reach_of
 from fuzz.triage.rule import Atom, Rule, Traits
 from fuzz.triage.trial import Trials
 
@@ -35,42 +35,42 @@ def _drawn(count: int, seed: int) -> tuple[list[Traits], list[bool]]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_both_limits_are_said_and_fresh_cases_do_not_contradict_them(seed: int) -> None:
-    conditions = conditions_of(*_drawn(3000, seed), 2000)
-    (necessary, dtype) = sorted(conditions.necessary.atoms, key=lambda atom: atom.trait, reverse=True)
+    reach = reach_of(*_drawn(3000, seed), 2000)
+    (necessary, dtype) = sorted(reach.necessary.atoms, key=lambda atom: atom.trait, reverse=True)
     assert (dtype.trait, dtype.relation, dtype.values) == ("dtype of x", "=", ("f32",))
     assert (necessary.trait, necessary.relation) == ("n", ">=")
     assert 200 <= int(necessary.values[0]) <= 340
-    assert conditions.sufficient is not None
-    (sufficient,) = conditions.sufficient.atoms
+    assert reach.sufficient is not None
+    (sufficient,) = reach.sufficient.atoms
     assert (sufficient.trait, sufficient.relation) == ("n", ">=")
     assert 580 <= int(sufficient.values[0]) <= 650
-    assert [line.partition(" (")[0] for line in conditions.lines("fails", ", unless hidden")] == [
-        f"fails only when: {conditions.necessary}",
+    assert [line.partition(" (")[0] for line in reach.lines("fails", ", unless hidden")] == [
+        f"fails only when: {reach.necessary}",
         f"fails always when: {dtype} and {sufficient}, unless hidden",
     ]
     traits, failed = _drawn(3000, seed + 100)
-    wrong = [each for each, bad in zip(traits, failed, strict=True) if not conditions.agree(each, failed=bad)]
+    wrong = [each for each, bad in zip(traits, failed, strict=True) if not reach.agree(each, failed=bad)]
     assert not wrong
 
 
 def test_either_that_is_wrong_is_told() -> None:
     """Or the measure could not fail."""
     above = Rule((Atom("n", ">=", (5,), 1.0),))
-    conditions = Conditions(above, 1, Rule((Atom("n", ">=", (9,), 1.0),)), 1)
-    assert conditions.agree({"n": 4}, failed=False)
-    assert not conditions.agree({"n": 4}, failed=True)
-    assert conditions.agree({"n": 7}, failed=True)
-    assert conditions.agree({"n": 7}, failed=False)
-    assert not conditions.agree({"n": 9}, failed=False)
+    reach = Reach(above, 1, Rule((Atom("n", ">=", (9,), 1.0),)), 1)
+    assert reach.agree({"n": 4}, failed=False)
+    assert not reach.agree({"n": 4}, failed=True)
+    assert reach.agree({"n": 7}, failed=True)
+    assert reach.agree({"n": 7}, failed=False)
+    assert not reach.agree({"n": 9}, failed=False)
 
 
-def test_nothing_is_certain_of_what_fails_anywhere_by_luck() -> None:
+def test_nothing_is_said_of_what_fails_anywhere_by_luck() -> None:
     rng = np.random.default_rng(1)
     traits, _ = _drawn(1000, 1)
-    conditions = conditions_of(traits, (rng.random(1000) < 0.3).tolist(), 500)
-    assert conditions.necessary == Rule()
-    assert conditions.sufficient is None
-    assert not [*conditions.lines("fails", "")]
+    reach = reach_of(traits, (rng.random(1000) < 0.3).tolist(), 500)
+    assert reach.necessary == Rule()
+    assert reach.sufficient is None
+    assert not [*reach.lines("fails", "")]
 
 
 def test_what_hides_a_failure_in_one_row_is_no_condition_of_all() -> None:
@@ -79,17 +79,17 @@ def test_what_hides_a_failure_in_one_row_is_no_condition_of_all() -> None:
     hidden: list[Traits] = [
         {**each, "a NaN in x": "no" if bad else "yes"} for each, bad in zip(traits, failed, strict=True)
     ]
-    assert "a NaN in x" not in {atom.trait for atom in conditions_of(hidden, failed, 500).necessary.atoms}
+    assert "a NaN in x" not in {atom.trait for atom in reach_of(hidden, failed, 500).necessary.atoms}
 
 
 def test_what_a_search_does_not_confirm_is_not_said() -> None:
     """All that was probed first in f32 fails, and of the cases of a search some pass."""
     traits, _ = _drawn(2000, 2)
     failed = [each["dtype of x"] == "f32" and (place < 1000 or place % 3 > 0) for place, each in enumerate(traits)]
-    conditions = conditions_of(traits, failed, 1000)
-    assert conditions.necessary == Rule((Atom("dtype of x", "=", ("f32",), 1.05),))
-    assert conditions.sufficient is None
-    both = conditions_of(traits[:1000], failed[:1000], 500)
+    reach = reach_of(traits, failed, 1000)
+    assert reach.necessary == Rule((Atom("dtype of x", "=", ("f32",), 1.05),))
+    assert reach.sufficient is None
+    both = reach_of(traits[:1000], failed[:1000], 500)
     assert both.sufficient == Rule()
     assert [line.partition(" (")[0] for line in both.lines("fails", "")] == [
         "fails only when: dtype of x = f32",
@@ -105,8 +105,8 @@ def test_the_probes_themselves_never_contradict_them(probes: list[tuple[int, int
     ]
     failed = [bad for *_, bad in probes]
     failed[0] = True
-    conditions = conditions_of(traits, failed, len(probes) // 2)
-    assert all(conditions.agree(each, failed=bad) for each, bad in zip(traits, failed, strict=True))
+    reach = reach_of(traits, failed, len(probes) // 2)
+    assert all(reach.agree(each, failed=bad) for each, bad in zip(traits, failed, strict=True))
 
 
 def test_they_stand_below_a_rule_that_is_about(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
-"""Conditions: what is certain of a failure that no simple rule fits, as where rounding decides whether it shows. One is
-necessary, without which nothing fails; one may be sufficient, with which everything does. Between them it is luck."""
+"""Reach: how far a failure goes that no simple rule fits, as where rounding decides whether it shows. One condition may
+be necessary, without which nothing fails; one sufficient, with which everything does. Between them it is luck. No probe
+contradicts either, with room at their limits; a rare case may."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ _TRIED = 6
 
 
 @dataclass(frozen=True)
-class Conditions:
-    """What is certain, with the probes that say so."""
+class Reach:
+    """A necessary and a sufficient condition, with the probes that say so."""
 
     necessary: Rule
     outside: int
@@ -58,7 +59,7 @@ class Conditions:
             yield f"{fails} always when: {both}{unless} (all {self.inside:,} such probes do)"
 
 
-def conditions_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Conditions:
+def reach_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Reach:
     """Of probes of which some failed. A sufficient condition is found by the first `known` ones. The others are drawn
     as a search draws them: what is common among them is so in a search, and they must not contradict it either."""
     necessary = _necessary(probes, failed, known)
@@ -69,7 +70,7 @@ def conditions_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) 
     confirmed = (rule for rule in settled if rule is not None and _is_confirmed(rule, some, bad, early))
     sufficient = next(confirmed, None)
     inside = sum(map(sufficient.holds, some)) if sufficient is not None else 0
-    return Conditions(necessary, len(probes) - len(places), sufficient, inside)
+    return Reach(necessary, len(probes) - len(places), sufficient, inside)
 
 
 def _is_confirmed(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool], early: int) -> bool:
