@@ -215,5 +215,5 @@ def plain_path(path: Path) -> Path:
 
 
 def digest_of(parts: Iterable[object]) -> str:
-    """Of everything that decides what is built."""
+    """Return the digest of everything that decides what is built."""
     return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()

@@ -141,7 +141,7 @@ class PythonKernel(Kernel):
 
     @property
     def signature(self) -> Signature:
-        """That of its function, as its source says."""
+        """The signature of its function, as its source says."""
         try:
             text = self.source.read_text("utf-8", "replace")
         except OSError:

@@ -230,7 +230,7 @@ class Capability:
 
     @lazy
     def _places(self) -> Mapping[str, tuple[int, int, int]]:
-        """Of each tensor the highest rank, the loosest layout and the alignment of rows that are taken."""
+        """The highest rank, the loosest layout and the alignment of rows that are taken, by tensor."""
         op, able = OPS[self.op], self.able
         loosest, found = get_args(Strides).index(able.strides), dict[str, tuple[int, int, int]]()
         for name in self._usual:

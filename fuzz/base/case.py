@@ -292,7 +292,7 @@ class Case:
 
     @property
     def dtypes(self) -> frozenset[str]:
-        """Of all tensors."""
+        """The dtypes of all tensors."""
         return frozenset(tensor.dtype for tensor in self.tensors.values())
 
     def __hash__(self) -> int:

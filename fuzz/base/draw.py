@@ -100,7 +100,7 @@ class Draw:
 
     @lazy
     def axis(self) -> int:
-        """That of the rows, counted from the front."""
+        """The axis of the rows, counted from the front."""
         return int(self.params.get(AXIS, -1)) % self.rank
 
     @lazy
@@ -151,7 +151,7 @@ class Draw:
         return {part.name: part for part in self.parts}
 
     def with_rows(self, rows: int) -> Draw:
-        """So many rows, spread over the same number of axes."""
+        """Return the draw with another number of rows, spread over the same number of axes."""
         return replace(self, outer=spread_over(rows, len(self.outer)))
 
     def with_params(self, **params: float | int) -> Draw:

@@ -40,8 +40,9 @@ def meets(source: Layout, output: Layout) -> bool:
 
 
 def distances(source: Layout, output: Layout, axis: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of each element of an input that is at the place of one of an output: how many elements, and how many rows, it
-    comes after that one, row by row along an axis. Of several that are at one place it is the first and the last."""
+    """Return, for each element of an input that is at the place of one of an output, how many elements and how many
+    rows it comes after that one, row by row along an axis. Where several are at one place it is the first and the
+    last."""
     read = _by_rows(source, axis)
     written = _by_rows(output, axis) + shift(source, output)
     place, first = np.unique(read, return_index=True)

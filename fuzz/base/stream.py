@@ -192,7 +192,7 @@ class Dice:
 
 
 def dice_of(stream: Stream, count: int) -> list[Dice]:
-    """So many dice with rolls of their own: much cheaper than one by one."""
+    """Return `count` dice with rolls of their own, which is much cheaper than one by one."""
     words = stream.words(count * _ROLLS).tolist()
     return [Dice(stream, words[place * _ROLLS : (place + 1) * _ROLLS]) for place in range(count)]
 

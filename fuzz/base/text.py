@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _MOST = 2000
-"""So many characters of a text are kept: no line of ours is so long, and compilers repeat whole sources."""
+"""The most characters of a text that are kept: no line of ours is so long, and compilers repeat whole sources."""
 _COMMAND = re.compile(r":(?=:[A-Za-z-]+(?:::|\s|$))|#(?=#\[)")
 """What begins a workflow command of GitHub: `::name::` or `::name key=value::` after blanks, `##[name]` anywhere."""
 

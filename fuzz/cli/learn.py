@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _LISTED = 6
-"""So many contracts that are not told apart are listed: all of them are in `--json`."""
+"""The most contracts that no run tells apart which are listed: all of them are in `--json`."""
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ class WorkerPool:
         ]
 
     def _limit(self, target: Target) -> float:
-        """Of a case, where the caller names none. A slow target that any case is dispatched to needs its time."""
+        """Return the seconds a case may take where the caller names no limit. A slow target that any case is dispatched
+        to needs its time."""
         return target.case_limit if self._bounded or target.size_limit is None else _UNBOUNDED_LIMIT_S
 
     @property

@@ -19,8 +19,8 @@ from fuzz.transport.steps import Steps
 ATTEMPTS = 3
 """A worker that is killed from outside is tried this many times."""
 _RECENT_CASES, _RECENT_BYTES = 256, 1 << 20
-"""So many of the calls before a death are kept, to be made again. Kernels that die now and then count calls, or fill
-something up: the planted ones do it within 100."""
+"""The most calls before a death, and the most bytes of their cases, that are kept to be made again. Kernels that die
+now and then count calls, or fill something up: the planted ones do it within 100."""
 
 
 class Encoded(NamedTuple):
@@ -97,7 +97,7 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, while there is one."""
+        """The process id, while there is a process."""
         process = self._process
         return process.pid if process is not None else None
 

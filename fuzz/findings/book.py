@@ -28,7 +28,7 @@ _MOST_CAUSES = 6
 """The most buckets of one kernel and family: a kernel that is wrong everywhere, in a different way each time, is not
 reported in pieces."""
 _MOST_ERRORS = 3
-"""So many internal errors of one run are kept as cases: one cause would otherwise fill the disk."""
+"""The most internal errors of one run that are kept as cases: one cause would otherwise fill the disk."""
 
 
 @dataclass

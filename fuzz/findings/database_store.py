@@ -50,7 +50,7 @@ class Position:
 
     @property
     def minute(self) -> int:
-        """Of the night's own time."""
+        """The minutes that the night has taken, earlier sittings included."""
         return int((self.earlier_s + time.monotonic() - self.began) // 60)
 
 

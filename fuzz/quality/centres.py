@@ -40,7 +40,7 @@ _ROWS = (1, 2, 3)
 _DENORMALS: Sequence[Any] = ("preserve", "preserve", "flush", "flush operands", "flush results")
 _SHOWN = 20
 BATCH = 2000
-"""So many elements are a piece of work of one process."""
+"""The elements of one piece of work of a process."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def compared(op: Op, elements: int, seed: int) -> Compared:
 
 
 def _contract(op: Op, dtype: str, dice: Dice) -> Contract:
-    """Of any algorithms, in any arithmetic that decides what is a centre."""
+    """Return a contract of any algorithms, in any arithmetic that decides what is a centre."""
     ways = {local: dice.pick((FORMULA, *known)) for local, known in op.algorithms.items()}
     compute = dtype if dtype == "f64" else dice.pick(("f32", "f32", INPUT))
     denormals = dice.pick(_DENORMALS)

@@ -159,7 +159,7 @@ def _hidden(
     traits: Sequence[Traits],
     failed: Sequence[bool],
 ) -> list[bool]:
-    """Of each fresh case whether it passes as it is said to: because its values hide the failure."""
+    """Return for each fresh case whether it passes as it is said to: because its values hide the failure."""
     learned, found = explanation.learned, [False] * len(fresh)
     if not explanation.hidden or learned is None:
         return found
@@ -177,7 +177,7 @@ def _hidden(
 
 
 def _judged(pool: WorkerPool, target: Target, seed: int, most: int) -> Iterator[tuple[Case, Judgement]]:
-    """So many cases of a search that the target is given, with its judgements."""
+    """Return the first `most` cases of a search that the target is given, with its judgements."""
     return islice(_every(pool, target, seed), most)
 
 

@@ -64,7 +64,7 @@ class Held:
 
 
 def unexplained(bug: str, trouble: str) -> Held:
-    """Of a bug of which nothing is stated, with the reason."""
+    """Return the record of a bug of which nothing is stated, with the reason."""
     return Held(bug, "", False, 0, 0, 0, 0, "", 0, 0, "", 0, 0.0, trouble)
 
 

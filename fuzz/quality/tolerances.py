@@ -64,5 +64,5 @@ test of. Gradients of log_softmax have n times that absolute tolerance there, wh
 
 
 def suite(op: str, dtype: str) -> Tolerance | None:
-    """That of a published suite, where there is one."""
+    """Return the tolerance of a published suite, where there is one."""
     return SUITES.get(op, {}).get(dtype)

@@ -31,7 +31,7 @@ _ENDINGS = {
 
 
 _NAMED = 100
-"""So many pairs of conditions that never held together are named for each op."""
+"""The most pairs of conditions that never held together which are named for each op."""
 _ASIDE = ("shrunk: ", "cause: ", "also here: ", "not finished: ")
 """Lines of an explanation that begin like this do not say when the kernel fails."""
 

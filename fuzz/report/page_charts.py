@@ -32,7 +32,7 @@ _LEAST_SPAN = 64
 _SEPARATE = 1.7
 """Where the worst case ends below this many sqrt(n) budgets, its label would lie on that of the budget."""
 _NAMED_DOTS = 3
-"""So many of the highest points of a line get a dot that names them: more would hide the line."""
+"""The number of highest points of a line that get a dot with a name: more would hide the line."""
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,21 @@ from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes
 
 _SHORT = 3
-"""So many corners of one kind that no target accepts are named; of more, only the number: an op takes about a line."""
+"""The most corners of one kind that no target accepts which are named; of more only the number is, so that an op takes
+about a line."""
 _GROUPS = 3
-"""So many groups of kernels that declare less than others of their op are named: the end of a run stays short."""
+"""The most groups of kernels that declare less than others of their op which are named: the end of a run stays
+short."""
 _FEW_PAIRS = 4
-"""So many pairs of conditions that never held together are named: at first there are thousands. Records name all."""
+"""The most pairs of conditions that never held together which are named: at first there are thousands. Records name
+all."""
 _NAMED = 12
-"""So many gaps of one kind are named before '... and N more': a table has room for them. The records name all."""
+"""The most gaps of one kind that are named before '... and N more': a table has room for them. The records name all."""
 
 
 def run_table(tally: Tally) -> Table:
-    """Of each kernel that ran: cases, findings, the worst passing err/budget of each dtype and where it was seen."""
+    """Return a row for each kernel that ran: cases, findings, the worst passing err/budget of each dtype and where it
+    was seen."""
     table = bare_table()
     table.add_column("kernel", no_wrap=True)
     table.add_column("target", no_wrap=True)

@@ -61,7 +61,7 @@ class Writer:
         os.close(descriptor)
 
     def begin(self, count: int) -> None:
-        """So many cases of the frame are begun now."""
+        """Note that `count` cases of the frame are begun now."""
         _COUNT.pack_into(self._memory, _BEGUN, count)
 
     def add(self, answer: bytes, done: int) -> bool:

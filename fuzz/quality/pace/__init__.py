@@ -31,7 +31,7 @@ class Cost:
         return self.runs / self.total
 
     def share(self, stage: str) -> float:
-        """Of the total."""
+        """Return the share of the total that a stage takes."""
         return float(getattr(self, stage)) / self.total
 
     def each(self, stage: str) -> float:

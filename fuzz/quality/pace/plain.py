@@ -33,8 +33,8 @@ _PROGRAM = Path(__file__).with_name("plain.c")
 _MAX_ROWS = 8
 _MAX_EXAMPLES = 1 << 20
 _TOLERANCE = 8 * 2.0**-24
-"""Of the value, times sqrt(n): several units in the last place for each of the steps of a short row, and what rounding
-errors of random sign add up to for a long one."""
+"""The share of the value, times sqrt(n), that is allowed: several units in the last place for each of the steps of a
+short row, and what rounding errors of random sign add up to for a long one."""
 EPS = float(np.float32(1e-6))
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
@@ -140,6 +140,6 @@ class _Clock:
 
 
 def _cpu() -> float:
-    """Of this process, and of the children that ended."""
+    """Return the CPU seconds of this process and of the children that ended."""
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system

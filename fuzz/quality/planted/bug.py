@@ -30,7 +30,7 @@ class Condition:
     words: str
     """As an expert would say it."""
     holds: Callable[[Call], bool | np.bool_ | Rows]
-    """Of a call, or of each of its rows."""
+    """Whether the condition holds, for a call or for each of its rows."""
 
 
 ANY = Capabilities(dtypes=("f32", "f16", "bf16"), strides="any")
@@ -96,7 +96,7 @@ def _to_far(values: F64) -> F64:
 
 
 def unwritten(last: int) -> Effect:
-    """So many elements at the end of a row are not written."""
+    """Return the effect that the `last` elements of a row are not written."""
     return partial(_unwritten, count=last)
 
 

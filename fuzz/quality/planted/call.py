@@ -30,13 +30,13 @@ class Seen:
     strides: tuple[int, ...]
     """They count elements, as those of a case."""
     address: int
-    """Of its first element, modulo a cache line."""
+    """The address of its first element, in bytes modulo a cache line."""
     values: F64
-    """Of an output: those that the memory has before the call."""
+    """Its values; an output's are what the memory holds before the call."""
 
     @classmethod
     def of(cls, array: Array) -> Seen:
-        """That of an array."""
+        """Return what a kernel sees of an array."""
         with np.errstate(all="ignore"):
             values = array.astype(np.float64)
         strides = tuple(stride // array.itemsize for stride in array.strides)
@@ -78,7 +78,7 @@ class Call:
 
     @classmethod
     def of(cls, op: str, tensors: Mapping[str, Array], parameters: Mapping[str, float], axis: int) -> Call:
-        """That in which a kernel is given these arrays."""
+        """Return the call in which a kernel is given these arrays."""
         main, outputs = OPS[op].main, {each.name for each in OPS[op].outputs}
         places = {name: array.ctypes.data for name, array in tensors.items() if array.size}
         sources = {place for name, place in places.items() if name not in outputs}
@@ -88,7 +88,7 @@ class Call:
 
     @classmethod
     def of_case(cls, case: Case) -> Call:
-        """That in which a kernel is given this case."""
+        """Return the call in which a kernel is given this case."""
         seen = dict[str, Seen]()
         for name, each in case.tensors.items():
             layout, dtype = each.layout, NUMPY_DTYPE[each.dtype]
@@ -110,7 +110,7 @@ class Call:
 
     @property
     def rank(self) -> int:
-        """Of the first input."""
+        """The number of dimensions of the first input."""
         return len(self.main.shape)
 
     @property

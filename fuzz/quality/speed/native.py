@@ -108,7 +108,7 @@ def time_native(targets: Sequence[Target], lengths: Sequence[int] = LENGTHS) -> 
 def _hot(
     kernels: Mapping[str, Function], limits: Mapping[str, Function], n: int
 ) -> dict[str, tuple[float, float, float]]:
-    """Of each kernel: its seconds, those of its limit, and the ratio."""
+    """Return the seconds of each kernel, those of its limit, and the ratio."""
     rows = max(1, _NEAR // (2 * 4 * n))
     (x,), (y,) = _tensors(1, rows, n)
     call = call_on(x, y)
@@ -142,7 +142,7 @@ def _cold(kernels: Mapping[str, Function], n: int) -> dict[str, float]:
 
 
 def _tensors(count: int, rows: int, n: int) -> tuple[Array, Array]:
-    """So many values of x, and places for y."""
+    """Return `count` arrays of values for x, and as many places for y."""
     size = 4 * count * rows * n
     memory = np.zeros(2 * size + _APART + _LINE, np.uint8)
     start = -memory.ctypes.data % _LINE

@@ -53,5 +53,5 @@ def searched(op: str, seed: int, kernels: Iterable[Kernel] = (), *, sequences: b
 
 
 def first_cases(op: str, seed: int, kernels: Iterable[Kernel] = (), *, count: int) -> list[Case]:
-    """So many of them."""
+    """Return the first `count` cases of a search."""
     return list(islice(searched(op, seed, kernels), count))

@@ -41,7 +41,8 @@ class SmallDisk:
         return self._there("-m", "fuzz", "nightly", "--state", "state", "--pack", "pack", *options)
 
     def ask(self, question: str) -> list[list[Any]]:
-        """Of the state; from within, since SQLite would follow the link of `folder` to a place outside."""
+        """Return the rows that answer a question to the state, asked from within: SQLite would follow the link of
+        `folder` to a place outside."""
         looking = (
             "import json, sqlite3, sys; "
             "print(json.dumps(sqlite3.connect('state/state.sqlite').execute(sys.argv[1]).fetchall()))"

@@ -82,7 +82,7 @@ def real_files() -> list[str]:
 
 
 def hostile_files(count: int, seed: int, texts: Sequence[str]) -> Iterator[bytes]:
-    """So many mutated files, the same for the same seed."""
+    """Yield `count` mutated files, the same for the same seed."""
     chance = random.Random(seed)
     for _ in range(count):
         text = chance.choice(texts)

@@ -41,7 +41,7 @@ class Arrays(Protocol):
         ...
 
     def threads(self, wanted: float | int | None) -> AbstractContextManager[None]:
-        """So many threads for a call; without a wish as many as there are."""
+        """Return the context in which a call has `wanted` threads; without a wish as many as there are."""
         ...
 
 

@@ -20,8 +20,8 @@ from typing import Any
 from oracles.declared import AXIS
 
 MARGIN_BYTES = 16 * 1024
-"""So many bytes are poisoned and checked on every side of a tensor that no inaccessible page is on. The margin is wide,
-so that a kernel that strays by a row still lands in it."""
+"""The bytes that are poisoned and checked on every side of a tensor that no inaccessible page is on: enough that a
+kernel that strays by a row still lands in them."""
 _WORDS_LIMIT = 1500
 """The number of characters of an error message that are kept: compilers repeat the whole source."""
 _REASON_LIMIT = 200

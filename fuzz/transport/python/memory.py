@@ -44,7 +44,7 @@ class Memory(Protocol):
     guarded: bool
     """Whether they lie flush against inaccessible pages. Then it holds one call's tensors at a time."""
     margin: int
-    """So many bytes are poisoned and checked on every side of a tensor that no inaccessible page is on."""
+    """The bytes that are poisoned and checked on every side of a tensor that no inaccessible page is on."""
 
     def place(self, slab: Slab) -> None:
         """Put the slab's image into memory. Raises MemoryError."""

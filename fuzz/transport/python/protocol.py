@@ -49,7 +49,7 @@ class Channel:
         self.write(records.HELLO.pack(records.HELLO_MAGIC, len(data)) + data)
 
     def begin(self, count: int) -> None:
-        """So many cases of the frame are begun now."""
+        """Note that `count` cases of the frame are begun now."""
         if self._journal is not None:
             self._journal.begin(count)
 

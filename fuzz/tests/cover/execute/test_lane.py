@@ -50,7 +50,7 @@ def test_after_some_cases_that_hung_a_target_is_given_no_more(hanging: Target, c
 
 
 def test_a_hang_is_broken_off_and_its_case_named_and_the_next_batch_runs(hanging: Target, cache: Path) -> None:
-    """Of what was submitted nothing more runs; the cases before are not lost."""
+    """Nothing more of what was submitted runs; the cases before are not lost."""
     seen: list[Wait] = []
 
     def watch(waits: Sequence[Wait]) -> Collection[str]:

@@ -24,7 +24,7 @@ LONG, DEEP = '"@long@"', '"@deep@"'
 
 
 def packed(size: int) -> str:
-    """So many MiB of zeros, of which nobody needs more than the first."""
+    """Return `size` MiB of zeros, compressed; nobody needs more than the first of them."""
     stream = zlib.compressobj(9)
     head = stream.compress(bytes(1 << 20)) + stream.flush(zlib.Z_FULL_FLUSH)
     one = stream.compress(bytes(1 << 20)) + stream.flush(zlib.Z_FULL_FLUSH)

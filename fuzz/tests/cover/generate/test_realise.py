@@ -32,7 +32,7 @@ def test_a_draw_of_a_case_gives_it_back(op: str, data: st.DataObject) -> None:
 
 @each_op
 def test_a_draw_of_a_searched_case_gives_it_back(op: str) -> None:
-    """Of those too whose tensors share memory, and of invalid ones."""
+    """It does where tensors share memory, and of invalid cases too."""
     cases = first_cases(op, 3, KERNELS, count=320)
     assert any(not case.apart for case in cases)
     for case in cases:

@@ -22,7 +22,7 @@ COUNT = 3000
 
 @dataclass(frozen=True)
 class Shape:
-    """That of a case's first input."""
+    """The shape of a case's first input."""
 
     outer: tuple[int, ...]
     n: int
@@ -35,7 +35,7 @@ class Shape:
 
 @pytest.fixture(scope="module")
 def drawn() -> list[Shape]:
-    """Of the first cases for a kernel of any axis and no strides, but for the series of big ones."""
+    """Return the shapes of the first cases for a kernel of any axis and no strides, but for the series of big ones."""
     search = Search("rms_norm", 1)
     search.capabilities = (Capability("rms_norm", Capabilities(axis="any")),)
     frames = [Frame(made.case) for made in islice(chain.from_iterable(batches(search)), COUNT)]

@@ -37,7 +37,7 @@ BY_LAW = [
 
 @lru_cache(maxsize=4)
 def cases_of(op: str) -> tuple[Case, ...]:
-    """Of f16, bf16 and f32 mixed, in any layout, with and without optional tensors."""
+    """Return cases of f16, bf16 and f32 mixed, in any layout, with and without optional tensors."""
     capability = anything(op)
     mixed = tuple((name, ("f32", "f16")) for name, _ in capability.able.mixed)
     able = replace(capability.able, dtypes=("f32", "f16"), mixed=mixed)

@@ -109,7 +109,7 @@ def test_laws_that_are_not_about_alignment_keep_it_for_every_row(some_cases: lis
 
 
 def _addresses(layout: Layout, itemsize: int, axis: int) -> list[int]:
-    """Of the first element of each row, modulo 64 bytes."""
+    """Return the address of the first element of each row, in bytes modulo 64."""
     shape = [1 if a == axis else extent for a, extent in enumerate(layout.shape)]
     offsets = sum(np.tensordot(i, s, axes=0) for i, s in zip(np.indices(shape), layout.strides, strict=True))
     base = layout.alignment(itemsize)

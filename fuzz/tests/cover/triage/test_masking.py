@@ -105,7 +105,7 @@ def test_of_all_that_passes_what_is_against_the_rule_is_tried_with_other_values(
 
 
 def test_traits_keep_their_order_where_values_are_left_out() -> None:
-    """Of two that say the same the first is stated, whatever strings are hashed to in this process."""
+    """The first of two traits that say the same is stated, whatever strings are hashed to in this process."""
     case = plain(7)
     evidence = Evidence([case], [case_traits(case)], [True], masking=Masking(only_hide=True))
     ((traits,), _) = evidence.tried([0])
@@ -217,7 +217,7 @@ def test_a_parameter_that_is_nothing_beside_a_huge_row_has_traits_too() -> None:
 
 
 def test_a_parameter_is_measured_by_what_the_formula_adds_it_to() -> None:
-    """Of a row of equal elements the variance is 0, whatever its mean square."""
+    """The variance of a row of equal elements is 0, whatever its mean square."""
     alone = a_case("layer_norm", (), (2, 4), dtype="f16", layout=dense)
     x = replace(alone.inputs["x"], bits=np.full(8, 3.0, np.float16).tobytes())
     traits = case_traits(replace(alone, params={"eps": float(np.float32(1e-3)), "axis": 1}, inputs={"x": x}))

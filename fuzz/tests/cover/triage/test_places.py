@@ -14,7 +14,8 @@ from oracles.truth import OutputCheck
 
 
 def _failure(rows: int, n: int, *, right: int | None = None) -> tuple[Case, Judgement]:
-    """Of a kernel that forgets what eight leave over of a row; one column may look right though it is not."""
+    """Return a failure of a kernel that forgets what eight leave over of a row; one column may look right though it is
+    not."""
     case, mask = given_case((rows, n), 1, "contiguous"), np.zeros((rows, n), bool)
     mask[:, n - n % 8 :] = True
     if right is not None:

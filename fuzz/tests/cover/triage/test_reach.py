@@ -74,7 +74,7 @@ def test_nothing_is_said_of_what_fails_anywhere_by_luck() -> None:
 
 
 def test_what_hides_a_failure_in_one_row_is_no_condition_of_all() -> None:
-    """Of 1,000 cases none fails that has a NaN; a row beside that of the NaN may."""
+    """None of 1,000 cases fails that has a NaN; a row beside that of the NaN may."""
     traits, failed = _drawn(1000, 3)
     hidden: list[Traits] = [
         {**each, "a NaN in x": "no" if bad else "yes"} for each, bad in zip(traits, failed, strict=True)

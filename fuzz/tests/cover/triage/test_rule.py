@@ -58,7 +58,7 @@ def test_there_is_no_rule_without_a_failure() -> None:
 
 
 def test_what_no_probe_tells_from_the_rule_is_a_rival_of_it() -> None:
-    """Of 16 elements more or less than a multiple of 32 behind the threshold nothing was tried."""
+    """Nothing was tried that is 16 elements more or less than a multiple of 32, behind the threshold."""
     tried = (*range(1, 41), *range(120, 137), *(n + step for n in range(160, 400, 32) for step in (0, 1)))
     probes = [{"n": n, **{f"n mod {m}": n % m for m in (8, 16, 32)}} for n in tried]
     induced = induce(probes, [int(probe["n"]) >= 129 and int(probe["n"]) % 32 != 0 for probe in probes])
@@ -140,7 +140,7 @@ def test_a_rule_that_needs_one_of_two_further_conditions_is_stated_with_either()
 
 
 def test_a_rival_of_an_alternative_has_another_condition_beside_all_other_alternatives() -> None:
-    """Of two outputs no probe lays one over the input without the other: which one matters?"""
+    """No probe lays one of two outputs over the input without the other: which one matters?"""
     probes: list[Traits] = [
         {"step": step, "y over x": over, "sum over x": over, "n": n, "n mod 2": n % 2}
         for n in range(1, 40)

@@ -121,7 +121,7 @@ def test_a_threshold_at_which_what_is_wrong_fades_is_a_matter_of_rounding(
 
 
 def test_rows_are_told_as_they_are_and_by_what_a_mask_leaves_of_them() -> None:
-    """Of a row that is masked all over nothing is left."""
+    """Nothing is left of a row that is masked all over."""
     inf = math.inf
     values = np.array([[-inf, -inf, -inf], [3.0, -inf, 1.0], [5.0, math.nan, -9.0], [inf, 0.0, 9.0]], "<f4")
     layout = Layout((4, 3), (3, 1))

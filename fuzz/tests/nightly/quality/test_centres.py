@@ -8,7 +8,7 @@ from fuzz.quality.centres import compared
 from oracles.ops import OPS
 
 _ELEMENTS = 20_000
-"""Of each op: a fiftieth of what `python3 -m fuzz.quality centres --elements 1000000` compares."""
+"""The elements compared of each op: a fiftieth of `python3 -m fuzz.quality centres --elements 1000000`."""
 
 
 @pytest.mark.parametrize("op", OPS)
