@@ -72,7 +72,7 @@ class Op:
 
     @lazy
     def name(self) -> str:
-        """That of the formula."""
+        """The name of its formula."""
         return self.formula.__name__
 
     @lazy

@@ -22,7 +22,7 @@ from oracles.ops import OPS
 from oracles.rounding import NAMES, is_known
 
 _LOT_ELEMENTS = 256
-"""So many elements of each input choose: problems differ in their first ones."""
+"""The number of elements of each input that choose: problems differ in their first ones."""
 
 
 class ProblemError(ValueError):

@@ -39,7 +39,7 @@ _KEEP_ELEMENTS = 1 << 20
 """The largest x, in elements, for which what serves more than one contract or kernel is held: enclosures, which take 40
 bytes an element, screens and outputs."""
 _KEEP_BOUNDS = 1 << 14
-"""So many bounds of single elements are held for other kernels, of some hundred bytes each."""
+"""The number of bounds of single elements that are held for other kernels, of some hundred bytes each."""
 SAMPLE = 64
 """One pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
 
@@ -91,7 +91,7 @@ class Truth:
         self._enclosures: dict[tuple[Contract, bool], Mapping[str, Enclosure]] = {}
         self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool], Bounds | None] = {}
         self._screened: set[tuple[Contract, Received]] = set()
-        """Of which screens and joined enclosures decided nothing."""
+        """The outputs on which screens and joined enclosures decided nothing."""
         self._passes: dict[tuple[str, int, float, bool], OutputCheck] = {}
         """Kernels whose outputs are the same, or all right, have the same checks."""
 
@@ -172,7 +172,7 @@ class Truth:
         return tuple(int(i) for i in np.unravel_index(found, places.shape))
 
     def places(self, output: str) -> NDArray[np.int64]:
-        """Of each element of the output's canonical array, the place in the output as returned."""
+        """Return, for each element of the output's canonical array, its place in the output as returned."""
         shape = self.op.shape(output)
         return self.op.arranged(output, np.arange(int(np.prod(shape))).reshape(shape))
 
@@ -228,7 +228,7 @@ class Truth:
 
     @lazy
     def _one_in(self) -> Mapping[str, int]:
-        """Of how many passes of an output one is confirmed by the precise tier."""
+        """The number of passes of an output of which one is confirmed by the precise tier."""
         return {name: SAMPLE + self.op.cost(name) for name in self.problem.outputs}
 
     def _confirm_pass(self, name: str, contract: Contract, worst: Worst, got: F64) -> None:

@@ -76,4 +76,4 @@ def decimal(value: float, dtype: str) -> str:
 
 
 _MOST_DIGITS = 9
-"""So many digits tell any two numbers of f32 apart, and of what has fewer bits."""
+"""The digits that tell any two numbers of f32 apart, and of formats with fewer bits."""

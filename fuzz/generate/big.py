@@ -78,7 +78,7 @@ class Due:
     optional: bool
     """With all optional tensors, or with none."""
     place: int
-    """That of `big` in the series."""
+    """The place of `big` in the series."""
 
     @property
     def after(self) -> int:

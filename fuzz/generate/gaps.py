@@ -24,7 +24,7 @@ by side is not the same."""
 ALONE = "memory"
 """The kind that is filled only where it is the first to be asked for."""
 ASKED = 14
-"""So many gaps are asked for at a time: what more fill besides is not worth the time that it takes."""
+"""The number of gaps asked for at a time: what more fill besides is not worth the time that it takes."""
 _ALONE_EVERY = 5
 """It comes first at one place in twice this many."""
 

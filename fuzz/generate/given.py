@@ -28,7 +28,7 @@ def rows_of(given: Given) -> Values:
 
 
 def repeated_or_cut(given: Given, rows: int, n: int, *, columns: bool = False) -> Values:
-    """So many rows and columns of the given ones, over and over where there are fewer.
+    """Return `rows` rows and `n` columns of the given ones, over and over where there are fewer.
 
     One row of `columns` is the last one: of a stack whose rows differ, often in that the first one is plain. More rows
     than one that is given are multiples of it: rows that are all alike would tell nothing.

@@ -13,7 +13,8 @@ from fuzz.generate.recipes import RECIPES, RowSpec, normal, positions, random_si
 _TIE_BITS = (12, 9)
 """The significant bits of numbers half-way between neighbours in f16 and in bf16."""
 _FILLERS = 3
-"""So many elements bring a row's mean square to a power of four: each squares the error that the one before it left."""
+"""The number of elements that bring a row's mean square to a power of four: each squares the error that the one before
+it left."""
 
 
 def _levels(spec: RowSpec, stream: Stream, levels: tuple[float, ...]) -> Reals:

@@ -50,7 +50,7 @@ _STEPS = (1, 1, 2, 7, 16, 17, 32, 77, 128)
 
 
 def model_shape(dice: Dice) -> Shape:
-    """That of a tensor of one of the models: hidden states, heads, scores, latent vectors or logits."""
+    """Return the shape of a tensor of one of the models: hidden states, heads, scores, latent vectors or logits."""
     model, batch, step = dice.pick(MODELS), dice.pick(_BATCHES), dice.pick(_STEPS)
     hidden = [(batch * step, model.width), (batch, step, model.width)]
     heads = [(batch, step, model.heads, model.head), (batch, model.heads, step, model.head)]

@@ -147,7 +147,7 @@ class Held:
 
 
 def held(capabilities: Sequence[Capability], together: Together) -> Held:
-    """Of all pairs that some of these capabilities, all of one op, allow."""
+    """Return how many pairs some of these capabilities, all of one op, allow, and which of them never held together."""
     allowed = {pair: None for each in capabilities for pair in pairing_of(each).all}
     bits = conditions_of(capabilities[0].op).bits if capabilities else {}
     never = [pair for pair in allowed if not together.has(bits[pair[0]], bits[pair[1]])]

@@ -172,7 +172,8 @@ def _resized(draw: Draw, rows: int) -> Draw:
 
 
 def _is_cheap(draw: Draw) -> bool:
-    """Of an op that is not a row op: whether the other dimensions leave room for it, and are what they must be."""
+    """Return whether the other dimensions of an op that is not a row op leave room for it, and are what they must
+    be."""
     op = OPS[draw.op]
     return op.by_rows or (draw.places <= MOST_PLACES and op.has_fixed(draw.grid, draw.extents))
 

@@ -41,7 +41,7 @@ class Scene:
     """Those of all dimensions, of an op that is not a row op."""
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """That of an input's values."""
+        """Return the shape of an input's values."""
         if not self.op.by_rows:
             return tuple(self.extents[dim] for dim in self.op.operand(name).axes)
         return {"grid": (self.rows, self.n), "columns": (self.n,), "rows": (self.rows,)}[self.op.role(name)]

@@ -112,7 +112,8 @@ class Search:
         return None
 
     def _maker(self, place: int) -> TurnMaker:
-        """That of the capability at that place, made when it is asked for: each takes tens of milliseconds."""
+        """Return the maker of the capability at that place, made when it is asked for: each takes tens of
+        milliseconds."""
         if place not in self._makers:
             ahead = -(-SHARDS // len(self.capabilities))
             self._makers[place] = TurnMaker(self.capabilities[place], place * ahead, self.sequences)

@@ -112,7 +112,7 @@ def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice
 Extents = tuple[tuple[int, ...], int, int]
 """Those of the other axes, the axis of the rows, and n."""
 _TABLE = 1500
-"""So many shapes are drawn for the table of a capability, which takes as long as the cases of a few turns."""
+"""The number of shapes drawn for the table of a capability, which takes as long as the cases of a few turns."""
 _FEW = (1, 2, 3, 4, 5, 8, 9, 16)
 
 

@@ -200,7 +200,7 @@ def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
 
 
 _WORDS = 64
-"""So many words are nearly always enough for a sketch."""
+"""A number of random words that is nearly always enough for a sketch."""
 
 
 def fitting_n(capability: Capability, n: int) -> int:

@@ -68,7 +68,8 @@ def _labels(capability: Capability) -> Iterator[Label]:
 
 
 def _of_sizes(capability: Capability) -> Iterator[Label]:
-    """Of an op that is not a row op: its extents but that of the rows, which is n, and which of all are equal."""
+    """Yield the labels of an op that is not a row op: its extents but that of the rows, which is n, and which of all
+    are equal."""
     op = OPS[capability.op]
     free = [dim for dim in op.named if dim not in op.fixed]
     for dim in (dim for dim in free if dim != op.row):

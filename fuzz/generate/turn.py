@@ -28,13 +28,13 @@ BATCH = 16
 """The number of cases in one turn: enough to amortise a draw and a message, few enough to keep the progress line
 moving."""
 FAN = 4
-"""So many cases of a turn in a row are relatives of one sketch. Hypothesis draws the sketch of a call sequence, dice
-draw the others in the same way, for a twentieth of the price."""
+"""The number of successive cases of a turn that are relatives of one sketch. Hypothesis draws the sketch of a call
+sequence, dice draw the others in the same way, for a twentieth of the price."""
 STEERED = 10
-"""So many cases of a turn fill coverage gaps, while there are any; the others only go near them."""
+"""The cases of a turn that fill coverage gaps, while there are any; the others only go near them."""
 STEERED_LATER = 2
-"""So many do once turns for a capability have begun with every part of its gaps: what a shard has not visited, others
-have."""
+"""The cases that do once turns for a capability have begun with every part of its gaps: what a shard has not visited,
+others have."""
 PAIRED, PAIRED_LATER = 1, 4
 """In so many cases after them, the last ones of a turn, two conditions hold that never held together in their shard:
 before and after turns have begun with every part."""

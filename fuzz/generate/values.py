@@ -146,7 +146,7 @@ class _Job:
     recipe: Recipe | Related | None
     """None of given values."""
     key: int
-    """That of its stream."""
+    """The key of its stream."""
 
     def drawn(self, ahead: Ahead) -> Reals:
         """The values, row by row, before they are rounded."""

@@ -34,10 +34,10 @@ class Reach(NamedTuple):
     scaled: bool
     """It depends on something that is scaled."""
     least: int
-    """Of the value itself."""
+    """The least exponent of the value itself."""
     low: int
     high: int
-    """Of all that may be formed, the value included."""
+    """The exponents of all that may be formed, the value included."""
     zero: bool
     """It may be zero somewhere."""
     signed: bool
@@ -49,13 +49,13 @@ Reaches = Mapping[Node, Reach | None]
 
 
 def leaf(power: int, least: int, most: int, *, zero: bool, signed: bool) -> Reach:
-    """Of given values, 2^least <= |v| < 2^most where they are neither zero nor infinite."""
+    """Return the reach of given values, 2^least <= |v| < 2^most where they are neither zero nor infinite."""
     low = min(least, 0)
     return Reach(power, power != 0, low, low, max(most, 0), zero, signed)
 
 
 def reaches(trace: Trace, leaves: Reaches, extents: Mapping[str, int]) -> Reaches:
-    """Of every node, given those of the leaves. Raises KnowsTheScaleError."""
+    """Return the reach of every node, given those of the leaves. Raises KnowsTheScaleError."""
     found = dict(leaves)
     for node in trace.nodes:
         if node.args:
@@ -119,7 +119,8 @@ def _joined(a: Reach | None, b: Reach | None, *, cancels: bool) -> Reach | None:
 
 
 def _total(a: Reach | None, n: int) -> Reach | None:
-    """Of n terms. Each partial sum that is not zero is a term, or what is left of the sum of one and another sum."""
+    """Return the reach of a sum of n terms. Each partial sum that is not zero is a term, or what is left of the sum of
+    one and another sum."""
     if a is None:
         return None
     below = _BITS if a.signed else 0
@@ -158,7 +159,8 @@ def _flag(a: Reach) -> Reach:
 
 
 def _function(kind: str, a: Reach | None) -> Reach | None:
-    """Of a value that the scale does not change, which has the same bits on both sides."""
+    """Return the reach of a function of a value that the scale does not change, which has the same bits on both
+    sides."""
     if a is None:
         return Reach(0, False, 0, 0, 1, zero=True, signed=False)
     if a.power:

@@ -79,7 +79,7 @@ def _span(values: Reals, power: int) -> _Span | None:
 
 @lru_cache(maxsize=1024)
 def _span_of_one(value: float, power: int) -> _Span | None:
-    """That of a constant or a parameter, of which there are few."""
+    """Return the span of a constant or a parameter, of which there are few."""
     return _span(np.array([value]), power)
 
 
@@ -132,7 +132,7 @@ class _Scaled:
 
     @lazy
     def spans(self) -> Mapping[Node, _Span | None]:
-        """Of all leaves of the formula."""
+        """The spans of all leaves of the formula."""
         return {node: self._leaf(node) for node in self.formula.nodes if not node.args}
 
     def _leaf(self, node: Node) -> _Span | None:
@@ -177,7 +177,8 @@ class _Scaled:
         return [(span, dtype) for span, dtype in stored if span.power]
 
     def _outputs(self) -> Mapping[str, Reach | None]:
-        """Of every output, as it is. Raises KnowsTheScaleError where the op says another power than the formula."""
+        """Return the reach of every output, as it is. Raises KnowsTheScaleError where the op says another power than
+        the formula."""
         found = self._reaches(0)
         outputs = {name: found[node] for name, node in self.formula.outputs.items()}
         for name, reach in outputs.items():
@@ -186,7 +187,8 @@ class _Scaled:
         return outputs
 
     def _narrow_dtypes(self, name: str) -> list[str]:
-        """Of the tensors that have the shape of an output and are scaled as it is, those with less range than f32."""
+        """Return the dtypes with less range than f32 of the tensors that have the shape of an output and are scaled as
+        it is."""
 
         def what(other: str) -> tuple[tuple[str, ...], int]:
             return self.op.operand(other).axes, self.op.scaling.get(other, 0)

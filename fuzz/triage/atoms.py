@@ -156,8 +156,8 @@ def number_cost(trait: str) -> float:
 
 
 def word_cost(trait: str) -> float:
-    """That a tensor is there says more than what it has where it is there, or what its memory is to that of others; and
-    where it is more than where each of its rows is."""
+    """Return the cost of a word. That a tensor is there says more than what it has where it is there, or what its
+    memory is to that of others; and where it is more than where each of its rows is."""
     if trait.startswith("each row of "):
         return 1.3
     about = ("dtype of ", "layout of ", "address of ", "step of ", "strides of ", "a stride of 0 in ")

@@ -26,7 +26,7 @@ _CAUSES: Mapping[str, str] = {
 WHERE_IT_RUNS = frozenset(_CAUSES)
 """The traits of targets."""
 _ENOUGH = 3
-"""So many witnesses that fail alike accuse the oracle or the case: two may have one author. The number is chosen."""
+"""The number of witnesses that, failing alike, accuse the oracle or the case: two may have one author. Chosen."""
 
 
 @dataclass(frozen=True)

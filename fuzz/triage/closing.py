@@ -20,7 +20,7 @@ from oracles.ops import OPS
 _POINTS = 4
 """A gap between a threshold and the nearest probe beyond it is divided at so many places."""
 _ALONG = 24
-"""So many neighbours of such a place are looked at for one that meets the other conditions."""
+"""The neighbours of such a place that are looked at for one that meets the other conditions."""
 
 Known = Callable[[Draw], Traits | None]
 """The traits of a draw's case; None where it is none for this kernel."""

@@ -12,7 +12,7 @@ from oracles.lazy import lazy
 
 _MOST_ATOMS = 4
 _FIRST, _WIDTH = 80, 30
-"""So many single atoms, and so many conjunctions of each further length, are made longer."""
+"""The number of single atoms, and of conjunctions of each further length, that are made longer."""
 ATOM_WORTH = 0.0025
 """The share of all probes by which more must agree for another condition to be worth reading."""
 
@@ -110,7 +110,7 @@ def _longer(beam: Sequence[Grown], atoms: Sequence[Grown], table: Table) -> list
 
 
 def _cheapest(grown: Iterable[Grown]) -> list[Grown]:
-    """Of those that hold of the same probes the cheapest."""
+    """Return the cheapest of those that hold of the same probes."""
     kept: dict[int, Grown] = {}
     for each in grown:
         if each.held not in kept or each.cost < kept[each.held].cost:

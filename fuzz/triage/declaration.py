@@ -22,7 +22,7 @@ _LEAST, _FAILING, _PASSING = 3, 12, 6
 """A neighbour must fit at least so many failing runs, and is tried on so many of each kind: a bug that looks like
 another contract on one case seldom does on three. Chosen, not measured."""
 _FEW = 4
-"""Of so many of the smallest failing runs a neighbour must explain one to be tried in a pair."""
+"""The number of smallest failing runs of which a neighbour must explain one to be tried in a pair."""
 _LARGEST = 1 << 14
 """Runs of more elements take the oracle too long to be judged under a hundred contracts."""
 _WIDE = 4.0
@@ -32,7 +32,7 @@ _USED = 1 / 32
 """A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
 a larger share of its budget than that, and a bug that happens to fit has less."""
 _MANY = 1e4
-"""Of what is wider by more nobody asks how much it is."""
+"""The factor above which nobody asks how much wider a contract is."""
 _ALIKE = 1.5
 """Contracts whose widths differ by less are as wide as each other, in words."""
 
@@ -180,5 +180,5 @@ def _is_judged(case: Case) -> bool:
 
 
 def _spread(items: Sequence[_T], count: int) -> list[_T]:
-    """So many of them, at even distances."""
+    """Return at most `count` of the items, at even distances."""
     return list(items) if len(items) <= count else [items[at * len(items) // count] for at in range(count)]

@@ -173,7 +173,7 @@ def _fitting(
 
 
 def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgement, family: Family) -> Target:
-    """Of the kernel's targets that fail in the same way the one that runs fastest; first the one it was found on."""
+    """Return the fastest of the kernel's targets that fail in the same way; first the one it was found on."""
     found = by_id[judgement.target]
     same = [
         by_id[name]
@@ -184,7 +184,7 @@ def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgem
 
 
 def _within(target: Target, targets: Sequence[Target], seen: Mapping[str, Seen]) -> list[Target]:
-    """Of each kernel of whose source the target's is made the fastest one, where it passes."""
+    """Return the fastest target of each kernel of whose source the target's is made, where it passes."""
     found = []
     for kernel in kernels_within(target.kernel, dict.fromkeys(each.kernel for each in targets)):
         passing = [t for t in targets if t.kernel == kernel and t.id in seen]

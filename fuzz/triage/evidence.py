@@ -76,7 +76,8 @@ class Evidence:
     true_of: int = 0
     """The rule is true of so many cases of a search, the last that were tried."""
     drawn: int = 0
-    """So many probes come before those that were drawn, as a search draws them, once no rule stood; 0 where one did."""
+    """The number of probes before those that were drawn, as a search draws them, once no rule stood; 0 where one
+    did."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
         """Those of the cases that were not probed yet."""

@@ -47,16 +47,16 @@ _ROUNDS, _CLOSING = 5, 9
 """A rule is put to the test so many times at most, and the gaps at its thresholds are looked into so many times more:
 each leaves a fifth of them."""
 _SEARCHED, _SEARCHED_SLOWLY = 64, 16
-"""So many cases of a search are among the probes that put a rule to the test each time."""
+"""The cases of a search among the probes that put a rule to the test each time."""
 _CONVINCED = 2
 """A rule that has held in so many rounds without a probe against it is put to a longer test."""
 _HELD, _HELD_SLOWLY, _AT_A_TIME = 1000, 250, 100
 """A rule that is true of so many cases of a search, one after the other, is taken for true: it is wrong of fewer than 3
 in as many (of 1,000 at 95%). So many are tried before the rule is looked at again."""
 _BY_LAW = 10
-"""Of a law so many times fewer, since each is tried with a dozen kinds of values."""
+"""The factor by which a law's cases are fewer, since each is tried with a dozen kinds of values."""
 _AGAIN = 3
-"""So many further rounds a rule is put to the test after that has shown it to be wrong."""
+"""The further rounds in which a rule is put to the test after that has shown it to be wrong."""
 _LOOKED_INTO, _MOST_LOOKED_INTO, _LIKE = 2, 6, 24
 """Where no more probes than the first contradict a rule, they are looked into, by so many with one thing changed; but
 no more of them in all: a rule that is wrong again and again does not become true so. Chosen, not measured."""

@@ -17,7 +17,7 @@ from fuzz.triage.values import is_about_values
 from oracles.ops import OPS
 
 _PUT = 6
-"""So many probes must have been drawn inside an alternative for it to stand."""
+"""The probes that must have been drawn inside an alternative for it to stand."""
 _UNLESS = ", unless values or a coarse dtype hide it"
 VARIED = ("n", "rows", "values")
 """What every probing of an input of a row op varies."""
@@ -50,8 +50,8 @@ class Explanation:
     hides: str = ""
     """Where these values are, as far as one rule says so; '' where none does."""
     hidden: int = 0
-    """So many probes pass, and fail with ordinary values in place of their own, in the finest dtype; they count neither
-    for nor against the rule."""
+    """The number of probes that pass, and fail with ordinary values in place of their own, in the finest dtype; they
+    count neither for nor against the rule."""
     shown_in: frozenset[str] = frozenset()
     """The dtypes of the first input that may hide it though it failed in them."""
     shown_with: tuple[Mapping[str, float], ...] = ()

@@ -27,14 +27,14 @@ _RULE_WORTH = 0.01
 _LEFT = 0.25
 """Where further alternatives leave at most this share of the exceptions, these had a cause of their own."""
 _SPLIT, _LEAST_PASSES = 8, 6
-"""So many conditions are tried that leave out what passes inside a rule, where that are so many probes. Chosen, not
-measured."""
+"""The most conditions tried that leave out what passes inside a rule, and the fewest passes for which they are. Chosen,
+not measured."""
 _AGAINST = 8
 """A pass counts against an alternative as much as so many failures for it. What hides failures now and then makes
 passes inside a true rule, so that a rule without any would be too narrow. Chosen, not measured."""
 _MOST_RIVALS = 64
 _PURE = 0.7
-"""Of the probes that a loosened rule holds of, at least this share must fail."""
+"""The least share of the probes a loosened rule holds of that must fail."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
         return sum(held) / max(len(held), 1)
 
     def without(left_out: Atom) -> tuple[Atom, ...]:
-        """That a tensor has certain values says too that it is there."""
+        """Return the atoms without one. Where that said which values a tensor has, another says still that it is
+        there."""
         name = about_tensor(left_out.trait)
         there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
         return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))
@@ -203,8 +204,8 @@ def _rivals(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[
 
 
 def _rivals_of_each(rules: Sequence[Rule], probes: Sequence[Traits], table: Table) -> Iterator[Iterator[Rule]]:
-    """Of alternatives each with a condition less, or with another one in its place that no probe tells from it, beside
-    all others as they are."""
+    """Yield for each alternative its rivals: with a condition less, or with another one in its place that no probe
+    tells from it, beside all other alternatives as they are."""
     for rule in rules:
         held = _held(rule, table)
         atoms = atoms_of(probes[first(held & table.failures)], table.columns, table.failures, table.passes)

@@ -39,9 +39,9 @@ from fuzz.triage.values import is_of_values
 from oracles.ops import OPS
 
 _SHOWN = 12
-"""Of so many probes that fail ordinary values are tried first."""
+"""The number of failing probes whose ordinary values are tried first."""
 _SWAMPED = 4
-"""So many are tried with NaN for all values."""
+"""The number of them that are tried with NaN for all values."""
 _PURE = 0.9
 """Where at least this share of them fails with these too, values do not cause the failure."""
 _BY_LUCK = 0.15
@@ -58,8 +58,8 @@ _LUCK, _SEEDS = 12, 1 << 20
 their seeds there is room for the places of all probes."""
 NO_PARAMS: Mapping[str, float] = MappingProxyType({})
 _ROUNDS, _ASKED, _EXCLUDED = 3, 40, 16
-"""So many times the rule is learned anew from what was found; so many probes are asked about each time, and so many of
-those that the rule excludes."""
+"""The times that the rule is learned anew from what was found, the probes asked about each time, and those of them that
+the rule excludes."""
 
 
 def swamped(evidence: Evidence) -> Iterator[Draw]:
@@ -213,11 +213,11 @@ def failing_ordinarily(
     params: Sequence[Mapping[str, float]] = (),
     clear: Sequence[str] = (),
 ) -> list[bool | None]:
-    """Of each case whether it fails with ordinary values, and in the finest dtype where that is one of the `coarse`
-    ones, in which it failed, and the case has another of these; with ordinary parameters or with any of those that are
-    given; or where each row ends with a large element, or the last row is large, without which a long one, or many,
-    hide what is wrong at their end; or with elements that share memory as they do; or with values of one of the recipes
-    `clear`. Where a law changes parameters, each keeps its own. None where it cannot have them."""
+    """Return for each case whether it fails with ordinary values, and in the finest dtype where that is one of the
+    `coarse` ones, in which it failed, and the case has another of these; with ordinary parameters or with any of those
+    that are given; or where each row ends with a large element, or the last row is large, without which a long one, or
+    many, hide what is wrong at their end; or with elements that share memory as they do; or with values of one of the
+    recipes `clear`. Where a law changes parameters, each keeps its own. None where it cannot have them."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
     found: list[bool | None] = [None] * len(cases)
     for go, tried in enumerate(_goes(trials.family.law, cases, params, clear)):

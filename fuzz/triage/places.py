@@ -22,8 +22,8 @@ _BLOCKS = (4, 8, 16, 32, 64, 128)
 _CASES = 4
 """The rule must hold for up to this many failing cases."""
 _CHECKED, _RELEARNED = 48, 4
-"""So many further cases are asked whether the rule is true of them too, and so many of those that contradict it may
-give another one. Both were chosen, not measured."""
+"""The further cases of which the rule must be true too, and those that contradict it which may give another one. Both
+were chosen, not measured."""
 _MOST_ELEMENTS = 6000
 _PLAIN_ROWS = 2
 _SPECIAL = ("large", "tiny", "zeros", "one NaN", "one infinity", "spike", "last row")

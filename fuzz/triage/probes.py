@@ -31,7 +31,7 @@ _LONGEST = (4097, 8193, 16385, 32769, 65535)
 _LONG_ODD = (1027, 4099, 8195, 16387)
 """Lengths of one row in each dtype: how long rows are divided may depend on how many bytes an element has."""
 _AROUND = 70
-"""So many lengths that follow a long one are probed: each place in a block of 64."""
+"""The number of lengths after a long one that are probed: each place in a block of 64."""
 _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 3000, 4096)
 _LANE_BITS = 32
 """The bits of f32, in which sums are formed."""
@@ -161,7 +161,7 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
 
 
 def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, law: bool = False) -> Iterator[Draw]:
-    """So many probes with several things changed at once."""
+    """Yield `count` probes with several things changed at once."""
     stream, op = Stream(key), OPS[base.op]
     x = base.part(op.main)
     able = target.kernel.able

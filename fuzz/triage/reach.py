@@ -19,15 +19,15 @@ _EDGE = 8
 """A limit lies where so many probes pass beyond the nearest failure as hold so many failures on this side of it: if it
 went on as it does there, it would have failed by then (all but e^-8 of the time)."""
 _MOST = 3
-"""So many conditions are read at once."""
+"""The most conditions that a person reads at once."""
 _TELLING, _FEWEST = 0.05, 12
 """A necessary condition rules out at least this share of what passes, and so many probes."""
 _COVERED = 0.5
 """A sufficient one is worth reading where it holds of this share of the failures, in a search too."""
 _CONFIRMED = 100
-"""So many cases of a search must have a sufficient condition, and fail."""
+"""The cases of a search that must have a sufficient condition, and fail."""
 _TRIED = 6
-"""From so many failures a sufficient one is looked for."""
+"""The fewest failures from which a sufficient condition is looked for."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Reach:
 
     necessary: Rule
     outside: int
-    """So many probes have it not, and pass."""
+    """The number of probes that have it not, and pass."""
     sufficient: Rule | None
     """Given the necessary one."""
     inside: int
-    """So many probes have both, and fail."""
+    """The number of probes that have both, and fail."""
 
     def agree(self, traits: Traits, *, failed: bool) -> bool:
         """Whether neither is wrong of what has these traits."""
@@ -60,8 +60,9 @@ class Reach:
 
 
 def reach_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Reach:
-    """Of probes of which some failed. A sufficient condition is found by the first `known` ones. The others are drawn
-    as a search draws them: what is common among them is so in a search, and they must not contradict it either."""
+    """Return the reach of probes of which some failed. A sufficient condition is found by the first `known` ones. The
+    others are drawn as a search draws them: what is common among them is so in a search, and they must not contradict
+    it either."""
     necessary = _necessary(probes, failed, known)
     places = [place for place, traits in enumerate(probes) if necessary.holds(traits)]
     some, bad = [probes[place] for place in places], [failed[place] for place in places]
@@ -82,7 +83,8 @@ def _is_confirmed(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool], 
 
 
 def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Rule:
-    """Of conditions that all failures have, one after the other that which rules out most passes that are left."""
+    """Return the conditions that all failures have, one after the other the one that rules out most passes that are
+    left."""
     atoms, left = list[Atom](), list(range(len(probes)))
     fewest = max(_TELLING * (len(failed) - sum(failed)), _FEWEST)
     first = known if any(failed[known:]) else 0  # where hardly anything fails, probes near a failure are all there is
@@ -128,7 +130,8 @@ def _of_all(probes: Sequence[_Seen]) -> Iterator[Atom]:
 
 
 def _among(trait: str, probes: Sequence[_Seen]) -> Iterator[Atom]:
-    """That it is the word, or the residue, that it is of all failures, or none of some that it is of none."""
+    """Yield the conditions that a trait is the word or the residue that it is of all failures, or none of some that it
+    is of no failure."""
     bad = {each.traits[trait] for each in probes if each.failed}
     if bad == {"no"} and is_about_values(trait):  # a NaN or an infinity hides what fails in its own row alone
         return
@@ -147,7 +150,8 @@ def _among(trait: str, probes: Sequence[_Seen]) -> Iterator[Atom]:
 
 
 def _within(trait: str, probes: Sequence[_Seen]) -> Iterator[Atom]:
-    """That it is at least, or at most, what it is of the outermost failures, with some room."""
+    """Yield the conditions that a trait is at least, or at most, what it is of the outermost failures, with some
+    room."""
     whole, cost = all(isinstance(each.traits[trait], int) for each in probes), number_cost(trait)
     for relation, sign in ((">=", 1.0), ("<=", -1.0)):
         numbers = sorted(_Number(sign * float(each.traits[trait]), each.failed, each.counts) for each in probes)

@@ -32,7 +32,7 @@ PLACES = ("aligned", "flush", "kept")
 STACKS = ("one row", "stack of one", "kept")
 """What a stack of weights may become: of rank 1, or of rank 2 with a single row."""
 _PLAIN = 3
-"""So many of the values that an op has for a parameter, the first ones, are plain."""
+"""The number of plain values of a parameter: the first ones that its op has."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Reduction:
     params: Mapping[str, float] = field(default_factory=dict)
     """What parameters become; what is not named is kept."""
     extents: Mapping[str, Span] = field(default_factory=dict)
-    """Of dimensions that the first input does not have; what is not named is kept."""
+    """What the dimensions become that the first input does not have; what is not named is kept."""
 
 
 def plain_values(parameter: Parameter) -> tuple[float, ...]:
@@ -123,7 +123,7 @@ def _part(draw: Draw, part: Part, how: Reduction) -> Part:
 
 
 def _length(draw: Draw, part: Part, how: Reduction) -> int:
-    """That of the rows of a tensor."""
+    """Return the length of the rows of a tensor."""
     if _role(draw, part) == "other":
         return _spans(draw, part, how)[-1][1] if OPS[draw.op].operand(part.name).axes[-1:] not in ((), (OUTER,)) else 1
     return 1 if _role(draw, part) == "rows" else how.columns[1]

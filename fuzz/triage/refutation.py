@@ -24,14 +24,14 @@ from fuzz.triage.traits import BATCH, length_of, size_traits
 from oracles.ops import OPS
 
 _POOL = 100
-"""So many cases are drawn in each round, of which those are run that can tell most."""
+"""The cases drawn in each round, of which those are run that can tell most."""
 _POOL_SLOWLY = 60
 _EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 12, 8
-"""So many cases about each rival and just outside each condition, and so many others inside and outside the rule."""
+"""The cases about each rival and just outside each condition, and the others inside and outside the rule."""
 _INSIDE_HIDDEN = 36
-"""So many inside where a rule has exceptions that values make: there may be others."""
+"""The cases inside where a rule has exceptions that values make: there may be others."""
 _MOST_RIVALS = 14
-"""The thresholds of so many rivals are on the menu of one round."""
+"""The most rivals whose thresholds are on the menu of one round."""
 _NEAR = (-65, -33, -17, -8, -2, -1, 0, 1, 2, 3, 5, 8, 12, 17, 31, 33, 64, 100, 129, 257)
 """Distances from a threshold."""
 _LONG = tuple(2**power + step for power in range(7, 14) for step in (-1, 0, 1, 8, 24, 37))
@@ -72,7 +72,7 @@ def searched(target: Target, key: int) -> Iterator[Case]:
 
 
 _SPARSE = 3
-"""Of the cases of a turn, which are much alike, one in so many."""
+"""One in this many of the cases of a turn is taken: they are much alike."""
 
 
 def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], inside: int) -> Iterator[Draw]:

@@ -83,7 +83,8 @@ class Atom:
         return None
 
     def _of_two(self, which: str, number: str) -> str:
-        """Of the smaller or the larger number of a case and its twin: of one of the two, or of both."""
+        """Return the words for the smaller or the larger number of a case and its twin: of one of the two, or of
+        both."""
         limit = f"{self._relation} {self._listed()}"
         least = " mod " in number and self.values == (0,)  # no residue is smaller
         if self.relation not in _COMPARED and not least:

@@ -80,7 +80,7 @@ def size_traits(n: int, outer: Sequence[int], target: Target) -> Traits:
 
 
 def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
-    """Of the grid: its extents, what is left of them over blocks, and how they compare."""
+    """Yield the traits of the grid: its extents, what is left of them over blocks, and how they compare."""
     rows = math.prod(outer)
     yield from (("n", n), ("rows", rows), ("rank", len(outer) + 1))
     yield from ((f"n mod {modulus}", n % modulus) for modulus in MODULI)
@@ -98,8 +98,9 @@ def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
 
 
 def _axis_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
-    """Of a row op: whether the axis is the first, how many elements of the grid lie between neighbours of a row, were
-    it dense, and whether the last axis, where that is another one, is as long: a kernel may take one for the other."""
+    """Yield the traits of a row op's axis: whether it is the first, how many elements of the grid lie between
+    neighbours of a row, were it dense, and whether the last axis, where that is another one, is as long: a kernel may
+    take one for the other."""
     yield "axis is the first", _yes(frame.axis == 0)
     if frame.axis < len(frame.grid) - 1:
         yield "extent of the last axis = n", _yes(frame.grid[-1] == frame.n)
@@ -107,7 +108,8 @@ def _axis_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
 
 
 def _size_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
-    """Of an op that is not a row op: its extents by their names, what is left of them over blocks, how they compare."""
+    """Yield the traits of an op that is not a row op: its extents by their names, what is left of them over blocks, how
+    they compare."""
     op, sizes = OPS[frame.case.op], frame.sizes
     for dim in op.named:
         if dim in sizes:

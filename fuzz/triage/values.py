@@ -80,7 +80,7 @@ def is_of_values(trait: str) -> bool:
 
 
 def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
-    """Of the first input, then of the others, and of what the formula makes of them."""
+    """Yield the traits of the first input's values, then of the others, and of what the formula makes of them."""
     frame, main = Frame(case), OPS[case.op].main
     rows = _rows(case, main, frame)
     finite = np.where(np.isfinite(rows), rows, 0.0)
@@ -158,7 +158,7 @@ def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, 
 
 
 def _range_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
-    """Of the rows that have a finite maximum: what a mask leaves of them, and as they are."""
+    """Yield the traits of the rows that have a finite maximum: what a mask leaves of them, and as they are."""
     rows = values[np.isfinite(values.max(axis=-1))] if values.size else values
     if rows.size:
         yield f"smallest finite maximum of a row of {name}", float(rows.max(axis=-1).min())

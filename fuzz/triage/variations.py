@@ -106,8 +106,8 @@ def made(draw: Draw) -> Case:
 
 
 def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = None) -> Draw:
-    """So many rows, and perhaps another rank and axis; of an op that is not a row op so many as of `batch_of`, and
-    perhaps another rank, as of `rank_of`."""
+    """Return the draw with `rows` rows, and perhaps another rank and axis; of an op that is not a row op they are what
+    `batch_of` and `rank_of` count."""
     rank = rank_of(draw) if rank is None else rank
     op = OPS[draw.op]
     if not op.by_rows:

@@ -25,7 +25,7 @@ LIMIT = 2.0**20
 """Arguments from here on are replaced by residues."""
 
 LEAST_EXPONENT = 20 - 52
-"""That of the mantissa's last bit, of arguments that are."""
+"""The exponent of the last mantissa bit of the smallest arguments that are replaced."""
 
 DIGIT = 18
 """Bits of the integers that a mantissa is made of."""

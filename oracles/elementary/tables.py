@@ -35,7 +35,7 @@ FARTHEST = 9
 """From here on 1 - erf(x) is below 2^-120."""
 
 ERF_DEGREE = 14
-"""Of the Taylor polynomials of erf."""
+"""The degree of the Taylor polynomials of erf."""
 
 LONGEST = 1024
 """The largest exponent that `residues` knows."""

@@ -31,7 +31,7 @@ class Arrangement:
     given: Mapping[str, Shape]
     """Those of the inputs."""
     axis: int
-    """That of the rows."""
+    """The axis of the rows."""
 
     @lazy
     def extents(self) -> Extents:
@@ -45,7 +45,7 @@ class Arrangement:
 
     @lazy
     def length(self) -> int:
-        """That of a row of the first input."""
+        """The length of a row of the first input."""
         return self.grid[self.axis]
 
     @lazy
@@ -64,7 +64,7 @@ class Arrangement:
         return {OUTER: math.prod(unnamed), **self.op.sizes(self.grid), **self.extents}
 
     def shape(self, name: str) -> Shape:
-        """That of an output as the kernel returns it."""
+        """Return the shape of an output as the kernel returns it."""
         return self.op.shape(name, self.grid, self.axis, self.extents)
 
     def checked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:

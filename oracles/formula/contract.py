@@ -35,8 +35,8 @@ class Contract:
     compute: str = "f32"
     """The dtype of all operations."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
-    """That of the last operation of each of these locals, where it is another one: of a mean that of the division, and
-    not of the sum or of what is summed, which is `compute`."""
+    """The dtype of the last operation of each of these locals, where it is another one: of a mean, the division's, and
+    not that of the sum or of what is summed, which is `compute`."""
     algorithm: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     """The algorithms that make these locals, where it is not the formula's own. Several: any of them, and the formula's
     own is called "formula" among them."""

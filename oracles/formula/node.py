@@ -32,7 +32,7 @@ class Node:
     label: str = ""
     """The name of a tensor or parameter; the dimension of a reduction, an extent or a position."""
     value: float = 0.0
-    """Of a constant."""
+    """The value of a constant."""
     low: float = 0.0
     """What a constant is more than that, where float64 does not hold it."""
 

@@ -25,7 +25,7 @@ from fuzz.uses.search.course import known_at
 from fuzz.uses.search.taker import TOGETHER, Report, Taker, Task, Terms
 
 _KEPT = 3
-"""So many alarms of a contract are kept as case files."""
+"""The most alarms of a contract that are kept as case files."""
 _LONG_S = 2.0
 """Turns that take longer together are not taken in greater number by a work that ends with its time: it does not end
 within them. No clock decides what is judged of others."""

@@ -130,7 +130,7 @@ def _along(base: Draw, n: int, small: float) -> Draw:
 
 
 def _over(base: Draw, rows: int, small: float) -> Draw:
-    """So many rows of few elements; the first input is plain."""
+    """Return a draw of `rows` rows of few elements; the first input is plain."""
     column = np.full((rows, 1), small)
     column[0, 0] = 1.0
     main = OPS[base.op].main

@@ -22,12 +22,12 @@ _MEASURED = 16
 ALIKE = 1.02
 """Contracts whose widths differ by less are not told apart by it."""
 _REPAIRS = 3
-"""So many fields may have to say something else than in a plain contract, one after the other, until nothing is
+"""The most fields that may have to say something else than in a plain contract, one after the other, until nothing is
 contradicted any more."""
 _TRIED = 8
-"""A repair is chosen by so many of the runs that contradict."""
+"""The number of contradicting runs by which a repair is chosen."""
 _SHOWN = 6
-"""So many contracts of each kind are shown."""
+"""The most contracts of each kind that are shown."""
 _REPAIRED = ("algorithm", "points", "nonfinite", "saturate")
 """The fields by which a contract allows something else, and not only more: the widest of each other is begun with."""
 _KEPT_FIELDS = ("dtypes", "compute", "nonfinite")

@@ -128,7 +128,7 @@ class NightTriage:
             self.book.note_need(bucket, found)
 
     def _alone(self, bucket: Bucket) -> list[Finding]:
-        """Of the findings besides the one that is kept, those that fail by themselves, as far as there is time."""
+        """Return the findings besides the one that is kept which fail by themselves, as far as there is time."""
         others = [finding for finding in bucket.pile.findings if finding.case is not bucket.case]
         Random(0).shuffle(others)  # by size, time would be over before a bug of long rows has its turn
         until = time.monotonic() + _TRYING_ALONE * (self._ends - time.monotonic())

@@ -22,7 +22,8 @@ _LEAST_LAG = 8
 _MOST_LAG = SHARDS - 1
 """After so many turns a shard has its next one, for which it must have ended the one before."""
 _WAITING = 256
-"""So many turns wait for a group of slow targets. In a search that ends with its time, older ones are left out."""
+"""The most turns that wait for a group of slow targets. In a search that ends with its time, older ones are left
+out."""
 
 
 def known_at(place: int) -> int:
@@ -75,14 +76,15 @@ class Course:
     most: float = math.inf
     """The number of entries with which it ends."""
     corners: Sequence[bool] = ()
-    """Of each group of slow targets: whether they alone can be given some cases, which are looked for in every turn."""
+    """For each group of slow targets, whether they alone can be given some cases, which are looked for in every
+    turn."""
     slow_every: int = 24
     slow_first: int = 3
     """Slow targets are given so many turns first, then one turn in `slow_every`."""
     timed: bool = False
     """Whether it ends with its time, so that slow targets may leave turns out."""
     lessons: list[Sequence[object]] = field(default_factory=list)
-    """Of all places that are judged, in order."""
+    """The lessons of all places that are judged, in order."""
     entries: int = 0
     """How many are judged and count."""
     done: bool = False

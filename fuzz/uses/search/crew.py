@@ -32,7 +32,7 @@ class Crew(Protocol):
         ...
 
     def room(self, group: int) -> int:
-        """So many more turns may be given to that group now."""
+        """Return how many more turns may be given to that group now."""
         ...
 
     def give(self, task: Task, lessons: Sequence[Sequence[object]]) -> None:

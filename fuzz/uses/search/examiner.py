@@ -23,7 +23,7 @@ class Examined:
 
     tally: Tally
     judgements: list[Sequence[Judgement]] = field(default_factory=list)
-    """Of each entry, in order, up to that after which it ended."""
+    """The judgements of each entry, in order, up to the one after which it ended."""
     sightings: list[Sighting] = field(default_factory=list)
     errors: list[tuple[str, Case]] = field(default_factory=list)
     """Errors of ours: in words, and the case whose outcome could not be judged."""

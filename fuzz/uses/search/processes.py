@@ -30,7 +30,7 @@ MEMORY_LIMIT = 2 << 30
 """A process that has more bytes than this is replaced once its turns have ended. A usual one has a tenth of it; the
 largest cases of a search take half."""
 LATEST_SEEN = 4096
-"""So many of the latest failing runs are remembered with their process: more than 63 turns usually have."""
+"""The number of latest failing runs that are remembered with their process: more than 63 turns usually have."""
 _FORK = multiprocessing.get_context("fork")
 """It inherits what is imported here, and kernels that no file could name. A new interpreter would take half a second to
 come as far."""
@@ -47,7 +47,7 @@ class _Member:
     """Those on their way, in the order in which they end."""
     search: tuple[str, int] = ("", 0)
     told: int = 0
-    """So many places of that search have taught it."""
+    """The number of places of that search that have taught it."""
     restarts: Mapping[str, int] = field(default_factory=dict)
     waits: Sequence[Wait] = ()
     started: bool = False
@@ -125,7 +125,7 @@ class Processes:
 
     @property
     def pids(self) -> Sequence[int]:
-        """Of the processes."""
+        """The process ids."""
         return [member.process.pid for member in self._members if member.process.pid is not None]
 
     @property

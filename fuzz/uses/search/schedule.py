@@ -19,8 +19,8 @@ _PROCESSES_PER_GROUP = 4
 _PROCESS_BYTES = 300 << 20
 """What one process of a search takes, in bytes: 180 MB were measured, more with large cases."""
 _MOST_WITH_DEVICE = 2
-"""So many processes share a GPU: each worker has half a gigabyte of its memory for its context alone, and a pack has
-dozens of kernels."""
+"""The most processes that share a GPU: each worker has half a gigabyte of its memory for its context alone, and a pack
+has dozens of kernels."""
 _WORKER_BYTES = (12 << 20, 200 << 20)
 """What a worker takes, in bytes: of compiled code, and of Python with torch, of whose memory most is shared."""
 

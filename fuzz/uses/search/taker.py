@@ -43,7 +43,7 @@ class Task:
     turn: Turn | int
     """A turn of a shard, or the number of a big case."""
     state: bytes = b""
-    """Of the shard for the turn's capability."""
+    """The shard's state for the turn's capability."""
     group: int = 0
     """The group of targets that it is for: 0 are the quick ones."""
     known: int = 0
@@ -68,7 +68,7 @@ class Report:
     task: Task
     tally: Tally = field(default_factory=Tally)
     state: bytes = b""
-    """Of the shard, for its next turn."""
+    """The shard's state for its next turn."""
     sightings: list[Sighting] = field(default_factory=list)
     lessons: Sequence[object] = ()
     """What the guides learn from it: lessons, or what they are in a message. Whoever merges reports hands them on."""

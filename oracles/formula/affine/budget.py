@@ -43,7 +43,7 @@ ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt
 SAME = 2.0**-40
 """Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
 _LARGE = 1 << 20
-"""Of values of more elements, 8 MiB an array, only what cannot be formed again is held."""
+"""The most elements of values that are all held, 8 MiB an array; of larger ones only what cannot be formed again is."""
 LOST = 2.0**-1000
 """What values that underflow in float64 may come to; no other dtype tells it from zero."""
 
@@ -55,7 +55,7 @@ def _number(value: float, low: float, rank: int) -> Form:
 
 
 def bits_of(value: float) -> int:
-    """So many bits are enough for a number: products with one of a single bit are exact."""
+    """Return the bits that are enough for a number: products with one of a single bit are exact."""
     return 1 if abs(math.frexp(value)[0]) in (0.0, 0.5) else form("f64").precision
 
 
@@ -215,7 +215,7 @@ class Budget(Setting):
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
 
     def _reach(self, read: Read, node: Node, form: Form) -> Reach:
-        """Of a node's form, before it is rounded."""
+        """Return the reach of a node's form, before it is rounded."""
         if form.is_exact:
             return ALIKE
         width = self.half_width(form)

@@ -156,7 +156,8 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
 
 
 def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:
-    """Of terms that are not negative no partial sum is larger than the sum: it is infinite, or as its form says."""
+    """Return the form of a sum of terms that are not negative, of which no partial sum is larger than the sum: it is
+    infinite, or as its form says."""
     if found.may is None or terms.least is None:
         return found
     axis = here.inputs.axis(node.label)

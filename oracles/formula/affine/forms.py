@@ -48,7 +48,7 @@ def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
 
 
 ANY = 1 << 10
-"""So many bits has what is not rounded yet: more than float64 has."""
+"""The bits of what is not rounded yet: more than float64 has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class Form:
     dtype: Format
     """What its values are numbers of."""
     bits: int
-    """So many significant bits are enough for them: exact products of few are exact."""
+    """The significant bits that are enough for them: exact products of few are exact."""
     parts: Mapping[Symbol, F64] = field(default_factory=dict)
     """The symbols' coefficients."""
     rest: F64 | None = None

@@ -21,7 +21,7 @@ from oracles.formula.trace import FormulaError, Kind, Node
 from oracles.rounding import round_to
 
 _LESS = 2.0**-64
-"""So many times less do magnitudes add up to no infinity; there are not so many of them."""
+"""A share of the largest number: magnitudes below it add up to no infinity, since there are fewer than 1 / it."""
 _ALIKE = 0.9
 """A sum of random rounding errors needs terms that differ: where fewer than this share of those that are not zero have
 a magnitude of their own, only the worst case is sound. Constant rows and rows of ties violated the statistical budget.

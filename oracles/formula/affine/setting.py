@@ -35,7 +35,7 @@ class Part:
     structured: bool
     extents: Mapping[str, int]
     places: int
-    """So many rows it has along the first axis; of problems that lie beside each other each has one place there."""
+    """The number of rows along the first axis; of problems that lie beside each other each has one place there."""
 
 
 @dataclass(frozen=True)

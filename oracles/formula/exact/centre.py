@@ -31,7 +31,7 @@ does."""
 NOTHING: Replaced = MappingProxyType({})
 
 _REMEMBERED = 1 << 16
-"""So many values of the precise tier are kept for other elements of the same problem."""
+"""The number of values of the precise tier that are kept for other elements of the same problem."""
 _WHOLE: Fixed = frozenset()
 _AT_ONCE = 16
 """All elements take so many times less in one array than each by itself, in which the calls of NumPy count."""
@@ -45,9 +45,10 @@ class Inputs:
     tensors: Mapping[str, NDArray[Any]]
     """An axis for each of the tensor's dimensions, in its own order."""
     parameters: Mapping[str, float | F64]
-    """Of one problem numbers; of joined ones they may be columns, with one element for each row or problem."""
+    """The parameters: of one problem numbers; of joined ones perhaps columns, with one element for each row or
+    problem."""
     lengths: Lengths | Extents | None = None
-    """Of rows or problems that were filled up to one length; None: they have it."""
+    """The lengths of rows or problems that were filled up to one length; None: they have it."""
 
     @lazy
     def extents(self) -> Mapping[str, int]:
@@ -220,7 +221,7 @@ class Exact:
     replaced: Replaced = field(default_factory=dict)
     _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
     _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
-    """Of how many elements of a node."""
+    """The number of elements of a node that were asked for."""
 
     def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
         """One element of a node, at the current working precision."""

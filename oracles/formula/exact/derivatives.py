@@ -48,8 +48,8 @@ def _exp(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
 
 
 def _powers(slope: float, half: float, power: float) -> Callable[[F64, F64, F64], tuple[F64, F64]]:
-    """Of value = x^slope: the second derivative over 2 is `half` value / x^2, and largest at the lower end, where it
-    is (1 - p)^-power times as large; p = r / x."""
+    """Return the function for the slope of value = x^slope and for what its curvature adds: the second derivative over
+    2 is `half` value / x^2, and largest at the lower end, where it is (1 - p)^-power times as large; p = r / x."""
 
     def of(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
         p = radius / x

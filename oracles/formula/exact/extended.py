@@ -174,7 +174,8 @@ class Extended:
         return self.where(near, found, self.lift(far))
 
     def _log(self, x: ExtendedDouble) -> ExtendedDouble:
-        """Of what is not ordinary, the logarithm of the fraction is too small to cancel that of the power of two."""
+        """Return log(x). Where x is not ordinary, the logarithm of the fraction is too small to cancel that of the
+        power of two."""
         moved = np.where((np.abs(x.exponent) < _ORDINARY) | (x.exponent == _ZERO), 0, x.exponent)
         log = doubledouble.log(x.in_units_of(moved))
         added = tables.logarithms().log_two * moved.astype(np.float64) + log

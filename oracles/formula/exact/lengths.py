@@ -72,7 +72,7 @@ class Extents:
     one for each dimension."""
 
     sizes: Sequence[Mapping[str, int]]
-    """Of each problem, in the order of the axes."""
+    """The sizes of each problem, in the order of the axes."""
     widest: Mapping[str, int]
     """Those of all problems when they are filled up."""
 

@@ -40,7 +40,7 @@ class Roundings:
         return self.flushed(values, dtype) if self.contract.flushes_operands else values
 
     def flushed(self, values: F64, dtype: Format) -> F64:
-        """Of what is subnormal one half, by chance, is zero."""
+        """Return the values with one half of the subnormal ones, by chance, replaced by zero."""
         low = (np.abs(values) < dtype.tiny) & (self.random.random(values.shape) < 0.5)
         return np.where(low, np.copysign(0.0, values), values)
 

@@ -40,7 +40,7 @@ def _as_it_is(values: F64) -> F64:
 
 
 _Part = tuple[F64, F64, int]
-"""Of some terms the mean and the sum of squared deviations, or the maximum and the sum of exponentials, and how many
+"""The mean of some terms and their sum of squared deviations, or the maximum and the sum of exponentials, and how many
 they are."""
 
 
@@ -52,7 +52,7 @@ class Simulated:
     contract: Contract
     random: np.random.Generator
     order: Order = "declared"
-    """Of sums whose contract allows any order; others have the order that they declare."""
+    """The order of sums whose contract allows any; others have the order that they declare."""
     fused: bool = False
     changed: Mapping[Node, Callable[[F64], F64]] = field(default_factory=dict)
     """What is wrong with it: of these nodes it has other values than it calculated."""

@@ -26,7 +26,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Centres:
-    """Of a formula whose values have one element, one for each row, or one for each element of a row."""
+    """The centres of a formula whose values have one element, one for each row, or one for each element of a row."""
 
     def __init__(self, units: Sequence[tuple[Part, Plan]]) -> None:
         """Problems, and what is rounded of them. Their outputs are made of the same nodes."""
@@ -222,7 +222,8 @@ class _Chosen:
         """Those of each row, or of each problem."""
 
     def measured(self, values: F64, of_rows: bool) -> tuple[F64, F64]:
-        """Of a node's values, which are of rows or of elements."""
+        """Return the smallest and the largest magnitude of a node's values that are neither zero nor infinite, for each
+        problem; the values are of rows or of elements."""
         size = np.abs(values if self._whole else values[self._row_places if of_rows else self._places])
         others = np.flatnonzero(~((size > 0) & (size < np.inf)))
         size[others] = np.inf

@@ -16,7 +16,7 @@ from oracles.precise import Bounds
 _NAMES = {OUTER: "batch"}
 """What extents are called where they are told."""
 _ROWS_KEPT = 64
-"""So many single rows are kept ready."""
+"""The number of single rows that are kept ready."""
 
 
 class Elements:

@@ -29,7 +29,7 @@ class Part:
 
     @lazy
     def length(self) -> int:
-        """That of a row."""
+        """The length of a row."""
         return self.problem.length
 
     @property
@@ -124,7 +124,7 @@ def plan_of(problem: FormulaProblem, contract: Contract, structured: bool) -> Pl
 
 
 def _parts(problem: FormulaProblem, queries: int) -> Iterator[Part]:
-    """So many rows at once as are, with what all queries got, about the elements of a group."""
+    """Yield parts of as many rows as are, with what all queries got, about the elements of a group."""
     at_once = max(1, JOINED_ELEMENTS // max(1, problem.length * (1 + queries)))
     for start in range(0, problem.rows, at_once):
         yield Part(problem, start, min(at_once, problem.rows - start))

@@ -62,7 +62,7 @@ class _Group(ABC):
 
     problems: list[FormulaProblem] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
-    """Of each problem."""
+    """The part of each problem."""
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
     """The place of a problem, and what is asked about it; where the answer goes."""
     widest: tuple[int, ...] = ()
@@ -118,7 +118,7 @@ class _Group(ABC):
 
     @abstractmethod
     def lengths(self, problems: Sequence[FormulaProblem]) -> Lengths | Extents | None:
-        """Of some of the problems, which are filled up."""
+        """Return the lengths of some of the problems, which are filled up."""
 
     @abstractmethod
     def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
@@ -252,14 +252,14 @@ def _decide(group: _Group, found: list[list[Answer]]) -> None:
 def _of_output(
     group: _Group, name: str, enclosure: Enclosure, asks: Sequence[tuple[int, Query, int, int]]
 ) -> Iterator[Worst | None]:
-    """Of each of these asks what `_worst` says of an output."""
+    """Yield for each of these asks what `_worst` says of an output."""
     places, got, ends = group.got(name, asks)
     for (at, *_), one in zip(asks, _worst(_of_places(enclosure, places), got, ends), strict=True):
         yield None if one is None else replace(one, flat=group.flat(name, group.problems[at], one.flat))
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
-    """Of each query the worst element, or None where not all certainly conform."""
+    """Yield the worst element of each query, or None where not all certainly conform."""
     comparison = compare(enclosure, got)
     wrong = comparison.failing | comparison.unsure
     start = 0

@@ -38,7 +38,7 @@ class Nearest:
     inputs: Inputs
     plan: Plan
     shapes: Mapping[str, tuple[int, ...]]
-    """Of outputs, with one element in dimensions that they do not have."""
+    """The shapes of outputs, with one element in dimensions that they do not have."""
     _rounded: dict[tuple[Node, Format], NDArray[np.float64] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Nearest:
         return all(self._is(self.rounded(plan, name), values[name]) for name in plan.outputs)
 
     def centre(self, plan: Plan, name: str) -> float:
-        """Of the first element of an output."""
+        """Return the centre of the first element of an output."""
         return float(self.values[plan.made(name)].value.flat[0])
 
     def rounded(self, plan: Plan, name: str) -> F64 | None:
@@ -118,7 +118,7 @@ class Nearest:
 
     @lazy
     def values(self) -> dict[Node, Near]:
-        """Of all nodes; none where one is infinite or NaN."""
+        """The values of all nodes; none where one is infinite or NaN."""
         return {}
 
     @lazy

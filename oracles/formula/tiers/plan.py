@@ -193,7 +193,7 @@ class Plan:
         return error, 0.0, tiny, limit, last, sink
 
     def _errors(self, node: Node, dtype: Format) -> tuple[float, float]:
-        """Of a rounding, and of one that is the output's own."""
+        """Return the errors of a rounding, and of one that is the output's own."""
         kind, u = node.kind, dtype.u
         if kind in ("tensor", "point"):
             return 0.0, 0.0

@@ -36,7 +36,7 @@ from oracles.problem import Problem, ProblemError
 from oracles.rounding import name_of
 
 _CHUNK = 1 << 15
-"""So many elements of the grid are enclosed at once, so that what is made of them fits into a processor's caches."""
+"""The elements of the grid that are enclosed at once, so that what is made of them fits into a processor's caches."""
 
 
 class FormulaProblem:

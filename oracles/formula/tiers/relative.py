@@ -28,7 +28,7 @@ class Rows(Protocol):
     """Exact values of rows, of one formula."""
 
     def number(self, node: Node, which: int) -> F64:
-        """That number of a node (`oracles.formula.tiers.plan`)."""
+        """Return one of the numbers of a node (`oracles.formula.tiers.plan`)."""
 
     def taken(self, node: Node, place: int) -> F64:
         """An argument of a node, where it has one value a row."""
@@ -42,7 +42,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Errors:
-    """Of a value, in proportion to it: errors that all elements of a row share, signed; and others."""
+    """The errors of a value, in proportion to it: errors that all elements of a row share, signed; and others."""
 
     parts: Mapping[Node, F64 | float]
     rest: F64 | float = 0.0

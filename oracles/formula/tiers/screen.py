@@ -50,7 +50,7 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
 
 
 def _worst(before: Answer, later: Answer) -> Answer:
-    """Of two parts of a problem; of elements that are equally bad the first."""
+    """Return the worse answer of two parts of a problem; of elements that are equally bad the first."""
     if before is None or later is None:
         return None
     return [one if one.ratio >= other.ratio else other for one, other in zip(before, later, strict=True)]
@@ -89,7 +89,7 @@ class _Decided:
     # What `Relative` asks.
 
     def number(self, node: Node, which: int) -> F64:
-        """That number of a node, of each row."""
+        """Return one of the numbers of a node, for each row."""
         return self.of_ask.spread(self.numbers[which, self.nodes.index(node)])
 
     def taken(self, node: Node, place: int) -> F64:
@@ -153,11 +153,11 @@ class _Decided:
 
     @lazy
     def sinks(self) -> Sequence[tuple[Node, Node]]:
-        """Those of all plans."""
+        """The sinks of all plans."""
         return [*{pair: None for plan in self.plans for pair in plan.sinks.items()}]
 
     def answers(self) -> list[Answer]:
-        """Of each ask."""
+        """Return the answer to each ask."""
         found: list[dict[str, Worst] | None] = [{} for _ in self.asks]
         chosen: dict[tuple[str, Node], list[int]] = {}
         for at, ask in enumerate(self.asks):
@@ -175,7 +175,7 @@ class _Decided:
         ]
 
     def _of_output(self, name: str, node: Node, chosen: Sequence[int]) -> list[Worst | None]:
-        """Of the asks that have such an output, made so."""
+        """Return the answers to the asks that have such an output, made so."""
         centres, asks = self.centres, [self.asks[at] for at in chosen]
         whole = len(asks) == len(self.asks)
         of_ask = self.of_ask if whole else Ragged(self.of_ask.lengths[chosen])
@@ -224,7 +224,7 @@ class _Decided:
         first = of_ask.first(ratio == of_ask.spread(largest)).tolist()
         found = list[Worst | None]()
         seen: dict[tuple[int, int], tuple[int, float, float]] = {}
-        """Of pairs and rows: the place of the worst element, its exact value and half the gap below it."""
+        """By pair and row, the place of the worst element, its exact value and half the gap below it."""
         starts, ask_starts = of_pair.starts.tolist(), of_ask.starts.tolist()
         before = [part.start * count for part, count in zip(parts, columns.tolist(), strict=True)]
         for place, (ask, worst) in enumerate(zip(asks, largest.tolist(), strict=True)):

@@ -25,7 +25,7 @@ _MINUS, _FREE, _PLUS = np.int8(-1), np.int8(0), np.int8(1)
 
 
 class Signs:
-    """Of each node 1 or -1 where all kernels have that sign, zeros included, and 0 where they need not."""
+    """The sign of each node: 1 or -1 where all kernels have it, zeros included, and 0 where they need not."""
 
     def __init__(self, budget: Budget, complete: bool) -> None:
         """`complete` says that no operand is absent that would be added."""

@@ -15,8 +15,9 @@ from oracles.rounding import half_gaps
 
 
 def strayed_of(got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> tuple[F64, Mask]:
-    """Of each element, from the outputs of each pair in its format; and where exact values are zero, infinite or NaN,
-    from which nothing may stray. What is of one format and lies side by side is looked at in one."""
+    """Return how far each element strayed, from the outputs of each pair in its format; and where exact values are
+    zero, infinite or NaN, from which nothing may stray. What is of one format and lies side by side is looked at in
+    one."""
     strayed, special = np.empty_like(got), np.empty(len(got), bool)
     end = 0
     for form, pairs in groupby(zip(formats, of_pair.lengths.tolist(), strict=True), key=lambda pair: pair[0]):

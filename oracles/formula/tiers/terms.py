@@ -106,7 +106,7 @@ class Element:
         return self.conformance.budget
 
     def rounding(self, nodes: frozenset[Node]) -> Alone:
-        """That of kernels which round at these nodes alone."""
+        """Return the budget of kernels that round at these nodes alone."""
         whole = self.whole
         return Alone(whole.inputs, whole.contract, whole.structured, whole=whole, rounding=nodes)
 
@@ -189,7 +189,7 @@ class Element:
         return self._largest(share)
 
     def _largest(self, values: F64) -> float:
-        """That of the values which the element has to do with."""
+        """Return the largest of the values that the element has to do with."""
         return float(np.max(self._of(values), initial=0.0))
 
     def _of(self, values: F64, over: Collection[str] = ()) -> F64:
@@ -225,7 +225,7 @@ class Element:
 
 
 def given_of(conformance: Conformance, output: str, index: Sequence[int]) -> tuple[tuple[str, str], ...]:
-    """Of each operand what an element was calculated from, by its name."""
+    """Return what an element was calculated from, by the names of operands."""
     return tuple(Element(conformance, output, tuple(index)).given())
 
 

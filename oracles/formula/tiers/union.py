@@ -60,7 +60,7 @@ class Union:
         )
 
     def widest(self, output: str, index: Sequence[int]) -> Conformance:
-        """That which allows an element most."""
+        """Return the member that allows an element most."""
         return max(self.members, key=lambda each: float(each.width(output)[tuple(index)]))
 
 

@@ -111,12 +111,12 @@ class Worst:
 
 
 def worst(name: str, arithmetic: str, x: F64, seed: int = 0) -> Worst:
-    """Of the function `name` in `arithmetic` at (n,) `x`, with low parts for double-double."""
+    """Return the worst error of the function `name` in `arithmetic` at (n,) `x`, with low parts for double-double."""
     return worst_at(name, with_low_parts(name, x, seed) if arithmetic == "doubledouble" else x)
 
 
 def worst_at(name: str, value: Real) -> Worst:
-    """Of the function `name` at (n,) `value`, in its arithmetic."""
+    """Return the worst error of the function `name` at (n,) `value`, in its arithmetic."""
     module = doubledouble if isinstance(value, DoubleDouble) else float64
     bound: Bound = module.BOUNDS[name]
     result: Real = getattr(module, name)(value)

@@ -19,7 +19,8 @@ _EXACT = ("negate", "max", "absolute", "where", "at_most", "less", "point", "tak
 
 
 def supremum(budget: Budget, output: str) -> NDArray[np.float64]:
-    """Of a problem of one row, before the rounding to the output's dtype; the last operation counts as rounded."""
+    """Return the largest error of a problem of one row, before the rounding to the output's dtype; the last operation
+    counts as rounded."""
     graph, found = budget.inputs.trace, 0.0
     plain = _values(budget.inputs, None, np.ones((1, 1)))
     for node in graph.nodes:

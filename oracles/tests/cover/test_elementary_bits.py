@@ -87,7 +87,7 @@ def test_every_processor_gives_the_same_bits(name: str, arithmetic: str) -> None
 
 
 def digest(name: str, arithmetic: str) -> str:
-    """Of the results at `fixed_arguments`, with low parts for double-double."""
+    """Return the digest of the results at `fixed_arguments`, with low parts for double-double."""
     x = fixed_arguments()
     with np.errstate(all="ignore"):
         low = np.where(np.isfinite(x), x * np.roll(x, 1).view(np.int64) * 2.0**-118, 0.0)
@@ -122,7 +122,7 @@ ALLOWED = [
     "where",
     "zeros_like",
 ]
-"""Of NumPy: what IEEE 754 or integers fix to the bit. `ldexp` makes tables only, of normal numbers."""
+"""What is used of NumPy: what IEEE 754 or integers fix to the bit. `ldexp` makes tables only, of normal numbers."""
 
 
 @pytest.mark.parametrize("module", [bits, doubledouble, float64, quadrants, tables])

@@ -31,7 +31,7 @@ FUNCTIONS = [kind for kind in get_args(Kind) if kind in EXACT]
 
 
 def _numbers(seed: int, least: int, most: int, shape: tuple[int, ...] = (COUNT,)) -> ExtendedDouble:
-    """Of both signs, with exponents in [least, most)."""
+    """Return numbers of both signs, with exponents in [least, most)."""
     rng = np.random.default_rng(seed)
     high = rng.uniform(0.5, 1, shape) * rng.choice([-1, 1], shape)
     low = high * 2.0**-54 * rng.uniform(-1, 1, shape)

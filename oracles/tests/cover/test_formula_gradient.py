@@ -34,7 +34,7 @@ _BY = {
 
 @pytest.mark.parametrize("name", _BY)
 def test_every_gradient_is_what_differences_say(name: str) -> None:
-    """That is checked as it is made: without the check's tolerance none would come through."""
+    """A gradient is checked as it is made: without the check's tolerance none would come through."""
     of = next(iter(traced(name).outputs))
     found = gradient(traced(name), of, _BY[name])
     assert [*found.outputs] == [f"d{each}" for each in _BY[name]]

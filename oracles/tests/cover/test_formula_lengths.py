@@ -20,7 +20,7 @@ from oracles.tests.common.judged import simulated
 
 NAMES = ("rms_norm", "layer_norm", "softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
 DEPENDENT = ("rms_norm_backward", "fused_add_rms_norm_backward", "layer_norm_backward")
-"""Of these some outputs are sums over rows."""
+"""The ops of which some outputs are sums over rows."""
 
 
 def test_a_row_that_is_filled_up_has_its_own_sum_to_the_last_bit() -> None:
@@ -60,7 +60,8 @@ NOTHING: Mapping[str, str] = {}
 
 
 def problem(op: str, number: int, rng: np.random.Generator) -> Problem:
-    """Of any length, many of them powers of two, parameters and outputs; every other one is structured."""
+    """Return a problem of any length, many of them powers of two, parameters and outputs; every other one is
+    structured."""
     length = int(rng.integers(1, 100)) if number % 3 else 2 ** int(rng.integers(1, 7))
     shape = int(rng.integers(1, 4)), length
     known = OPS[op]

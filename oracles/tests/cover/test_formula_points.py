@@ -43,7 +43,7 @@ def scaled(x: Node, weight: Node | None = None, *, eps: Node, weight_offset: Nod
 def added_and_scaled(
     x: Node, residual: Node, weight: Node | None = None, *, eps: Node, weight_offset: Node | float = 0.0
 ) -> Outputs:
-    """That of fused_add_rms_norm."""
+    """Return the outputs of fused_add_rms_norm."""
     return fused_add_rms_norm.fused_add_rms_norm(x, residual, weight, eps=eps, weight_offset=weight_offset)
 
 

@@ -56,7 +56,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """That of the function."""
+        """The name of the function."""
         return "_".join(("given", *sorted(self.given))) if self.given else "plain"
 
     @lazy
