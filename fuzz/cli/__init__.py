@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from fuzz.cli import (
-    calibrate,
     corpus,
     doctor,
     explain_budget,
@@ -53,7 +52,6 @@ options.add_verbs(
         "nightly": nightly.nightly,
         "explain-budget": explain_budget.explain_budget,
         "learn": learn.learn,
-        "calibrate": calibrate.calibrate,
         "selftest": selftest.selftest,
         "doctor": doctor.doctor,
         "header": header.header,

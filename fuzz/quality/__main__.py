@@ -6,6 +6,7 @@ import typer
 
 from fuzz.cli.exits import leave
 from fuzz.cli.options import add_verbs
+from fuzz.quality.calibrate.verb import calibrate
 from fuzz.quality.centres import centres
 from fuzz.quality.explanations import explanations
 from fuzz.quality.guidance import guidance
@@ -28,6 +29,7 @@ add_verbs(
         "oracle": oracle,
         "centres": centres,
         "power": power,
+        "calibrate": calibrate,
         "kernels": kernels,
         "guidance": guidance,
         "explanations": explanations,

@@ -1,1 +1,1 @@
-"""Correct kernels of a formula, to calibrate budgets with: in NumPy here, and in C by `emission`."""
+"""Correct kernels of a formula in NumPy, to calibrate budgets and to test the oracle with. Not installed."""

@@ -22,7 +22,6 @@ CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
 
 WRONG = {
     "learn": (["nobody"], "nobody"),
-    "calibrate": (["--op", "f99"], "f99"),
     "corpus": (["add", "/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "doctor": (["--pack", "/nowhere"], "/nowhere is not a pack"),
     "explain-budget": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),

@@ -1,4 +1,4 @@
-"""`explain-budget` and `calibrate` as a user meets them."""
+"""`explain-budget` as a user meets it."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.quality.__main__ import app
 from fuzz.tests.common.own_dims import C_KERNEL, write_dims_pack
 from fuzz.tests.common.own_pack import ARGUMENTS, unknown_afterwards
 from fuzz.tests.conftest import Cli
@@ -82,6 +83,6 @@ def test_coarse_sums_that_are_declared_float32_are_caught(tmp_path: Path, cli_he
 
 def test_correct_kernels_of_other_dimensions_pass_under_every_contract(tmp_path: Path, cli_here: Cli) -> None:
     write_dims_pack(tmp_path)
-    done = cli_here("calibrate", "--pack", ".", "--op", "[amr][oat][pt]*", "--runs", "1000", "--seed", "5")
+    done = cli_here("calibrate", "--pack", ".", "--op", "[amr][oat][pt]*", "--runs", "1000", "--seed", "5", app=app)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\n[0-9,]{5,} judged runs, .* 0 false alarms, 0 undecided", done.stdout), done.stdout

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fuzz.base.capability import Capabilities
+from fuzz.quality.emission.source import source
+from fuzz.quality.emission.variant import Emission
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.emission.source import source
-from oracles.formula.simulated.emission.variant import Emission
 from oracles.formula.trace import FormulaError
 from oracles.op import Op
 from oracles.problem import ProblemError

@@ -20,7 +20,7 @@ from fuzz.findings.tally import Sighting
 from fuzz.generate.search import PLACES
 from fuzz.generate.turn import BATCH
 from fuzz.judge.judge import EntryJudge
-from fuzz.uses.calibrate.packs import Pair
+from fuzz.quality.calibrate.packs import Pair
 from fuzz.uses.search.course import known_at
 from fuzz.uses.search.taker import TOGETHER, Report, Taker, Task, Terms
 

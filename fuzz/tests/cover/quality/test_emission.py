@@ -6,10 +6,10 @@ from itertools import combinations
 
 import pytest
 
-from oracles.formula.calibration import contracts, fields
+from fuzz.quality.calibrate.contracts import contracts, fields
+from fuzz.quality.emission.source import source
+from fuzz.quality.emission.variant import Emission
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.emission.source import source
-from oracles.formula.simulated.emission.variant import Emission
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.summation import Any, Lanes, Pairwise

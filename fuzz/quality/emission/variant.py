@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from fuzz.quality.emission import reductions
+from fuzz.quality.emission.places import Places, converted, function, number
+from fuzz.quality.emission.reductions import FUSED, rounded
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.emission import reductions
-from oracles.formula.simulated.emission.places import Places, converted, function, number
-from oracles.formula.simulated.emission.reductions import FUSED, rounded
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node, Trace
 from oracles.lazy import lazy

@@ -22,9 +22,9 @@ from fuzz.adapters import toolchain
 from fuzz.adapters.c import OPTS
 from fuzz.adapters.pack import load
 from fuzz.adapters.toolchain import this_host
-from fuzz.uses.calibrate.measure import SIMULATED, Measured, Work, measured
-from fuzz.uses.calibrate.packs import Pair
-from oracles.formula.calibration import contracts, covering, fields, pairs_of
+from fuzz.quality.calibrate.contracts import contracts, covering, fields, pairs_of
+from fuzz.quality.calibrate.measure import SIMULATED, Measured, Work, measured
+from fuzz.quality.calibrate.packs import Pair
 from oracles.op import Op
 from oracles.ops import OPS
 

@@ -1,4 +1,4 @@
-"""`kernelfuzz calibrate`: whether correct kernels of any contract pass, and how far they stray."""
+"""`python3 -m fuzz.quality calibrate`: whether correct kernels of any contract pass, and how far they stray."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.progress import track
 
+from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
-
-if TYPE_CHECKING:
-    from fuzz.uses.calibrate.calibration import Calibrated
+from fuzz.quality.calibrate.calibration import Calibrated, calibrated, carried_out, planned
+from fuzz.quality.calibrate.measure import Measured
+from fuzz.report import console
+from fuzz.report.console import PlainTable, print_table
+from fuzz.uses.starting import writable
+from oracles.ops import OPS
 
 
 @dataclass(frozen=True)
 class CalibrateOptions:
-    """The options of `kernelfuzz calibrate`."""
+    """The options of `python3 -m fuzz.quality calibrate`."""
 
     op: Annotated[str, typer.Option("--op", help="Ops (a glob).")] = "*"
     runs: Annotated[int, typer.Option("--runs", min=1, help="Judged runs of each op, at least.")] = 20_000
@@ -53,18 +59,6 @@ def calibrate(options: CalibrateOptions) -> Exit:
     compiler, with and without optimisation. Their cases are those of an ordinary search. What is accused is a false
     alarm: it is printed with the commands that show it again.
     """
-    from fnmatch import fnmatchcase
-
-    from rich.progress import track
-
-    from fuzz.base.errors import UsageError
-    from fuzz.report import console
-    from fuzz.report.console import PlainTable, print_table
-    from fuzz.uses.calibrate.calibration import calibrated, carried_out, planned
-    from fuzz.uses.calibrate.measure import Measured
-    from fuzz.uses.starting import writable
-    from oracles.ops import OPS
-
     out, err, started = console.results(), console.progress(), time.monotonic()
     if options.pack is not None:
         loaded(options.pack)

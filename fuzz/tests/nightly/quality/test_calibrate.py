@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.quality.__main__ import app
+from fuzz.quality.calibrate.calibration import carried_out
+from fuzz.quality.calibrate.measure import Work, measured
+from fuzz.quality.calibrate.packs import Pair
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.conftest import Cli
-from fuzz.uses.calibrate.calibration import carried_out
-from fuzz.uses.calibrate.measure import Work, measured
-from fuzz.uses.calibrate.packs import Pair
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 from oracles.summation import Tiles
@@ -53,7 +54,7 @@ def test_who_stops_it_is_told_what_was_judged_in_place_of_tracebacks(
     words = ("calibrate", "--op", "softmax", "--runs", "1000000", "-j", "2", "--output", str(tmp_path))
     # What a shell starts in the background ignores Ctrl-C, and hands that on.
     with subprocess.Popen(
-        [sys.executable, "-m", "fuzz", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "fuzz.quality", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:  # fmt: skip
         while process.poll() is None and not [*tmp_path.glob("*/pack.py")]:
@@ -89,7 +90,7 @@ def test_correct_kernels_of_ops_that_others_write_pass(op: str, tmp_path: Path, 
     places and flags."""
     write_other_ops(tmp_path)
     with unknown_afterwards():
-        done = cli_here("calibrate", "--pack", ".", "--op", op, "--runs", "1000", "--seed", "9", "-j", "1")
+        done = cli_here("calibrate", "--pack", ".", "--op", op, "--runs", "1000", "--seed", "9", "-j", "1", app=app)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\n[1-9],[0-9]{3} judged runs, .* 0 false alarms, 0 undecided", done.stdout), done.stdout
     assert "pairs not run: C" not in done.stdout

@@ -15,20 +15,21 @@ import pytest
 
 from fuzz.adapters import abi
 from fuzz.adapters.pack import load
+from fuzz.quality.__main__ import app
+from fuzz.quality.calibrate.calibration import BUILDS, begun, calibrated, planned
+from fuzz.quality.calibrate.measure import Measured, Work, measured
+from fuzz.quality.calibrate.packs import Pair
+from fuzz.quality.emission.prelude import HEAD, PLAIN
+from fuzz.quality.emission.source import source
+from fuzz.quality.emission.variant import Emission
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.conftest import Cli
-from fuzz.uses.calibrate.calibration import BUILDS, begun, calibrated, planned
-from fuzz.uses.calibrate.measure import Measured, Work, measured
-from fuzz.uses.calibrate.packs import Pair
 from oracles.doubledouble import F64
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.forms import Form
 from oracles.formula.contract import Contract
-from oracles.formula.simulated.emission.prelude import HEAD, PLAIN
-from oracles.formula.simulated.emission.source import source
-from oracles.formula.simulated.emission.variant import Emission
 from oracles.ops import OPS
 from oracles.summation import Tiles
 
@@ -133,7 +134,9 @@ def test_pairs_that_are_not_run_are_counted_with_the_reason() -> None:
 
 
 def test_the_verb_says_what_was_judged_and_what_was_not(cli_here: Cli) -> None:
-    done = cli_here("calibrate", "--op", "*softmax", "--runs", "40", "-j", "1", "--max-time", "0.01s", "--markdown")
+    done = cli_here(
+        "calibrate", "--op", "*softmax", "--runs", "40", "-j", "1", "--max-time", "0.01s", "--markdown", app=app
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {
         cells[0]: [int(each.replace(",", "")) for each in cells[1:7]]
@@ -147,7 +150,7 @@ def test_the_verb_says_what_was_judged_and_what_was_not(cli_here: Cli) -> None:
     _, met, missing, runs, _, simulated = (f"{each:,}" for each in rows["all"])
     assert f"{runs} judged runs, {simulated} simulated elements, {met} pairs met and {missing} not run" in done.stdout
     assert "0 false alarms, 0 undecided, seed 1" in done.stdout
-    wrong = cli_here("calibrate", "--op", "nothing")
+    wrong = cli_here("calibrate", "--op", "nothing", app=app)
     assert wrong.returncode == 4
     assert "no such op; there are rms_norm," in wrong.stderr
 

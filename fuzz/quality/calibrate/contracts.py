@@ -1,7 +1,7 @@
 """A covering array of contracts: any two values of two fields meet in one of them.
 
 Correct kernels under these contracts calibrate the budgets: none of them may be accused. Kernels are simulated
-(`oracles.formula.simulated.simulation`) or written in C (`oracles.formula.simulated.emission`).
+(`oracles.formula.simulated.simulation`) or written in C (`fuzz.quality.emission`).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, combinations
 
-from oracles.formula.simulated.emission.prelude import HEAD, PLAIN, SATURATED
-from oracles.formula.simulated.emission.variant import Emission, Variant
+from fuzz.quality.emission.prelude import HEAD, PLAIN, SATURATED
+from fuzz.quality.emission.variant import Emission, Variant
 from oracles.op import Op
 
 
