@@ -29,7 +29,6 @@ class OpError(ValueError):
 def check_declared(op: Op) -> None:
     """Raise OpError for what cannot be an op."""
     names = [*(operand.name for operand in op.operands), *(each.name for each in op.parameters)]
-    names += op.former.values()
     for name in (op.name, *names):
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
             raise OpError(f"{op.name}: {name!r} may hold small letters, digits and '_' only, 31 of them")

@@ -156,15 +156,6 @@ class Op:
         return {each.name: each.neutral for each in self.parameters if each.neutral is not None}
 
     @lazy
-    def former(self) -> Mapping[str, str]:
-        """The former names of the parameters that have one."""
-        return {each.name: each.formerly for each in self.parameters if each.formerly}
-
-    def present(self, name: str) -> str:
-        """The name today of what a file may call by a former one."""
-        return next((now for now, former in self.former.items() if former == name), name)
-
-    @lazy
     def params(self) -> tuple[str, ...]:
         """The names of all numbers that a case may have."""
         return *(each.name for each in self.parameters), AXIS

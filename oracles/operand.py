@@ -69,8 +69,6 @@ class Parameter:
     """The smallest value that makes sense."""
     only_with: str = ""
     """An operand without which it means nothing."""
-    formerly: str = ""
-    """Its name in older kernels and case files. They are read for ever, and cases keep the digests that they had."""
     power: int = 0
     """Where the inputs are scaled by s as the op says, this is scaled by s to that power."""
 

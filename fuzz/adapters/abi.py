@@ -105,8 +105,6 @@ def _tensor(op: Op, operand: Operand) -> tuple[str, str]:
 
 def _number(parameter: Parameter) -> tuple[str, str]:
     said = "" if parameter.neutral is None else f"{parameter.neutral:g} by default"
-    if parameter.formerly:
-        return f"union {{ float {parameter.name}, {parameter.formerly}; }};", f"{said}{said and ', '}by either name"
     return f"float {parameter.name};", said
 
 
@@ -127,7 +125,7 @@ def _check_words(op: Op) -> None:
     taken = {word for name in (HEADER, "worker.h", "identity.h") for word in re.findall(r"\bkf_(\w+)", _fixed(name))}
     if {op.name, f"{op.name}_call"} & taken:
         raise BuildError(f"{op.name}: no C kernel can have an op of this name: kf_{op.name} is something else")
-    for name in (*(each.name for each in op.operands), *(each.name for each in op.parameters), *op.former.values()):
+    for name in (*(each.name for each in op.operands), *(each.name for each in op.parameters)):
         if name in _KEYWORDS:
             raise BuildError(f"{op.name}: no C kernel can have {name!r}, which is a word of C: give it another name")
 

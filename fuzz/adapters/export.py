@@ -232,7 +232,6 @@ def python_script(
             f"SIZES = {dict(ITEMSIZE)!r}",
             f"NAMES = {({name: dtype.name for name, dtype in NUMPY_DTYPE.items()})!r}",
             f"DISPENSABLE = {(*OPS[kernel.op].neutral, AXIS)!r}",
-            f"FORMER = {dict(OPS[kernel.op].former)!r}",
             "SOURCES = {}",
             *(f"SOURCES[{name!r}] = {_quoted(text)}" for name, text in sources.items()),
             "CALLS = [",

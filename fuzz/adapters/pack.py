@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fuzz.adapters.former import unknown_word
-from fuzz.base.capability import DeclarationError
+from fuzz.adapters.build import plain_path
+from fuzz.adapters.c import CKernel
+from fuzz.adapters.python_kernel import PythonKernel
+from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.generate.menus import check_menus
@@ -21,9 +25,16 @@ from fuzz.laws.registry import LAWS
 from fuzz.laws.symmetry import check_symmetries
 from oracles.declared import OpError
 from oracles.formula.check import check
+from oracles.formula.contract import Contract
 from oracles.op import Op
+from oracles.operand import Operand, Parameter
 from oracles.ops import OPS, register
 from oracles.summation import NumericsError
+
+_DECLARATIONS = {
+    each.__name__: each for each in (Contract, Capabilities, CKernel, PythonKernel, Mutant, Op, Operand, Parameter)
+}
+_UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 
 
 class PackError(UsageError):
@@ -136,8 +147,24 @@ def _execute(entry: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise PackError(f"{entry}: {unknown_word(error, entry.parent) or _said(error)}") from error
+        raise PackError(f"{entry}: {_unknown_field(error, entry.parent) or _said(error)}") from error
     return module
+
+
+def _unknown_field(error: BaseException, folder: Path) -> str | None:
+    """Which line of the pack gives a declaration a field that it does not have, and the field that may be meant; None
+    for any other error."""
+    unknown = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
+    frames = [each for each in traceback.extract_tb(error.__traceback__)
+              if Path(each.filename).is_relative_to(plain_path(folder))]  # fmt: skip
+    if unknown is None or unknown[1] not in _DECLARATIONS or not frames:
+        return None
+    path = Path(frames[-1].filename)
+    where = "" if path == plain_path(folder) / "pack.py" else f"{path.name}: "
+    known = [field.name for field in fields(_DECLARATIONS[unknown[1]])]
+    close = get_close_matches(unknown[2], known, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
+    return f"{where}line {frames[-1].lineno}: {unknown[1]} has no field {unknown[2]!r}: {hint}"
 
 
 def _said(error: BaseException) -> str:

@@ -136,7 +136,6 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         packages=kernel.packages,
         outputs=[o.name for o in op.outputs if not o.optional or o.name in kernel.able.optional],
         neutral=op.neutral,
-        former=op.former,
         tensors=len(op.operands),
         watcher="" if target.name.place == "cuda" else fault_watcher(builder),
     )

@@ -83,7 +83,7 @@ _ALIKE, _ONE_LETTER = 0.6, 0.8
 def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """Why a call by keyword, with the op's tensors and parameters and with `given`, fails every time or leaves out what
     is meant: the parameter, and what is wrong. Two names that are nearly the same are taken for one."""
-    known = {*(operand.name for operand in op.operands), *op.params, *op.former.values(), *given}
+    known = {*(operand.name for operand in op.operands), *op.params, *given}
     has = f"{op.name} has {', '.join((*(operand.name for operand in op.operands), *op.params))}"
     for name, may_be_left_out in signature.parameters.items():
         near = get_close_matches(name, known, cutoff=_ONE_LETTER if may_be_left_out else _ALIKE)
@@ -94,7 +94,7 @@ def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterat
     always = [each.name for each in op.inputs if not each.optional]
     always += [each.name for each in op.parameters if each.neutral is None]
     for name in always:
-        if not signature.takes(name) and not signature.takes(op.former.get(name, name)):
+        if not signature.takes(name):
             yield "", f"it has no parameter {name!r}: {has}"
     for name in given:
         if not signature.takes(name):
@@ -117,8 +117,7 @@ def completed(
     needs = [name for name in optional if known.get(name) is False or name in returns]
     needs = [*declared.needs, *(name for name in needs if name not in declared.needs)]
     takes = tuple(name for name in optional if known.get(name) and name not in needs)
-    names = {name: {name, op.former.get(name, name)} for name in op.neutral}
-    params = tuple(name for name, either in names.items() if {*signature.parameters} & either and not {*given} & either)
+    params = tuple(name for name in op.neutral if name in signature.parameters and name not in given)
     return replace(
         declared,
         needs=tuple(needs),

@@ -13,7 +13,6 @@ from typing import Final, Literal
 from fuzz.base.errors import UsageError
 from fuzz.base.text import printable
 from oracles.lazy import lazy
-from oracles.ops import OPS
 
 ITEMSIZE: Mapping[str, int] = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3fn": 1, "e5m2": 1, "int8": 1, "int32": 4, "int64": 8, "bool": 1,
@@ -203,7 +202,7 @@ class Origin:
     labels: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
     """What the case visits of its op's space. Case files do not keep it."""
     shard: Shard | None = field(default=None, compare=False)
-    """The shard; None also of a search by an earlier version, which had none."""
+    """The shard of that search."""
 
     @property
     def place(self) -> str:
@@ -300,11 +299,10 @@ class Case:
 
     @lazy
     def digest(self) -> str:
-        """SHA-256 over everything the kernel and the oracle see, in hex. A parameter counts by its first name."""
-        former = OPS[self.op].former if self.op in OPS else {}
+        """SHA-256 over everything the kernel and the oracle see, in hex."""
         head = {
             "op": self.op,
-            "params": {former.get(name, name): _exact(value) for name, value in self.params.items()},
+            "params": {name: _exact(value) for name, value in self.params.items()},
             "inputs": {
                 name: [t.dtype, _layout_key(t.layout), *([t.alias] if t.alias is not None else [])]
                 for name, t in self.inputs.items()

@@ -38,8 +38,7 @@ from oracles.declared import AXIS
 from oracles.ops import OPS
 
 VERSION = 3
-"""The format that is written. In 1, and in 2, which is 1 with a history, no tensor has dims and the axis is a param."""
-_READ = (1, 2, VERSION)
+"""The format of case files; no other is read."""
 _SHORT_LIST = re.compile(r"\[\s*(-?\d+(?:,\s*-?\d+)*)\s*\]")
 """Matches lists of integers: shapes and strides, which json.dumps would spread over many lines."""
 _MOST_HELD = 1 << 29
@@ -140,9 +139,8 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
     version = top.get("kernelfuzz case")
     if version is None:
         raise CaseError("not a case file: it has no field 'kernelfuzz case'")
-    if version not in _READ or isinstance(version, bool):
-        known = ", ".join(map(str, _READ))
-        raise CaseError(f"kernelfuzz case: format {told(version)} is not one that this version reads ({known})")
+    if version != VERSION:
+        raise CaseError(f"kernelfuzz case: format {told(version)}, this kernelfuzz reads format {VERSION} alone")
     case, claimed = parsed_case(top), text(top, "digest", "digest")
     if claimed != case.digest:
         raise CaseError(f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered")
@@ -153,15 +151,13 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
 def parsed_case(top: Mapping[str, Any]) -> Case:
     """The case of a JSON object, whatever digest that claims and whether or not it fits its op. Raises CaseError."""
     op = text(top, "op", "op")
-    params = _parse_params(op, named(top, "params"))
+    params = {name: _parse_number(value, f"params.{name}") for name, value in named(top, "params").items()}
     inputs, outputs = named(top, "inputs"), named(top, "outputs")
-    named_dims = top.get("kernelfuzz case") == VERSION
-    if named_dims:
-        if op not in OPS:
-            raise CaseError(f"op: {unknown_op(told(op))}")
-        if AXIS in params:
-            raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
-        params[AXIS] = parse_axis(OPS[op], inputs)
+    if op not in OPS:
+        raise CaseError(f"op: {unknown_op(told(op))}")
+    if AXIS in params:
+        raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
+    params[AXIS] = parse_axis(OPS[op], inputs)
     case = Case(
         op=op,
         params=params,
@@ -170,20 +166,8 @@ def parsed_case(top: Mapping[str, Any]) -> Case:
         structured=flag(top, "structured"),
         origin=_parse_origin(as_object(top.get("origin", {}), "origin")),
     )
-    if named_dims:
-        check_dims(case, inputs, outputs)
+    check_dims(case, inputs, outputs)
     return case
-
-
-def _parse_params(op: str, records: Mapping[str, Any]) -> dict[str, float | int]:
-    """By the names that they have today: older files have former ones."""
-    found: dict[str, float | int] = {}
-    for name, value in records.items():
-        now = OPS[op].present(name) if op in OPS else name
-        if now in found:
-            raise CaseError(f"params.{name}: there is a former name of it too, or the one of today")
-        found[now] = _parse_number(value, f"params.{name}")
-    return found
 
 
 def _origin(origin: Origin) -> dict[str, Any]:
@@ -221,7 +205,7 @@ def _parse_origin(record: Mapping[str, Any]) -> Origin:
 
 
 def _parse_shard(value: object) -> Shard | None:
-    """A number or the word for the series of big cases; files of earlier versions name none."""
+    """A number, the word for the series of big cases, or None for a case that no search made."""
     if value is None or value == BIG:
         return cast(Shard | None, value)
     return integer(value, "origin.shard")

@@ -2,7 +2,7 @@
 
 It is one SQLite file, kept for many nights. What PostgreSQL would need otherwise is all here: it has the same
 `INSERT ... ON CONFLICT` under its own dialect; it has no PRAGMA, so the version of its tables would be a table of one
-row; its commits are durable as they are; and it never had tables of an older version.
+row; and its commits are durable as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import Session
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from fuzz.base.files import set_aside
 from fuzz.findings.damage import examine
@@ -69,7 +68,7 @@ def open_state(path: Path) -> Engine:
     if path.exists() and not path.is_file():
         raise BrokenStateError(f"{path}: not a state of kernelfuzz: it is no file")
     try:
-        _bring_up_to_date(path)
+        _check_version(path)
         engine = create_engine(f"sqlite:///{path}")
         event.listen(engine, "connect", _prepare)
         with engine.begin() as connection:
@@ -94,73 +93,12 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
     cursor.close()
 
 
-def _bring_up_to_date(path: Path) -> None:
-    """Rewrite the tables of an older version, in one transaction: what is there before is whole until it commits."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+def _check_version(path: Path) -> None:
+    """Raise StateError for a state whose tables are of another version."""
+    with closing(sqlite3.connect(path)) as connection:
         [version] = connection.execute("PRAGMA user_version").fetchone()
-        if version not in (0, 1, 2, SCHEMA):
-            raise StateError(
-                f"{path}: has tables of version {version}, this kernelfuzz has version {SCHEMA}: "
-                "use the kernelfuzz that wrote it, or another --state folder"
-            )
-        if version in (1, 2):
-            connection.execute("PRAGMA legacy_alter_table = ON")  # else other tables would refer to the old ones
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in [*(_FROM_1 if version == 1 else ()), *_from_2(), f"PRAGMA user_version = {SCHEMA}"]:
-                connection.execute(statement)
-            connection.execute("COMMIT")
-
-
-_FROM_1 = (
-    "ALTER TABLE bucket ADD COLUMN need VARCHAR NOT NULL DEFAULT ''",
-    "ALTER TABLE bucket ADD COLUMN core VARCHAR NOT NULL DEFAULT ''",
-    "UPDATE bucket SET need = 'fails alone' WHERE triaged != ''",
-)
-_COPIED = {
-    "night": "id, seed, started, limit_s, ended, version, command, environment",
-    "session": "id, night_id, started, used_s, ended",
-    "slice": "id, night_id, number, op, seed, seconds, done",
-    "target": "night_id, name, kernel, op, runs, reason, attested",
-    "bucket": 'id, signature, kernel, op, verdict, law, target, case_file, digest, size, "where", text, explanation, '
-    "triaged, need, core, found_by, passed_night",
-}
-"""The columns that are in both versions, for each table that has other columns as well."""
-_COUNTED = {
-    **{name: f"SELECT night_id, '{name}', name, '', '', {name} FROM old_target WHERE {name} > 0"
-       for name in ("judged", "findings", "gave_up", "not_run")},
-    "compared": "SELECT night_id, 'compared', name, '', '', compared FROM law",
-    "twin": "SELECT night_id, 'twin', target, law, '', compared FROM twin",
-    "visit": "SELECT night_id, 'visit', op, kind, value, count FROM coverage WHERE count > 0",
-    "space": "SELECT night_id, 'space', op, kind, value, 0 FROM coverage WHERE wanted",
-}  # fmt: skip
-
-
-def _from_2() -> list[str]:
-    """Version 2 kept totals. Those of a slice become one batch, at the minute in which the slice began."""
-    tables, dialect = Base.metadata.tables, sqlite.dialect()
-    new = [*_COPIED, "batch", "counter"]
-    made = [str(CreateTable(tables[name]).compile(dialect=dialect)) for name in new]
-    indexed = [str(CreateIndex(index).compile(dialect=dialect)) for name in new for index in tables[name].indexes]
-    before = (
-        "SELECT coalesce(sum(seconds), 0.0) FROM old_slice AS earlier "
-        "WHERE earlier.night_id = old_slice.night_id AND earlier.number < old_slice.number"
-    )
-    return [
-        "DROP INDEX IF EXISTS ix_session_night_id",
-        "DROP INDEX IF EXISTS ix_slice_night_id",
-        *(f"ALTER TABLE {name} RENAME TO old_{name}" for name in _COPIED),
-        *made,
-        *indexed,
-        *(
-            f"INSERT INTO {name} ({columns}{', triage_s' * (name == 'session')}) "
-            f"SELECT {columns}{', 0.0' * (name == 'session')} FROM old_{name}"
-            for name, columns in _COPIED.items()
-        ),
-        "UPDATE session SET triage_s = (SELECT triage_s FROM old_night WHERE old_night.id = night_id) "
-        "WHERE id IN (SELECT max(id) FROM session GROUP BY night_id)",
-        "INSERT INTO batch (slice_id, minute, cases, judged) "
-        f"SELECT id, CAST(({before}) / 60 AS INTEGER), cases, judged FROM old_slice WHERE cases > 0",
-        *(f"INSERT INTO counter {counted}" for counted in _COUNTED.values()),
-        *(f"DROP TABLE {name}" for name in ("law", "twin", "coverage", "pace")),
-        *(f"DROP TABLE old_{name}" for name in reversed(_COPIED)),
-    ]
+    if version not in (0, SCHEMA):  # 0: it has no tables yet
+        raise StateError(
+            f"{path}: has tables of version {version}, this kernelfuzz has version {SCHEMA}: "
+            "use the kernelfuzz that wrote it, or another --state folder"
+        )

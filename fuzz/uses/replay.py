@@ -34,8 +34,7 @@ from fuzz.uses.starting import select_targets
 from oracles.ops import OPS
 
 _PLACE = re.compile(rf"(\d+):(\w+):(\d+|{BIG}):(\d+)")
-_EARLIER_PLACE = re.compile(r"\d+:\w+:\d+")
-"""What earlier versions printed, whose searches had no shards."""
+_WITHOUT_SHARD = re.compile(r"\d+:\w+:\d+")
 _SHORTEST = 4
 """An id has at least this many characters."""
 _LISTED = 5
@@ -58,7 +57,7 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
     place = _PLACE.fullmatch(text)
     if place is not None and not Path(text).exists():
         return _searched(place, findings, pack)
-    if _EARLIER_PLACE.fullmatch(text):
+    if _WITHOUT_SHARD.fullmatch(text):
         raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
     path = Path(text) if Path(text).is_file() or Path(text).suffix == ".json" else _file_of(text, findings)
     case, found = casefile.load(path)

@@ -9,7 +9,7 @@ from oracles.operand import Flip, Operand, Parameter
 EPS = Parameter(
     "eps", (1e-5, 0.0, 1.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 10.0, 100.0), least=0.0, power=2
 )
-WEIGHT_OFFSET = Parameter("weight_offset", (0.0, 1.0, 0.5, -1.0), neutral=0.0, only_with="weight", formerly="offset")
+WEIGHT_OFFSET = Parameter("weight_offset", (0.0, 1.0, 0.5, -1.0), neutral=0.0, only_with="weight")
 X = Operand("x", "... n")
 WEIGHTS = Operand("weight", "n", optional=True, values="factor", stackable=True)
 RSTD = Operand("rstd", "...", optional=True, dtype="f32")

@@ -88,7 +88,7 @@ class _Call(ctypes.Structure):
         ("rstd", _Tensor),
         ("axis", ctypes.c_int),
         ("eps", ctypes.c_float),
-        ("offset", ctypes.c_float),
+        ("weight_offset", ctypes.c_float),
     )
 
 

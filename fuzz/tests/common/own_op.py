@@ -24,7 +24,7 @@ OP = Op(
     blend,
     inputs=(Operand("given", "... k"), Operand("other", "... k"), Operand("scale", "k", optional=True)),
     outputs=(Operand("result", "... k"), Operand("edge_of_each_row", "...", optional=True)),
-    parameters=(Parameter("share", (0.5, 2.0)), Parameter("shift", (3.0, 1.0), neutral=3.0, formerly="bias")),
+    parameters=(Parameter("share", (0.5, 2.0)), Parameter("shift", (3.0, 1.0), neutral=3.0)),
     summary="two tensors, added in parts",
 )
 C_KERNEL = """

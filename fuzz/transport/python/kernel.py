@@ -53,8 +53,6 @@ class Spec:
     """The outputs that its op has and it declares to have."""
     neutral: Mapping[str, float] = field(default_factory=dict)
     """The parameters of its op that a case may do without, at the values that they have then."""
-    former: Mapping[str, str] = field(default_factory=dict)
-    """The former names of its op's parameters, by which older functions have them."""
     tensors: int = 0
     """The number of tensors that a case of its op may have."""
     watcher: str = ""
@@ -79,14 +77,6 @@ def source_digest(texts: Mapping[str, str]) -> str:
     for name in sorted(texts):
         digest.update(name.encode() + b"\0" + texts[name].encode() + b"\0")
     return digest.hexdigest()
-
-
-def by_names_of(
-    params: Mapping[str, float | int], former: Mapping[str, str], known: Collection[str]
-) -> dict[str, float | int]:
-    """The parameters by the names that a function has for them: a former one, where it knows that and not the other."""
-    old = {name for name in params if name not in known and former.get(name) in known}
-    return {former[name] if name in old else name: value for name, value in params.items()}
 
 
 class KernelError(Exception):
@@ -129,7 +119,7 @@ class LoadedKernel:
         self._takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
         self._names = {p.name for p in parameters}
         self._options = dict(spec.options)
-        self._neutral, self._former = dict(spec.neutral), dict(spec.former)
+        self._neutral = dict(spec.neutral)
         self.returns = [name for name in spec.outputs if not self.takes(name)]
 
     def takes(self, name: str) -> bool:
@@ -139,8 +129,7 @@ class LoadedKernel:
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What the function returns, or what it raised, as `Raised`."""
         # What it has no parameter for has its neutral value, and the axis is the last one, as the kernel declares.
-        named = by_names_of({**self._neutral, **params}, self._former, self._names)
-        needless = {*by_names_of(self._neutral, self._former, self._names), AXIS}
+        named, needless = {**self._neutral, **params}, {*self._neutral, AXIS}
         given = {name: value for name, value in named.items() if self.takes(name) or name not in needless}
         try:
             return self._entry(**tensors, **given, **self._options)

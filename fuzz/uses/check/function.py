@@ -29,7 +29,7 @@ from fuzz.transport import records
 from fuzz.transport.frames import decode_responses, outcome_of
 from fuzz.transport.python.arrays import arrays_of
 from fuzz.transport.python.attempt import Answer, Runs, respond
-from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, by_names_of, is_rejection
+from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, is_rejection
 from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
 from oracles import summation
@@ -57,8 +57,6 @@ class Function:
     names: frozenset[str]
     neutral: Mapping[str, float]
     """What the op's parameters are in a case that does not have them."""
-    former: Mapping[str, str]
-    """Their former names, by which it may have them too."""
     returns: tuple[str, ...]
     folder: str
     """The folder of its file, which with those beside it is its own."""
@@ -69,8 +67,7 @@ class Function:
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What it returns, outputs by name, or what it raised, as `Raised`."""
-        named = by_names_of({**self.neutral, **params}, self.former, self.names)
-        given = {name: value for name, value in named.items() if self.takes(name)}
+        given = {name: value for name, value in {**self.neutral, **params}.items() if self.takes(name)}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
@@ -129,7 +126,7 @@ def declared(
         laws=laws,
     )
     folder = str(kernel.source.parent.resolve())
-    return kernel, Function(function, frozenset(names), of_op.neutral, of_op.former, returned, folder)
+    return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder)
 
 
 class _HereKernel(PythonKernel):

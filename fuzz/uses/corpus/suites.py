@@ -189,15 +189,14 @@ def _sweep(record: Mapping[str, Any]) -> Sweep:
     if not op.by_rows:
         raise SuiteError(f"sweep {name}: {op.name} is not a row op, of which sweeps are")
     names = [each.name for each in op.parameters]
-    named: dict[str, Any] = {op.present(str(key)): value for key, value in record.items()}
     try:
         known: dict[str, Any] = {
-            **{key: value for key, value in named.items() if key not in names},
+            **{str(key): value for key, value in record.items() if key not in names},
             "name": name,
-            "params": {each: named[each] for each in names if each in named},
-            "shapes": tuple(tuple(_extent(extent) for extent in shape) for shape in named["shapes"]),
-            **{key: tuple(named[key]) for key in ("dtypes", "optional") if key in named},
-            "tolerance": {key: Tolerance(**allowed) for key, allowed in named.get("tolerance", {}).items()},
+            "params": {each: record[each] for each in names if each in record},
+            "shapes": tuple(tuple(_extent(extent) for extent in shape) for shape in record["shapes"]),
+            **{key: tuple(record[key]) for key in ("dtypes", "optional") if key in record},
+            "tolerance": {key: Tolerance(**allowed) for key, allowed in record.get("tolerance", {}).items()},
         }
         sweep = Sweep(**known)
     except (TypeError, ValueError) as error:

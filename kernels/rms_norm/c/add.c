@@ -29,7 +29,7 @@ static real reciprocal_rms_of(const real *values, int64_t n, float eps) {
 static void store_row(const kf_fused_add_rms_norm_call *call, const row *r, const real *sums, real rstd) {
     for (int64_t i = 0; i < r->n; i++) {
         real y = sums[i] * rstd;
-        if (is_present(&call->weight)) y *= scale_of(r, &call->weight, i, call->offset);
+        if (is_present(&call->weight)) y *= scale_of(r, &call->weight, i, call->weight_offset);
         store(&call->y, at(r, &call->y, i), y);
         if (is_present(&call->sum)) store(&call->sum, at(r, &call->sum, i), sums[i]);
     }

@@ -7,7 +7,7 @@ int kf_fused_add_rms_norm_backward(const kf_fused_add_rms_norm_backward_call *ca
     const gradient_call given = {
         .x = call->x, .dy = call->dy, .dsum = call->dsum, .weight = call->weight, .rstd = call->rstd,
         .dx = call->dx, .dresidual = call->dresidual, .dw = call->dw,
-        .axis = call->axis, .eps = call->eps, .offset = call->offset,
+        .axis = call->axis, .eps = call->eps, .weight_offset = call->weight_offset,
     };
     return differentiate(&given);
 }

@@ -8,7 +8,7 @@ typedef struct {
     kf_tensor x, dy, dsum, weight, rstd;
     kf_tensor dx, dresidual, dw;
     int axis;
-    float eps, offset;
+    float eps, weight_offset;
 } gradient_call;
 
 static real rstd_of(const gradient_call *call, const row *r) {
@@ -24,7 +24,7 @@ static real rstd_of(const gradient_call *call, const row *r) {
 /* dy, times the weight where there is one. */
 static real weighted_dy(const gradient_call *call, const row *r, int64_t i) {
     const real dy = load(&call->dy, at(r, &call->dy, i));
-    return is_present(&call->weight) ? dy * scale_of(r, &call->weight, i, call->offset) : dy;
+    return is_present(&call->weight) ? dy * scale_of(r, &call->weight, i, call->weight_offset) : dy;
 }
 
 /* The mean of h * m along the row. */
@@ -101,7 +101,7 @@ static int differentiate(const gradient_call *given) {
 int kf_rms_norm_backward(const kf_rms_norm_backward_call *call) {
     const gradient_call given = {
         .x = call->x, .dy = call->dy, .weight = call->weight, .rstd = call->rstd,
-        .dx = call->dx, .dw = call->dw, .axis = call->axis, .eps = call->eps, .offset = call->offset,
+        .dx = call->dx, .dw = call->dw, .axis = call->axis, .eps = call->eps, .weight_offset = call->weight_offset,
     };
     return differentiate(&given);
 }

@@ -17,7 +17,7 @@ static void scale_row(const kf_rms_norm_call *call, const row *r, real rstd) {
 #ifdef CAST_FIRST
         y = rounded(call->x.dtype, y);
 #endif
-        if (is_present(&call->weight)) y *= scale_of(r, &call->weight, i, call->offset);
+        if (is_present(&call->weight)) y *= scale_of(r, &call->weight, i, call->weight_offset);
         store(&call->y, at(r, &call->y, i), y);
     }
 }

@@ -12,7 +12,7 @@ _PLANNED = """
 int kf_rms_norm(const kf_rms_norm_call *given) {
     static kf_rms_norm_call last;
     if (!has_elements(&given->x)) return KF_OK;
-    bool same = last.eps == given->eps && last.offset == given->offset && last.x.rank == given->x.rank;
+    bool same = last.eps == given->eps && last.weight_offset == given->weight_offset && last.x.rank == given->x.rank;
     same = same && is_present(&last.weight) == is_present(&given->weight);
     same = same && is_present(&last.rstd) == is_present(&given->rstd);
     for (int axis = 0; same && axis < given->x.rank; axis++)

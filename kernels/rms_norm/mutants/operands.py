@@ -33,7 +33,7 @@ _X = "        const real x = load(&call->x, at(r, &call->x, i));\n        total 
 _SCALED = "real y = load(&call->x, at(r, &call->x, i)) * rstd;"
 _STORED = "        store(&call->y, at(r, &call->y, i), y);\n"
 _STORED_RSTD = "if (is_present(&call->rstd)) store("
-_TIMES_WEIGHT = "y *= scale_of(r, &call->weight, i, call->offset);"
+_TIMES_WEIGHT = "y *= scale_of(r, &call->weight, i, call->weight_offset);"
 _WEIGHTED = "    const real dy = load(&call->dy, at(r, &call->dy, i));\n"
 _H = "        const real h = load(&call->x, at(r, &call->x, i)) * rstd;\n"
 _DX = "real dx = rstd * (weighted_dy(call, r, i) - h * projection);"
@@ -81,21 +81,21 @@ FORWARD: tuple[Mutant, ...] = (
     _planted(
         "weighted-reads-weight-as-x", "weighted", _TIMES_WEIGHT,
         "{\n            kf_tensor weight = call->weight;\n            weight.dtype = call->x.dtype;\n"
-        "            y *= scale_of(r, &weight, i, call->offset);\n        }",
+        "            y *= scale_of(r, &weight, i, call->weight_offset);\n        }",
         "a weight of another dtype than x", "C9: one pointer type for all tensors", _PLACE,
         explained_as=("dtype of weight and that of x = differ",),
     ),
     _planted(
         "weighted-ignores-weight-stride", "weighted", _TIMES_WEIGHT,
         "{\n            kf_tensor weight = call->weight;\n            if (weight.rank == 1) weight.strides[0] = 1;\n"
-        "            y *= scale_of(r, &weight, i, call->offset);\n        }",
+        "            y *= scale_of(r, &weight, i, call->weight_offset);\n        }",
         "a weight of rank 1 whose elements are not neighbours", "a weight sliced out of a larger parameter", _PLACE,
         explained_as=("step of weight != 1",),
     ),
     _planted(
         "weighted-first-row-of-weights", "weighted", _TIMES_WEIGHT,
         "{\n            kf_tensor weight = call->weight;\n            if (weight.rank == 2) weight.shape[0] = 1;\n"
-        "            y *= scale_of(r, &weight, i, call->offset);\n        }",
+        "            y *= scale_of(r, &weight, i, call->weight_offset);\n        }",
         "a weight of several rows", "C3, B044: the first row of the weight serves every row",
         explained_as=("rows of weight >= 2",),
     ),
@@ -165,7 +165,7 @@ BACKWARD: tuple[Mutant, ...] = (
     ),
     _planted(
         "backward-weight-twice", "backward-generic", "total += h * weighted_dy(call, r, i);",
-        "total += h * weighted_dy(call, r, i) * scale_of(r, &call->weight, i, call->offset);",
+        "total += h * weighted_dy(call, r, i) * scale_of(r, &call->weight, i, call->weight_offset);",
         "a weight that is not 1", "M06, B113: the projection multiplied once more by the weight",
     ),
     _planted(

@@ -13,12 +13,12 @@ import torch
 
 
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0,
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, weight_offset: float = 0.0,
     y: torch.Tensor, rstd: torch.Tensor | None = None, compiled: bool = False,
 ) -> None:  # fmt: skip
     """Mean of squares, plus eps, root, multiply: four operations; as one, where torch compiles them."""
     operations = _by_rows if compiled and x.numel() else _composed
-    result, root = operations(x, weight, eps, axis, offset)
+    result, root = operations(x, weight, eps, axis, weight_offset)
     y.copy_(result)
     if rstd is not None:
         rstd.copy_(root.squeeze(axis))
@@ -32,11 +32,11 @@ def functional(x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: floa
 
 
 def fixed_order(
-    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0,
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, weight_offset: float = 0.0,
     y: torch.Tensor, rstd: torch.Tensor | None = None,
 ) -> None:  # fmt: skip
     """The composition, with squares added in an order that the length of the row alone decides."""
-    result, root = _composed(x, weight, eps, axis, offset, _mean_in_fixed_order)
+    result, root = _composed(x, weight, eps, axis, weight_offset, _mean_in_fixed_order)
     y.copy_(result)
     if rstd is not None:
         rstd.copy_(root.squeeze(axis))
@@ -44,11 +44,11 @@ def fixed_order(
 
 def fused_add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int,
-    offset: float = 0.0, y: torch.Tensor, sum: torch.Tensor | None = None, rstd: torch.Tensor | None = None,  # noqa: A002
+    weight_offset: float = 0.0, y: torch.Tensor, sum: torch.Tensor | None = None, rstd: torch.Tensor | None = None,  # noqa: A002
 ) -> None:  # fmt: skip
     """The sum in the dtype of x, then the composition."""
     total = x + residual
-    result, root = _composed(total, weight, eps, axis, offset)
+    result, root = _composed(total, weight, eps, axis, weight_offset)
     y.copy_(result)
     if sum is not None:
         sum.copy_(total)
@@ -58,23 +58,23 @@ def fused_add_rms_norm(
 
 def rms_norm_backward(
     x: torch.Tensor, dy: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int,
-    offset: float = 0.0, dx: torch.Tensor, dw: torch.Tensor | None = None,
+    weight_offset: float = 0.0, dx: torch.Tensor, dw: torch.Tensor | None = None,
 ) -> None:  # fmt: skip
     """What autograd makes of the composition, in float64: in float32 its order of operations underflows early."""
-    _differentiate(x, dy, None, weight, eps, axis, offset, (dx,), dw)
+    _differentiate(x, dy, None, weight, eps, axis, weight_offset, (dx,), dw)
 
 
 def fused_add_rms_norm_backward(
     x: torch.Tensor, dy: torch.Tensor, dsum: torch.Tensor | None = None, weight: torch.Tensor | None = None, *,
-    eps: float, axis: int, offset: float = 0.0, dx: torch.Tensor, dresidual: torch.Tensor | None = None,
+    eps: float, axis: int, weight_offset: float = 0.0, dx: torch.Tensor, dresidual: torch.Tensor | None = None,
     dw: torch.Tensor | None = None,
 ) -> None:  # fmt: skip
     """The same, with the sum's own gradient."""
-    _differentiate(x, dy, dsum, weight, eps, axis, offset, (dx,) if dresidual is None else (dx, dresidual), dw)
+    _differentiate(x, dy, dsum, weight, eps, axis, weight_offset, (dx,) if dresidual is None else (dx, dresidual), dw)
 
 
 def _composed(
-    x: torch.Tensor, weight: torch.Tensor | None, eps: float, axis: int, offset: float,
+    x: torch.Tensor, weight: torch.Tensor | None, eps: float, axis: int, weight_offset: float,
     mean: Callable[[torch.Tensor, int], torch.Tensor] = lambda squares, axis: squares.mean(axis, keepdim=True),
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     wide = x if x.dtype == torch.float64 else x.float()
@@ -83,7 +83,7 @@ def _composed(
     result = wide * root
     if weight is not None:
         scale = weight.to(wide.dtype)
-        scale = scale + offset if offset else scale
+        scale = scale + weight_offset if weight_offset else scale
         result = result * scale.reshape([-1] + [1] * (x.ndim - 1 - axis % x.ndim))
     return result, root
 
@@ -108,13 +108,13 @@ def _halved(terms: torch.Tensor) -> torch.Tensor:
 
 def _differentiate(
     x: torch.Tensor, dy: torch.Tensor, dsum: torch.Tensor | None, weight: torch.Tensor | None, eps: float, axis: int,
-    offset: float, gradients: tuple[torch.Tensor, ...], dw: torch.Tensor | None,
+    weight_offset: float, gradients: tuple[torch.Tensor, ...], dw: torch.Tensor | None,
 ) -> None:  # fmt: skip
     # Without a weight its gradient is that of a weight of ones.
     ones = torch.ones(x.shape[axis], device=x.device)
     scale = (ones if weight is None else weight).detach().double().requires_grad_()
     wide = x.detach().double().requires_grad_()
-    result, _ = _composed(wide, scale, eps, axis, 0.0 if weight is None else offset)
+    result, _ = _composed(wide, scale, eps, axis, 0.0 if weight is None else weight_offset)
     found, of_weight = torch.autograd.grad(result, (wide, scale), dy.double())
     if dsum is not None:
         found = found + dsum.double()
@@ -125,7 +125,7 @@ def _differentiate(
 
 
 def _by_rows(
-    x: torch.Tensor, weight: torch.Tensor | None, eps: float, axis: int, offset: float
+    x: torch.Tensor, weight: torch.Tensor | None, eps: float, axis: int, weight_offset: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The composition, compiled, on fresh rows one after the other: to compile takes seconds, and the compiler is told
     of nothing but their number and length, so that one program does for all of a dtype."""
@@ -135,7 +135,7 @@ def _by_rows(
     scale = torch.ones(n, device=x.device)
     if weight is not None:
         scale.copy_(weight)
-        scale = scale.add_(offset) if offset else scale
+        scale = scale.add_(weight_offset) if weight_offset else scale
     for tensor in (rows, scale):
         for dim in range(tensor.ndim):
             # Otherwise a length of 1 is a program of its own.

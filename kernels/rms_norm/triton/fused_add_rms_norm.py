@@ -127,10 +127,10 @@ def column_chunked(
 
 def fused_add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int,
-    offset: float = 0.0, y: torch.Tensor, sum: torch.Tensor | None = None, rstd: torch.Tensor | None = None,  # noqa: A002
+    weight_offset: float = 0.0, y: torch.Tensor, sum: torch.Tensor | None = None, rstd: torch.Tensor | None = None,  # noqa: A002
     cast: str = "gemma", path: str = "", unrounded: bool = False,
 ) -> None:  # fmt: skip
-    """sum = x + residual; y = sum / sqrt(mean(sum^2) + eps) * (offset + weight), along the last axis."""
+    """sum = x + residual; y = sum / sqrt(mean(sum^2) + eps) * (weight_offset + weight), along the last axis."""
     n = row_length(x, axis)
     if x.numel() == 0:
         return
@@ -144,10 +144,10 @@ def fused_add_rms_norm(
         x if stored is None else stored,
     )  # fmt: skip
     pitches = pitch(x, n), pitch(residual, n), pitch(y, n), 0 if sum is None else pitch(sum, n)
-    scalars = (*pitches, rows, n, eps, offset)
+    scalars = (*pitches, rows, n, eps, weight_offset)
     flags = {
         "HAS_WEIGHT": weight is not None, "HAS_SUM": sum is not None, "HAS_RSTD": rstd is not None,
-        "HAS_OFFSET": offset != 0, "CAST": cast,
+        "HAS_OFFSET": weight_offset != 0, "CAST": cast,
     }  # fmt: skip
     most = PROGRAMS if x.is_cuda else INTERPRETED_PROGRAMS
     if path == "whole_row":

@@ -148,10 +148,10 @@ def vector_generic(
 
 
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0, y: torch.Tensor,
-    rstd: torch.Tensor | None = None, path: str = "",
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, weight_offset: float = 0.0,
+    y: torch.Tensor, rstd: torch.Tensor | None = None, path: str = "",
 ) -> None:  # fmt: skip
-    """y = x / sqrt(mean(x^2) + eps) * (offset + weight) along the last axis; `path` is one of PATHS, or chosen."""
+    """y = x / sqrt(mean(x^2) + eps) * (weight_offset + weight) of the last axis; `path` is one of PATHS, or chosen."""
     n = row_length(x, axis)
     if x.numel() == 0:
         return
@@ -160,8 +160,8 @@ def rms_norm(
     path = path or ("small" if n <= SMALL_N else "tile_fast" if n % TILE == 0 else "vector_generic")
     stored = dense(rstd)
     tensors = (x, x if weight is None else weight.contiguous(), y, x if stored is None else stored)
-    scalars = (pitch(x, n), pitch(y, n), rows, n, eps, offset)
-    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_OFFSET": offset != 0}
+    scalars = (pitch(x, n), pitch(y, n), rows, n, eps, weight_offset)
+    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_OFFSET": weight_offset != 0}
     if path == "small":
         if n > SMALL_N:
             raise ValueError(f"path small: rows of {n} elements; it takes up to {SMALL_N}")

@@ -1,7 +1,7 @@
 """Backward of rms_norm and fused_add_rms_norm in Triton: programs that stay and keep sums of dw, or one per row.
 
-With h = x rstd and m = dy (offset + weight): dx = rstd (m - h mean(h m)) [+ dsum], dw = sum over rows of dy h; all in
-float32. dw is added in an order that the shape and the device fix, without atomic additions.
+With h = x rstd and m = dy (weight_offset + weight): dx = rstd (m - h mean(h m)) [+ dsum], dw = sum over rows of dy h;
+all in float32. dw is added in an order that the shape and the device fix, without atomic additions.
 """
 
 from __future__ import annotations
@@ -142,25 +142,25 @@ def add_rows(partial_ptr, dw_ptr, rows, n, ROWS: tl.constexpr, COLUMNS: tl.const
 
 def rms_norm_backward(
     x: torch.Tensor, dy: torch.Tensor, weight: torch.Tensor | None = None, rstd: torch.Tensor | None = None, *,
-    eps: float, axis: int, offset: float = 0.0, dx: torch.Tensor, dw: torch.Tensor | None = None,
+    eps: float, axis: int, weight_offset: float = 0.0, dx: torch.Tensor, dw: torch.Tensor | None = None,
     design: str = "persistent",
 ) -> None:  # fmt: skip
-    """dx and dw of y = x rstd (offset + weight) along the last axis. Without rstd it is formed from x and eps."""
-    _backward(x, dy, None, weight, rstd, eps, axis, offset, dx, None, dw, design)
+    """dx and dw of y = x rstd (weight_offset + weight) of the last axis. Without rstd it is formed from x and eps."""
+    _backward(x, dy, None, weight, rstd, eps, axis, weight_offset, dx, None, dw, design)
 
 
 def fused_add_rms_norm_backward(
     x: torch.Tensor, dy: torch.Tensor, dsum: torch.Tensor | None = None, weight: torch.Tensor | None = None,
-    rstd: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0, dx: torch.Tensor,
+    rstd: torch.Tensor | None = None, *, eps: float, axis: int, weight_offset: float = 0.0, dx: torch.Tensor,
     dresidual: torch.Tensor | None = None, dw: torch.Tensor | None = None, design: str = "persistent",
 ) -> None:  # fmt: skip
     """The same, where x is the sum that was normalised: dx takes the sum's own gradient, and dresidual equals dx."""
-    _backward(x, dy, dsum, weight, rstd, eps, axis, offset, dx, dresidual, dw, design)
+    _backward(x, dy, dsum, weight, rstd, eps, axis, weight_offset, dx, dresidual, dw, design)
 
 
 def _backward(
     x: torch.Tensor, dy: torch.Tensor, dsum: torch.Tensor | None, weight: torch.Tensor | None,
-    rstd: torch.Tensor | None, eps: float, axis: int, offset: float, dx: torch.Tensor,
+    rstd: torch.Tensor | None, eps: float, axis: int, weight_offset: float, dx: torch.Tensor,
     dresidual: torch.Tensor | None, dw: torch.Tensor | None, design: str,
 ) -> None:  # fmt: skip
     n = row_length(x, axis)
@@ -184,11 +184,11 @@ def _backward(
     )  # fmt: skip
     scalars = (
         pitch(x, n), pitch(dy, n), 0 if dsum is None else pitch(dsum, n), pitch(dx, n),
-        0 if dresidual is None else pitch(dresidual, n), rows, n, eps, offset,
+        0 if dresidual is None else pitch(dresidual, n), rows, n, eps, weight_offset,
     )  # fmt: skip
     flags = {
         "HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_DSUM": dsum is not None,
-        "HAS_DRESIDUAL": dresidual is not None, "HAS_DW": dw is not None, "HAS_OFFSET": offset != 0,
+        "HAS_DRESIDUAL": dresidual is not None, "HAS_DW": dw is not None, "HAS_OFFSET": weight_offset != 0,
     }  # fmt: skip
     if design == "persistent":
         of_weight = 0 if weight is None else block * weight.element_size()

@@ -1,6 +1,6 @@
 """rms_norm in Triton by mode: few programs that stay, a program per row that reads it twice, or one that keeps it.
 
-y = x rstd (offset + weight), all in float32, with one cast at the end; rstd is stored where it is wanted.
+y = x rstd (weight_offset + weight), all in float32, with one cast at the end; rstd is stored where it is wanted.
 """
 
 from __future__ import annotations
@@ -110,10 +110,10 @@ def multi_wave_cached(
 
 
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, offset: float = 0.0, y: torch.Tensor,
-    rstd: torch.Tensor | None = None, mode: str = "",
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, eps: float, axis: int, weight_offset: float = 0.0,
+    y: torch.Tensor, rstd: torch.Tensor | None = None, mode: str = "",
 ) -> None:  # fmt: skip
-    """y = x / sqrt(mean(x^2) + eps) * (offset + weight) along the last axis; `mode` is one of MODES, or chosen."""
+    """y = x / sqrt(mean(x^2) + eps) * (weight_offset + weight) of the last axis; `mode` is one of MODES, or chosen."""
     n = row_length(x, axis)
     if x.numel() == 0:
         return
@@ -126,8 +126,8 @@ def rms_norm(
         raise ValueError(f"mode {mode}: rows of {n} elements; it takes up to {MAX_ROW}")
     stored = dense(rstd)
     tensors = (x, x if weight is None else weight.contiguous(), y, x if stored is None else stored)
-    scalars = (pitch(x, n), pitch(y, n), rows, n, eps, offset)
-    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_OFFSET": offset != 0}
+    scalars = (pitch(x, n), pitch(y, n), rows, n, eps, weight_offset)
+    flags = {"HAS_WEIGHT": weight is not None, "HAS_RSTD": rstd is not None, "HAS_OFFSET": weight_offset != 0}
     if mode == "static_persistent":
         each = max(1, min(16, 1024 // block))
         programs = min(most * WAVES or INTERPRETED_PROGRAMS, triton.cdiv(rows, each))

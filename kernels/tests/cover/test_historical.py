@@ -50,18 +50,17 @@ BUGS = {
         "FAIL_INPUT_MODIFIED",
     ),
     "b088": Bug("weighted-llama", (("y = rounded(call->x.dtype, y);", ""),)),
-    "b091": Bug("weighted", (("scale_of(r, &call->weight, i, call->offset)", "scale_of(r, &call->weight, i, 0)"),)),
-    "b092": Bug("weighted", (("scale_of(r, &call->weight, i, call->offset)",
-                              "scale_of(r, &call->weight, i, 2 * call->offset)"),)),
+    "b091": Bug("weighted", (("i, call->weight_offset)", "i, 0)"),)),
+    "b092": Bug("weighted", (("i, call->weight_offset)", "i, 2 * call->weight_offset)"),)),
     "b094": Bug(
         "weighted",
-        (("y *= scale_of(r, &call->weight, i, call->offset);",
+        (("y *= scale_of(r, &call->weight, i, call->weight_offset);",
           "{ kf_tensor weight = call->weight; weight.dtype = call->x.dtype; y *= scale_of(r, &weight, i, 0); }"),),
         "FAIL_NONFINITE",
     ),
     "b043": Bug(
         "weighted",
-        (("y *= scale_of(r, &call->weight, i, call->offset);",
+        (("y *= scale_of(r, &call->weight, i, call->weight_offset);",
           "{ kf_tensor weight = call->weight; weight.strides[0] = 1; y *= scale_of(r, &weight, i, 0); }"),),
         "FAIL_MEMORY",
     ),
@@ -71,7 +70,9 @@ BUGS = {
     ),
     "b081": Bug("weighted", (("at_row(&r, &call->rstd), rstd)", "at_row(&r, &call->rstd), 1 / (rstd * rstd))"),)),
     "b112": Bug("add-backward-generic", (("return differentiate(&given);", _MIXED),)),
-    "b113": Bug("backward-generic", ((_TWICE, f"{_TWICE[:-1]} * scale_of(r, &call->weight, i, call->offset);"),)),
+    "b113": Bug(
+        "backward-generic", ((_TWICE, f"{_TWICE[:-1]} * scale_of(r, &call->weight, i, call->weight_offset);"),)
+    ),
     "b114": Bug(
         "backward-generic",
         ((_ROW, "static real tile;\n    if (r->index[0] == 0) tile = 0;\n    const real rstd = rstd_of(call, r);\n"

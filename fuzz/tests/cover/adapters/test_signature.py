@@ -22,7 +22,7 @@ _Facts = tuple[set[str], set[str], bool]
 
 
 def _facts(able: Capabilities) -> _Facts:
-    """What it takes, what it needs, and whether it takes an offset, whose former name counts too."""
+    """What it takes, what it needs, and whether it takes an offset."""
     takes = set(able.takes or ())
     return takes, set(able.needs), bool(able.params)
 
@@ -44,14 +44,14 @@ def _of_check(parameters: str, declaration: Capabilities) -> _Facts:
     [
         ("x, *, eps, axis, y", {}, (set(), set(), False)),
         ("x, weight=None, *, eps, axis, y", {}, ({"weight"}, set(), False)),
-        ("x, weight=None, rstd=None, *, eps, y, offset=0.0", {}, ({"weight", "rstd"}, set(), True)),
+        ("x, weight=None, rstd=None, *, eps, y, weight_offset=0.0", {}, ({"weight", "rstd"}, set(), True)),
         ("x, weight=None, *, eps, axis, y, weight_offset=0.0", {}, ({"weight"}, set(), True)),
         ("x, weight, *, eps, axis, y, rstd=None", {}, ({"rstd"}, {"weight"}, False)),
         ("x, weight, *, eps, axis, y", {"takes": ("weight",)}, ({"weight"}, {"weight"}, False)),
         ("x, weight=None, *, eps, axis, y", {"takes": ()}, (set(), set(), False)),
         ("x, weight=None, rstd=None, *, eps, axis, y", {"takes": ("rstd",)}, ({"rstd"}, set(), False)),
         ("x, weight=None, rstd=None, *, eps, axis, y", {"needs": ("weight",)}, ({"rstd"}, {"weight"}, False)),
-        ("x, *, eps, axis, y, offset=0.0", {"params": ()}, (set(), set(), False)),
+        ("x, *, eps, axis, y, weight_offset=0.0", {"params": ()}, (set(), set(), False)),
     ],
 )
 def test_a_pack_and_a_check_read_a_signature_in_one_way(

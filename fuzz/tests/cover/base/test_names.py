@@ -26,7 +26,6 @@ ATTRIBUTES: Mapping[str, str] = {
 """Attributes and keywords that have the name of an operand or a parameter and are another thing."""
 
 PLACES: Mapping[str, frozenset[str]] = {
-    "adapters/former.py": frozenset({"dx", "eps", "residual"}),  # fields that the contracts of an older version had
     "laws/reach.py": frozenset({"sum"}),  # a kind of node of a formula
     "laws/symmetry.py": frozenset({"sum"}),  # the same
     "quality/calibrate/contracts.py": frozenset({"mean"}),  # a field of a contract

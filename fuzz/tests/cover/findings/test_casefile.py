@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.base.case import Case, CaseError
+from fuzz.base.case import Case, CaseError, contiguous
 from fuzz.findings.casefile import Found, from_json, load, save, to_json
 from fuzz.tests.common.examples import any_case, plain
+from fuzz.tests.common.handmade import a_case
 from fuzz.tests.common.own_op import cases as own_cases
 from fuzz.tests.common.own_op import registered
-from fuzz.tests.cover.findings.test_version_1 import FOLDER
 from oracles.ops import OPS
 
 CASES = st.sampled_from(sorted(OPS)).flatmap(any_case)
@@ -61,7 +61,9 @@ BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "alias": (lambda r: r["outputs"]["y"].update(alias="z"), "outputs.y.alias"),
     "params": (lambda r: r.update(params=3), "params"),
     "eps hex": (lambda r: r["params"]["eps"].update(hex="soon"), "params.eps"),
-    "version": (lambda r: r.update({"kernelfuzz case": 99}), "format 99"),
+    "version": (lambda r: r.update({"kernelfuzz case": 99}), "format 99, this kernelfuzz reads format 3 alone"),
+    "older": (lambda r: r.update({"kernelfuzz case": 2}), "format 2, this kernelfuzz reads format 3 alone"),
+    "version type": (lambda r: r.update({"kernelfuzz case": "3"}), "format '3', this kernelfuzz reads"),
     "other": (lambda r: r.pop("kernelfuzz case"), "not a case file"),
 }
 
@@ -91,11 +93,11 @@ def test_a_history_survives_the_file(case: Case) -> None:
     assert record["digest"] == case.digest
 
 
-def test_the_dims_of_each_tensor_say_where_the_rows_lie(case: Case) -> None:
-    """The axis is no number of the file. A version that knows no dims must refuse it: 2 was that of histories."""
-    assert to_json(case)["kernelfuzz case"] == 3
-    middle, _ = load(FOLDER / "middle_axis.json")
-    record = to_json(middle)
+def test_the_dims_of_each_tensor_say_where_the_rows_lie() -> None:
+    """The axis is no number of the file."""
+    stacked = {"weight": lambda shape: contiguous((1, *shape))}
+    middle = a_case("rms_norm", ("weight", "rstd"), (2, 5, 3), 1, layouts=stacked)
+    record = to_json(replace(middle, params={**middle.params, "threads": 2}))
     assert sorted(record["params"]) == ["eps", "threads", "weight_offset"]
     assert {name: record["inputs"][name]["dims"] for name in record["inputs"]} == {"x": "... n ...", "weight": "... n"}
     assert {name: record["outputs"][name]["dims"] for name in record["outputs"]} == {

@@ -136,7 +136,7 @@ def test_a_lock_that_is_no_file_is_one_line(tmp_path: Path) -> None:
 
 def test_a_broken_file_of_a_corpus_is_said_and_the_others_are_replayed(tmp_path: Path) -> None:
     save(tmp_path / "good.json", plain(5))
-    (tmp_path / "broken.json").write_text('{"kernelfuzz case": 1, "op": 7}')
+    (tmp_path / "broken.json").write_text('{"kernelfuzz case": 3, "op": 7}')
     (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "suite.json").write_text('{"kernelfuzz suite": 1, "system": "s", "source": "s", "sweeps": 3}')
     known, broken = known_cases([tmp_path], ["rms_norm"])

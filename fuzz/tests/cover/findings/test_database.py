@@ -1,10 +1,8 @@
-"""The database of nights: batches are rows, totals are sums of them, and older states are gone on with."""
+"""The database of nights: batches are rows, and totals are sums of them."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,16 +19,14 @@ from fuzz.findings.database_store import DatabaseStore, Position
 from fuzz.findings.database_views import view
 from fuzz.findings.state import StateError
 from fuzz.findings.store import Unsaved
-from fuzz.findings.tables import Base, CounterRow
+from fuzz.findings.tables import SCHEMA, Base, CounterRow
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from fuzz.triage.finding import Finding
-from fuzz.triage.history import Need
 from fuzz.triage.rule import Atom, Rule
 from fuzz.uses.nightly.opening import Turn, begin_slice, close, open_night
 
-OLD_STATE = Path(__file__).parents[2] / "common" / "state_version_2.sql"
 TARGET = "c-k@native:gcc-O2"
 
 
@@ -143,12 +139,13 @@ def test_a_session_goes_on_with_the_time_that_earlier_ones_have_left(tmp_path: P
 
 
 def test_states_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> None:
-    newer = tmp_path / "newer.sqlite"
-    engine = open_state(newer)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("PRAGMA user_version = 99")
-    with pytest.raises(StateError, match="version 99, this kernelfuzz has version 3"):
-        open_state(newer)
+    for version in (SCHEMA - 1, SCHEMA + 1):
+        other = tmp_path / f"{version}.sqlite"
+        engine = open_state(other)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"PRAGMA user_version = {version}")
+        with pytest.raises(StateError, match=f"version {version}, this kernelfuzz has version {SCHEMA}"):
+            open_state(other)
     (tmp_path / "junk.sqlite").write_text("this is no database, but long enough to look at\n" * 100)
     with pytest.raises(StateError, match="not a state of kernelfuzz"):
         open_state(tmp_path / "junk.sqlite")
@@ -156,72 +153,6 @@ def test_states_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> N
         open_state(Path("/proc/state.sqlite"))
     with pytest.raises(StateError, match="no night in it yet"):
         view(open_state(tmp_path / "new.sqlite"))
-
-
-def _old_state(path: Path, version: int) -> Path:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(OLD_STATE.read_text())
-        if version == 1:
-            connection.execute("UPDATE bucket SET triaged = digest")
-            for column in ("need", "core"):
-                connection.execute(f"ALTER TABLE bucket DROP COLUMN {column}")
-            connection.execute("PRAGMA user_version = 1")
-            connection.commit()
-    return path
-
-
-def test_a_state_of_version_2_says_the_same_and_is_gone_on_with(tmp_path: Path) -> None:
-    engine = open_state(_old_state(tmp_path / "state.sqlite", 2))
-    seen = view(engine)
-    assert (seen.night.id, seen.night.seed, seen.night.ended, seen.judged, seen.cases) == (2, 4, "limit", 3848, 962)
-    assert (round(seen.night.used_s, 3), seen.night.triage_s) == (5.495, 0.25)
-    [bucket] = seen.buckets
-    assert (bucket.status, bucket.count, bucket.first_night, bucket.last_night) == ("still fails", 1342, 1, 2)
-    assert bucket.sightings == {"c-loses-eps@native:gcc-O0": 443, "c-loses-eps@native:gcc-O2": 443}
-    assert [(part.number, part.op, part.cases, part.judged) for part in seen.slices] == [
-        (0, "", 1, 4), (1, "rms_norm", 961, 3844),
-    ]  # fmt: skip
-    assert [(minute.minute, minute.cases) for minute in seen.pace] == [(0, 1), (1, 961)], "when the slices began"
-    assert [(row.name, row.judged, row.findings) for row in seen.targets if row.findings] == [
-        ("c-loses-eps@native:gcc-O0", 962, 443), ("c-loses-eps@native:gcc-O2", 962, 443),
-    ]  # fmt: skip
-    assert {(law.name, law.compared) for law in seen.laws} == {("rerun", 16), ("scaling", 20)}
-    assert sum(label.wanted for label in seen.coverage) == 3
-    assert [label.visits == 0 for label in seen.coverage].count(True) == 1
-    assert [past.judged for past in seen.history] == [1916, 3848]
-    assert len(seen.accuracy) == 2
-    position = open_night(engine, 9, 10.0, "", {}, resume=False).position
-    begin_slice(engine, position, Turn(0, "rms_norm", 5, 1.0))
-    store = DatabaseStore(engine, tmp_path, position)
-    [kept] = store.load().values()
-    assert (kept.name, kept.pending, kept.size[0]) == ("loses-eps-values", True, 2)
-    assert store.commit(Unsaved(sightings=Counter({("loses-eps-values", "c-loses-eps@native:gcc-O2"): 2}))) == ""
-    assert view(engine).buckets[0].count == 1344
-    engine.dispose()
-    assert view(open_state(tmp_path / "state.sqlite")).buckets[0].count == 1344, "opened again, it is of this version"
-
-
-def test_a_state_of_version_1_is_gone_on_with(tmp_path: Path) -> None:
-    """It says nothing of causes: what was explained then keeps its bucket, and the rest is explained."""
-    engine = open_state(_old_state(tmp_path / "state.sqlite", 1))
-    position = open_night(engine, 9, 10.0, "", {}, resume=False).position
-    [kept] = DatabaseStore(engine, tmp_path, position).load().values()
-    assert (kept.need, kept.core, kept.pending) == (Need.NOTHING, None, False)
-    assert kept.path == tmp_path / "loses-eps-values-361a0890902b.json"
-
-
-def test_a_state_that_could_not_be_brought_up_to_date_is_as_it_was(tmp_path: Path) -> None:
-    """A kill in the middle: the new tables are there in one step, or not at all."""
-    path = _old_state(tmp_path / "state.sqlite", 2)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE old_bucket (id INTEGER)")
-    with pytest.raises(StateError, match="cannot be written"):
-        open_state(path)
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT count FROM bucket").fetchall() == [(1342,)]
-        assert connection.execute("PRAGMA user_version").fetchall() == [(2,)]
-        connection.execute("DROP TABLE old_bucket")
-    assert view(open_state(path)).buckets[0].count == 1342
 
 
 def test_the_tables_and_their_statements_are_those_of_postgresql_too() -> None:

@@ -119,14 +119,14 @@ def test_the_injection_of_the_audit_runs_nothing(tmp_path: Path, cli_here: Cli) 
 
 ONES = " ".join(["3f800000"] * 16)
 INJECTION = json.dumps({
-    "kernelfuzz case": 1, "digest": "bade65624eeef29be1deafc12f8dcbdf7f398fc94c832bbb73195ac07d78e4d0",
+    "kernelfuzz case": 3, "digest": "bade65624eeef29be1deafc12f8dcbdf7f398fc94c832bbb73195ac07d78e4d0",
     "op": "rms_norm",
-    "params": {"eps": {"decimal": "9.999999747378752e-06", "hex": "0x1.4f8b580000000p-17"}, "axis": 1},
+    "params": {"eps": {"decimal": "9.999999747378752e-06", "hex": "0x1.4f8b580000000p-17"}},
     "structured": True,
-    "inputs": {"x": {"dtype": "f32", "shape": [1, 65], "strides": [65, 1], "guard": "after", "offset": 0,
-                     "bits": [*[ONES] * 4, "3f800000"]}},
-    "outputs": {"y": {"dtype": "f32", "shape": [1, 65], "strides": [65, 1], "guard": "after", "offset": 0,
-                      "alias": None}},
+    "inputs": {"x": {"dtype": "f32", "dims": "... n", "shape": [1, 65], "strides": [65, 1], "guard": "after",
+                     "offset": 0, "bits": [*[ONES] * 4, "3f800000"]}},
+    "outputs": {"y": {"dtype": "f32", "dims": "... n", "shape": [1, 65], "strides": [65, 1], "guard": "after",
+                      "offset": 0, "alias": None}},
     "found": {"target": "torch-eager@cpu", "verdict": "FAIL_NUMERIC", "run_seed": 1, "version": "1",
               "explanation": [f"looks harmless\nimport os; os.system('touch {CANARY}')\n#"]},
 })  # fmt: skip

@@ -105,7 +105,7 @@ def test_a_zero_of_a_wrong_sign_is_shown_by_a_program(tmp_path: Path, language: 
     zeros = np.full((2, 5), -0.0, "<f4")
     case = replace(case, inputs={**case.inputs, "x": Tensor("f32", dense((2, 5)), zeros.tobytes())})
     if language == "c":
-        product = "y *= scale_of(r, &call->weight, i, call->offset);"
+        product = "y *= scale_of(r, &call->weight, i, call->weight_offset);"
         wrong = replace(PACK.kernel("weighted"), name="planted", edits=((product, f"{product} y += 0.0f;"),))
         said = shown_and_corrected(tmp_path, wrong, PACK.kernel("weighted"), "native:gcc-O2", case)
     else:

@@ -97,7 +97,7 @@ def test_a_file_that_is_no_case_or_was_altered_is_named(tmp_path: Path) -> None:
     [original] = (built_in() / "historical").glob("b005-*.json")
     victim, text = tmp_path / original.name, original.read_text()
     for change, complaint in (
-        (text.replace('"axis": 1', '"axis": 0'), "it was altered"),
+        (text.replace('"structured": false', '"structured": true'), "it was altered"),
         (text.replace("kernelfuzz case", "kernelfuzz something"), "neither a case file nor a suite"),
         (text.replace('"why": "', '"law": "gravity", "why": "'), "unknown law 'gravity'"),
         ("{", "not a JSON file"),

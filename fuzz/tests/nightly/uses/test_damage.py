@@ -14,7 +14,7 @@ def test_a_night_goes_on_with_a_damaged_state_and_broken_findings(tmp_path: Path
     )
     (tmp_path / "state" / "findings").mkdir(parents=True)
     (tmp_path / "state" / "state.sqlite").write_text("no database at all, though it is long enough for its header " * 4)
-    (tmp_path / "state" / "findings" / "broken.json").write_text('{"kernelfuzz case": 1, "op": 7}')
+    (tmp_path / "state" / "findings" / "broken.json").write_text('{"kernelfuzz case": 3, "op": 7}')
     (tmp_path / "corpora").mkdir()
     (tmp_path / "corpora" / "bad.json").write_text('{"kernelfuzz suite": 1, "sweeps": 3}')
     code, said, progress = finish(tmp_path, "--max-time", "20s", "--target", "*native:gcc-O2", "--seed", "1")
