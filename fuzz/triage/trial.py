@@ -12,6 +12,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.validity import check_case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
+from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
@@ -172,14 +173,15 @@ class Trials:
     def _run(self, cases: Sequence[Case]) -> dict[str, Judgement | None]:
         found: dict[str, Judgement | None] = {case.digest: None for case in cases}
         entries = [entry for case in cases for entry in entries_of(case, self.target, self.family.law)]
-        before = None
+        judges = list[EntryJudge]()
         for entry, outcomes in zip(entries, self._outcomes(entries), strict=True):
-            judge = EntryJudge(entry, outcomes, before, confirms=False)
-            if self.target.id in outcomes:
+            judges.append(EntryJudge(entry, outcomes, judges[-1] if judges else None, confirms=False))
+        settle(asked_of(judges, {self.target.id: self.target}))
+        for judge in judges:
+            if self.target.id in judge.outcomes:
                 judgement = judge.judge(self.target)
-                if entry.check is None or judgement.law is not None:
+                if judge.entry.check is None or judgement.law is not None:
                     _keep(found, judge.evidence(judgement), judgement, self.family)
-            before = judge
         return found
 
     def _outcomes(self, entries: Sequence[Entry]) -> list[dict[str, Outcome]]:

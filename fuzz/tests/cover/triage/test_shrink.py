@@ -20,6 +20,7 @@ from fuzz.triage.family import CLEAR, Family
 from fuzz.triage.finding import Finding
 from fuzz.triage.shrink import shrink
 from fuzz.triage.trial import Trials
+from oracles.truth import Truth
 
 
 def _shrunk(kernel_edits: tuple[tuple[str, str], ...], found: Case) -> tuple[Case, Trials]:
@@ -147,3 +148,12 @@ def test_a_time_that_is_over_leaves_the_case_as_it_is() -> None:
         case, judgement = failing(pool, target, given_case((9, 575), 1, "pitched"))
         ticking: Callable[[], bool] = iter([False, *[True] * 10_000]).__next__
         assert shrink(Trials(pool, target, Family.of(judgement), ticking), case) == case
+
+
+def test_variants_that_pass_are_judged_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of hundreds do: none of them is worth a question of its own."""
+    target = target_of(with_edits(TAIL_63), "O2")
+    monkeypatch.setattr(Truth, "check", lambda *_: pytest.fail("it was asked by itself"))
+    with WorkerPool([target]) as pool:
+        judged = Trials(pool, target, Family("values")).judge([given_case((2, n), 1) for n in range(1, 40)])
+    assert {each.verdict for each in judged if each is not None} == {Verdict.PASS}
