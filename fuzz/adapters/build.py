@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -12,8 +13,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fuzz.base.errors import UsageError
@@ -36,6 +37,10 @@ _OFFSET = re.compile(r":\(\.\S+?\)")
 """Where a linker's error is in the code, which depends on flags."""
 _OBJECT = re.compile(r"\S*/cc\w{6}\.o\b:? ?")
 """An object of the compiler's own."""
+
+
+_PATIENCE_S = 60.0
+"""Seconds to wait for another process that makes the same file: it may have been suspended."""
 
 
 class BuildError(UsageError):
@@ -79,7 +84,6 @@ class Builder:
         self.notices: list[str] = []
         """A line for each file of the cache that was damaged, and was made anew."""
         self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
-        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
@@ -141,21 +145,49 @@ class Builder:
 
     def _cached(self, path: Path, make: Callable[[Path], object], is_whole: Callable[[], bool]) -> Path:
         """The file, made unless it is there. It appears by rename, so that nobody ever sees a half-written one."""
-        with self._locks[str(path)]:
-            try:
+        try:
+            if path.exists() and _holds(is_whole):
+                return path
+            with self._alone(path):
                 if path.exists():
                     if _holds(is_whole):
                         return path
                     self.notices.append(f"{path}: damaged; it is kept as {set_aside(path).name}, and made anew")
-                path.parent.mkdir(parents=True, exist_ok=True)
                 with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
                     output = Path(scratch) / path.name
                     make(output)
                     output.replace(path)
-            except OSError as error:
-                why = error.strerror or error
-                raise CacheError(f"cannot write the build cache {self.cache}: {why} (set KERNELFUZZ_CACHE)") from error
+        except OSError as error:
+            why = error.strerror or error
+            raise CacheError(f"cannot write the build cache {self.cache}: {why} (set KERNELFUZZ_CACHE)") from error
         return path
+
+    @contextlib.contextmanager
+    def _alone(self, path: Path) -> Iterator[None]:
+        """Hold the lock of a file, so that no other thread or process makes it meanwhile.
+
+        It only saves time: equal sources give equal files, whoever makes them, and each appears by rename.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(f"{path.name}.lock")
+        deadline = time.monotonic() + _PATIENCE_S
+        with lock.open("w") as held:
+            while not _is_locked(held.fileno()) and not self._stopped and time.monotonic() < deadline:
+                time.sleep(0.01)
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+                fcntl.flock(held, fcntl.LOCK_UN)  # closing it leaves it to a process that was forked meanwhile
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether the lock could be taken, at once."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _holds(is_whole: Callable[[], bool]) -> bool:

@@ -20,6 +20,7 @@ from hypothesis import settings
 
 import fuzz
 import oracles
+from fuzz.adapters.build import cache_directory
 from fuzz.adapters.c import CKernel
 from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.target import Target
@@ -123,8 +124,9 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("built")
+def cache() -> Path:
+    """That of everybody: what one process built, or an earlier run, no other builds again."""
+    return cache_directory()
 
 
 @pytest.fixture(params=["native", "qemu"])
@@ -188,7 +190,7 @@ def _loaded() -> None:
 
 
 @pytest.fixture
-def suite(_loaded: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
+def suite(request: pytest.FixtureRequest, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     """Run pytest with our plugin, those of Hypothesis and xdist, and no other that may be installed.
 
     Failures are shown as they are found, unless the options say otherwise: explaining takes seconds.
@@ -204,6 +206,7 @@ def suite(_loaded: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPa
         if "--kernelfuzz-explain-time" not in options:
             options = ("--kernelfuzz-explain-time", "0s", *options)
         if here:  # saves a process, where nothing that is imported or warned of matters
+            request.getfixturevalue("_loaded")
             return pytester.runpytest_inprocess(*plugins, *options)
         return pytester.run(sys.executable, "-m", "pytest", *plugins, *options, timeout=HANG_S)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +36,29 @@ def test_a_cache_hit_does_not_compile(target: Target, tmp_path: Path, monkeypatc
     built = c_program(target, Builder(tmp_path / "cache"))
     monkeypatch.setattr(build.Builder, "_compile", lambda _, command: pytest.fail(f"compiled again: {command}"))
     assert c_program(target, Builder(tmp_path / "cache")) == built
+
+
+def test_two_that_need_the_same_file_make_it_once(target: Target, tmp_path: Path) -> None:
+    """Each builder has a lock file of its own open, as another process would."""
+    made = list[Path]()
+
+    def slowly(output: Path) -> list[str]:
+        made.append(output)
+        return ["sh", "-c", f"sleep 0.2; echo whole > {output}"]
+
+    with ThreadPoolExecutor(3) as threads:
+        built = [threads.submit(Builder(tmp_path).compiled, "one", slowly) for _ in range(3)]
+    assert {each.result().read_text() for each in built} == {"whole\n"}
+    assert len(made) == 1
+    assert sorted(path.name for path in tmp_path.glob("one*")) == ["one", "one.sha256"]
+
+
+def test_a_process_that_does_not_go_on_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_PATIENCE_S", 0.05)
+    with (tmp_path / "one.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        built = Builder(tmp_path).compiled("one", lambda output: ["touch", str(output)])
+    assert built.read_bytes() == b""
 
 
 def test_everything_that_decides_the_code_is_in_the_digest(target: Target, tmp_path: Path) -> None:

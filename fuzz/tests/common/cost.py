@@ -1,0 +1,115 @@
+"""A pytest plugin: what tests cost in CPU seconds, whatever else the machine does, with a limit for those in `cover`.
+
+A test's own are those of its process and of all that this has started, from its set-up to the end of its call. What a
+fixture of a wider scope costs is counted apart: whichever test comes first would pay for all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+LIMIT_S = 100.0
+"""CPU seconds. No test takes half of it on the machine that it was chosen on, so that a slow one has room."""
+_SHOWN = 5
+"""Tests that are named at the end, the dearest first."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+_started = pytest.StashKey[float]()
+_shared = [0.0]
+"""CPU seconds of all fixtures so far that tests share."""
+_spent: dict[str, float] = {}
+"""CPU seconds by test, and by fixture that tests share."""
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process, of its descendants, and of those of them that ended and were waited for."""
+    return sum(os.times()[:4]) + sum(_of_process(pid) for pid in _descendants("self"))
+
+
+def _descendants(pid: str) -> Iterator[str]:
+    """The processes below one, as Linux tells them; none on a kernel that does not."""
+    with contextlib.suppress(OSError):  # it is gone
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in _read(f"{thread}/children").split():
+                yield child
+                yield from _descendants(child)
+
+
+def _of_process(pid: str) -> float:
+    """CPU seconds of a process and of its children that it waited for; one that is gone is counted where that was."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / _TICKS_PER_S
+
+
+def _read(path: str) -> str:
+    """A file of the kernel's, which has no size; '' where it is not there any more."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.read(descriptor, 4096).decode()
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_dear(item: pytest.Item, what: str, spent: float) -> None:
+    if spent > LIMIT_S and "cover" in item.path.parts:
+        pytest.fail(
+            f"{what} took {spent:.1f} CPU seconds, and in a folder `cover` {LIMIT_S:g} are allowed: make it cheaper "
+            f"(fewer cases, a fixture of the module, no process of its own), or move it to `nightly`",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    item.stash[_started] = cpu_seconds() - _shared[0]
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    if fixturedef.scope == "function":
+        return (yield)
+    before = cpu_seconds() - _shared[0]
+    found = yield
+    spent = cpu_seconds() - _shared[0] - before
+    _shared[0] += spent
+    item = getattr(request, "_pyfuncitem", None)
+    if isinstance(item, pytest.Item):
+        item.user_properties.append((f"cpu_s of {fixturedef.argname}", spent))
+        _refuse_dear(item, f"the fixture {fixturedef.argname}", spent)
+    return found
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    yield
+    spent = cpu_seconds() - _shared[0] - item.stash[_started]
+    item.user_properties.append(("cpu_s", spent))
+    _refuse_dear(item, "this test", spent)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call":
+        for name, spent in report.user_properties:
+            if name.startswith("cpu_s"):
+                _spent[report.nodeid + name.removeprefix("cpu_s")] = float(str(spent))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if sum(_spent.values()) > LIMIT_S:
+        dearest = sorted(_spent.items(), key=lambda each: -each[1])[:_SHOWN]
+        terminalreporter.section(f"{sum(_spent.values()):.0f} CPU seconds in tests, most of them in")
+        for name, spent in dearest:
+            terminalreporter.write_line(f"{spent:6.1f} {name}")
