@@ -65,6 +65,8 @@ class Evidence:
     """What is known of values that hide the failure."""
     known: tuple[tuple[int, bool, frozenset[int]], Induced] | None = None
     """What was learned, from how many probes, and from which of them."""
+    said: tuple[tuple[bool, tuple[int, ...]], tuple[list[Traits], list[bool]]] | None = None
+    """What `tried` said last, and of what: it is asked the same again and again."""
     tests: list[int] = field(default_factory=list)
     """The places of the probes that were drawn to refute a rule."""
     whole: bool = False
@@ -102,13 +104,17 @@ class Evidence:
 
     def tried(self, places: Iterable[int]) -> tuple[list[Traits], list[bool]]:
         """Those probes, and whether they failed; without what is said of values where these only hide it."""
-        chosen = list(places)
+        chosen = tuple(places)
+        asked = self.masking.only_hide, chosen
+        if self.said is not None and self.said[0] == asked:
+            return self.said[1]
         traits = [self.traits[place] for place in chosen]
         if self.masking.only_hide:
             # In their order, not as a set has them: of two traits that say the same the first is stated.
             kept = [name for name in dict.fromkeys(name for each in traits for name in each) if not is_of_values(name)]
             traits = [{name: each[name] for name in kept if name in each} for each in traits]
-        return traits, [self.failed[place] for place in chosen]
+        self.said = asked, (traits, [self.failed[place] for place in chosen])
+        return self.said[1]
 
     def counted_probes(self) -> list[Probed]:
         """Those that count for the rule, each with its case and by how much it failed."""

@@ -182,5 +182,6 @@ def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed]) -
 def _varied(evidence: Evidence, could: Sequence[str]) -> tuple[str, ...]:
     """What of that the probes differ in."""
     found = [what for what in could if len({traits.get(what) for traits in evidence.traits}) > 1]
-    values = {tuple(value for trait, value in each.items() if is_about_values(trait)) for each in evidence.traits}
+    about = {trait for trait in set().union(*evidence.traits) if is_about_values(trait)}
+    values = {tuple(value for trait, value in each.items() if trait in about) for each in evidence.traits}
     return (*found, *(["values"] if len(values) > 1 else []))

@@ -113,7 +113,7 @@ def hiding(evidence: Evidence) -> str:
     if len(hidden) < _FEWEST:
         return ""
     places = [*hidden, *(place for place, fails in enumerate(evidence.failed) if fails)]
-    told = {name for place in places for name in evidence.traits[place] if is_of_values(name)}
+    told = set(filter(is_of_values, set().union(*(evidence.traits[place] for place in places))))
     told = {name for name in told if not name.startswith("elements after ")}  # one place of a NaN hides no more
     said = [{name: v for name, v in evidence.traits[place].items() if name in told} for place in places]
     hides = [place in evidence.masking.hidden for place in places]
