@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from oracles.declared import AXIS, check_declared
+from oracles.dim import Dim, dims_of
 from oracles.lazy import lazy
 from oracles.operand import OUTER, Flip, Operand, Parameter
 
@@ -93,6 +94,32 @@ class Op:
         return self.inputs[0].axes[0] == OUTER and all(each.axes in self._of_rows for each in self.operands)
 
     @lazy
+    def turns(self) -> bool:
+        """Whether the row of a case may lie along any axis of the first input: it has one name, and others without. So
+        lies then every tensor that has the same dimensions."""
+        return self.inputs[0].axes == (OUTER, self.row)
+
+    @lazy
+    def alike(self) -> frozenset[str]:
+        """The tensors that have the dimensions of the first input, in its order."""
+        return frozenset(each.name for each in self.operands if each.axes == self.inputs[0].axes)
+
+    @lazy
+    def columns(self) -> frozenset[str]:
+        """The inputs with one element for each place along the row, where the first input is any number of rows."""
+        return frozenset(each.name for each in self.inputs if self.turns and each.axes == (self.row,))
+
+    @lazy
+    def dimensions(self) -> Mapping[str, Dim]:
+        """Its dimensions by their names, "..." for those that have none, with what follows from the formula."""
+        return dims_of(self.formula, self.inputs, self.outputs, self.parameters)
+
+    @lazy
+    def batch(self) -> str:
+        """What the dimensions without a name are called: rows, or the batch where the first input has several names."""
+        return "rows" if len(self.inner) == 1 else "batch"
+
+    @lazy
     def further(self) -> tuple[str, ...]:
         """The dimensions that the first input does not have, whose extents its shape does not say."""
         named = dict.fromkeys(dim for each in self.operands for dim in each.axes)
@@ -147,8 +174,8 @@ class Op:
 
     def has_rows(self, name: str) -> bool:
         """Whether an operand has rows of its own, which lie in layouts and are drawn by recipes as those of the first
-        input: all but the columns of a row op, and what has one element for each row. Raises KeyError."""
-        return self.role(name) in ("grid", "other")
+        input: all others that have several dimensions, and not only one. Raises KeyError."""
+        return name in self.alike or len(self._by_name[name].axes) > 1
 
     @lazy
     def neutral(self) -> Mapping[str, float]:
@@ -173,28 +200,27 @@ class Op:
         return {each.name: each for each in self.parameters}
 
     def shape(self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS) -> tuple[int, ...]:
-        """Shape of an operand, given that of the grid, the place of the rows' dimension in it, and the extents of
-        dimensions that the grid does not have."""
-        role = self.role(name)
-        if role == "grid":
+        """The shape of an operand, given that of the first input, the place of the row's dimension in it, and the
+        extents of dimensions that the first input does not have."""
+        if name in self.alike:
             return grid
-        if role == "other":
-            known = {**self.sizes(grid), **extents}
-            outer = grid[: len(grid) - len(self.inner)]
-            return tuple(
-                size for dim in self._by_name[name].axes for size in (outer if dim == OUTER else (known[dim],))
-            )
-        return (grid[axis],) if role == "columns" else (*grid[:axis], *grid[axis + 1 :])
+        known, outer = {**self.sizes(grid, axis), **extents}, self.outer(grid, axis)
+        return tuple(size for dim in self._by_name[name].axes for size in (outer if dim == OUTER else (known[dim],)))
 
-    def sizes(self, grid: tuple[int, ...]) -> Extents:
-        """The extents of the named dimensions of the first input, given its shape, in which they stand in order."""
-        return dict(zip(self.inner, grid[len(grid) - len(self.inner) :], strict=False))
+    def outer(self, grid: tuple[int, ...], axis: int) -> tuple[int, ...]:
+        """The extents of the dimensions without a name, given the shape of the first input and its row's place."""
+        return (*grid[:axis], *grid[axis + 1 :])[: len(grid) - len(self.inner)]
 
-    def has_fixed(self, grid: tuple[int, ...], extents: Extents) -> bool:
+    def sizes(self, grid: tuple[int, ...], axis: int) -> Extents:
+        """The extents of the named dimensions of the first input, given its shape and the place of its row."""
+        turned = (*grid[:axis], *grid[axis + 1 :], *grid[axis : axis + 1])
+        return dict(zip(self.inner, turned[len(grid) - len(self.inner) :], strict=False))
+
+    def has_fixed(self, grid: tuple[int, ...], axis: int, extents: Extents) -> bool:
         """Whether what is fixed is so with these extents."""
         if not self.fixed:
             return True
-        known = {**self.sizes(grid), **extents}
+        known = {**self.sizes(grid, axis), **extents}
         return all(known.get(dim, size) == size for dim, size in self.fixed.items())
 
     def extents(self, shapes: Mapping[str, tuple[int, ...]]) -> Extents:
@@ -214,23 +240,22 @@ class Op:
         name, or "..." for one of the others."""
         inner = [each for each in self._by_name[name].axes if each != OUTER][:rank]
         words = [OUTER] * (rank - len(inner)) + inner
-        if self.role(name) == "grid" and self.by_rows:
+        if name in self.alike:
             words.insert(axis, words.pop())
         return " ".join(words)
 
     def shapes(
         self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS
     ) -> tuple[tuple[int, ...], ...]:
-        """All shapes that an operand of a case may have, the usual one first; of a weight also invalid ones. None where
-        the grid has fewer axes than the first input has names, or nothing says an extent."""
-        if not self.by_rows:
-            known = {*self.inner, *extents}
-            rank = len(grid) if OUTER in self.inputs[0].axes else len(self.inner)
-            missing = {*self._by_name[name].axes} - known - {OUTER}
-            if not len(self.inner) <= len(grid) == rank or missing or not self.has_fixed(grid, extents):
-                return ()
+        """All shapes that an operand of a case may have, the usual one first; of columns also invalid ones. None where
+        the grid does not have the axes of the first input, or nothing says an extent."""
+        known, rank = {*self.inner, *extents}, len(grid) if OUTER in self.inputs[0].axes else len(self.inner)
+        missing = {*self._by_name[name].axes} - known - {OUTER}
+        misplaced = axis != rank - 1 and not self.turns
+        if not len(self.inner) <= len(grid) == rank or misplaced or missing or not self.has_fixed(grid, axis, extents):
+            return ()
         usual = self.shape(name, grid, axis, extents)
-        if self.role(name) != "columns" or not self.is_input(name):
+        if name not in self.columns:
             return (usual,)
         return usual, (1, *usual), (adjacent_extent(grid, axis), *usual)
 

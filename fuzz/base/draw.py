@@ -117,7 +117,7 @@ class Draw:
     @lazy
     def sizes(self) -> Extents:
         """The extents of all named dimensions, of an op that is not a row op."""
-        return {**OPS[self.op].sizes(self.grid), **self.extents}
+        return {**OPS[self.op].sizes(self.grid, self.axis), **self.extents}
 
     def length(self, dim: str) -> int:
         """The extent of a dimension with a name."""
@@ -217,7 +217,7 @@ class Frame:
     @property
     def sizes(self) -> Extents:
         """The extents of all named dimensions, of an op that is not a row op."""
-        return {**OPS[self.case.op].sizes(self.grid), **self.extents}
+        return {**OPS[self.case.op].sizes(self.grid, self.axis), **self.extents}
 
     def length(self, dim: str) -> int:
         """The extent of a dimension with a name."""

@@ -44,7 +44,7 @@ class Laid:
 def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
     """The draw with the place of every part: in memory of its own, over another with which it shares some, or exactly
     in its place. Raises CaseError where the draw contradicts itself."""
-    if not OPS[draw.op].has_fixed(draw.grid, draw.extents):
+    if not OPS[draw.op].has_fixed(draw.grid, draw.axis, draw.extents):
         raise CaseError(f"op {draw.op}: a dimension has not as many elements as it always has")
     if empty := [dim for dim in OPS[draw.op].counted if not draw.length(dim)]:
         raise CaseError(f"op {draw.op}: there is no place along {empty[0]}, which is empty")

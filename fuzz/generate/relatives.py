@@ -175,7 +175,7 @@ def _is_cheap(draw: Draw) -> bool:
     """Return whether the other dimensions of an op that is not a row op leave room for it, and are what they must
     be."""
     op = OPS[draw.op]
-    return op.by_rows or (draw.places <= MOST_PLACES and op.has_fixed(draw.grid, draw.extents))
+    return op.by_rows or (draw.places <= MOST_PLACES and op.has_fixed(draw.grid, draw.axis, draw.extents))
 
 
 def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:

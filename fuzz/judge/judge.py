@@ -223,7 +223,7 @@ class EntryJudge:
         difference = self._differences[key]
         if difference is None:
             return judgement
-        reason = f"{check.name} ({check.law.summary}): {difference}"
+        reason = f"{check.name} ({check.told(case)}): {difference}"
         return Judgement(name, case, Verdict.FAIL_LAW, reason=reason, law=check)
 
 

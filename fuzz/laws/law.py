@@ -65,6 +65,10 @@ class Law:
     tickets: int = 1
     """A case is checked by one law, which is drawn: a law that fits few cases holds more tickets, so that it is checked
     about as often as the others."""
+    rearranges: bool = False
+    """What it expects of the twin's outputs are elements of those of the case, at other places."""
+    told: Callable[[Case, Stream], str] | None = None
+    """It says what was changed about this case; None: what `summary` says."""
     moves_one: bool = True
     """Whether its twins may move or change one tensor alone: it is not tried where tensors share memory in part."""
 
@@ -100,6 +104,10 @@ class LawCheck:
         """A digest of the law, the key and the twin. It differs where a file was altered, and where a later version's
         law would make another twin: a replay of that would judge something that was never seen."""
         return hashlib.sha256(f"{self.name}/{self.key}/{self.twin(case).digest}".encode()).hexdigest()
+
+    def told(self, case: Case) -> str:
+        """In plain words, what the twin changes about the case."""
+        return self.law.told(case, self._stream) if self.law.told is not None else self.law.summary
 
     @property
     def _stream(self) -> Stream:

@@ -10,8 +10,8 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.stream import Stream, child_key
 from fuzz.laws.law import Law, LawCheck
 from fuzz.laws.placement import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
-from fuzz.laws.rows import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
 from fuzz.laws.scaling import SCALING
+from fuzz.laws.slices import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
 from fuzz.laws.values import RERUN, SIGN_FLIP, THREADS_COUNT
 
 LAWS: Mapping[str, Law] = {

@@ -33,7 +33,6 @@ from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import Node, Trace, trace
 from oracles.lazy import lazy
 from oracles.op import Op
-from oracles.operand import OUTER
 from oracles.ops import OPS
 
 _TRIED = (1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 9, -9, 13, -13, 18, -18, 24, -24)
@@ -142,25 +141,16 @@ class _Scaled:
             return _span_of_one(float(self.case.params[node.label]), self.op.parameter(node.label).power)
         if node.kind == "constant":
             return _span_of_one(node.value, 0)
-        return _Span(0, 0, self._extents[node.label].bit_length(), zero=node.kind == "position", signed=False)
+        return _Span(0, 0, self._arranged.sizes[node.label].bit_length(), zero=node.kind == "position", signed=False)
 
     def _reaches(self, k: int) -> Reaches:
         if k not in self.reached:
             leaves = {node: None if span is None else span.at(k) for node, span in self.spans.items()}
-            self.reached[k] = reaches(self.formula, leaves, self._extents)
+            self.reached[k] = reaches(self.formula, leaves, self._arranged.sizes)
         return self.reached[k]
 
     @lazy
-    def _extents(self) -> Mapping[str, int]:
-        layout = self.case.inputs[self.op.main].layout
-        if not self.op.by_rows:
-            return self._arranged.sizes
-        n = layout.shape[int(self.case.params[AXIS])]
-        return {self.op.row: n, OUTER: layout.size // n}
-
-    @property
     def _arranged(self) -> Arrangement:
-        """The case of an op that is not a row op."""
         shapes = {name: tensor.layout.shape for name, tensor in self.case.inputs.items()}
         return Arrangement(self.op, shapes, int(self.case.params[AXIS]))
 
@@ -208,14 +198,10 @@ class _Scaled:
 
     def _array(self, name: str) -> Reals:
         """An input with the dimensions that the formula gives it."""
-        values, role = _values(self.case.inputs[name]), self.op.role(name)
-        if not self.op.by_rows:
-            return self._arranged.collapsed(name, values)
-        if role == "grid":
-            return np.moveaxis(values, int(self.case.params[AXIS]), -1).reshape(-1, self._extents[self.op.row])
-        if role == "columns" and values.ndim > 1:
+        values = _values(self.case.inputs[name])
+        if name in self.op.columns and values.ndim > 1:
             raise KnowsTheScaleError(f"{name} has rank {values.ndim}")
-        return values.reshape(-1)
+        return self._arranged.collapsed(name, values)
 
 
 def _applies(case: Case) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from oracles.formula.contract import Contract
 from oracles.precise import Bounds
 from oracles.truth import Truth
 
-_ROW_LAWS = ("row_permutation", "batch_subset", "batch_append")
-"""By these laws the twin's elements are some of the case's."""
 _MOST = 2048
 """At most this many elements of one output are compared, the failing ones first: each is calculated with high
 precision."""
@@ -48,8 +46,8 @@ def _by_law(cases: tuple[Case, ...], law: LawCheck) -> Script:
     case = cases[-1]
     twin = law.twin(case)
     origins: dict[str, list[int]] = {}
-    if law.name in _ROW_LAWS:
-        origins = {name: _origins(case, name, law) for name in case.outputs}
+    if law.law.rearranges:
+        origins = {name: _origins(case, name, law) for name in law.expected(case, _nothing(case))}
     elif law.law.expected is not unchanged:
         raise UsageError(f"--script: what {law.name} expects of the twin is not written as a program: use repro itself")
     return Script((*cases, twin), law=True, origins=origins)
@@ -63,14 +61,15 @@ def _origins(case: Case, name: str, law: LawCheck) -> list[int]:
     for numbers in (np.arange(size) % 256, np.arange(size) // 256):
         if size > 256**2:
             raise CaseError("--script: too many elements to follow rows through a law")
-        outputs = {
-            other: np.zeros(output.layout.size, f"<u{ITEMSIZE[output.dtype]}").tobytes()
-            for other, output in case.outputs.items()
-        }
-        outputs[name] = numbers.astype(word).tobytes()
+        outputs = {**_nothing(case), name: numbers.astype(word).tobytes()}
         halves.append(np.frombuffer(law.expected(case, outputs)[name], word).astype(np.int64))
     picked: list[int] = (halves[0] + 256 * halves[1]).tolist()
     return picked
+
+
+def _nothing(case: Case) -> Mapping[str, bytes]:
+    """Zeros for all outputs."""
+    return {name: bytes(output.layout.size * ITEMSIZE[output.dtype]) for name, output in case.outputs.items()}
 
 
 def _expectations(case: Case, contract: Contract, judgement: Judgement | None) -> dict[str, list[Allowed]]:

@@ -1,8 +1,8 @@
 """Arrangement: how the tensors of a problem, as kernels have them, are arranged for its formula, and back.
 
-To the formula all dimensions that have no name are one, "...". Of a row op these are all but that of the rows, wherever
-the rows lie: arranged are (rows, n) for the grid, (rows,) for one element of each row, and (n,) for columns. A tensor
-of any other op has an axis for each of its dimensions, an output in the order in which the formula has them.
+To the formula all dimensions that have no name are one, "...". Arranged, a tensor has an axis for each of its
+dimensions, wherever the row of the first input lies in the case: (rows, n) of "... n". An output has them in the order
+in which the formula has them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Arrangement:
     given: Mapping[str, Shape]
     """Those of the inputs."""
     axis: int
-    """The axis of the rows."""
+    """The place of the row among the axes of the first input."""
 
     @lazy
     def extents(self) -> Extents:
-        """Along dimensions that the first input does not have."""
+        """The extents along dimensions that the first input does not have."""
         return self.op.extents(self.given)
 
     @lazy
@@ -44,24 +44,14 @@ class Arrangement:
         return self.given[self.op.main]
 
     @lazy
-    def length(self) -> int:
-        """The length of a row of the first input."""
-        return self.grid[self.axis]
-
-    @lazy
-    def rows(self) -> int:
-        """The number of these rows."""
-        return math.prod(self._outer)
-
-    @lazy
-    def _outer(self) -> Shape:
-        return self.grid[: self.axis] + self.grid[self.axis + 1 :]
+    def outer(self) -> Shape:
+        """The extents of the dimensions without a name."""
+        return self.op.outer(self.grid, self.axis)
 
     @lazy
     def sizes(self) -> Extents:
-        """The extents of all dimensions, of an op that is not a row op."""
-        unnamed = self.grid[: len(self.grid) - len(self.op.inner)]
-        return {OUTER: math.prod(unnamed), **self.op.sizes(self.grid), **self.extents}
+        """The extents of all dimensions; of those without a name the number of their places."""
+        return {OUTER: math.prod(self.outer), **self.op.sizes(self.grid, self.axis), **self.extents}
 
     def shape(self, name: str) -> Shape:
         """Return the shape of an output as the kernel returns it."""
@@ -78,10 +68,9 @@ class Arrangement:
 
     def collapsed(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         """A tensor with an axis for each of its dimensions, in its own order."""
-        if self.op.role(name) == "grid" and self.op.by_rows:
-            moved = array if self.axis == array.ndim - 1 else np.moveaxis(array, self.axis, -1)
-            return moved.reshape(self.rows, self.length)
         dims = self.op.operand(name).axes
+        if name in self.op.alike and self.axis != array.ndim - 1:
+            array = np.moveaxis(array, self.axis, -1)
         if OUTER not in dims:
             return array
         outer = array.ndim - (len(dims) - 1)
@@ -89,30 +78,29 @@ class Arrangement:
 
     def arranged(self, output: str, array: NDArray[Any], dims: Sequence[str]) -> NDArray[Any]:
         """An output in the order of the formula's dimensions."""
-        found = self.collapsed(output, array)
-        return found if self.op.by_rows else found.transpose(self._order(output, dims))
+        return self.collapsed(output, array).transpose(self._order(output, dims))
 
     def returned(self, output: str, values: NDArray[Any], sizes: Extents) -> NDArray[Any]:
         """An output as a kernel returns it, from values that have an axis for each dimension of the formula, of so many
         elements or of one."""
-        own = self.op.operand(output).axes
+        own, shape = self.op.operand(output).axes, self.shape(output)
         full = np.broadcast_to(values, [size if dim in own else 1 for dim, size in sizes.items()])
         found = full.reshape([size for dim, size in sizes.items() if dim in own])
-        if self.op.by_rows and self.op.role(output) == "grid":
-            return np.moveaxis(found.reshape(*self._outer, self.length), -1, self.axis)
-        return found.transpose(np.argsort(self._order(output, tuple(sizes)))).reshape(self.shape(output))
+        found = found.transpose(np.argsort(self._order(output, tuple(sizes))))
+        if output not in self.op.alike:
+            return found.reshape(shape)
+        turned = (*shape[: self.axis], *shape[self.axis + 1 :], shape[self.axis])
+        return np.moveaxis(found.reshape(turned), -1, self.axis)
 
     def place(self, output: str, flat: int, dims: Sequence[str]) -> Shape:
         """Index into the output as returned, of an element of what is arranged."""
-        shape = self.shape(output)
-        if not self.op.by_rows:
-            where = np.arange(math.prod(shape)).reshape(shape)
-            return index_of(int(self.arranged(output, where, dims).reshape(-1)[flat]), shape)
-        if self.op.role(output) != "grid" or self.axis == len(shape) - 1:
-            return index_of(flat, shape)
-        row, column = divmod(flat, self.length)
-        outer = index_of(row, self._outer)
-        return (*outer[: self.axis], column, *outer[self.axis :])
+        own = self.op.operand(output).axes
+        arranged = [own[axis] for axis in self._order(output, dims)]
+        at = dict(zip(arranged, index_of(flat, tuple(self.sizes[dim] for dim in arranged)), strict=True))
+        index = [each for dim in own for each in (index_of(at[dim], self.outer) if dim == OUTER else (at[dim],))]
+        if output in self.op.alike:
+            index.insert(self.axis, index.pop())
+        return tuple(index)
 
     def _order(self, output: str, dims: Sequence[str]) -> list[int]:
         """The axes of a tensor by the order of the formula's dimensions."""

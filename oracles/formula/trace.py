@@ -27,6 +27,8 @@ __all__ = [
     "run", "sigmoid", "sin", "sqrt", "take", "tanh", "total", "trace", "welford_mean", "welford_squares", "where",
 ]  # fmt: skip
 
+_MEETING = (*REDUCTIONS, "take", "position", "extent")
+
 Outputs = Mapping[str, Node]
 Formula = Callable[..., Outputs]
 
@@ -179,6 +181,12 @@ class Trace:
     def nodes(self) -> tuple[Node, ...]:
         """Each once, after those that it is made of."""
         return tuple(ordered(self.outputs.values()))
+
+    @lazy
+    def meeting(self) -> frozenset[str]:
+        """The dimensions along which values meet: they are reduced or picked from, or their places or number count.
+        Along any other, slices of the outputs depend on the same slices of tensors alone."""
+        return frozenset(node.label for node in self.nodes if node.kind in _MEETING)
 
     @lazy
     def orders(self) -> Mapping[str, Sequence[int]]:

@@ -301,7 +301,7 @@ class Variant:
     def _element(self, tensor: Node, taken: Mapping[str, str]) -> str:
         """The place of a tensor's element in memory."""
         op = self.of.op
-        if op.by_rows and op.role(tensor.label) == "columns" and OUTER in tensor.dims:
+        if OUTER in tensor.dims and tensor.label in op.columns:
             return f"column(&call->{tensor.label}, r, {Places.variable(op.row)}, {Places.extent(op.row)})"
         return self._places.within(op.operand(tensor.label).axes, taken)
 

@@ -13,8 +13,6 @@ from oracles.lazy import lazy
 from oracles.operand import OUTER
 from oracles.precise import Bounds
 
-_NAMES = {OUTER: "batch"}
-"""What extents are called where they are told."""
 _ROWS_KEPT = 64
 """The number of single rows that are kept ready."""
 
@@ -47,17 +45,14 @@ class Elements:
     def facts(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
-        """Facts about the row of one element: name and text."""
+        """How large the problem is, and exact values that the element shares with others: name and text."""
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
-        if not self.problem.of_op.by_rows:
-            dims = {*self.problem.of_op.operand(output).axes}
-            place = dict(zip((dim for dim in self.problem.plain.trace.dims if dim in dims), at, strict=True))
-            sizes = ((_NAMES.get(dim, dim), str(size)) for dim, size in self.problem.sizes.items())
-            return *sizes, *facts_of(conformance.members[0], place, dims)
-        known = (("row length n", str(self.problem.length)), ("rows", str(self.problem.rows)))
-        if self.problem.role(output) == "columns":
-            return known
-        return *known, *facts_of(conformance.members[0], {OUTER: at[0]}, {*self.problem.of_op.inputs[0].axes})
+        op, sizes = self.problem.of_op, self.problem.sizes
+        own = [dim for dim in sizes if dim in op.operand(output).axes]
+        place = {dim: index for dim, index in zip(own, at, strict=True) if dim != op.row}
+        known = [(dim, str(size)) for dim, size in sizes.items() if dim != OUTER]
+        known += [(op.batch, str(sizes[OUTER]))] if OUTER in sizes else []
+        return *known, *facts_of(conformance.members[0], place, sizes)
 
     def given(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool

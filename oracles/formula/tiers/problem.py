@@ -1,9 +1,8 @@
 """One problem of an op that is judged from its formula.
 
-To the formula all dimensions but that of the rows are one, "...": canonical arrays are (rows, n) for the grid, (n,) for
-columns, (rows,) for rows, and for what is none of these an axis for each of its dimensions (`.arrangement`). Where no
+Canonical arrays have an axis for each dimension (`.arrangement`). Where "..." and the row are all dimensions, and no
 value depends on another row, each row is read by itself: then columns are given to the formula row by row, so that a
-row says the same by itself, in its problem, and joined with those of other problems. Other ops are read as a whole.
+row says the same by itself, in its problem, and joined with those of other problems. Others are read as a whole.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from oracles.formula.tiers.planning import planned
 from oracles.formula.tiers.reading import Reading, reading
 from oracles.formula.tiers.union import Union
 from oracles.lazy import lazy
+from oracles.operand import OUTER
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import name_of
 
@@ -46,14 +46,15 @@ class FormulaProblem:
         self.problem, self.of_op, self.axis = problem, problem.of_op, problem.axis
         shapes = {name: array.shape for name, array in problem.inputs.items()}
         self.arrangement = Arrangement(self.of_op, shapes, self.axis)
-        self.length, self.rows = self.arrangement.length, self.arrangement.rows
+        extents = self.arrangement.sizes
+        self.length, self.rows = extents[self.of_op.row], extents[OUTER]
         known = [each.name for each in self.of_op.outputs]
         for output in problem.outputs:
             if output not in known:
                 raise ProblemError(f"outputs.{output}: {problem.op} has no such output")
         self.parameters = self._given_parameters()
         self._stacked = frozenset(
-            name for name, array in problem.inputs.items() if self.role(name) == "columns" and array.ndim == 2
+            name for name, array in problem.inputs.items() if name in self.of_op.columns and array.ndim == 2
         )
         self._present = frozenset((*problem.inputs, *problem.outputs, *self.parameters))
         self.tensors = {name: self._canonical(name, array) for name, array in problem.inputs.items()}
@@ -92,7 +93,7 @@ class FormulaProblem:
 
     def _planned(self, contract: Contract, structured: bool) -> Plan | None:
         reading, *others = self.read(contract)
-        if others or not (self.rows and self.length and all(self.arrangement.extents.values())):
+        if others or not all(self.arrangement.sizes.values()):
             return None
         (tensors, outputs, zeros), settled = self._screened, self.settled(contract)
         return planned(Plan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros)))
@@ -101,7 +102,7 @@ class FormulaProblem:
     def _plans(self) -> Sequence[dict[Contract, Plan | None]]:
         """By contract, of what is not structured and of what is. Problems that have elements and are screened alike
         share them."""
-        has_elements = bool(self.rows and self.length and all(self.arrangement.extents.values()))
+        has_elements = all(self.arrangement.sizes.values())
         keys = ((has_elements, structured, self._screened) for structured in (False, True))
         return [self.plain.plans.setdefault(key, {}) for key in keys]
 
@@ -182,9 +183,8 @@ class FormulaProblem:
 
     def cost(self, output: str) -> int:
         """Elements that the precise tier reads to judge one element of `output`."""
-        if not self.of_op.by_rows:
-            return math.prod(size for dim, size in self.sizes.items() if dim not in self.of_op.operand(output).axes)
-        return self.length * (1 if self.plain.separate else self.rows)
+        own, meeting = self.of_op.operand(output).axes, self.plain.trace.meeting
+        return math.prod(size for dim, size in self.sizes.items() if dim not in own or dim in meeting)
 
     def dims(self, name: str) -> Sequence[str]:
         """Those of an operand, in the order of its array's axes."""
@@ -236,9 +236,6 @@ class FormulaProblem:
             [Conformance(inputs, contract, outputs, structured, dims, complete, joined.parts, exact) for inputs in ways]
         )
 
-    def role(self, name: str) -> str:
-        return self.of_op.role(name)
-
     def _enclosed(
         self, contract: Contract, structured: bool, tensors: Mapping[str, NDArray[Any]]
     ) -> Mapping[str, Enclosure]:
@@ -251,13 +248,13 @@ class FormulaProblem:
 
     def _canonical(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         """An input as the formula takes it. Raises ProblemError where its shape does not fit."""
-        if self.role(name) != "columns":
-            return np.ascontiguousarray(self.arrangement.collapsed(name, self.arrangement.checked(name, array)))
         self.arrangement.checked(name, array)
-        if array.ndim == 2:  # row r takes row r mod so many
+        if name in self._stacked:  # row r takes row r mod so many
             return array[np.arange(self.rows) % max(len(array), 1)]
-        separate = self.plain.separate
-        return np.ascontiguousarray(np.broadcast_to(array, (self.rows, self.length))) if separate else array
+        found = self.arrangement.collapsed(name, array)
+        if self.plain.separate and name in self.of_op.columns:
+            found = np.broadcast_to(found, (self.rows, self.length))
+        return np.ascontiguousarray(found)
 
     def _given_parameters(self) -> Mapping[str, float]:
         """Each parameter's value; that of one that the case does not have is neutral."""

@@ -74,12 +74,11 @@ def reading(
 ) -> Reading:
     """The formula for these operands and parameters, and for problems that lie beside each other. Raises ProblemError
     where it does not fit the op."""
-    columns = frozenset(each.name for each in op.inputs if op.role(each.name) == "columns" and each.name in present)
     try:
         found = traced(op, present, dict(algorithm), stacked, beside=beside)
         if algorithm and _is_separate(op, found) != _is_separate(op, traced(op, present, None, stacked)):
             raise FormulaError(f"{op.name}: an algorithm cannot take other rows where the formula does not")
-        separate = _is_separate(op, found)
+        separate, columns = _is_separate(op, found), op.columns & present
         if separate and columns - stacked and not beside:
             found = traced(op, present, dict(algorithm), columns)
     except FormulaError as error:
@@ -91,7 +90,6 @@ def reading(
 
 
 def _is_separate(op: Op, graph: Trace) -> bool:
-    if not op.by_rows:
-        return False
-    along = any(node.label == OUTER for node in graph.nodes)
-    return not along and all(op.role(name) != "columns" for name in graph.outputs)
+    """Whether there are rows and nothing else, and each of them can be read by itself."""
+    of_rows = op.turns and not op.further and all(OUTER in op.operand(name).axes for name in graph.outputs)
+    return of_rows and OUTER not in graph.meeting

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from oracles.declared import OpError
 from oracles.formula.contract import Contract
-from oracles.formula.trace import Node, Outputs
+from oracles.formula.trace import Node, Outputs, dot
 from oracles.op import Op
 from oracles.operand import Operand
-from oracles.problem import ProblemError
+from oracles.problem import Problem, ProblemError
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Sequential
 from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT, TURN, problem, unsound
@@ -64,7 +64,8 @@ def test_outputs_come_back_in_their_own_order() -> None:
     assert check.mask is not None
     assert check.mask[4, 1]
     told = Truth(plain).explain(Contract(), "c", (4, 1), float(found[4, 1]))
-    assert told.facts == (("m", "3"), ("k", "37"), ("n", "5"))
+    assert told.facts[:3] == (("m", "3"), ("k", "37"), ("n", "5"))
+    assert [name for name, _ in told.facts[3:]] == ["dot of a, exact", "scaled, exact"]
     assert [name for name, text in told.given if text.endswith("along k")] == ["a", "b"]
     assert "dot over k" in told.terms[0].formula
 
@@ -166,6 +167,37 @@ def test_what_a_row_op_is_follows_from_the_dimensions() -> None:
     assert PRODUCT.shape("c", (4, 2, 3, 7), 3, {"n": 5}) == (4, 2, 3, 5)
     assert PRODUCT.extents({"a": (3, 7), "b": (7, 5)}) == {"n": 5}
     assert PRODUCT.shapes("b", (7,), 0, {"n": 5}) == ()
+
+
+def test_what_a_dimension_is_follows_from_the_formula() -> None:
+    """In a product of matrices values meet along k alone; along m too where columns are summed as well. A causal mask
+    knows the places of queries and keys, and rotary embeddings the halves."""
+    batched = {op.name: {dim.name: set(dim.batched) for dim in op.dimensions.values()} for op in ALL}
+    assert batched == {
+        "product": {"...": {"c"}, "m": {"c"}, "k": set(), "n": {"c"}},
+        "gemm": {"m": {"c"}, "k": set(), "n": {"c", "sums"}},
+        "attend": {"...": {"o"}, "i": set(), "d": set(), "j": set(), "e": {"o"}},
+        "turn": {"...": {"y"}, "t": {"y"}, "half": set(), "p": {"y"}},
+    }
+    assert [dim.name for dim in GEMM.dimensions.values() if dim.meets] == ["m", "k"]
+
+
+def test_the_row_of_a_product_may_lie_along_any_axis() -> None:
+    """What is said of "... n" holds whatever further dimensions an op has: here those of a matrix."""
+    linear = Op(applied, (Operand("x", "... n"), Operand("w", "n p")), (Operand("y", "... p"), Operand("z", "... n")))
+    with known(linear):
+        x, w = (np.arange(size, dtype=np.float32).reshape(shape) for size, shape in ((24, (2, 4, 3)), (20, (4, 5))))
+        of = Problem("applied", {"axis": 1}, {"x": x, "w": w}, {"y": "f32", "z": "f32"})
+        y, z = np.einsum("anb,np->abp", x, w), 2 * x
+        checks = Truth(of).check(Contract(), {"y": y, "z": z})
+        assert [check.result for check in checks] == ["pass", "pass"]
+        z[1, 2, 0] += 1
+        wrong = Truth(of).check(Contract(), {"y": y, "z": z})[1]
+        assert (wrong.failing, wrong.worst_index) == (1, (1, 2, 0))
+
+
+def applied(x: Node, w: Node) -> Outputs:
+    return {"y": dot(x, w, "n"), "z": x + x}
 
 
 def test_what_is_taken_overflows_nowhere() -> None:

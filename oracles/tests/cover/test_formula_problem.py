@@ -169,8 +169,8 @@ def test_a_budget_is_explained_by_the_names_of_the_formula() -> None:
     assert "rsqrt" in terms["rstd"].formula
     width = truth.enclosures(CONTRACTS["orders"], False)["dx"].above[1, 7]
     assert 0.9 * width < sum(term.value for name, term in terms.items() if name != "rounding") < 1.5 * width
-    assert [name for name, _ in found.facts] == ["row length n", "rows", "mean, exact", "rstd, exact"]
-    assert [name for name, _ in truth.explain(Contract(), "dw", (4,)).facts] == ["row length n", "rows"]
+    assert [name for name, _ in found.facts] == ["n", "rows", "mean, exact", "rstd, exact"]
+    assert [name for name, _ in truth.explain(Contract(), "dw", (4,)).facts] == ["n", "rows"]
 
 
 @pytest.mark.parametrize(

@@ -1,35 +1,101 @@
-"""Laws of an op that is not a row op: those of rows say nothing of it, the others hold for a correct kernel."""
+"""Laws are of dimensions, whatever the op: which ops get which, and that a correct product of matrices keeps them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.base.case import Case, Tensor
+from fuzz.adapters.pack import load
+from fuzz.base.case import ITEMSIZE, Case, Tensor
 from fuzz.base.dtypes import from_bits, quantise
+from fuzz.base.stream import Stream, dice_of
+from fuzz.base.validity import check_case
+from fuzz.generate.capabilities import anything
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
 from fuzz.generate.search import Search, batches
+from fuzz.generate.sketch import sketched
 from fuzz.laws.law import LawCheck, first_difference
 from fuzz.laws.registry import LAWS
+from fuzz.tests.common.other_ops import write_other_ops
 from oracles.op import Op
 from oracles.operand import Flip
-from oracles.tests.common.dims import PRODUCT
+from oracles.ops import OPS
+from oracles.tests.common.dims import ALL, PRODUCT
 from oracles.tests.common.judged import known
 
 LINEAR = replace(PRODUCT, flips=(Flip(("a",), ("c",), zeros=True),), scaling={"a": 1, "c": 1})
-_OF_ROWS = ("row_permutation", "batch_subset", "batch_append")
-_HELD = ("scaling", "sign_flip", "layout", "surroundings", "alignment")
+_OF_SLICES = ("row_permutation", "batch_subset", "batch_append")
+_ANYHOW = {"rerun", "layout", "surroundings", "alignment", "threads"}
+WHICH: Mapping[str, tuple[str, str]] = {
+    "rms_norm": ("rows", "scaling sign_flip in_place"),
+    "fused_add_rms_norm": ("rows", "scaling sign_flip in_place"),
+    "rms_norm_backward": ("rows", "scaling sign_flip in_place"),
+    "fused_add_rms_norm_backward": ("rows", "scaling sign_flip in_place"),
+    "layer_norm": ("rows", "scaling sign_flip in_place"),
+    "layer_norm_backward": ("rows", "scaling sign_flip in_place"),
+    "softmax": ("rows", "in_place"),
+    "softmax_backward": ("rows", "scaling sign_flip in_place"),
+    "log_softmax": ("rows", "in_place"),
+    "log_softmax_backward": ("rows", "scaling sign_flip in_place"),
+    "product": ("batch m n", "scaling sign_flip"),
+    "gemm": ("m n", ""),
+    "attend": ("batch e", ""),
+    "turn": ("batch t", ""),
+    "silu_gate": ("rows", ""),
+    "l2_normalize": ("rows", ""),
+    "logsumexp": ("rows", ""),
+    "clipped": ("rows", ""),
+    "dynamic_scale": ("rows", ""),
+    "softplus": ("rows", ""),
+    "cosine": ("rows", ""),
+    "cross_entropy": ("rows", ""),
+    "masked_mean": ("rows", ""),
+    "embedded": ("t", ""),
+}
+"""The dimensions of each op along which it gets the laws of slices, and which of the laws that not all ops have."""
 
 
 @pytest.fixture(autouse=True)
-def _known() -> Iterator[Op]:
-    with known(LINEAR):
-        yield LINEAR
+def _known(tmp_path: Path) -> Iterator[None]:
+    others = [op for op in ALL if op is not PRODUCT]
+    with known(LINEAR, *others):
+        load(write_other_ops(tmp_path))
+        yield
+
+
+def test_each_op_gets_the_laws_that_its_dimensions_allow() -> None:
+    found = {name: (" ".join(dims), " ".join(laws)) for name in WHICH for dims, laws in [_laws_of(OPS[name])]}
+    assert found == WHICH
+
+
+def _laws_of(op: Op) -> tuple[list[str], list[str]]:
+    """The dimensions along which all laws of slices are checked on some case, and the others that some ops lack."""
+    dims, laws = Counter[tuple[str, str]](), set[str]()
+    for dice in dice_of(Stream(3), 64):
+        case = realise(plan(sketched(anything(op.name), dice.below), dice=dice))
+        if case.elements < 4096:
+            laws |= {name for name, law in LAWS.items() if name not in laws and law.applies(case)}
+            for name in (name for name in _OF_SLICES if LAWS[name].applies(case)):
+                dims.update((name, _dim(LawCheck(LAWS[name], key).told(case))) for key in range(4))
+    assert laws >= _ANYHOW
+    told = [{"...": op.batch}.get(dim, dim) for dim in op.dimensions]
+    further = laws - {*_ANYHOW, *_OF_SLICES}
+    return [dim for dim in told if all(dims[name, dim] for name in _OF_SLICES)], [n for n in LAWS if n in further]
+
+
+def _dim(told: str) -> str:
+    """The dimension that a law's words name."""
+    words = told.replace("slices of the ", "").replace("slices of ", "").split()
+    return next(word for word in words if word not in ("some", "of", "the", "more"))
 
 
 def _values(tensor: Tensor) -> NDArray[Any]:
@@ -46,18 +112,49 @@ def product(case: Case) -> Mapping[str, bytes]:
         return {"c": quantise(total.astype(np.float64), case.outputs["c"].dtype).tobytes()}
 
 
-def test_laws_of_rows_say_nothing_and_the_others_hold() -> None:
-    compared = dict.fromkeys(_HELD, 0)
-    for batch in islice(batches(Search(LINEAR.name, 2)), 8):
-        for case in (made.case for made in batch if made.case.elements < 4096):
-            assert not any(LAWS[law].applies(case) for law in _OF_ROWS)
-            if not case.apart or "f64" in case.dtypes or 0 in case.outputs["c"].layout.shape:
-                continue
-            outputs = product(case)
-            for name in (name for name in _HELD if LAWS[name].applies(case)):
-                check = LawCheck(LAWS[name], 7)
-                twin = check.twin(case)
-                expected, leeway = check.expected(case, outputs), check.leeway(case, outputs)
-                assert first_difference(twin.outputs, expected, product(twin), leeway) is None, (name, case)
-                compared[name] += 1
-    assert all(compared.values()), compared
+def _cases(turns: int) -> list[Case]:
+    made = (each.case for batch in islice(batches(Search(LINEAR.name, 2)), turns) for each in batch)
+    return [case for case in made if case.elements < 4096 and case.apart and "f64" not in case.dtypes]
+
+
+def test_a_correct_product_keeps_every_law() -> None:
+    compared = Counter[str]()
+    for case in _cases(10):
+        outputs = product(case)
+        for name in (name for name in LAWS if LAWS[name].applies(case) and 0 not in case.outputs["c"].layout.shape):
+            check = LawCheck(LAWS[name], int(case.digest[:16], 16))
+            twin = check.twin(case)
+            check_case(twin)
+            expected, leeway = check.expected(case, outputs), check.leeway(case, outputs)
+            assert first_difference(twin.outputs, expected, product(twin), leeway) is None, (name, case)
+            compared[f"{name} {_dim(check.told(case))}" if name in _OF_SLICES else name] += 1
+    wanted = {f"{name} {dim}" for name in _OF_SLICES for dim in ("batch", "m", "n")}
+    assert compared.keys() >= wanted | {*LAWS} - {*_OF_SLICES, "in_place"}, compared
+
+
+SECRETS: Mapping[str, Callable[[tuple[int, ...]], bool]] = {
+    "m": lambda shape: shape[-2] > 3,
+    "n": lambda shape: shape[-1] > 3,
+    "batch": lambda shape: int(np.prod(shape[:-2])) > 2,
+}
+"""What the last bit of a kernel depends on and must not: the number of slices along a dimension."""
+
+
+@pytest.mark.parametrize("dim", SECRETS)
+def test_a_broken_law_is_told_by_the_name_of_its_dimension(dim: str) -> None:
+    def dishonest(case: Case) -> Mapping[str, bytes]:
+        output, found = case.outputs["c"], product(case)["c"]
+        words = np.frombuffer(found, f"<u{ITEMSIZE[output.dtype]}")
+        return {"c": (words ^ words.dtype.type(1)).tobytes() if SECRETS[dim](output.layout.shape) else found}
+
+    told = Counter[str]()
+    for case in _cases(12):
+        for name in (name for name in ("batch_subset", "batch_append") if LAWS[name].applies(case)):
+            check = LawCheck(LAWS[name], int(case.digest[:16], 16))
+            twin, known = check.twin(case), dishonest(case)
+            if first_difference(twin.outputs, check.expected(case, known), dishonest(twin)) is not None:
+                told[check.told(case)] += 1
+    assert told
+    assert {_dim(each) for each in told} <= {dim}
+    name = "the batch" if dim == "batch" else dim
+    assert {*told} <= {f"some of the slices of {name} alone", f"more slices of {name} after the last one"}

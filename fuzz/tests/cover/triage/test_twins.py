@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fuzz.laws.law import LawCheck
-from fuzz.laws.rows import BATCH_SUBSET
 from fuzz.laws.scaling import SCALING
+from fuzz.laws.slices import BATCH_SUBSET
 from fuzz.tests.common.examples import plain
 from fuzz.triage.inducer import learn
 from fuzz.triage.rule import Atom, Traits

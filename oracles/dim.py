@@ -1,0 +1,49 @@
+"""A dimension of an op, and what follows for it from the formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from oracles.formula.trace import Trace, trace
+from oracles.operand import Operand, Parameter
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One named dimension of an op, or all those without a name, "..."."""
+
+    name: str
+    batched: frozenset[str]
+    """The outputs that have it and whose slices along it depend on the same slices of the inputs alone, and on inputs
+    without it: slices may come in any order and number."""
+    meets: bool
+    """Whether values meet along it somewhere: they are summed, say, or their places count."""
+
+
+def dims_of(
+    formula: Callable[..., Mapping[str, Any]],
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    parameters: Sequence[Parameter],
+) -> Mapping[str, Dim]:
+    """Every dimension of an op by its name, whichever of its optional tensors a case has."""
+    meeting = dict[str, set[str]]()
+    for graph in _graphs(formula, inputs, parameters):
+        for name, node in graph.outputs.items():
+            meeting.setdefault(name, set()).update(replace(graph, outputs={name: node}).meeting)
+    found = dict[str, Dim]()
+    for dim in dict.fromkeys(dim for each in (*inputs, *outputs) for dim in each.axes):
+        alone = (each.name for each in outputs if dim in each.axes and dim not in meeting[each.name])
+        found[dim] = Dim(dim, frozenset(alone), any(dim in each for each in meeting.values()))
+    return found
+
+
+def _graphs(
+    formula: Callable[..., Mapping[str, Any]], inputs: Sequence[Operand], parameters: Sequence[Parameter]
+) -> Iterator[Trace]:
+    """The formula of all inputs, and of those alone that are always there."""
+    for whole in (True, False):
+        given = {each.name: each.axes for each in inputs if whole or not each.optional}
+        yield trace(formula, given, [each.name for each in parameters if whole or each.neutral is None])
