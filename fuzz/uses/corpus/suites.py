@@ -12,8 +12,8 @@ from typing import Any
 
 import mpmath
 import numpy as np
+from numpy.typing import NDArray
 
-from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import Case, CaseError, Origin, contiguous
 from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
@@ -22,25 +22,19 @@ from fuzz.base.text import printable
 from fuzz.base.validity import check_case, unknown_op
 from fuzz.findings import document
 from fuzz.findings.document import told
-from fuzz.generate.given import given_rows, rows_of
+from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
 from fuzz.uses.corpus.folder import SUITE
+from fuzz.uses.corpus.shapes import LONGEST_ROW, MOST_ELEMENTS, Shape, integer
 from oracles.declared import AXIS
+from oracles.formula.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Double
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import FormulaError, trace
 from oracles.op import Op
-from oracles.operand import Operand
 from oracles.ops import OPS
 
 VERSION = 1
-MOST_ELEMENTS = 8192
-"""The rows of a tensor in a gate are cut until it has this many elements, since rows beyond the first few repeat what
-was seen."""
-LONGEST_ROW = 32768
-_LARGEST = 1 << 31
-"""No number of a shape or a place is larger: published sweeps are of what fits into memory."""
-
 Params = Mapping[str, float]
 """Parameters by name."""
 Fill = Mapping[str, Any]
@@ -93,9 +87,8 @@ class Sweep:
 
     name: str
     op: str
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[Shape, ...]
     dtypes: tuple[str, ...]
-    axis: int = -1
     params: Mapping[str, float | list[float]] = field(default_factory=dict)
     """The op's parameters: a number, or those that are swept."""
     optional: tuple[str, ...] = ()
@@ -129,7 +122,7 @@ class Published:
     suite: str
     sweep: Sweep
     case: Case
-    shape: tuple[int, ...]
+    shape: Shape
     """The shape as published; the case may have fewer rows."""
 
 
@@ -148,15 +141,16 @@ def load_suite(path: Path) -> Suite:
 
 
 def expand(suite: Suite) -> Iterator[Published]:
-    """Every case of the suite, with rows cut to MOST_ELEMENTS. Rows longer than LONGEST_ROW are left out: no gate
-    has the time for them."""
+    """Every case of the suite, with rows cut to MOST_ELEMENTS. Rows longer than LONGEST_ROW are left out, and what has
+    several times as many products after that: no gate has the time for them."""
     for sweep in suite.sweeps:
         for shape in sweep.shapes:
-            if max(shape, default=0) > LONGEST_ROW:
+            cut = shape.cut(OPS[sweep.op])
+            if max(shape.grid, default=0) > LONGEST_ROW or (shape.extents and cut.places > 4 * LONGEST_ROW):
                 continue
             for dtype in sweep.dtypes:
                 for params in _swept(sweep):
-                    yield Published(suite.system, sweep, _case(suite.system, sweep, shape, dtype, params), shape)
+                    yield Published(suite.system, sweep, _case(suite.system, sweep, cut, dtype, params), shape)
 
 
 def _swept(sweep: Sweep) -> Iterator[Params]:
@@ -166,18 +160,17 @@ def _swept(sweep: Sweep) -> Iterator[Params]:
         yield dict(zip(sweep.params, values, strict=True))
 
 
-def _case(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, params: Params) -> Case:
+def _case(system: str, sweep: Sweep, shape: Shape, dtype: str, params: Params) -> Case:
     """One of them. Raises SuiteError: what a sweep says of its fills and places shows here."""
-    cut = _cut(shape, sweep.axis)
-    if math.prod(max(extent, 1) for extent in cut) > LONGEST_ROW * MOST_ELEMENTS:
-        raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(shape)}: an empty tensor of too many rows")
+    if shape.places > LONGEST_ROW * MOST_ELEMENTS:
+        raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(str(shape))}: an empty tensor of too many rows")
     try:
-        case = realise(_draw(system, sweep, cut, dtype, params))
+        case = realise(_draw(system, sweep, shape, dtype, params))
         check_case(case)
     except SuiteError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(shape)}: {error}") from error
+        raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(str(shape))}: {error}") from error
     return case
 
 
@@ -186,72 +179,51 @@ def _sweep(record: Mapping[str, Any]) -> Sweep:
     if record["op"] not in OPS:
         raise SuiteError(f"sweep {name}: {unknown_op(told(record['op']))}")
     op = OPS[record["op"]]
-    if not op.by_rows:
-        raise SuiteError(f"sweep {name}: {op.name} is not a row op, of which sweeps are")
     names = [each.name for each in op.parameters]
     try:
         known: dict[str, Any] = {
-            **{str(key): value for key, value in record.items() if key not in names},
+            **{str(key): value for key, value in record.items() if key not in (*names, "axis")},
             "name": name,
             "params": {each: record[each] for each in names if each in record},
-            "shapes": tuple(tuple(_extent(extent) for extent in shape) for shape in record["shapes"]),
+            "shapes": tuple(Shape.of(op, integer("axis", record.get("axis", -1)), shape) for shape in record["shapes"]),
             **{key: tuple(record[key]) for key in ("dtypes", "optional") if key in record},
             "tolerance": {key: Tolerance(**allowed) for key, allowed in record.get("tolerance", {}).items()},
         }
-        sweep = Sweep(**known)
+        for place in ("pitch", "shift"):
+            integer(place, record.get(place, 0))
+        return Sweep(**known)
     except (TypeError, ValueError) as error:
         raise SuiteError(f"sweep {name}: {error}") from error
-    if not all(0 < len(shape) <= MAX_RANK for shape in sweep.shapes):
-        raise SuiteError(f"sweep {name}: shapes: each needs from 1 to {MAX_RANK} axes")
-    for place, number in (("axis", sweep.axis), ("pitch", sweep.pitch), ("shift", sweep.shift)):
-        if not isinstance(number, int) or abs(number) > _LARGEST:
-            raise SuiteError(f"sweep {name}: {place}: {told(number)} is not an integer, or too large")
-    return sweep
 
 
-def _extent(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value <= _LARGEST:
-        raise ValueError(f"shapes: {told(value)} is not an extent")
-    return value
-
-
-def _cut(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """Fewer rows, from the outermost axis on, until the tensor has at most MOST_ELEMENTS."""
-    cut, kept = list(shape), axis % len(shape)
-    for place in range(len(cut)):
-        rest = int(np.prod([extent for other, extent in enumerate(cut) if other != place], dtype=np.int64))
-        if place != kept and rest:
-            cut[place] = max(1, min(cut[place], MOST_ELEMENTS // rest)) if cut[place] else 0
-    return tuple(cut)
-
-
-def _draw(system: str, sweep: Sweep, shape: tuple[int, ...], dtype: str, params: Params) -> Draw:
-    op, axis = OPS[sweep.op], sweep.axis % len(shape)
+def _draw(system: str, sweep: Sweep, shape: Shape, dtype: str, params: Params) -> Draw:
+    op, axis, grid = OPS[sweep.op], shape.axis, shape.grid
     swept = [str(value) for name, value in params.items() if isinstance(sweep.params[name], list)]
     label = "/".join([system, sweep.name, str(shape), dtype, *swept])
     params = {name: float(np.float32(value)) for name, value in params.items()}
     there = [operand for operand in op.operands if not operand.optional or operand.name in sweep.optional]
-    dtypes, parts = _dtypes(op, sweep, dtype), dict[str, Part]()
-    for operand in there:
-        part = parts[operand.name] = Part(operand.name, dtypes[operand.name])
-        if operand in op.inputs:
-            values = quantise(_filled(sweep, operand.name, op.shape(operand.name, shape, axis), label), part.dtype)
-            given = given_rows(np.moveaxis(values, axis, -1) if op.role(operand.name) == "grid" else values)
-            if operand.optional and operand.name not in sweep.fills:
-                given = _formed(op, operand, parts, params) or given
-            parts[operand.name] = replace(part, recipe=GIVEN, given=given)
-    parts[op.main] = replace(parts[op.main], place=_place(sweep, shape))
-    named = [operand.name for operand in there if operand in op.inputs and op.role(operand.name) != "columns"]
-    return Draw(
+    dtypes, arrays = _dtypes(op, sweep, dtype), dict[str, NDArray[Any]]()
+    for operand in (each for each in there if each in op.inputs):
+        name = operand.name
+        own = op.shape(name, grid, axis, shape.extents)
+        found = None if name in sweep.fills or not operand.optional else _formed(op, name, arrays, axis, params)
+        found = _filled(sweep, name, own, label) if found is None else found
+        arrays[name] = quantise(found, dtypes[name])
+    draw = Draw(
         op=sweep.op,
-        n=shape[axis],
-        outer=(*shape[:axis], *shape[axis + 1 :]),
+        n=grid[axis],
+        outer=(*grid[:axis], *grid[axis + 1 :]),
         params={AXIS: axis, **{name: value for name, value in params.items() if value != op.parameter(name).neutral}},
         seed=0,
-        parts=tuple(parts.values()),
-        structured=any(sweep.fills.get(name, _NORMAL).get("fill") in _STRUCTURED for name in named),
+        parts=tuple(Part(operand.name, dtypes[operand.name]) for operand in there),
+        structured=any(sweep.fills.get(name, _NORMAL).get("fill") in _STRUCTURED for name in {*arrays} - op.columns),
         origin=Origin(f"{system} suite", "contiguous"),
+        extents=shape.extents,
     )
+    draw = draw.with_parts(
+        *(replace(draw.part(name), recipe=GIVEN, given=_given(draw, name, arrays[name])) for name in arrays)
+    )
+    return draw.with_parts(replace(draw.part(op.main), place=_place(sweep, grid)))
 
 
 def _dtypes(op: Op, sweep: Sweep, dtype: str) -> dict[str, str]:
@@ -280,23 +252,28 @@ def _place(sweep: Sweep, shape: tuple[int, ...]) -> Placement:
     return Placement(guard="before" if sweep.shift else "after", offset=sweep.shift, strides=strides)
 
 
-def _formed(op: Op, operand: Operand, parts: Mapping[str, Part], params: Params) -> Given | None:
+def _formed(
+    op: Op, name: str, arrays: Mapping[str, NDArray[Any]], axis: int, params: Params
+) -> NDArray[np.float64] | None:
     """What the op's formula forms itself where it is not given an optional input, as a backward pass forms rstd: it is
     given what a forward pass stored. None where it forms nothing of that name."""
-    there = {name: part.given for name, part in parts.items() if part.given is not None and name != operand.name}
-    formula = trace(op.formula, {name: op.operand(name).axes for name in there}, [*params])
+    formula = trace(op.formula, {each: op.operand(each).axes for each in arrays}, [*params])
     try:
-        node = formula.named(operand.name)
+        node = formula.named(name)
     except FormulaError:
         return None
-    arrays = {
-        name: rows_of(given).astype(np.float64).reshape(-1, given.n)[:, 0 if op.role(name) == "rows" else slice(None)]
-        for name, given in there.items()
-    }
-    arrays = {name: values[0] if op.role(name) == "columns" else values for name, values in arrays.items()}
+    arrangement = Arrangement(op, {each: array.shape for each, array in arrays.items()}, axis)
+    given = {each: arrangement.collapsed(each, array.astype(np.float64)) for each, array in arrays.items()}
     # In double-double: where NumPy's order of additions is its own business, its results are rounded alike.
-    found = evaluate(Inputs(formula, arrays, params), Double())[node]
-    return given_rows(quantise(found.high.reshape(-1, 1), parts[operand.name].dtype))
+    inputs = Inputs(formula, given, params)
+    found = evaluate(inputs, Double())[node]
+    return arrangement.returned(name, found.high, {dim: inputs.extents[dim] for dim in formula.dims})
+
+
+def _given(draw: Draw, name: str, array: NDArray[Any]) -> Given:
+    """An array as the rows of a part."""
+    array = np.moveaxis(array, draw.axis, -1) if name in OPS[draw.op].alike else array
+    return given_rows(array.reshape(draw.block(name)))
 
 
 def suites(folder: Path) -> Sequence[Suite]:

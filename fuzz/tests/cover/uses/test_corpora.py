@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -18,6 +18,8 @@ from fuzz.tests.conftest import edited
 from fuzz.uses.corpus.folder import Kept, built_in, entries_of, file_name, in_batches, keep, kept_cases
 from fuzz.uses.corpus.suites import SuiteError, expand, load_suite, suites
 from fuzz.uses.corpus.upkeep import subsumed
+from oracles.tests.common.dims import PRODUCT
+from oracles.tests.common.judged import known
 
 Cli = Callable[..., CompletedProcess[str]]
 
@@ -39,19 +41,42 @@ def test_the_published_suites_of_all_five_systems_expand_to_the_same_bits_for_ev
     assert tract[:16] == "2ec82c891606ca4a", "tract's cases changed: by the file, or by a library"
 
 
+def test_a_suite_of_products_says_each_extent_by_the_name_of_its_dimension(tmp_path: Path) -> None:
+    shapes = [{"...": [2], "m": 512, "k": 300, "n": 64}, {"m": 1, "k": 40000, "n": 1}]
+    sweep = {"name": "all", "op": "product", "shapes": shapes, "dtypes": ["f16"], "mixed": {"c": "f32"}}
+    written = _suite(tmp_path, sweep)
+    with known(PRODUCT):
+        [published] = expand(load_suite(written))
+        shapes_of = {name: tensor.layout.shape for name, tensor in published.case.tensors.items()}
+        assert shapes_of == {"a": (1, 27, 300), "b": (1, 300, 4), "c": (1, 27, 4)}
+        assert (published.shape.grid, published.shape.extents) == ((2, 512, 300), {"n": 64})
+        for wrong in (
+            [[3, 4]],
+            [{"m": 1, "k": 2}],
+            [{"m": 1, "k": 2, "n": -1}],
+            [{"...": [1] * 5, "m": 1, "k": 1, "n": 1}],
+        ):
+            with pytest.raises(SuiteError, match=r"mine\.json: not a suite: sweep all: shapes: "):
+                load_suite(_suite(tmp_path, {**sweep, "shapes": wrong}))
+
+
+def _suite(folder: Path, sweep: Mapping[str, object]) -> Path:
+    path = folder / "mine.json"
+    path.write_text(json.dumps({"kernelfuzz suite": 1, "system": "mine", "source": "here", "sweeps": [sweep]}))
+    return path
+
+
 def test_rows_are_cut_and_the_published_shape_is_kept() -> None:
     flydsl = load_suite(built_in() / "suites" / "flydsl.json")
     [largest] = [published for published in expand(flydsl) if published.sweep.name == "pull request"]
-    assert largest.shape == (32768, 8192)
+    assert largest.shape.grid == (32768, 8192)
     assert largest.case.inputs["x"].layout.shape == (1, 8192)
 
 
 def test_a_suite_that_cannot_be_read_is_named_with_its_sweep(tmp_path: Path) -> None:
-    broken = tmp_path / "mine.json"
     sweep = {"name": "first", "op": "rms_norm", "shapes": [[1, 4]], "dtypes": ["f32"], "eps": [0], "fill": {}}
-    broken.write_text(json.dumps({"kernelfuzz suite": 1, "system": "mine", "source": "here", "sweeps": [sweep]}))
     with pytest.raises(SuiteError, match=r"mine\.json: not a suite: sweep first: .*'fill'"):
-        load_suite(broken)
+        load_suite(_suite(tmp_path, sweep))
 
 
 def test_a_case_and_its_twin_stay_in_one_batch() -> None:
