@@ -1,39 +1,48 @@
 """What a pack writes the formula of an op with: `from fuzz import formula as f`, then `f.exp(x)`.
 
-A formula is ordinary Python: operators, and these functions, on `Node`s. See `oracles/formula/trace.py`.
+A formula is ordinary Python: operators, these functions, and all elementary ones, on `Node`s. See
+`oracles/formula/trace.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from oracles.elementary.functions import NAMES
 from oracles.formula.trace import (
     FormulaError,
     Node,
+    Operand,
     Outputs,
     avg,
-    cos,
     dot,
-    erf,
-    exp,
+    elementary,
     extent,
     greatest,
-    log,
     online_total,
     point,
     position,
-    rsqrt,
-    sigmoid,
-    sin,
-    sqrt,
     take,
-    tanh,
     total,
     welford_mean,
     welford_squares,
     where,
 )
 
-__all__ = [
-    "FormulaError", "Node", "Outputs", "avg", "cos", "dot", "erf", "exp", "extent", "greatest", "log",
-    "online_total", "point", "position", "rsqrt", "sigmoid", "sin", "sqrt", "take", "tanh", "total", "welford_mean",
-    "welford_squares", "where",
+__all__ = [  # noqa: PLE0604 (`NAMES` are strings)
+    "FormulaError", "Node", "Outputs", "avg", "dot", "extent", "greatest", "online_total", "point", "position", "take",
+    "total", "welford_mean", "welford_squares", "where",
+    *NAMES,
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Callable[[Operand], Node]:
+    """Return what an elementary function makes of a value, by the function's name."""
+    if name not in NAMES:
+        known = ", ".join(sorted(each for each in __all__ if each.islower()))
+        raise AttributeError(f"fuzz.formula has no function {name!r}; it has {known}")
+    return elementary(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

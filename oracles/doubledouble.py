@@ -118,6 +118,14 @@ def chosen(mask: NDArray[np.bool_], value: DoubleDouble, other: DoubleDouble) ->
     return DoubleDouble(np.where(mask, value.high, other.high), np.where(mask, value.low, other.low))
 
 
+def of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
+    """The value, but what float64 has for it where that is infinite or NaN: low parts know no infinity."""
+    finite = np.isfinite(high)
+    if finite.all():
+        return value
+    return DoubleDouble(np.where(finite, value.high, high), np.where(finite, value.low, 0.0))
+
+
 def end_to_end(values: Sequence[Real]) -> Real:
     """Values of one arithmetic, one after the other along their first axis."""
     if isinstance(values[0], DoubleDouble):

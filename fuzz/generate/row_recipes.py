@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fuzz.base.dtypes import LARGEST
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate.recipes import Fill, Recipe, RowSpec, normal, positions, random_signs, recipe, repeated
-from oracles.elementary import float64
+from oracles.elementary.functions import exp, log
 
 LOGITS: dict[str, Recipe] = {}
 """The recipes for logits by name; those for any rows are beside them on the menu."""
@@ -126,8 +126,8 @@ def _logarithms(logits: Reals) -> Reals:
     with np.errstate(all="ignore"):
         greatest = np.max(logits, axis=1, keepdims=True, initial=-math.inf)
         shifted = logits - np.where(np.isfinite(greatest), greatest, 0.0)
-        masses = np.add.accumulate(float64.exp(shifted), axis=1)[:, -1:]
-        found: Reals = shifted - np.where(masses > 0, float64.log(np.where(masses > 0, masses, 1.0)), 0.0)
+        masses = np.add.accumulate(exp.float64(shifted), axis=1)[:, -1:]
+        found: Reals = shifted - np.where(masses > 0, log.float64(np.where(masses > 0, masses, 1.0)), 0.0)
     return found
 
 
@@ -138,7 +138,7 @@ def _returned(name: str, summary: str, logits: Fill, *, structured: bool) -> Non
         return _logarithms(_rows(logits(spec, stream), spec))
 
     def probabilities(spec: RowSpec, stream: Stream) -> Reals:
-        return float64.exp(logarithms(spec, stream))
+        return exp.float64(logarithms(spec, stream))
 
     PROBABILITIES[name] = Recipe(name, summary, structured, probabilities)
     LOG_PROBABILITIES[name] = Recipe(name, summary, structured, logarithms)

@@ -7,16 +7,11 @@ exponents, and cautious. Nothing is evaluated.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from oracles.formula.trace import FUNCTIONS, Node, Trace
-
-_BITS = 25
-"""What is left of a difference of float32 numbers that is not zero is at least this many binades below the larger."""
-_SUBNORMAL = -149
-"""No float32 number but zero is smaller than 2 to this."""
+from oracles.elementary.function import CANCELLED, Elementary
+from oracles.formula.trace import Node, Trace
 
 
 class KnowsTheScaleError(ValueError):
@@ -79,14 +74,12 @@ def _step(node: Node, args: list[Reach | None], extents: Mapping[str, int]) -> R
         return leaf(0, 0, 1, zero=True, signed=False) if joined is None else _flag(joined)._replace(power=0)
     if kind == "where":
         return _either(args[1], args[2])
-    if kind in ("sqrt", "rsqrt"):
-        return _root(args[0]) if kind == "sqrt" else _reciprocal(_root(args[0]))
-    if kind in FUNCTIONS:
-        return _function(kind, args[0])
-    if kind not in ("negate", "absolute", "max", "point", "take"):
+    if kind == "function":
+        return _function(node.function, args[0])
+    if kind not in ("negate", "max", "point", "take"):
         raise KnowsTheScaleError(f"{kind}, which kernels may form in any way: nothing is known of its bounds")
     own = args[0]
-    return own if own is None else own._replace(signed=kind == "negate" or (own.signed and kind != "absolute"))
+    return own if own is None else own._replace(signed=kind == "negate" or own.signed)
 
 
 def _product(a: Reach | None, b: Reach | None, *, square: bool = False) -> Reach | None:
@@ -109,7 +102,7 @@ def _joined(a: Reach | None, b: Reach | None, *, cancels: bool) -> Reach | None:
         return kept if kept is None else kept._replace(signed=kept.signed or cancels)
     _require_alike(a, b)
     cancels = cancels or a.signed or b.signed
-    below = _BITS if cancels else 0
+    below = CANCELLED if cancels else 0
     least = max(a.least, b.least) - below
     least = min(least, b.least if a.zero else least, a.least if b.zero else least)
     return Reach(
@@ -123,7 +116,7 @@ def _total(a: Reach | None, n: int) -> Reach | None:
     one and another sum."""
     if a is None:
         return None
-    below = _BITS if a.signed else 0
+    below = CANCELLED if a.signed else 0
     return a._replace(
         least=a.least - below, low=a.low - below, high=a.high + n.bit_length(), zero=a.zero or a.signed
     )  # fmt: skip
@@ -145,29 +138,24 @@ def _require_alike(a: Reach, b: Reach) -> None:
         raise KnowsTheScaleError(f"a value that goes with s^{a.power} meets one that goes with s^{b.power}")
 
 
-def _root(a: Reach | None) -> Reach | None:
-    if a is None:
-        return None
-    if a.power % 2:
-        raise KnowsTheScaleError(f"a root of what goes with s^{a.power}")
-    least = a.least // 2
-    return Reach(a.power // 2, a.scaled, least, least, -(-a.high // 2), a.zero, signed=False)
-
-
 def _flag(a: Reach) -> Reach:
     return Reach(a.power, a.scaled, 0, 0, 1, zero=True, signed=False)
 
 
-def _function(kind: str, a: Reach | None) -> Reach | None:
-    """Return the reach of a function of a value that the scale does not change, which has the same bits on both
-    sides."""
-    if a is None:
-        return Reach(0, False, 0, 0, 1, zero=True, signed=False)
-    if a.power:
-        raise KnowsTheScaleError(f"{kind} of what goes with s^{a.power}")
-    beyond = min(-_SUBNORMAL, math.ceil(2.0 ** min(a.high, 8) * math.log2(math.e)))  # of e^v, |v| < 2^high
-    least, high = {
-        "exp": (-beyond, beyond), "sigmoid": (-beyond - 1, 0), "log": (-_BITS, 8),
-        "tanh": (a.least - 1, 0), "erf": (a.least - 1, 1),
-    }.get(kind, (_SUBNORMAL, 0))  # fmt: skip
-    return Reach(0, a.scaled, min(least, 0), min(least, 0), max(high, 0), zero=True, signed=a.signed or kind != "exp")
+def _function(of: Elementary, a: Reach | None) -> Reach | None:
+    """Return the reach of a function of a value that the scale does not change, so that it has the same bits on both
+    sides; or of a function that changes with the scale."""
+    if of.degree is None:
+        if a is None:
+            return Reach(0, False, 0, 0, 1, zero=True, signed=False)
+        if a.power:
+            raise KnowsTheScaleError(f"{of.name} of what goes with s^{a.power}")
+    elif a is None:
+        return None
+    power = a.power * (of.degree or 0.0)
+    if power % 1:
+        raise KnowsTheScaleError(f"a root of what goes with s^{a.power}")
+    least, high = of.reach(a.least, a.high)
+    least, high = min(least, 0), max(high, 0)
+    zero, signed = a.zero or of.degree is None, not of.is_never_negative and (a.signed or of.sign == "any")
+    return Reach(int(power), a.scaled, least, least, high, zero, signed)

@@ -54,10 +54,10 @@ def _parity(node: Node, args: list[Parity], flip: Flip) -> Parity:
             return "neither"
         kinds = {each for each in args[node.kind == "where" :] if each != "zero"}
         return kinds.pop() if len(kinds) == 1 else "neither" if kinds else "zero"
-    if node.kind in ("sum", "negate", "point", "tanh", "erf", "sin"):
+    if node.kind in ("sum", "negate", "point"):
         return args[0]
-    if node.kind in ("absolute", "cos"):
-        return "even" if known else "neither"
+    if node.kind == "function" and node.function.parity != "neither":
+        return args[0] if node.function.parity == "odd" else "even" if known else "neither"
     return "neither" if odd or not known else "even"
 
 

@@ -11,7 +11,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.formula.contract import Contract
 from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.trace import FUNCTIONS, Node, Trace, ordered
+from oracles.formula.trace import Node, Trace, ordered
 from oracles.rounding import round_to
 
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -44,7 +44,7 @@ def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[Mutant]:
             yield _term_of(trace, node)
         elif node.kind in ("add", "subtract"):
             yield from _summands_of(trace, node)
-        elif node.kind in FUNCTIONS:
+        elif node.kind == "function" and not node.is_exact:
             dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
             yield Mutant(f"{_text(trace, node)} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
         elif node.kind == "parameter" and problem.parameters[node.label] and trace.uses[node]:
@@ -126,4 +126,4 @@ def _text(trace: Trace, node: Node) -> str:
         return f"({text})" if node.kind in ("add", "subtract") else text
     if node.kind == "point":
         return args[0]
-    return f"{node.kind}({', '.join(args)})" if args else node.label
+    return f"{node.operation}({', '.join(args)})" if args else node.label

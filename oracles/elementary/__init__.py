@@ -1,9 +1,9 @@
-"""Elementary functions of arrays with bounds of their errors, and the same bits on every processor.
+"""Elementary functions with certified bounds of their errors, and the same bits on every processor.
 
-`float64` and `doubledouble` have the same functions in two arithmetics. NumPy picks its own `exp`, `tanh` and `sin` by
-processor and has no `erf`; these are made only of operations that IEEE 754 and integers fix to the bit: + - * /, square
-roots, comparisons, shifts and tables. The processor must round to nearest and keep subnormal numbers, as NumPy leaves
-it.
+`functions` has one file a function: all that anything else knows of it is its record there, an `Elementary`. NumPy
+picks its own `exp`, `tanh` and `sin` by processor and has no `erf`; these are made only of operations that IEEE 754 and
+integers fix to the bit: + - * /, square roots, comparisons, shifts and tables. The processor must round to nearest and
+keep subnormal numbers, as NumPy leaves it.
 
 Importing the package loads neither NumPy nor mpmath; its modules do.
 """
@@ -11,6 +11,9 @@ Importing the package loads neither NumPy nor mpmath; its modules do.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+CORRECT = 0.5
+"""The error in ulp of a function that is rounded correctly."""
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,14 @@ from itertools import product
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import FORMATS, form
-from oracles.formula.trace import FUNCTIONS
+from oracles.elementary import CORRECT
+from oracles.elementary.functions import NAMES, function, records
+from oracles.formula.node import Node
 from oracles.lazy import lazy
 from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
 
-CORRECT = 0.5
-"""The error in ulp of a function that is rounded correctly."""
-USUAL: Mapping[str, float] = {
-    "divide": CORRECT, "sqrt": CORRECT, "rsqrt": 1.0, "exp": 2.0, "log": 2.0, "tanh": 2.0, "erf": 2.0, "sigmoid": 3.0,
-    "sin": 2.0, "cos": 2.0,
-}  # fmt: skip
-"""The accuracy in ulp of a plain CPU kernel. A rsqrt is a correctly rounded root, then a correctly rounded quotient."""
+DIVIDE = "divide"
+"""The operator whose accuracy a contract states beside those of functions; the others are rounded correctly."""
 INPUT = "input"
 """In place of a dtype: that of the first input."""
 
@@ -43,7 +40,8 @@ class Contract:
     sums: Mapping[str, Summation] = field(default_factory=dict)
     """The order of a sum, by its local or else by its dimension; where none is named, one after the other."""
     accuracy: Mapping[str, float] = field(default_factory=dict)
-    """The error bounds of functions in ulp, where they are others than `USUAL`; also of "divide"."""
+    """The error bounds of elementary functions in ulp, where they are not the usual ones of `Elementary`; also of
+    "divide", which is usually rounded correctly."""
     points: Mapping[str, str] = field(default_factory=dict)
     """The dtypes that locals are rounded to where the formula says `point`; elsewhere nothing is rounded there."""
     mean: Literal["divide", "reciprocal"] = "divide"
@@ -70,8 +68,10 @@ class Contract:
             if dtype in FORMATS and FORMATS[dtype].itemsize == 1 and name not in self.points:
                 raise NumericsError(f"{name}: {dtype} is a storage format, not one to calculate in")
         for name, ulp in self.accuracy.items():
-            if name not in USUAL:
-                raise NumericsError(f"accuracy: {name!r} is no function; there are {', '.join(USUAL)}")
+            if name not in (*NAMES, DIVIDE):
+                raise NumericsError(f"accuracy: {name!r} is no function; there are {', '.join(stated())}")
+            if name != DIVIDE and function(name).is_exact:
+                raise NumericsError(f"accuracy: {name} needs none: its results are exact")
             if not CORRECT <= ulp < 2**20:
                 raise NumericsError(f"accuracy: {name} within {ulp} ulp: it must be at least {CORRECT}, and sensible")
         for name, known in self.algorithm.items():
@@ -135,9 +135,30 @@ class Contract:
         """The order of the sum that makes a local, over a dimension."""
         return self.sums.get(name) or self.sums.get(dim) or Sequential()
 
-    def ulp(self, kind: str) -> float:
-        """The error bound of a function."""
-        return self.accuracy.get(kind, USUAL[kind])
+    def ulp(self, name: str) -> float:
+        """The error bound of an elementary function or of "divide"."""
+        if name in self.accuracy:
+            return self.accuracy[name]
+        return CORRECT if name == DIVIDE else function(name).usual
+
+    def relative(self, name: str, u: float) -> float:
+        """The same as a share of the result, in a format of that unit roundoff."""
+        ulp = self.ulp(name)
+        if name != DIVIDE and function(name).reciprocal_of and ulp == function(name).usual:
+            return 2 * u / (1 - u)  # two correct roundings, one after the other
+        return 2 * u * ulp
+
+    def rounds_once(self, node: Node) -> bool:
+        """Whether a node is one operation whose result is rounded correctly: to the dtype of an output, that is the
+        rounding of the output."""
+        if node.kind == "function":
+            return not node.is_exact and self.ulp(node.label) == CORRECT
+        return node.kind in ("add", "subtract", "multiply") or (node.kind == DIVIDE and self.ulp(DIVIDE) == CORRECT)
+
+
+def stated() -> tuple[str, ...]:
+    """Return the names of all functions whose accuracy a contract states."""
+    return *(name for name, each in records().items() if not each.is_exact), DIVIDE
 
 
 @lru_cache(maxsize=4096)
@@ -153,4 +174,3 @@ def _settled(contract: Contract, words: tuple[tuple[str, str], ...]) -> Contract
 
 _CHOICES = {name: get_args(hint) for name, hint in get_type_hints(Contract).items() if get_origin(hint) is Literal}
 """The allowed values of the fields that have a closed list of them."""
-assert {*USUAL} == {*FUNCTIONS, "divide"}

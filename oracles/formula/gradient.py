@@ -6,7 +6,7 @@ differ: a contract names the algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import mpmath
 import numpy as np
@@ -16,16 +16,13 @@ from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import (
     REDUCTIONS,
     FormulaError,
-    Kind,
     Node,
     Trace,
-    cos,
     dot,
     exp,
     extent,
     greatest,
     position,
-    sin,
     total,
     welford_mean,
     where,
@@ -102,7 +99,10 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
     if kind == "take":  # where the table's place is that of the index
         place = position(node.label)
         return where(place <= args[1], where(args[1] <= place, g, 0.0), 0.0), None
-    return (_SLOPES[kind](args[0], node, g),)
+    if kind == "negate":
+        return (-g,)
+    slope = node.function.gradient
+    return (None if slope is None else slope(args[0], node, g),)
 
 
 def _of_dot(node: Node, g: Node, place: int) -> Node:
@@ -113,23 +113,6 @@ def _of_dot(node: Node, g: Node, place: int) -> Node:
     for dim in more:
         part = total(part, dim)
     return part
-
-
-_ERF_SLOPE = Node("constant", value=float.fromhex("0x1.20dd750429b6dp+0"), low=float.fromhex("0x1.1ae3a914fed80p-56"))
-"""2 / sqrt(pi), to more than 100 bits."""
-_SLOPES: Mapping[Kind, Callable[[Node, Node, Node], Node]] = {
-    "negate": lambda x, y, g: -g,
-    "absolute": lambda x, y, g: where(x < 0.0, -g, g),
-    "exp": lambda x, y, g: g * y,
-    "log": lambda x, y, g: g / x,
-    "tanh": lambda x, y, g: g * (1.0 - y * y),
-    "sigmoid": lambda x, y, g: g * (y * (1.0 - y)),
-    "erf": lambda x, y, g: g * (exp(-(x * x)) * _ERF_SLOPE),
-    "sin": lambda x, y, g: g * cos(x),
-    "cos": lambda x, y, g: -(g * sin(x)),
-    "sqrt": lambda x, y, g: g * 0.5 / y,
-    "rsqrt": lambda x, y, g: -(g * y * 0.5) / x,  # the cube of y overflows where this does not
-}
 
 
 def _check(graph: Trace, found: Trace, of: str, by: Sequence[str]) -> None:

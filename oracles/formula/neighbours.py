@@ -8,9 +8,10 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from oracles.formula.contract import CORRECT, INPUT, Contract
+from oracles.elementary import CORRECT
+from oracles.formula.contract import DIVIDE, INPUT, Contract, stated
 from oracles.formula.tiers.reading import reading
-from oracles.formula.trace import FUNCTIONS, Trace
+from oracles.formula.trace import Trace
 from oracles.op import Op
 from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes
 
@@ -106,7 +107,8 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
     """What each field may say. Of a field of names each option says something of some; None: nothing any more."""
     graphs = _graphs(op)
     nodes = [node for graph in graphs for node in graph.nodes]
-    kinds = {"divide" if node.kind == "rsqrt" else node.kind for node in nodes} | {node.kind for node in nodes}
+    made_by = {node.operation for node in nodes}
+    made_by |= {DIVIDE for node in nodes if node.kind == "function" and node.function.reciprocal_of}
     dims = dict.fromkeys(node.label for node in nodes if node.kind in _REDUCED)
     points = dict.fromkeys(graphs[0].names[node.args[0]] for node in graphs[0].nodes if node.kind == "point")
     made = [name for name, node in graphs[0].locals.items() if node.args]
@@ -124,7 +126,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "fused": (True, False),
         "saturate": (False, True),
         "sums": [{dim: order} for dim in dims for order in ORDERS],
-        "accuracy": [{kind: ulp} for kind in (*FUNCTIONS, "divide") if kind in kinds for ulp in BOUNDS],
+        "accuracy": [{name: ulp} for name in stated() if name in made_by for ulp in BOUNDS],
         "dtypes": [{name: dtype} for name in made for dtype in (None, "f64", "f32", INPUT)],
         "compute": DTYPES,
         "nonfinite": ("ieee", "overflow"),

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from oracles.elementary.functions import function
+from oracles.lazy import lazy
+
+if TYPE_CHECKING:
+    from oracles.elementary.function import Elementary
 
 Kind = Literal[
     "tensor", "parameter", "constant", "extent", "position",
-    "add", "subtract", "multiply", "divide", "negate", "absolute",
-    "exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt",
+    "add", "subtract", "multiply", "divide", "negate", "function",
     "sum", "max", "dot", "welford_mean", "welford_squares", "online",
     "where", "at_most", "less", "point", "take",
 ]  # fmt: skip
-FUNCTIONS: tuple[Kind, ...] = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt")
-"""Elementwise functions whose accuracy a contract states."""
 REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares", "online")
+_EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take")
 
 
 class FormulaError(ValueError):
@@ -30,11 +34,27 @@ class Node:
     args: tuple[Node, ...] = ()
     dims: frozenset[str] = frozenset()
     label: str = ""
-    """The name of a tensor or parameter; the dimension of a reduction, an extent or a position."""
+    """The name of a tensor, a parameter or an elementary function; the dimension of a reduction, an extent or a
+    position."""
     value: float = 0.0
     """The value of a constant."""
     low: float = 0.0
     """What a constant is more than that, where float64 does not hold it."""
+
+    @lazy
+    def function(self) -> Elementary:
+        """The record of the elementary function that a node of this kind is a value of."""
+        return function(self.label)
+
+    @property
+    def operation(self) -> str:
+        """The name of what makes the value: of an elementary function, or else the kind."""
+        return self.label if self.kind == "function" else self.kind
+
+    @lazy
+    def is_exact(self) -> bool:
+        """Whether it changes no bits of its arguments, or none that could be lost: it takes values of any dtype."""
+        return self.kind in _EXACT or (self.kind == "function" and self.function.is_exact)
 
     def __add__(self, other: Operand) -> Node:
         return of_two("add", self, other)
@@ -64,7 +84,7 @@ class Node:
         return Node("negate", (self,), self.dims)
 
     def __abs__(self) -> Node:
-        return Node("absolute", (self,), self.dims)
+        return Node("function", (self,), self.dims, "abs")
 
     def __le__(self, other: Operand) -> Node:
         return of_two("at_most", self, other)

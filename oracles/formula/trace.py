@@ -15,16 +15,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
-from oracles.formula.node import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node, Operand, lifted, ordered
+from oracles.elementary.functions import NAMES
+from oracles.formula.node import REDUCTIONS, FormulaError, Kind, Node, Operand, lifted, ordered
 from oracles.lazy import lazy
 
 __all__ = [
-    "FUNCTIONS", "REDUCTIONS", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg", "cos",
-    "dot", "erf", "exp", "extent", "greatest", "lifted", "log", "online_total", "ordered", "point", "position", "rsqrt",
-    "run", "sigmoid", "sin", "sqrt", "take", "tanh", "total", "trace", "welford_mean", "welford_squares", "where",
+    "REDUCTIONS", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg", "dot", "elementary",
+    "extent", "greatest", "lifted", "online_total", "ordered", "point", "position", "run", "take", "total", "trace",
+    "welford_mean", "welford_squares", "where",
 ]  # fmt: skip
 
 _MEETING = (*REDUCTIONS, "take", "position", "extent")
@@ -33,49 +35,24 @@ Outputs = Mapping[str, Node]
 Formula = Callable[..., Outputs]
 
 
-def exp(value: Operand) -> Node:
-    """e^value."""
-    return _function("exp", value)
+def __getattr__(name: str) -> Callable[[Operand], Node]:
+    """Return what an elementary function makes of a value, by the function's name."""
+    if name not in NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return elementary(name)
 
 
-def log(value: Operand) -> Node:
-    """Natural logarithm."""
-    return _function("log", value)
+@cache
+def elementary(name: str) -> Callable[[Operand], Node]:
+    """Return what an elementary function makes of a value."""
 
+    def of(value: Operand) -> Node:
+        arg = lifted(value)
+        return Node("function", (arg,), arg.dims, name)
 
-def tanh(value: Operand) -> Node:
-    """Hyperbolic tangent."""
-    return _function("tanh", value)
-
-
-def sigmoid(value: Operand) -> Node:
-    """1 / (1 + e^-value)."""
-    return _function("sigmoid", value)
-
-
-def erf(value: Operand) -> Node:
-    """Error function."""
-    return _function("erf", value)
-
-
-def sin(value: Operand) -> Node:
-    """Sine of radians."""
-    return _function("sin", value)
-
-
-def cos(value: Operand) -> Node:
-    """Cosine of radians."""
-    return _function("cos", value)
-
-
-def sqrt(value: Operand) -> Node:
-    """Square root."""
-    return _function("sqrt", value)
-
-
-def rsqrt(value: Operand) -> Node:
-    """1 / sqrt(value)."""
-    return _function("rsqrt", value)
+    of.__name__ = of.__qualname__ = name
+    of.__doc__ = f"Elementwise: `kernelfuzz list functions` says what {name} is."
+    return of
 
 
 def total(value: Operand, dim: str) -> Node:
@@ -143,11 +120,6 @@ def take(table: Node, index: Operand, dim: str) -> Node:
 def point(value: Node) -> Node:
     """The value, where it may be rounded for this use of it alone: to what the contract says, or not at all."""
     return Node("point", (value,), value.dims)
-
-
-def _function(kind: Kind, value: Operand) -> Node:
-    arg = lifted(value)
-    return Node(kind, (arg,), arg.dims)
 
 
 def _reduced(kind: Kind, dim: str, *args: Node) -> Node:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
-from oracles.formula.contract import INPUT, Contract
+from oracles.elementary.functions import records
+from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace
 from oracles.op import Op
@@ -18,7 +19,7 @@ from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Pairwise, Sequential, Tiles
 
 _ORDERS = (Sequential(), Lanes(8, 2, "scalar"), Lanes(4, 4, "predicated"), Tiles(8), Pairwise(4), AnyOrder())
-_LOOSE = {"exp": 4.0, "log": 4.0, "tanh": 4.0, "erf": 4.0, "sigmoid": 6.0, "rsqrt": 2.0, "sqrt": 1.5, "divide": 2.0}
+_LOOSE = {**{name: each.loose for name, each in records().items() if not each.is_exact}, DIVIDE: 2.0}
 
 Value = tuple[str, int]
 """The name of a field, and the place of a value among those that it takes."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from oracles.elementary.functions import function
 from oracles.formula.trace import Node
 from oracles.operand import OUTER
 
@@ -86,8 +87,16 @@ def number(node: Node) -> str:
     return f"({node.value.hex()})"
 
 
-def function(kind: str, dtype: str) -> str:
-    """The function of the C library, or of the prelude."""
-    if kind == "sigmoid":
-        return f"sigmoid_{'f64' if dtype == 'f64' else 'f32'}"
-    return kind if dtype == "f64" else f"{kind}f"
+def definition(name: str, dtype: str) -> str:
+    """Return the definition in C of an elementary function that calculates in a dtype: in f64, or in f32."""
+    of = _made_in(dtype)
+    return f"\nCOMMON {of} {name}_{of}({of} x) {{ return {function(name).c}; }}\n"
+
+
+def applied(name: str, dtype: str, arg: str) -> str:
+    """Return what it makes of an argument."""
+    return f"{name}_{_made_in(dtype)}({arg})"
+
+
+def _made_in(dtype: str) -> str:
+    return "f64" if dtype == "f64" else "f32"

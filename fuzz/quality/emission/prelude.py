@@ -2,9 +2,9 @@
 
 HEAD = """
 #include "kernelfuzz.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tgmath.h>
 
 #define COMMON static inline __attribute__((unused))
 
@@ -127,9 +127,6 @@ COMMON void store_f64(const kf_tensor *t, int64_t at, f64 value) {
 COMMON int64_t column(const kf_tensor *t, int64_t r, int64_t i, int64_t n) {
     return t->rank == 2 ? r % t->shape[0] * n + i : i;
 }
-
-COMMON f32 sigmoid_f32(f32 x) { return x < 0 ? expf(x) / (1 + expf(x)) : 1 / (1 + expf(-x)); }
-COMMON f64 sigmoid_f64(f64 x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 """
 PLAIN = "#define SATURATED(value, max) (value)\n"
 SATURATED = """

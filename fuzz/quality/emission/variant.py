@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fuzz.quality.emission import reductions
-from fuzz.quality.emission.places import Places, converted, function, number
+from fuzz.quality.emission.places import Places, applied, converted, definition, number
 from fuzz.quality.emission.reductions import FUSED, rounded
 from oracles.formula.contract import Contract
 from oracles.formula.tiers.reading import reading
-from oracles.formula.trace import FUNCTIONS, REDUCTIONS, FormulaError, Kind, Node, Trace
+from oracles.formula.trace import REDUCTIONS, FormulaError, Kind, Node, Trace
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.summation import Summation
 
-_KEEPING: tuple[Kind, ...] = ("where", "point", "negate", "absolute", "at_most", "less", "max")
-"""These change no bits: what they are given is rounded to no dtype."""
 _OPERATORS: Mapping[Kind, str] = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
@@ -108,8 +106,10 @@ class Variant:
         """The texts of the functions that it calls."""
         found = dict[str, None]()
         for node in self._made_nodes:
+            dtype = self.dtype(node)
+            if node.kind == "function":
+                found[definition(node.function.reciprocal_of or node.label, dtype)] = None
             if node.kind in REDUCTIONS:
-                dtype = self.dtype(node)
                 found[reductions.tree(dtype)] = None
                 found[
                     reductions.reduction(
@@ -129,7 +129,7 @@ class Variant:
             return self.dtype(node.args[0])
         if not node.args or node.kind in ("at_most", "less"):
             return "f64"
-        if node.kind in _KEEPING:
+        if node.is_exact:
             own = {self.dtype(arg) for arg in (node.args[1:] if node.kind == "where" else node.args)}
             return own.pop() if len(own) == 1 else "f64" if "f64" in own else "f32"
         return self._computed(node)
@@ -258,20 +258,25 @@ class Variant:
             return rounded(dtype, f"{args[0]} * {rounded(dtype, f'(1 / {args[1]})')}")
         if kind in _OPERATORS:
             return rounded(dtype, f"{args[0]} {_OPERATORS[kind]} {args[1]}")
-        if kind == "rsqrt":
-            root = rounded(dtype, f"{function('sqrt', dtype)}({args[0]})")
-            return rounded(dtype, f"1 / {root}")
-        if kind in FUNCTIONS:
-            return rounded(dtype, f"{function(kind, dtype)}({args[0]})")
+        if kind == "function":
+            return self._applied(node, dtype, args[0])
         if kind == "where":
             return f"{args[0]} != 0 ? {args[1]} : {args[2]}"
         if kind in ("at_most", "less"):
             return f"{args[0]} {'<=' if kind == 'at_most' else '<'} {args[1]}"
         if kind == "point":
             return self._value(node.args[0], node, dtype)
-        if kind not in ("negate", "absolute"):
+        if kind != "negate":
             raise FormulaError(f"{self.of.op.name}: {kind} is not written in C")
-        return f"-{args[0]}" if kind == "negate" else f"{function('fabs', dtype)}({args[0]})"
+        return f"-{args[0]}"
+
+    def _applied(self, node: Node, dtype: str, arg: str) -> str:
+        """An elementary function of an argument."""
+        inner = node.function.reciprocal_of
+        if inner:
+            return rounded(dtype, f"1 / {rounded(dtype, applied(inner, dtype, arg))}")
+        value = applied(node.label, dtype, arg)
+        return value if node.is_exact else rounded(dtype, value)
 
     def _fused_sum(self, node: Node) -> str:
         product, dtype = self._fused[node], self.dtype(node)
@@ -284,7 +289,7 @@ class Variant:
 
     def _as_taken(self, node: Node, arg: Node, place: Node) -> str:
         """An argument in the dtype of the operation that takes it, where `place` is made."""
-        return self._value(arg, place, self.dtype(arg) if node.kind in _KEEPING else self._computed(node))
+        return self._value(arg, place, self.dtype(arg) if node.is_exact else self._computed(node))
 
     def _value(
         self, node: Node, place: Node | None, dtype: str, taken: Mapping[str, str] = MappingProxyType({})

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import Case
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
+from oracles.elementary.function import Elementary
 from oracles.formula.algorithm import traced
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.trace import Kind
 from oracles.ops import OPS
 
 F32 = NDArray[np.float32]
@@ -92,8 +92,8 @@ class _InOrder(Float64):
     def lift(self, values: Any) -> Any:
         return values.astype(np.float32)
 
-    def apply(self, kind: Kind, values: Any) -> Any:
-        return super().apply(kind, values.astype(np.float64)).astype(np.float32)
+    def apply(self, function: Elementary, values: Any) -> Any:
+        return super().apply(function, values.astype(np.float64)).astype(np.float32)
 
     def total(self, values: Any, axis: int) -> Any:
         return np.cumsum(values, axis=axis, dtype=np.float32).take([-1], axis)

@@ -24,7 +24,6 @@ from oracles.formula.affine.narrowing import ALIKE, Narrowed, Reach, holds, narr
 from oracles.formula.affine.operations import OPERATIONS
 from oracles.formula.affine.reductions import REDUCED
 from oracles.formula.affine.setting import Setting
-from oracles.formula.contract import CORRECT
 from oracles.formula.exact.centre import Replaced, step
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
 from oracles.formula.trace import REDUCTIONS, Kind, Node
@@ -32,14 +31,10 @@ from oracles.lazy import lazy
 from oracles.rounding import NAMES
 from oracles.summation import NumericsError
 
-_KEEPING: tuple[Kind, ...] = ("where", "point", "negate", "max", "absolute", "at_most", "less", "take")
-"""These change no bits, and so take values of any dtype."""
 _MOVING: tuple[Kind, ...] = ("point", "take")
 """These move what they take, and flush none of it; a choice may be made by an instruction that does, such as maxps."""
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """These may form a product anew that is not rounded by itself."""
-ROUNDED_ONCE: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide", "sqrt")
-"""Where one of these is rounded correctly to the dtype of an output, its rounding is that of the output."""
 SAME = 2.0**-40
 """Half-widths of a row are the same to this share whatever it was joined with: sums may be formed in another order."""
 _LARGE = 1 << 20
@@ -128,7 +123,7 @@ class Budget(Setting):
         node, pointed = self._made(name, dtype)
         found = self.forms[node]
         with np.errstate(all="ignore"):
-            if self._is_rounded_once(node) and self.dtype(node).name == dtype:
+            if self.contract.rounds_once(node) and self.dtype(node).name == dtype:
                 held = self.read.held.get((node, None))
                 own = None if held is None else np.isnan(held) & (found.spread > 0)
                 if own is None:
@@ -189,10 +184,6 @@ class Budget(Setting):
         became = np.isfinite(before.centre) & ~np.isfinite(found.centre)
         return replace(found, may=marked(found.may, became)) if became.any() else found
 
-    def _is_rounded_once(self, node: Node) -> bool:
-        ulp = self.contract.ulp("divide" if node.kind == "divide" else "sqrt")
-        return node.kind in ROUNDED_ONCE and ulp == CORRECT
-
     def _unrounded(self, read: Read, node: Node) -> Form:
         """What a node is before its rounding."""
         return self._step(node, self._taken(read, node), last=True)
@@ -207,7 +198,7 @@ class Budget(Setting):
         before = read.forms[arg]
         if dtype is None or (before.is_exact and holds(before, dtype)):
             return before
-        if self.dtype(arg) is dtype and self._is_rounded_once(arg) and dtype.name != "f64":
+        if self.dtype(arg) is dtype and self.contract.rounds_once(arg) and dtype.name != "f64":
             before = self._unrounded(read, arg)  # one rounding is both
         elif holds(before, dtype):
             return before
@@ -279,7 +270,7 @@ class Budget(Setting):
             if wide - arg.dims:
                 read.forms[arg] = shared(read.forms[arg])
             each = read.forms[arg]
-            if node.kind not in _KEEPING and not holds(each, dtype):
+            if not node.is_exact and not holds(each, dtype):
                 narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
                 if arg.kind == "extent" and np.isinf(each.centre).any():

@@ -16,6 +16,7 @@ import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
+from oracles.elementary.function import Elementary
 from oracles.formula.affine.errors import marked, unfloored
 from oracles.formula.affine.forms import Edge, Form, Mask, blended, replace
 from oracles.formula.affine.operations import FAR
@@ -31,8 +32,8 @@ _OWN = 2.0**-38
 
 def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> Form:
     """The form of a node with what is known of it beside overflow and poles."""
-    if node.kind == "rsqrt" and args[0].edge is None:
-        return _root(here, node, args[0], found)
+    if node.kind == "function" and (node.function.power or 0.0) < 0 and args[0].edge is None:
+        return _reciprocal(here, node.function, args[0], here.dtype(node), found)
     if node.kind == "sum":
         found = _summed(here, node, args[0], found)
     if node.kind in ("add", "divide"):
@@ -96,9 +97,9 @@ def ends(form: Form) -> Ends | None:
     return Ends(low, high, edge.nan | no, edge.zero | no)
 
 
-def _root(here: Setting, node: Node, arg: Form, found: Form) -> Form:
-    """The reciprocal of what may be infinite may be 0; of what may be 0 it has no end; of others it is never 0."""
-    if arg.least is None:
+def _reciprocal(here: Setting, of: Elementary, arg: Form, dtype: Format, found: Form) -> Form:
+    """A power below 0 of what may be infinite may be 0; of what may be 0 it has no end; of others it is never 0."""
+    if arg.least is None or of.power is None:
         return found
     infinite = np.zeros(arg.centre.shape, bool) if arg.overflows is None else arg.overflows & np.isfinite(arg.centre)
     pole = (arg.spread > 0) & (arg.lowest <= 0) & (arg.least >= 0) & np.isfinite(arg.size) & ~infinite
@@ -107,9 +108,9 @@ def _root(here: Setting, node: Node, arg: Form, found: Form) -> Form:
     wide = (arg.spread > FAR * arg.centre) & (arg.lowest > 0) & np.isfinite(arg.size) & np.isfinite(found.size)
     if not (infinite.any() or pole.any() or wide.any()):
         return found
-    dtype = here.dtype(node)
-    error = 2 * dtype.u * here.contract.ulp(node.kind) / (1 - dtype.u) + _OWN
-    floor, ceiling = (arg.centre + arg.spread) ** -0.5 * (1 - error), arg.lowest**-0.5 * (1 + error)
+    error = 2 * dtype.u * here.contract.ulp(of.name) / (1 - dtype.u) + _OWN
+    floor = (arg.centre + arg.spread) ** of.power * (1 - error)
+    ceiling = arg.lowest**of.power * (1 + error)
     may = None if found.may is None else found.may & ~(infinite | pole)
     centre = np.where(pole & ~np.isfinite(found.centre), 1.0, found.centre)
     parts = {symbol: np.where(pole, 0.0, each) for symbol, each in found.parts.items()}

@@ -8,12 +8,12 @@ import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
+from oracles.elementary.function import Elementary, Tangent
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, zeroed
 from oracles.formula.affine.forms import ANY, DUST, Form, Mask, combined, dust, replace, upwards
 from oracles.formula.affine.setting import Setting
 from oracles.formula.exact.arithmetic import Float64
-from oracles.formula.exact.derivatives import STEEPNESS, Tangent, hull, tangent
-from oracles.formula.trace import FUNCTIONS, Kind, Node
+from oracles.formula.trace import Kind, Node
 from oracles.rounding import round_to
 
 _STEEP = 2.0**300
@@ -150,41 +150,53 @@ def _over(b: Form) -> Form:
 
 
 def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """An elementwise function."""
-    (arg,) = args
-    dtype, centre = here.dtype(node), Float64().apply(node.kind, arg.centre)
-    positive = np.zeros((1,) * centre.ndim) if node.kind in ("exp", "sigmoid", "sqrt", "rsqrt") else None
-    found = Form(centre, dtype, ANY if last else dtype.precision, may=either(args), least=positive)
+    """An elementary function."""
+    (arg,), of = args, node.function
+    centre, dtype = Float64().apply(of, arg.centre), here.dtype(node)
+    least = np.zeros((1,) * centre.ndim) if of.is_never_negative else None
+    if of.is_exact:
+        found = replace(arg, centre=centre, parts={}, rest=None, least=least)
+    else:
+        found = Form(centre, dtype, ANY if last else dtype.precision, may=either(args), least=least)
     if not arg.is_exact:
-        far, low = here.far(arg), here.lowest(arg)
-        bend = tangent(node.kind, arg.centre, centre, far)
-        if here.wide:
-            bend = _in_range(node.kind, arg, centre, bend)
-        parts, rest = combined([(arg, bend.slope)], upwards(bend.remainder, dtype, arg.spread))
-        found = replace(found, parts=parts, rest=rest)
-        share = far / np.abs(arg.centre) if node.kind in ("log", "sqrt", "rsqrt") else far
-        if (share > FAR).any():
-            found = _bounded(found, hull(node.kind, low, arg.centre + far, centre) * here.ends, share)
-            if node.kind in ("log", "sqrt", "rsqrt"):
-                found = _unbounded(found, (far > 0) & (low <= 0))
-            if node.kind == "exp":  # beyond float64, of some kernels alone
-                found = _unbounded(found, np.isfinite(arg.centre) & ~(Float64().apply("exp", low) > dtype.limit))
-    ulp = here.contract.ulp(node.kind)
-    # A rsqrt of 1 ulp is two correct roundings, one after the other.
-    relative = 2 * dtype.u / (1 - dtype.u) if (node.kind, ulp) == ("rsqrt", 1.0) else 2 * dtype.u * ulp
+        found = _moved(here, of, arg, found)
+    if of.is_exact:
+        return found
+    ulp = here.contract.ulp(of.name)
+    relative = here.contract.relative(of.name, dtype.u)
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else max(0.5, ulp)), here.contract)
 
 
-def _in_range(kind: Kind, arg: Form, value: F64, bend: Tangent) -> Tangent:
+def _moved(here: Setting, of: Elementary, arg: Form, found: Form) -> Form:
+    """The value of a function, with what the errors of its argument make of it."""
+    far, low, centre, dtype = here.far(arg), here.lowest(arg), found.centre, found.dtype
+    high = arg.centre + far
+    bend = of.bend(arg.centre, centre, far)
+    if here.wide:
+        bend = _in_range(of, arg, centre, bend)
+    parts, rest = combined([(arg, bend.slope)], upwards(bend.remainder, dtype, arg.spread))
+    found = replace(found, parts=parts, rest=rest)
+    share = far / of.distance(arg.centre)
+    if not (share > FAR).any():
+        return found
+    found = _bounded(found, of.hull(low, high, centre) * here.ends, share)
+    found = _unbounded(found, (far > 0) & of.meets(low, high))
+    beyond = np.isinf(centre) & np.isfinite(arg.centre) & (far > 0)
+    if beyond.any():  # float64, of some kernels alone
+        ends = np.minimum(*(np.abs(Float64().apply(of, end)) for end in (low, high)))
+        found = _unbounded(found, beyond & ~(ends > dtype.limit))
+    return found
+
+
+def _in_range(of: Elementary, arg: Form, value: F64, bend: Tangent) -> Tangent:
     """The tangent, with what it makes of errors in the remainder where the slope is so large or so small that float64
     might not hold its products with others: there they lose their sign."""
-    if kind not in STEEPNESS:
+    if of.elasticity is None:
         return bend
     extreme = ~((np.abs(bend.slope) > 1 / _STEEP) & (np.abs(bend.slope) < _STEEP)) & (arg.spread > 0)
     if not extreme.any():
         return bend
-    factor = STEEPNESS[kind] if kind == "log" else STEEPNESS[kind] * value
-    first = arg.spread / np.abs(arg.centre) * np.abs(factor) * (1 + DUST)
+    first = arg.spread / np.abs(arg.centre) * np.abs(of.elasticity(value)) * (1 + DUST)
     slope = np.where(extreme, 0.0, bend.slope)
     return Tangent(slope, bend.remainder + np.where(extreme, first, 0.0))
 
@@ -260,17 +272,9 @@ def negated(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form
     return replace(args[0], centre=-args[0].centre, parts=parts, rest=rest, least=None)
 
 
-def absolute(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
-    """|a|."""
-    (arg,) = args
-    bend = tangent("absolute", arg.centre, np.abs(arg.centre), here.far(arg))
-    parts, rest = combined([(arg, bend.slope)], None if arg.is_exact else bend.remainder)
-    return replace(arg, centre=np.abs(arg.centre), parts=parts, rest=rest, least=np.zeros((1,) * arg.centre.ndim))
-
-
 Operation = Callable[[Setting, Node, Sequence[Form], bool], Form]
 OPERATIONS: Mapping[Kind, Operation] = {
     "add": added, "subtract": added, "multiply": multiplied, "divide": quotient, "where": chosen, "at_most": compared,
-    "less": compared, "negate": negated, "absolute": absolute, **dict.fromkeys(FUNCTIONS, function),
+    "less": compared, "negate": negated, "function": function,
 }  # fmt: skip
 """What makes the form of each kind of node."""

@@ -17,7 +17,7 @@ from oracles.formula.affine.setting import Setting
 from oracles.formula.affine.welford import updated
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.trace import FormulaError, Kind, Node
+from oracles.formula.trace import FormulaError, Kind, Node, exp
 from oracles.rounding import round_to
 
 _LESS = 2.0**-64
@@ -50,9 +50,7 @@ def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     )
     shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
     apart = added(inner, shifted, [value, shared(greatest(here, node, args))], False)
-    terms = taken(
-        function(inner, Node("exp", (shifted,), shifted.dims), [taken(apart, here.contract)], False), here.contract
-    )
+    terms = taken(function(inner, exp(shifted), [taken(apart, here.contract)], False), here.contract)
     ulp = here.contract.ulp("exp")
     each = math.log1p(2 * coarser.u * ulp) + math.log1p(dtype.u)
     found = total(here, node, [terms])

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from oracles.budget import sum_budget
 from oracles.doubledouble import F64, ULP
 from oracles.dtypes import Format, form
-from oracles.elementary import doubledouble, float64
+from oracles.elementary.functions import function
 from oracles.formula.affine.forms import DUST, Form, Mask
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.lengths import Extents, Lengths
-from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
+from oracles.formula.trace import REDUCTIONS, Node
 from oracles.lazy import lazy
 from oracles.summation import Summation
 
@@ -135,10 +135,10 @@ class Setting:
     def _share(self, node: Node, wide: bool) -> F64 | float:
         u, own = self.dtype(node).u, ULP if wide else _U64
         share: F64 | float = own / u
-        if node.kind in FUNCTIONS or node.kind == "online":
-            bounds = doubledouble.BOUNDS if wide else float64.BOUNDS
-            kind = "exp" if node.kind == "online" else node.kind
-            share = bounds[kind].relative / (2 * u * self.contract.ulp(kind))
+        if (node.kind == "function" and not node.is_exact) or node.kind == "online":
+            of = function("exp") if node.kind == "online" else node.function
+            bound = of.double.bound if wide else of.float64.bound
+            share = bound.relative / (2 * u * self.contract.ulp(of.name))
         if node.kind in REDUCTIONS and node.kind != "max":
             n = self.inputs.count(self.inputs.axis(node.label))
             if np.all(n > 1):

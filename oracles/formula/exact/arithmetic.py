@@ -10,8 +10,8 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble, absolute
-from oracles.elementary import doubledouble, float64
+from oracles.doubledouble import F64, DoubleDouble, of_ieee
+from oracles.elementary.function import Elementary
 from oracles.formula.trace import FormulaError, Kind
 
 Values = Any
@@ -26,8 +26,8 @@ class Arithmetic(Protocol):
         """Exact values, as they are given."""
         ...
 
-    def apply(self, kind: Kind, values: Values) -> Values:
-        """An elementwise function; outside its domain what IEEE 754 says."""
+    def apply(self, function: Elementary, values: Values) -> Values:
+        """An elementary function; outside its domain what IEEE 754 says."""
         ...
 
     def operate(self, kind: Kind, a: Values, b: Values) -> Values:
@@ -61,8 +61,8 @@ class Float64:
     def lift(self, values: F64) -> F64:
         return values
 
-    def apply(self, kind: Kind, values: F64) -> F64:
-        return _FLOAT64[kind](values)
+    def apply(self, function: Elementary, values: F64) -> F64:
+        return function.float64.value(values)
 
     def operate(self, kind: Kind, a: F64, b: F64) -> F64:
         found: F64 = _OPERATORS[kind](a, b)
@@ -93,8 +93,8 @@ class Precise:
     def lift(self, values: F64) -> NDArray[Any]:
         return _each(mpmath.mpf)(values)
 
-    def apply(self, kind: Kind, values: NDArray[Any]) -> NDArray[Any]:
-        return _each(_PRECISE[kind])(values)
+    def apply(self, function: Elementary, values: NDArray[Any]) -> NDArray[Any]:
+        return _each(function.exactly)(values)
 
     def operate(self, kind: Kind, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         found = np.frompyfunc(_quotient, 2, 1)(a, b) if kind == "divide" else _OPERATORS[kind](a, b)
@@ -127,8 +127,8 @@ class Double:
     def lift(self, values: F64) -> DoubleDouble:
         return DoubleDouble(values)
 
-    def apply(self, kind: Kind, values: DoubleDouble) -> DoubleDouble:
-        return _DOUBLE[kind](values)
+    def apply(self, function: Elementary, values: DoubleDouble) -> DoubleDouble:
+        return function.double.value(values)
 
     def operate(self, kind: Kind, a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
         found: DoubleDouble = _OPERATORS[kind](a, b)
@@ -161,26 +161,6 @@ class Double:
 _OPERATORS: Mapping[Kind, Callable[[Any, Any], Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
 }  # fmt: skip
-_FLOAT64: Mapping[Kind, Callable[[F64], F64]] = {
-    "exp": float64.exp, "log": float64.log, "tanh": float64.tanh, "sigmoid": float64.sigmoid, "erf": float64.erf,
-    "sin": float64.sin, "cos": float64.cos, "sqrt": float64.sqrt, "rsqrt": float64.rsqrt, "absolute": np.abs,
-}  # fmt: skip
-_DOUBLE: Mapping[Kind, Callable[[DoubleDouble], DoubleDouble]] = {
-    "exp": doubledouble.exp, "log": doubledouble.log, "tanh": doubledouble.tanh, "sigmoid": doubledouble.sigmoid,
-    "erf": doubledouble.erf, "sin": doubledouble.sin, "cos": doubledouble.cos, "sqrt": doubledouble.sqrt,
-    "rsqrt": doubledouble.rsqrt, "absolute": absolute,
-}  # fmt: skip
-
-
-_EXTREME = 2.0**32
-
-
-def of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
-    """The value, but what float64 has for it where that is infinite or NaN: low parts know no infinity."""
-    finite = np.isfinite(high)
-    if finite.all():
-        return value
-    return DoubleDouble(np.where(finite, value.high, high), np.where(finite, value.low, 0.0))
 
 
 def took(table: NDArray[Any], index: NDArray[Any], axis: int) -> NDArray[Any]:
@@ -209,30 +189,3 @@ def _quotient(a: Any, b: Any) -> Any:
 
 def _larger(a: Any, b: Any) -> Any:
     return mpmath.nan if mpmath.isnan(a) or mpmath.isnan(b) else max(a, b)
-
-
-def _root(value: Any) -> Any:
-    return mpmath.nan if value < 0 or mpmath.isnan(value) else mpmath.sqrt(value)
-
-
-def _log(value: Any) -> Any:
-    return mpmath.nan if value < 0 or mpmath.isnan(value) else -mpmath.inf if not value else mpmath.log(value)
-
-
-def _exp(value: Any) -> Any:
-    """Beyond 2^32 the result is nearer to 0 than any format tells, or larger: mpmath would fill the memory with it."""
-    if mpmath.isnan(value) or abs(value) <= _EXTREME:
-        return mpmath.exp(value)
-    return mpmath.inf if value > 0 else mpmath.mpf(0)
-
-
-def _periodic(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: function(value) if mpmath.isfinite(value) else mpmath.nan
-
-
-_PRECISE: Mapping[Kind, Callable[[Any], Any]] = {
-    "exp": _exp, "log": _log, "tanh": mpmath.tanh, "erf": mpmath.erf, "sqrt": _root, "absolute": abs,
-    "sigmoid": lambda value: 1 / (1 + _exp(-value)),
-    "rsqrt": lambda value: _quotient(mpmath.mpf(1), _root(value)),
-    "sin": _periodic(mpmath.sin), "cos": _periodic(mpmath.cos),
-}  # fmt: skip

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
+from oracles.elementary.functions import function
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values
 from oracles.formula.exact.lengths import Extents, Lengths
-from oracles.formula.trace import FUNCTIONS, FormulaError, Node, Trace
+from oracles.formula.trace import FormulaError, Node, Trace
 from oracles.lazy import lazy
 
 Fixed = frozenset[tuple[str, int]]
@@ -121,8 +122,8 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
         return -args[0]
     if kind == "point":
         return args[0]
-    if kind in FUNCTIONS or kind == "absolute":
-        return arithmetic.apply(kind, args[0])
+    if kind == "function":
+        return arithmetic.apply(node.function, args[0])
     if kind == "sum":
         return arithmetic.total(args[0], inputs.axis(node.label))
     if kind == "max":
@@ -132,7 +133,7 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
     if kind == "online":
         axis = inputs.axis(node.label)
         shifted = arithmetic.operate("subtract", args[0], arithmetic.greatest(args[0], axis))
-        return arithmetic.total(arithmetic.apply("exp", shifted), axis)
+        return arithmetic.total(arithmetic.apply(function("exp"), shifted), axis)
     if kind in ("welford_mean", "welford_squares"):
         axis, (terms,) = inputs.axis(node.label), args
         count = arithmetic.lift(np.full((1,) * len(inputs.trace.dims), float(inputs.extents[node.label])))

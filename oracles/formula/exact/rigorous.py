@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.elementary import float64
+from oracles.elementary.function import Elementary
 from oracles.formula.exact.arithmetic import Float64, Mask
-from oracles.formula.exact.derivatives import STEEPNESS, tangent
 from oracles.formula.trace import Kind
 
 _U = 2.0**-53 * (1 + 2.0**-20)
@@ -49,22 +48,29 @@ class Rigorous:
     def lift(self, values: F64) -> Near:
         return Near(values)
 
-    def apply(self, kind: Kind, values: Near) -> Near:
-        found = self._plain.apply(kind, values.value)
-        if kind == "absolute":
-            return Near(found, values.error)
-        bound, size = float64.BOUNDS[kind], np.abs(found)
+    def apply(self, function: Elementary, values: Near) -> Near:
+        found = self._plain.apply(function, values.value)
+        bound, size = function.float64.bound, np.abs(found)
+        if function.is_exact:
+            return _special(found, size, self._moved(function, values, found, size), values)
         error = size * (bound.relative + _U * 2.0**-10) + bound.absolute
         if not isinstance(values.error, float):
-            slope, remainder = tangent(kind, values.value, found, values.error)
-            if kind in STEEPNESS:  # slopes of roots leave float64 long before values do
-                scale = 1.0 if kind == "log" else size
-                moved = scale * abs(STEEPNESS[kind]) * (values.error / np.abs(values.value))
+            slope, remainder = function.bend(values.value, found, values.error)
+            if function.elasticity is not None:  # slopes of roots leave float64 long before values do
+                moved = np.abs(function.elasticity(found)) * (values.error / np.abs(values.value))
                 moved = np.where(np.equal(values.error, 0), 0.0, moved)
             else:
                 moved = np.abs(slope) * values.error
             error = error + moved * (1 + 2.0**-20) + remainder
         return _special(found, size, error, values)
+
+    def _moved(self, function: Elementary, values: Near, found: F64, size: F64) -> F64 | float:
+        """How far the value of an exact function may lie away, if its argument does."""
+        if isinstance(values.error, float):
+            return values.error
+        away = values.error * (1 + 2.0**-20)
+        far = function.hull(values.value - away, values.value + away, found)
+        return np.where(far == 0, 0.0, far + size * _U)
 
     def operate(self, kind: Kind, a: Near, b: Near) -> Near:
         found = self._plain.operate(kind, a.value, b.value)
@@ -120,7 +126,7 @@ class Rigorous:
         return Near(value, self._plain.take(np.ascontiguousarray(error), index.value, axis))
 
 
-def _special(found: F64, size: F64, error: F64, *args: Near) -> Near:
+def _special(found: F64, size: F64, error: F64 | float, *args: Near) -> Near:
     """A result: what is infinite or NaN because an argument is, is so exactly; of the others so nothing is known."""
     largest = float(np.maximum.reduce(size, axis=None, initial=0.0))
     if largest < np.inf:

@@ -8,9 +8,10 @@ import numpy as np
 
 from oracles.doubledouble import F64, DoubleDouble, head
 from oracles.dtypes import Format
+from oracles.elementary.function import Elementary
+from oracles.elementary.functions import function
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Double, Float64
-from oracles.formula.trace import Kind
 from oracles.lazy import lazy
 from oracles.rounding import add_rounded, round_to
 
@@ -44,19 +45,19 @@ class Roundings:
         low = (np.abs(values) < dtype.tiny) & (self.random.random(values.shape) < 0.5)
         return np.where(low, np.copysign(0.0, values), values)
 
-    def function(self, kind: Kind, arg: F64, dtype: Format) -> F64:
+    def function(self, of: Elementary, arg: F64, dtype: Format) -> F64:
         """A function of a value."""
-        if kind == "rsqrt" and self.contract.ulp("rsqrt") == 1.0:
-            return self.result(1.0 / self.result(np.sqrt(arg), dtype), dtype)
-        exact = Float64().apply(kind, arg)
+        if of.reciprocal_of and self.contract.ulp(of.name) == of.usual:
+            return self.result(1.0 / self.result(function(of.reciprocal_of).float64.value(arg), dtype), dtype)
+        exact = Float64().apply(of, arg)
         if dtype.name == "f64":  # float64's own function errs by as much as it is given to err by
-            exact = head(Double().apply(kind, DoubleDouble(arg)))
-        return np.where(np.isfinite(arg), self.erring(exact, kind, dtype), exact)
+            exact = head(Double().apply(of, DoubleDouble(arg)))
+        return np.where(np.isfinite(arg), self.erring(exact, of.name, dtype), exact)
 
-    def erring(self, exact: F64, kind: Kind, dtype: Format) -> F64:
+    def erring(self, exact: F64, name: str, dtype: Format) -> F64:
         """The value rounded, and off by as many units more as the contract allows."""
         rounded = self.result(exact, dtype)
-        most = int(self.contract.ulp(kind) - 0.5)
+        most = int(self.contract.ulp(name) - 0.5)
         if most <= 0:
             return rounded
         exponent = np.maximum(np.frexp(exact)[1] - dtype.precision, dtype.emin - dtype.precision + 1)

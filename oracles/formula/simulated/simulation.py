@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
+from oracles.elementary.functions import function
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, step
 from oracles.formula.simulated.orders import total
 from oracles.formula.simulated.roundings import Roundings
 from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.trace import FUNCTIONS, REDUCTIONS, Node
+from oracles.formula.trace import REDUCTIONS, Node
 from oracles.lazy import lazy
 from oracles.problem import Problem
 from oracles.rounding import NAMES, STORAGE, round_to
@@ -85,7 +86,7 @@ class Simulated:
         if node.kind == "point":
             dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
             return self._held(node.args[0]) if dtype is None else form(dtype)
-        if node.kind in ("where", "take", "max", "negate", "absolute"):
+        if node.is_exact and node.kind not in ("at_most", "less"):
             among = node.args[1:] if node.kind == "where" else node.args[:1]
             values = (each for each in among if each.args or each.kind == "tensor")  # a number lies in any dtype
             return max(map(self._held, values), key=lambda each: each.precision, default=form("f64"))
@@ -138,7 +139,7 @@ class Simulated:
         if node.kind == "point":
             declared = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
             return args[0] if declared is None else self._rounding.point(args[0], form(declared))
-        if node.kind in ("negate", "max", "absolute", "at_most", "less"):  # these take values of any dtype
+        if node.is_exact:
             args = [self._rounding.taken(*each) for each in zip(args, map(self._held, node.args), strict=True)]
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         dtype = self._dtype(node)
@@ -147,8 +148,8 @@ class Simulated:
             return self._added(node, args)
         if node.kind == "divide":
             return self._quotient(node, args)
-        if node.kind in FUNCTIONS:
-            return self._rounding.function(node.kind, args[0], dtype)
+        if node.kind == "function":
+            return self._rounding.function(node.function, args[0], dtype)
         if node.kind in ("welford_mean", "welford_squares", "online"):
             return self._updated(node, args[0])
         if node.kind in REDUCTIONS:
@@ -270,7 +271,7 @@ class Simulated:
         dtype = own if own is other or self._is_whole else other
         for each in (a, b):
             step = np.where(np.isneginf(most), 0.0, self._rounding.result(each[0] - most, dtype))  # masked so far
-            factor = np.where(step == 0, 1.0, self._rounding.function("exp", step, dtype))
+            factor = np.where(step == 0, 1.0, self._rounding.function(function("exp"), step, dtype))
             sums.append(self._round(each[1] * factor, node))
         return most, self._round(sums[0] + sums[1], node), a[2] + b[2]
 

@@ -177,7 +177,7 @@ class Centres:
             return args[0]
         if kind in ("add", "multiply", "divide"):
             return arithmetic.operate(kind, *args)
-        return arithmetic.apply(kind, args[0])
+        return arithmetic.apply(node.function, args[0])
 
     def _argument(self, node: Node, place: int) -> F64:
         arg = node.args[place]
@@ -198,10 +198,9 @@ class Centres:
                 return low[0] * low[1], high[0] * high[1]
             if kind == "divide":
                 return low[0] / high[1], high[0] / low[1]
-            if kind == "sqrt":
-                return np.sqrt(low[0]), np.sqrt(high[0])
-            if kind == "rsqrt":
-                return 1 / np.sqrt(high[0]), 1 / np.sqrt(low[0])
+            if kind == "function" and (power := node.function.power) is not None:
+                ends = low[0] ** power, high[0] ** power
+                return ends if power > 0 else ends[::-1]
         least, most = chosen.measured(self.values[node], self.is_of_rows(node))
         if dtypes is None or kind != "point":
             return least, most

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
 from oracles.dtypes import Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
+from oracles.extendeddouble import ExtendedDouble
 from oracles.formula.affine import edges
 from oracles.formula.affine.budget import LOST, SAME, Budget
 from oracles.formula.affine.edges import Ends
@@ -26,7 +27,7 @@ from oracles.formula.affine.forms import Form
 from oracles.formula.affine.setting import Part
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
-from oracles.formula.exact.extended import ExtendedDouble, wide_values
+from oracles.formula.exact.extended import wide_values
 from oracles.formula.tiers import doubts
 from oracles.formula.tiers.signs import Signs
 from oracles.formula.trace import FormulaError, Node, ordered

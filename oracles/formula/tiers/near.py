@@ -17,7 +17,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
-from oracles.formula.tiers.plan import KEEPING, Plan, Site
+from oracles.formula.tiers.plan import Plan, Site
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
 from oracles.rounding import round_to
@@ -111,7 +111,7 @@ class Nearest:
                 replaced[node, place] = round_to(operand(node, place or 0), dtype)
         found = evaluate(self.inputs, Rigorous(), replaced)
         for node in self.inputs.trace.nodes:
-            if node.args and node.kind not in KEEPING:
+            if node.args and (not node.is_exact or node.kind == "point"):
                 largest = found[node].largest
                 self.largest[node] = _largest(found[node].value) if largest is None else largest
         self.values.update(found)

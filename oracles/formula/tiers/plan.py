@@ -15,18 +15,15 @@ import numpy as np
 from oracles.budget import sum_budget
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
-from oracles.formula.affine.budget import ROUNDED_ONCE
 from oracles.formula.affine.forms import DUST
-from oracles.formula.contract import CORRECT, Contract
-from oracles.formula.trace import Kind, Node, Trace, ordered
+from oracles.formula.contract import Contract
+from oracles.formula.trace import Node, Trace, ordered
 from oracles.lazy import lazy
 
 ERROR, WORST, TINY, LIMIT, LAST, SINK = range(6)
 """The numbers of a node: the error of its rounding, or of its sum; that of the sum in the worst case; the smallest and
 the largest magnitudes for which they hold; the error of its rounding where that is the output's own; how large its sink
 (`Plan.sinks`) must be where it is smaller than that."""
-KEEPING: tuple[Kind, ...] = ("where", "negate", "max", "absolute", "at_most", "less", "take")
-"""These change no bits, and so take values of any dtype."""
 ROOM = 4.0
 """Magnitudes keep this factor from where they overflow, and half of it from where they underflow: no value strays so
 far."""
@@ -166,8 +163,7 @@ class Plan:
         return frozenset(output for output in self.outputs if self._is_last(self.made(output), self.outputs[output]))
 
     def _is_last(self, node: Node, dtype: str) -> bool:
-        exact = self.contract.ulp("divide" if node.kind == "divide" else "sqrt") == CORRECT
-        return node.kind in ROUNDED_ONCE and exact and self.dtype(node).name == dtype
+        return self.contract.rounds_once(node) and self.dtype(node).name == dtype
 
     def dtype(self, node: Node) -> Format:
         """The dtype in which a value is calculated."""
@@ -178,7 +174,7 @@ class Plan:
         if node.kind in ("constant", "parameter", "extent"):
             return 0.0, 0.0, self.dtype(node).tiny * ROOM / 2 if flushes else 0.0, math.inf, 0.0, 0.0
         dtype = value.dtype
-        loses = flushes or node.kind in ("multiply", "divide", "sqrt", "rsqrt")
+        loses = flushes or node.kind in ("multiply", "divide", "function")
         tiny = dtype.tiny * ROOM / 2 if loses else 0.0
         terms = all(user.kind == "sum" for user in self.trace.uses[node])  # never more than their sum
         limit = math.inf if value.exact or (terms and self.trace.uses[node]) else dtype.limit / ROOM
@@ -204,9 +200,8 @@ class Plan:
             a, b = (self.values[arg].bits for arg in node.args)
             relative = u if (a + b if min(a, b) > 1 else max(a, b)) > dtype.precision else 0.0
         elif kind != "add":
-            ulp = self.contract.ulp(kind)
-            relative = 2 * u / (1 - u) if (kind, ulp) == ("rsqrt", 1.0) else 2 * u * ulp
-            last = relative if ulp != CORRECT else 0.0
+            relative = self.contract.relative(node.operation, u)
+            last = 0.0 if self.contract.rounds_once(node) else relative
             if kind == "divide" and node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
                 relative = last = 2 * u + u**2
         return (each + DUST if each else 0.0 for each in (relative, last))  # type: ignore[return-value]

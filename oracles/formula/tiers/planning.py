@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 
 from oracles.dtypes import Format, form
-from oracles.formula.tiers.plan import KEEPING, Plan, Value
+from oracles.formula.tiers.plan import Plan, Value
 from oracles.formula.trace import Kind, Node
 from oracles.operand import OUTER
 
-_FAMILY: tuple[Kind, ...] = ("multiply", "divide", "add", "sqrt", "rsqrt", "sum", "point")
+_FAMILY: tuple[Kind, ...] = ("multiply", "divide", "add", "sum", "point")
+"""Where errors are in proportion to values, as they are of powers."""
 _FLOATS = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2")
 
 
@@ -47,9 +48,9 @@ def _known(plan: Plan, node: Node) -> Value:
         return Value(dtype, dtype.precision, True, False)
     if kind == "point":
         return _pointed(plan, node)
-    if kind not in _FAMILY:
+    if kind not in _FAMILY and not (kind == "function" and node.function.power):
         plan.apart.append(node)
-    if kind in KEEPING:
+    if node.is_exact:
         args = [plan.values[arg] for arg in node.args]
         dtype = max((each.dtype for each in args), key=lambda each: each.precision)
         return Value(dtype, max(each.bits for each in args), False, False)

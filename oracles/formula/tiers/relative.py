@@ -111,10 +111,10 @@ class Relative:
         else:
             share = args[0].spread
             self._check(share)
-            slope, half = (0.5, 0.125) if kind == "sqrt" else (-0.5, 0.375)
-            square, root = (1 - share) ** 2, np.sqrt(1 - share)
-            bend = (1 - share) * root if kind == "sqrt" else square * root
-            found = _combined(args, (slope,), half * share**2 / bend)
+            power = node.function.power
+            assert power is not None
+            half = abs(power * (power - 1.0)) / 2.0
+            found = _combined(args, (power,), half * share**2 * (1 - share) ** (power - 2.0))
         return _rounded(found, self.rows.number(node, which))
 
     def _added(self, node: Node, args: list[_Errors], which: int) -> _Errors:

@@ -13,9 +13,7 @@ from oracles.enclosure import Flags
 from oracles.formula.affine.budget import Budget
 from oracles.formula.trace import Kind, Node
 
-_POSITIVE: tuple[Kind, ...] = ("exp", "sigmoid", "absolute", "extent", "position", "at_most", "less")
-_ODD: tuple[Kind, ...] = ("tanh", "erf", "sin", "sqrt", "rsqrt", "point")
-"""These keep the sign of a zero."""
+_POSITIVE: tuple[Kind, ...] = ("extent", "position", "at_most", "less")
 _CERTAIN = 1.0 + 2.0**-20
 """A value has the sign of its centre where the centre is larger by this than all that it may err by, which is known to
 many more bits."""
@@ -64,11 +62,22 @@ def _of_zero(budget: Budget, node: Node, args: list[Flags]) -> Flags:
         mask = budget.forms[node.args[0]]
         found = np.where(mask.centre != 0, args[1], args[2])
         return np.where((mask.spread > 0) & (args[1] != args[2]), _FREE, found)
-    if kind in _ODD:
-        # The sine of what is not zero has another sign than that now and then.
-        return args[0] if kind != "sin" else np.where(budget.forms[node.args[0]].centre == 0, args[0], _FREE)
+    if kind == "point":
+        return args[0]
+    if kind == "function":
+        return _of_function(budget, node, args[0])
     if kind in ("sum", "dot", "max"):
         terms = args[0] * args[1] if kind == "dot" else args[0]
         axis = budget.inputs.axis(node.label)
         return np.where((terms == 1).all(axis=axis, keepdims=True), _PLUS, _FREE)
     return np.full((1,) * args[0].ndim, kind in _POSITIVE, np.int8)
+
+
+def _of_function(budget: Budget, node: Node, arg: Flags) -> Flags:
+    of = node.function
+    if of.sign == "argument":
+        return arg
+    if of.sign == "positive":
+        return np.full((1,) * arg.ndim, _PLUS)
+    # The sine of what is not zero has another sign than that now and then.
+    return np.where(of.keeps_zeros & (budget.forms[node.args[0]].centre == 0), arg, _FREE)

@@ -149,7 +149,7 @@ class Element:
         if not node.args:
             return "the given values"
         over = f" over {node.label}" if node.kind in REDUCTIONS else ""
-        said = f"{node.kind}{over}{self._own(node, u)}"
+        said = f"{node.operation}{over}{self._own(node, u)}"
         if node.kind not in ("sum", "dot"):
             return said
         chain = budget.order(node).chain(budget.inputs.extents[node.label])

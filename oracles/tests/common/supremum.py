@@ -12,10 +12,9 @@ from oracles.budget import sum_budget
 from oracles.formula.affine.budget import Budget
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, step
-from oracles.formula.trace import FUNCTIONS, Node
+from oracles.formula.trace import Node
 
 _STEP = 1e-7
-_EXACT = ("negate", "max", "absolute", "where", "at_most", "less", "point", "take")
 
 
 def supremum(budget: Budget, output: str) -> NDArray[np.float64]:
@@ -24,9 +23,9 @@ def supremum(budget: Budget, output: str) -> NDArray[np.float64]:
     graph, found = budget.inputs.trace, 0.0
     plain = _values(budget.inputs, None, np.ones((1, 1)))
     for node in graph.nodes:
-        weight = _weight(budget, node)
-        if not node.args or node.kind in _EXACT or not weight:
+        if not node.args or node.is_exact:
             continue
+        weight = _weight(budget, node)
         places = plain[node.args[0] if node.kind == "sum" else node].shape[1]
         scale = 1.0 + _STEP * np.eye(places)
         rows = {name: np.repeat(values, places, 0) if graph.tensors[name][0] == "..." else values
@@ -42,9 +41,7 @@ def _weight(budget: Budget, node: Node) -> float:
     dtype = budget.dtype(node)
     if node.kind == "sum":
         return sum_budget(dtype, budget.order(node).chain(budget.inputs.extents[node.label]), True)[1]
-    if node.kind == "rsqrt":
-        return 2 * dtype.u / (1 - dtype.u)
-    return 2 * dtype.u * budget.contract.ulp(node.kind) if node.kind in (*FUNCTIONS, "divide") else dtype.u
+    return budget.contract.relative(node.operation, dtype.u) if node.kind in ("function", "divide") else dtype.u
 
 
 def _values(inputs: Inputs, perturbed: Node | None, scale: NDArray[np.float64]) -> Mapping[Node, Any]:

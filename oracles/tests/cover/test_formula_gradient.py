@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from oracles.formula import gradient as gradients
+from oracles.elementary.functions import function, records
 from oracles.formula.affine.budget import Budget
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
@@ -43,8 +45,8 @@ def test_every_gradient_is_what_differences_say(name: str) -> None:
 
 
 def test_a_wrong_slope_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = {**gradients._SLOPES, "tanh": lambda x, y, g: g * (1.0 - y * y * (1 + 2.0**-40))}
-    monkeypatch.setattr(gradients, "_SLOPES", wrong)
+    wrong = replace(function("tanh"), gradient=lambda x, y, g: g * (1.0 - y * y * (1 + 2.0**-40)))
+    monkeypatch.setitem(records(), "tanh", wrong)
     with pytest.raises(FormulaError, match="not what differences of it are"):
         gradient(traced("gelu_tanh"), "y", ["x"])
 

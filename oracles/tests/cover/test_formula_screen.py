@@ -205,7 +205,7 @@ def _centre(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact values of the screen."""
     step = centres.Centres._step
     monkeypatch.setattr(
-        centres.Centres, "_step", lambda self, node: step(self, node) * (OFF if node.kind == "rsqrt" else 1.0)
+        centres.Centres, "_step", lambda self, node: step(self, node) * (OFF if node.label == "rsqrt" else 1.0)
     )
 
 

@@ -43,7 +43,7 @@ def test_any_two_values_of_two_fields_meet_in_a_contract(op: Op) -> None:
         (Contract(points={"h": "bf16"}), False, "const bf16 point_"),
         (Contract(denormals="flush"), False, "__builtin_ia32_ldmxcsr(before | 0x8040);"),
         (Contract(saturate=True), False, "isinf(value) ? "),
-        (Contract(dtypes={"rstd": "f64"}), False, "const f64 rstd_6 = 1 / sqrt((f64)add_5)"),
+        (Contract(dtypes={"rstd": "f64"}), False, "const f64 rstd_6 = 1 / sqrt_f64((f64)add_5)"),
     ],
 )
 def test_what_a_contract_says_stands_in_the_kernel(contract: Contract, fused: bool, words: str) -> None:

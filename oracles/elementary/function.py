@@ -1,0 +1,200 @@
+"""An elementary function as one record: all that values, budgets, signs, gradients, laws and emitted C know of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import mpmath
+import numpy as np
+from mpmath import mpf
+
+from oracles.doubledouble import F64, DoubleDouble
+from oracles.elementary import CORRECT, Bound
+from oracles.extendeddouble import ExtendedDouble
+from oracles.formula.node import Node
+from oracles.lazy import lazy
+
+Values = TypeVar("Values")
+Sign = Literal["positive", "argument", "any"]
+Parity = Literal["odd", "even", "neither"]
+Limits = tuple[tuple[float, float | None], ...]
+
+EXACT = 0.0
+"""The accuracy in ulp of a function whose results need no rounding: those of a number of any format are numbers of
+it."""
+LEAST_BINADE = -149
+"""No float32 number but zero is smaller than 2 to this."""
+CANCELLED = 25
+"""What is left of a difference of float32 numbers that is not zero is at least this many binades below the larger."""
+
+_ARGUMENTS = (-math.inf, -0.0, 0.0, math.inf, math.nan)
+
+
+class Certified(NamedTuple, Generic[Values]):
+    """A function of arrays of any shape, and what its results may be off by."""
+
+    value: Callable[[Values], Values]
+    bound: Bound
+
+
+class Tangent(NamedTuple):
+    """f(x + e) = f(x) + slope e + what is at most `remainder` for |e| <= r."""
+
+    slope: F64
+    remainder: F64
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Elementary:
+    """An elementwise function of one value. Fields without a default must be given; of the others each says what is
+    lost without it, which is never soundness."""
+
+    name: str
+    """The name that formulas and contracts call it by, and that of its file."""
+    summary: str
+    """What it is, in terms of `value`: "e^value"."""
+
+    precise: Callable[[mpf], mpf]
+    """The exact value at mpmath's working precision, of finite arguments within the domain that `limits` does not
+    name. It must not fill the memory, however large the argument is."""
+    double: Certified[DoubleDouble]
+    """The value in double-double, special values included."""
+    float64: Certified[F64]
+    """The value in float64, special values included."""
+    extended: Callable[[ExtendedDouble], ExtendedDouble]
+    """The value at any magnitude, within 2^-101 of itself or as far off as the argument may be by 2^-108 of itself."""
+    limits: Limits
+    """Arguments and values: -inf, -0, +0, inf and NaN in this order, then the ends of the domain. None: kernels differ,
+    and nothing is judged there."""
+    domain: float
+    """The lower end of the domain, -inf of all numbers. What is below has NaN as value."""
+    singular: float | None
+    """Where the slope or the curvature has no bound: the end of the domain or a pole. Close to it, errors of arguments
+    are told in proportion to their distance from it."""
+
+    tangent: Callable[[F64, F64, F64], tuple[F64, F64]] | None
+    """Slope and remainder (see `Tangent`) for arrays of arguments x, values there and radii r that broadcast: Taylor's
+    remainder with Lagrange's bound of the second derivative over [x - r, x + r], infinite where the singular place lies
+    within. None: the function is constant but for jumps, as `floor` is, and does not fall."""
+    farthest: Callable[[F64, F64, F64], F64] | None
+    """How far at most it lies from a value between two arguments: (low, high, value). None: it has no extremum, so that
+    one of the two lies farthest."""
+    gradient: Callable[[Node, Node, Node], Node] | None
+    """The adjoint of its argument as a formula of the argument, the value and the value's adjoint. None: its slope is
+    zero wherever it has one."""
+
+    sign: Sign
+    """The sign of results that are zero: 'positive', and no result is negative then; that of the argument, which every
+    result has then; or any."""
+    parity: Parity
+    """What becomes of the value where the argument is negated: negated too, the same, or another number."""
+    reach: Callable[[int, int], tuple[int, int]]
+    """Exponents between which results lie that are neither zero nor infinite, given those of float32 arguments that are
+    neither: 2^least <= |x| < 2^high. Cautious."""
+
+    hard: tuple[float, ...]
+    """Arguments that tests try besides: where a method changes, results leave the normal numbers, or errors are known
+    to be largest."""
+
+    usual: float
+    """The accuracy in ulp of a plain CPU kernel, which contracts promise unless they say otherwise; or `EXACT`."""
+    loose: float
+    """The accuracy in ulp of the least accurate kernels in use, for calibration; or `EXACT`."""
+    c: str
+    """The value of `x` as an expression of C, of f32 and of f64, with the generic functions of <tgmath.h>."""
+
+    power: float | None = None
+    """p of x^p, so that errors are in proportion to values. None: no screen decides about formulas that have it."""
+    degree: float | None = None
+    """f(2^k x) is 2^(k degree) f(x) in every kernel, bit for bit, wherever k times the degree is a whole number. None:
+    no formula with it keeps the law `scaling`, but where the scale cancels before."""
+    elasticity: Callable[[F64], F64 | float] | None = None
+    """The slope times x, from the value: told of functions whose slope leaves float64 near a singular zero long before
+    their value does. None is for others."""
+    reciprocal_of: str = ""
+    """The function that it is 1 over. Where a contract promises no more than the usual accuracy, kernels are both
+    rounded correctly, one after the other."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for fields that contradict each other."""
+        arguments = tuple(argument for argument, _ in self.limits)
+        told = {
+            "limits": repr(arguments[: len(_ARGUMENTS)]) == repr(_ARGUMENTS),
+            "usual": self.is_exact or CORRECT <= self.usual <= self.loose,
+            "loose": (self.loose == EXACT) == self.is_exact,
+            "tangent": self.tangent is not None or (self.is_exact and self.gradient is None),
+            "gradient": self.gradient is not None or self.tangent is None,
+            "parity": self.parity == "neither" or self._is_of_parity(-1.0 if self.parity == "odd" else 1.0),
+            "sign": self.sign != "positive" or all(not (value or 0.0) < 0 for _, value in self.limits),
+            "elasticity": self.elasticity is not None or self.singular != 0.0,
+        }
+        wrong = [name for name, right in told.items() if not right]
+        if wrong:
+            raise ValueError(f"elementary function {self.name}: {', '.join(wrong)}: the fields contradict each other")
+
+    def _is_of_parity(self, factor: float) -> bool:
+        below, above = self.limits[0][1], self.limits[3][1]
+        return below is None or above is None or repr(below) == repr(factor * above) or math.isnan(above)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no result needs rounding, whatever the format."""
+        return self.usual == EXACT
+
+    @property
+    def is_never_negative(self) -> bool:
+        """Whether no result is less than zero: that of -0 may be an infinity with its sign."""
+        return self.sign == "positive" or (self.sign == "argument" and self.domain >= 0.0)
+
+    @property
+    def keeps_zeros(self) -> bool:
+        """Whether a zero is its own value, with its sign."""
+        return repr(self.at(-0.0)) == "-0.0"
+
+    def at(self, argument: float) -> float | None:
+        """Return the value at one of the arguments of `limits`. Raises KeyError."""
+        return self._values[repr(argument)]
+
+    @lazy
+    def _values(self) -> dict[str, float | None]:
+        return {repr(argument): value for argument, value in self.limits}
+
+    def exactly(self, value: mpf) -> mpf:
+        """Return the value in mpmath, at its working precision; a zero of mpmath's counts as +0."""
+        if not value or not mpmath.isfinite(value) or value <= self.domain:
+            limit = self._values.get(repr(float(value)) if value in self._ends else "", math.nan)
+            return mpf(math.nan if limit is None else limit)
+        return self.precise(value)
+
+    @lazy
+    def _ends(self) -> tuple[float, ...]:
+        """The arguments of `limits` but NaN, which equals nothing."""
+        return tuple(argument for argument, _ in self.limits if not math.isnan(argument))
+
+    def bend(self, x: F64, value: F64, radius: F64) -> Tangent:
+        """Return the tangent at x, where the function has that value, within that radius. All arrays broadcast."""
+        assert self.tangent is not None
+        slope, remainder = self.tangent(x, value, radius)
+        none = radius == 0
+        return Tangent(np.where(none & ~np.isfinite(slope), 0.0, slope), np.where(none, 0.0, remainder))
+
+    def hull(self, low: F64, high: F64, value: F64) -> F64:
+        """Return how far the function lies from a value between two arguments at most, infinite where it has none."""
+        if self.farthest is not None:
+            return self.farthest(low, high, value)
+        ends = [np.abs(self.float64.value(end) - value) for end in (low, high)]
+        return np.where(np.isnan(ends[0]) | np.isnan(ends[1]), np.inf, np.maximum(*ends))
+
+    def distance(self, x: F64) -> F64 | float:
+        """Return that from the singular place, in whose proportion errors are told; 1 where there is none."""
+        return 1.0 if self.singular is None else np.abs(x - self.singular)
+
+    def meets(self, low: F64, high: F64) -> Any:
+        """Return where the singular place lies between two arguments, or they lie outside of the domain."""
+        if self.singular is None:
+            return np.zeros(np.shape(low), bool)
+        below: Any = low <= self.singular
+        return below if self.domain == self.singular else below & (high >= self.singular)

@@ -1,0 +1,37 @@
+"""The elementary functions, one file each, which has the name of its function and its record, `FUNCTION`.
+
+A file is found by being here: no list names it. Importing this package lists the files and reads none, so that packs
+and contracts can name functions without paying for NumPy; all are read when the first record is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oracles.elementary.function import Elementary
+
+NAMES = tuple(sorted(each.name for each in iter_modules(__path__)))
+"""The names of all functions."""
+
+
+def function(name: str) -> Elementary:
+    """Return the record of the function of that name. Raises KeyError."""
+    return records()[name]
+
+
+@cache
+def records() -> Mapping[str, Elementary]:
+    """Return all records, by name. Raises ImportError for a file without one, TypeError for one that lacks a field."""
+    return {name: _record(name) for name in NAMES}
+
+
+def _record(name: str) -> Elementary:
+    found: Elementary | None = getattr(import_module(f"{__name__}.{name}"), "FUNCTION", None)
+    if found is None or found.name != name:
+        raise ImportError(f"{__name__}.{name}: its FUNCTION must be the record of an elementary function called {name}")
+    return found

@@ -1,0 +1,114 @@
+"""Natural logarithm."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+
+from oracles.doubledouble import F64, LOST, DoubleDouble, chosen, of_ieee, plus, two_sum
+from oracles.elementary import Bound
+from oracles.elementary.bits import halves, mantissa, nearest, polynomial, scaled
+from oracles.elementary.elementwise import U, V, of_double, of_float64
+from oracles.elementary.function import CANCELLED, Certified, Elementary
+from oracles.elementary.tables import STEPS, logarithms, ratio
+from oracles.extendeddouble import ORDINARY, ZERO, ExtendedDouble
+
+
+@of_float64
+def float64(x: F64) -> F64:
+    """log x = e log 2 - log c + log(1 + r) for x = m 2^e and r = m c - 1, |r| < 2^-10.4; c of 16 bits from a table.
+
+    r is exact in two numbers, and so are the multiple of 2^-42 that is next to e log 2 - log c and its sum with r. What
+    is added to that, the rest of both and the polynomial, is at most 2^-11 of the result and carries at most 8 u; next
+    to x = 1 it is c = 1 and e = 0. The remainder r^7/7 is 2^-64.6 of the result. The last sum adds u."""
+    table = logarithms()
+    inside = (x > 0) & (x < np.inf)
+    m, exponent = mantissa(np.where(inside, x, 1.0))
+    index = nearest(m * STEPS)[1] - table.start
+    c = table.reciprocal[index]
+    high, low = halves(m)
+    r = two_sum(high * c - 1.0, low * c)
+    e = exponent.astype(np.float64)
+    whole = two_sum(e * table.two[0] + table.coarse[index], r.high)
+    rest = r.high * r.high * polynomial(r.high, SHORT) + (r.low + (table.rest[index] + e * table.two[1]))
+    return np.where(inside, whole.high + (whole.low + rest), outside(x))
+
+
+SHORT = [(-1) ** (k + 1) / k for k in range(2, 7)]
+"""Taylor coefficients of (log(1 + r) - r) / r^2."""
+
+
+@of_double
+def double(x: DoubleDouble) -> DoubleDouble:
+    """log x = e log 2 - log c + log(1 + r) for x = m 2^e, r = m c - 1, |r| < 2^-10.4; c of 16 bits from a table.
+
+    log(1 + r) = 2 artanh(r / (2 + r)) = 2 s (1 + s^2/3 + ... + s^8/9), with a remainder below 2^-117. The products of r
+    are exact and r carries 3 V, 2 + r 2 V, their quotient s 15 V, its last sum 3.1 V: 18.2 V. For e = 0, |log(1 + r)|
+    is at most the result and |log c| twice the result: 18.2 V, 0.5 V each, and 3 V of the last sum, 22.2 V. Else e log
+    2 - log c is off by 15 V of itself, as |e log 2| is at most twice it, and log(1 + r) is small. Where x is 1 and a
+    low part next to 2^-1074, the quotient underflows."""
+    table = logarithms()
+    inside = (x.high > 0) & (x.high < np.inf)
+    m, exponent = mantissa(np.where(inside, x.high, 1.0))
+    index = nearest(m * STEPS)[1] - table.start
+    c = table.reciprocal[index]
+    high, low = halves(m)
+    rest, least = halves(scaled(np.where(inside, x.low, 0.0), -exponent))
+    r = two_sum(high * c - 1.0, low * c) + two_sum(rest * c, least * c)
+    s = r / (r + 2.0)
+    square = s * s
+    series = square.high * polynomial(square.high, LONG) + ratio(1, 5)
+    half = plus(s, s * (square * plus(ratio(1, 3), series * square)))
+    value = plus(table.log_two * exponent.astype(np.float64), table.value[index])
+    value = value + DoubleDouble(2.0 * half.high, 2.0 * half.low)
+    return chosen(inside, value, DoubleDouble(outside(x.high)))
+
+
+LONG = [1 / 7, 1 / 9]
+"""Coefficients of artanh s, of s^7 and on."""
+
+
+def outside(x: F64) -> F64:
+    """Return the logarithms of what is zero, infinite, negative or NaN."""
+    return np.where(x == 0, -np.inf, np.where(x > 0, np.inf, np.nan))
+
+
+def extended(x: ExtendedDouble) -> ExtendedDouble:
+    """Return log(x). Where x is not ordinary, the logarithm of the fraction is too small to cancel that of the power of
+    two."""
+    moved = np.where((np.abs(x.exponent) < ORDINARY) | (x.exponent == ZERO), 0, x.exponent)
+    log = double(x.in_units_of(moved))
+    added = logarithms().log_two * moved.astype(np.float64) + log
+    return ExtendedDouble.of(chosen(moved == 0, log, of_ieee(added, log.high)))
+
+
+def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
+    """The remainder is p^2 / 2 / (1 - p)^2, p = r / x."""
+    p = radius / x
+    return 1.0 / x, np.where(p < 1, p**2 / 2 * np.maximum(1.0 - p, 0.0) ** -2, np.inf)
+
+
+FUNCTION = Elementary(
+    name="log",
+    summary="natural logarithm",
+    precise=mpmath.log,
+    double=Certified(double, Bound(24 * V, 4 * LOST)),
+    float64=Certified(float64, Bound(1.01 * U)),
+    extended=extended,
+    limits=((-math.inf, math.nan), (-0.0, -math.inf), (0.0, -math.inf), (math.inf, math.inf), (math.nan, math.nan)),
+    domain=0.0,
+    singular=0.0,
+    tangent=tangent,
+    farthest=None,
+    gradient=lambda x, y, g: g / x,
+    sign="any",
+    parity="neither",
+    reach=lambda least, high: (-CANCELLED, 8),
+    hard=(1.0, 2.0**-1022, 2.0**-1074, 0.70703125, 1.4140625, 0.5**0.5, 2.0**0.5),
+    usual=2.0,
+    loose=4.0,
+    c="log(x)",
+    elasticity=lambda value: 1.0,
+)

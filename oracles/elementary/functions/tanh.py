@@ -1,0 +1,95 @@
+"""Hyperbolic tangent."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+
+from oracles.doubledouble import F64, DoubleDouble, absolute, chosen, two_sum
+from oracles.elementary import Bound
+from oracles.elementary.bits import polynomial, power, scaled
+from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
+from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.functions.exp import parts, steps
+from oracles.elementary.tables import powers
+from oracles.extendeddouble import proportional
+
+EQUAL = 2.0**-55
+"""Below it tanh x is x, within V/32."""
+
+
+@of_float64
+def float64(x: F64) -> F64:
+    """tanh x = -E / (2 + E) with E = e^(-2|x|) - 1, and the sign of x.
+
+    With E off by 1.01 u (half that from |E| = 1/2 on, where it has a fixed unit) the quotient is off by 2 / (2 + E)
+    times it: at most 1.35 u; 2 + E and the division add u / (2 + E) and u. In all at most 3.03 u."""
+    less = _exp_less_one(np.maximum(-2.0 * np.abs(x), -40.0))
+    return np.copysign(less / (2.0 + less), x)
+
+
+def _exp_less_one(x: F64) -> F64:
+    """e^x - 1 for -40 <= x <= 0, within 1.01 u.
+
+    With A = 2^m T - 1 it is A + q + A q. A + r is taken without error; what is left, with the roundings of r and A, is
+    at most 2^-10 of the result and carries at most 8 u."""
+    table = powers()
+    exponent, index, r, r_low = steps(x)
+    scale = scaled(np.ones_like(x), exponent)
+    a = two_sum(scale * table.value.high[index], np.full_like(x, -1.0))
+    p = r * r * polynomial(r, LONGER)
+    whole = two_sum(a.high, r)
+    return whole.high + (whole.low + ((r_low + p + a.high * (r + p)) + (a.low + scale * table.value.low[index])))
+
+
+LONGER = [1 / math.factorial(k) for k in range(2, 6)]
+"""One more of those of `exp`, for a remainder small beside r."""
+
+
+@of_double
+def double(x: DoubleDouble) -> DoubleDouble:
+    """tanh x = -E / (2 + E) with E = e^(-2|x|) - 1 = 2^m a + (2^m - 1), and the sign of x.
+
+    E is off by 20 V for m = 0, where |E| < 0.3, and by 6 V else, where |E| is at least 0.29 and its sum adds 3 V of it.
+    The quotient is off by 2 / (2 + E) times that, at most 1.18 and 2 times; 2 + E and the division add 2 V and 10 V:
+    35.6 V. Beyond 40, tanh is 1 within 2^-114."""
+    size = absolute(x)
+    near = size.high < 40.0
+    doubled = DoubleDouble(np.where(near, -2.0 * size.high, -80.0), np.where(near, -2.0 * size.low, 0.0))
+    exponent, a = parts(doubled)
+    scale = power(exponent)
+    less = DoubleDouble(scale * a.high, scale * a.low) + two_sum(scale, np.full_like(scale, -1.0))
+    value = signed(-less / (less + 2.0), x)
+    return chosen((size.high < EQUAL) | np.isnan(x.high), x, value)
+
+
+def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
+    """|f''| / 2 = |tanh| / cosh^2 is at most 0.385, and at most 4 e^(-2|x|)."""
+    near = np.maximum(np.abs(x) - radius, 0.0)
+    slope = np.cosh(np.minimum(np.abs(x), 350.0)) ** -2
+    return slope, np.minimum(0.385, 4 * np.exp(-2 * near)) * radius**2
+
+
+FUNCTION = Elementary(
+    name="tanh",
+    summary="hyperbolic tangent",
+    precise=mpmath.tanh,
+    double=Certified(double, Bound(36 * V)),
+    float64=Certified(float64, Bound(3.1 * U)),
+    extended=proportional(double),
+    limits=((-math.inf, -1.0), (-0.0, -0.0), (0.0, 0.0), (math.inf, 1.0), (math.nan, math.nan)),
+    domain=-math.inf,
+    singular=None,
+    tangent=tangent,
+    farthest=None,
+    gradient=lambda x, y, g: g * (1.0 - y * y),
+    sign="argument",
+    parity="odd",
+    reach=lambda least, high: (least - 1, 0),
+    hard=(20.0, 19.06, 22.0, 40.0, 2.0**-27, 2.0**-55),
+    usual=2.0,
+    loose=4.0,
+    c="tanh(x)",
+)

@@ -1,0 +1,109 @@
+"""Double-double with an exponent of its own: arrays of numbers of any magnitude.
+
+A number is a double-double fraction times a power of two. Fractions lie in [1/2, 1), so that no product or quotient of
+them underflows, and results have the bits that double-double would have if float64 had no least and no largest number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import DoubleDouble, chosen, of_ieee
+
+I32 = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+ZERO = -(1 << 29)
+"""The exponent of zeros: smaller than any other, so that what is added to a zero keeps its own."""
+ORDINARY = 900
+"""Magnitudes between 2^-900 and 2^900 are the same in double-double, and functions of them are."""
+
+
+class ExtendedDouble:
+    """`fraction` * 2^`exponent` of one shape; infinities and NaN lie in the high part of the fraction."""
+
+    def __init__(self, fraction: DoubleDouble, exponent: I32) -> None:
+        self.fraction, self.exponent = fraction, exponent
+
+    @staticmethod
+    def of(value: DoubleDouble, exponent: Any = 0) -> ExtendedDouble:
+        """`value` * 2^`exponent`; low parts of what is infinite or NaN are left out."""
+        high, moved = np.frexp(value.high)
+        finite = np.isfinite(high)
+        low = np.where(finite, np.ldexp(value.low, -moved), 0.0)
+        own = np.where(finite, np.add(exponent, moved, dtype=np.int32), 0)
+        return ExtendedDouble(DoubleDouble(high, low), np.where(high == 0, ZERO, own).astype(np.int32))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return self.exponent.shape
+
+    @property
+    def doubled(self) -> DoubleDouble:
+        """The number in double-double; what is beyond its range is infinite, or zero, or has lost bits."""
+        return self.in_units_of(0)
+
+    def in_units_of(self, exponent: Any) -> DoubleDouble:
+        """The number over 2^`exponent`."""
+        moved = self.exponent - np.asarray(exponent, np.int32)
+        high = np.ldexp(self.fraction.high, moved)
+        return DoubleDouble(high, np.where(np.isfinite(high), np.ldexp(self.fraction.low, moved), 0.0))
+
+    def __getitem__(self, key: Any) -> ExtendedDouble:
+        return ExtendedDouble(self.fraction[key], self.exponent[key])
+
+    def __neg__(self) -> ExtendedDouble:
+        return ExtendedDouble(-self.fraction, self.exponent)
+
+    def __add__(self, other: ExtendedDouble) -> ExtendedDouble:
+        exponent = np.maximum(self.exponent, other.exponent)
+        a, b = self.in_units_of(exponent), other.in_units_of(exponent)
+        return ExtendedDouble.of(of_ieee(a + b, a.high + b.high), exponent)
+
+    def __sub__(self, other: ExtendedDouble) -> ExtendedDouble:
+        return self + -other
+
+    def __mul__(self, other: ExtendedDouble) -> ExtendedDouble:
+        a, b = self.fraction, other.fraction
+        return ExtendedDouble.of(of_ieee(a * b, a.high * b.high), self.exponent + other.exponent)
+
+    def __truediv__(self, other: ExtendedDouble) -> ExtendedDouble:
+        a, b = self.fraction, other.fraction
+        return ExtendedDouble.of(of_ieee(a / b, a.high / b.high), self.exponent - other.exponent)
+
+    def sum(self, axis: int) -> ExtendedDouble:
+        """Sum along `axis`, as a tree; the axis stays."""
+        exponent = self.exponent.max(axis, keepdims=True, initial=ZERO)
+        values = self.in_units_of(exponent)
+        total = values.sum(axis)
+        kept = DoubleDouble(np.expand_dims(total.high, axis), np.expand_dims(total.low, axis))
+        return ExtendedDouble.of(of_ieee(kept, values.high.sum(axis, keepdims=True)), exponent)
+
+
+def whichever(mask: Mask, a: ExtendedDouble, b: ExtendedDouble) -> ExtendedDouble:
+    """Return `a` where the mask is set, else `b`; all of one shape."""
+    return ExtendedDouble(chosen(mask, a.fraction, b.fraction), np.where(mask, a.exponent, b.exponent))
+
+
+def ordinary(double: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[ExtendedDouble], ExtendedDouble]:
+    """Return the function for numbers of any magnitude, which has the same value at 2^-900 as at smaller ones, and at
+    2^900 as at larger ones."""
+    return lambda x: ExtendedDouble.of(double(x.doubled))
+
+
+def proportional(
+    double: Callable[[DoubleDouble], DoubleDouble], slope: Callable[[], DoubleDouble] | None = None
+) -> Callable[[ExtendedDouble], ExtendedDouble]:
+    """Return the same of one that is 0 at 0: what is smaller than 2^-900 it multiplies by its slope there (1, or as
+    given), but for a share of 2^-900."""
+
+    def value(x: ExtendedDouble) -> ExtendedDouble:
+        small = x if slope is None else x * ExtendedDouble.of(slope())
+        return whichever(x.exponent < -ORDINARY, small, ExtendedDouble.of(double(x.doubled)))
+
+    return value
