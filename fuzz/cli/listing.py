@@ -18,6 +18,7 @@ class Listed(StrEnum):
     KERNELS = "kernels"
     TARGETS = "targets"
     OPS = "ops"
+    FUNCTIONS = "functions"
     RECIPES = "recipes"
     LAWS = "laws"
 
@@ -26,13 +27,14 @@ class Listed(StrEnum):
 class ListOptions:
     """The options of `kernelfuzz list`."""
 
-    what: Annotated[Listed, typer.Argument(help="kernels, targets, ops, recipes or laws.")]
+    what: Annotated[Listed, typer.Argument(help="kernels, targets, ops, functions, recipes or laws.")]
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a README.")] = False
     pack: options.PackFolder = None
 
 
 def list_things(options: ListOptions) -> Exit:
-    """List the kernels, the targets (and why one cannot run here), the ops, the recipes, or the laws."""
+    """List the kernels, the targets (and why one cannot run here), the ops, the elementary functions of formulas, the
+    recipes, or the laws."""
     from fuzz.report.console import print_table
     from fuzz.report.listings import listing
 

@@ -14,13 +14,14 @@ from fuzz.base.kernel import Kernel
 from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
 from fuzz.report.console import PlainTable
+from oracles.elementary.functions import records
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
 
 
 def listing(what: str, pack: Path | None) -> PlainTable:
-    """The table of `what`: 'kernels', 'targets', 'ops', 'recipes' or 'laws'."""
+    """The table of `what`: 'kernels', 'targets', 'ops', 'functions', 'recipes' or 'laws'."""
     return _LISTINGS[what](pack)
 
 
@@ -120,6 +121,15 @@ def _number(parameter: Parameter) -> str:
     return f"{parameter.name}{least}{neutral}"
 
 
+def functions_table(path: Path | None) -> PlainTable:
+    """One line per elementary function, with the accuracy that a contract promises unless it says otherwise."""
+    rows = [
+        (f"f.{name}(value)", "exact" if of.is_exact else f"{of.usual:g} ulp", of.summary)
+        for name, of in records().items()
+    ]
+    return PlainTable(("function", "accuracy", "what it is"), rows)
+
+
 def recipes_table(path: Path | None) -> PlainTable:
     """One line per recipe."""
     rows = [
@@ -144,6 +154,7 @@ _LISTINGS: Mapping[str, Callable[[Path | None], PlainTable]] = {
     "kernels": kernels_table,
     "targets": targets_table,
     "ops": ops_table,
+    "functions": functions_table,
     "recipes": recipes_table,
     "laws": laws_table,
 }
