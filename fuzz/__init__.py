@@ -12,7 +12,7 @@ from fuzz.base import __version__ as __version__
 
 if TYPE_CHECKING:
     import fuzz.formula as formula
-    from fuzz.adapters.c import CKernel
+    from fuzz.adapters.c_kernel import CKernel
     from fuzz.adapters.python_kernel import PythonKernel
     from fuzz.base.capability import Capabilities
     from fuzz.base.kernel import Mutant
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "CKernel": "fuzz.adapters.c",
+    "CKernel": "fuzz.adapters.c_kernel",
     "Capabilities": "fuzz.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
     "Contract": "oracles.formula.contract",

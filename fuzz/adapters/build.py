@@ -27,10 +27,10 @@ NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
 COPIES = "pack"
 """The folder, beside what is being built, where a kernel's files are copied to at the paths that they have."""
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
-_ERROR = re.compile(r"error:|undefined reference|multiple definition", re.IGNORECASE)
+_ERROR = re.compile(r"error:|undefined reference|multiple definition|cannot find ", re.IGNORECASE)
 NOTE = "kernelfuzz: "
 """So begins a line of ours among those of a compiler."""
 _OFFSET = re.compile(r":\(\.\S+?\)")
@@ -96,15 +96,16 @@ class Builder:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(compiler.pid, signal.SIGKILL)
 
-    def compiled(self, name: str, commands: Callable[[Path], Sequence[str]]) -> Path:
-        """The file of that name that `commands`, given a path to write to, compiles; made unless the cache has it."""
+    def compiled(self, name: str, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
+        """The file of that name that `commands`, given a path to write to, compile; made unless the cache has it."""
 
         path = self.cache / name
         seal = path.with_name(f"{name}.sha256")
 
         def make(output: Path) -> None:
             with self._compiling:
-                self._compile(commands(output), output.parent)
+                for command in commands(output):
+                    self._compile(command, output.parent)
             # The seal first: what is there without one was never finished.
             write_whole(seal, hashlib.sha256(output.read_bytes()).hexdigest())
 
@@ -197,15 +198,21 @@ def _holds(is_whole: Callable[[], bool]) -> bool:
         return False
 
 
-def edited_source(kernel: Kernel) -> str:
-    """The kernel's source text with its edits applied. Raises BuildError unless each edit fits exactly once."""
-    text = text_of(kernel, kernel.source)
+def edited_sources(kernel: Kernel) -> dict[Path, str]:
+    """The texts of the kernel's sources with its edits. Raises BuildError unless each edit fits exactly once."""
+    texts = {path: text_of(kernel, path) for path in kernel.written}
     for old, new in kernel.edits:
-        found = text.count(old)
+        found = sum(text.count(old) for text in texts.values())
         if found != 1:
-            raise BuildError(f"{kernel.name}: the edit {old!r} fits {found} times in {kernel.source}, not once")
-        text = text.replace(old, new)
-    return text
+            where = " and ".join(map(str, texts))
+            raise BuildError(f"{kernel.name}: the edit {old!r} fits {found} times in {where}, not once")
+        texts = {path: text.replace(old, new) for path, text in texts.items()}
+    return texts
+
+
+def edited_source(kernel: Kernel) -> str:
+    """The text of its `source` alone. Raises BuildError."""
+    return edited_sources(kernel)[kernel.source]
 
 
 def text_of(kernel: Kernel, path: Path) -> str:
@@ -221,18 +228,19 @@ def text_of(kernel: Kernel, path: Path) -> str:
         raise BuildError(f"{kernel.name}: cannot read {path}: it is not UTF-8 text") from error
 
 
-def included_files(kernel: Kernel, source: str) -> dict[Path, str]:
-    """The files that `source` includes by quotes, from the kernel's folder or the worker's, and what they include; with
-    texts.
+def included_files(kernel: Kernel, source: Path, text: str, folders: Sequence[Path] = ()) -> dict[Path, str]:
+    """The files that a source of that text includes, and what they include; with texts. They are those that it names by
+    quotes in its own folder or the worker's, and those of the `folders`.
 
     Conditions are ignored: a file too many costs a needless build, a file too few would run stale code.
     """
     texts: dict[Path, str] = {}
-    directory = plain_path(kernel.source.parent)
-    waiting = [(name, directory) for name in _INCLUDE.findall(source)]
+    directory = plain_path(source.parent)
+    waiting = [(name, directory) for name in _INCLUDE.findall(text)]
     while waiting:
-        name, near = waiting.pop()
-        places = [plain_path(place) for place in (near / name, directory / name, NATIVE / name)]
+        (quoted, name), near = waiting.pop()
+        own = (near, directory) if quoted else ()
+        places = [plain_path(place / (quoted or name)) for place in (*own, *folders, *((NATIVE,) if quoted else ()))]
         path = next((place for place in places if place in kernel.texts or place.is_file()), None)
         if path is None or path in texts:
             continue

@@ -1,38 +1,37 @@
-"""The adapter of kernels written in C: one worker executable for each way of building them, real or emulated."""
+"""The adapter of kernels in C and C++: one worker executable for each way of building them, real or emulated."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fuzz.adapters import abi, toolchain
-from fuzz.adapters.build import (
-    COPIES,
-    NATIVE,
-    Builder,
-    BuildError,
-    digest_of,
-    edited_source,
-    included_files,
-    plain_path,
-)
+from fuzz.adapters import abi, linking, toolchain
+from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_sources
 from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c_build import (
+    Build,
+    compiler_of,
+    compilers_of,
+    is_alone,
+    linker_of,
+    own_headers,
+    program_lines,
+)
+from fuzz.adapters.c_kernel import CKernel, c_kernel
 from fuzz.adapters.export import Script, c_script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
 from fuzz.adapters.libraries import emulator_helper
+from fuzz.adapters.linking import Library
 from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
-from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, one_of
 from fuzz.base.dispatch import SizeLimit
-from fuzz.base.kernel import PLAIN, Kernel
+from fuzz.base.kernel import Kernel
 from fuzz.transport.child import CompiledWorker
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import Process
-from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
 OPTS = ("O0", "O2")
@@ -43,34 +42,6 @@ _START_LIMIT_S = 30.0
 """A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
 
 
-@dataclass(frozen=True)
-class CKernel(Kernel):
-    """A kernel written in C against `kernelfuzz.h`."""
-
-    name: str
-    op: str
-    source: Path
-    isa: str = "any"
-    """The instruction set that the source needs, as `fuzz/adapters/isa.py` names it; 'any' is portable C; 'runtime'
-    picks one when it runs, so that it is tried on every architecture."""
-    contract: Contract = PLAIN
-    capabilities: Capabilities = CONTIGUOUS_F32
-    flags: tuple[str, ...] = ()
-    """The compiler flags that the kernel is shipped with; they follow those of the target."""
-    edits: tuple[tuple[str, str], ...] = ()
-    laws: tuple[str, ...] = ("rerun",)
-    summary: str = ""
-    keeps: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        one_of("isa", self.isa, tuple(ISAS))
-
-    @property
-    def kind(self) -> str:
-        return "c"
-
-
 class CAdapter(Adapter):
     """Kernels in C."""
 
@@ -78,9 +49,9 @@ class CAdapter(Adapter):
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         families = toolchain.families(host)
-        for arch, emulator, bits in _places(ISAS[_c(kernel).isa], host):
+        for arch, emulator, bits in _places(ISAS[c_kernel(kernel).isa], host):
             for family in families:
-                yield from (self._target(_c(kernel), host, arch, emulator, bits, family, opt) for opt in OPTS)
+                yield from (self._target(c_kernel(kernel), host, arch, emulator, bits, family, opt) for opt in OPTS)
 
     def _target(
         self, kernel: CKernel, host: Host, arch: str, emulator: Emulator | None, bits: int | None, family: str, opt: str
@@ -103,93 +74,60 @@ class CAdapter(Adapter):
 
     def unavailable(self, target: Target) -> str | None:
         assert target.host is not None
-        features = ISAS[_c(target.kernel).isa].features
+        features = ISAS[c_kernel(target.kernel).isa].features
         if not target.emulated and target.arch != target.host.arch:
             return f"needs a {target.arch} processor with {' '.join(sorted(features))}; QEMU does not have it"
         missing = sorted(features - target.host.features)
         if not target.emulated and missing:
             return f"this processor has no {' '.join(missing)}"
-        return "; ".join(tool.missing for tool in self.tools(target) if tool.missing is not None) or None
+        lacking = "; ".join(tool.missing for tool in self.tools(target) if tool.missing is not None)
+        return lacking or _unlinkable(target)
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
         emulators = [] if target.emulator is None else [toolchain.emulator(target.emulator, target.arch)]
-        return (compiler_of(target), *emulators)
+        return (*compilers_of(target), *emulators)
 
     def program(self, target: Target, builder: Builder) -> CProgram:
-        kernel, tool = target.kernel, compiler_of(target)
-        parts, parts_digest = _worker_parts(target, tool, builder)
-        source = edited_source(kernel)
-        texts = {path: text for path, text in included_files(kernel, source).items() if not _is_ours(path)}
-        op, written = OPS[kernel.op], [source, *texts.values()]
-        header = abi.header(abi.named_ops(op, written))
-        # Who never read the signature of the entry has it checked all the same: C would call it with anything.
-        unseen = [] if abi.is_known(op, written) else ["-include", abi.HEADER]
-        described = [kernel.op, target.flags, target.emulated, tool.version, *unseen]
-        digest = digest_of([*described, parts_digest, header, source, *(texts[path] for path in sorted(texts))])
-
-        def link(output: Path) -> list[str]:
-            # Of the texts, where they are to each other as in the pack: a file may have been saved since it was read.
-            root, folder = output.parent / COPIES, plain_path(kernel.source.parent)
-            path = _below(root, folder / kernel.source.name)
-            for each, text in {**texts, folder / kernel.source.name: source}.items():
-                _below(root, each).parent.mkdir(parents=True, exist_ok=True)
-                _below(root, each).write_text(text, encoding="utf-8")
-            own = output.parent / "include"
-            own.mkdir()
-            (own / abi.HEADER).write_text(header, encoding="utf-8")
-            identity = [f"-DKF_FLAGS={json.dumps(' '.join(target.flags))}", f"-DKF_DIGEST={json.dumps(digest)}"]
-            identity += ["-include", str(NATIVE / "identity.h")]
-            includes = [
-                "-iquote",
-                str(path.parent),
-                "-iquote",
-                str(folder),
-                f"-I{own}",
-                f"-ffile-prefix-map={root}=",
-            ]
-            return [
-                *tool.command, "-std=gnu11", *target.flags, *identity, *includes, *unseen, str(path), *map(str, parts),
-                *(["-static"] if target.emulated else []), "-lm", "-o", str(output),
-            ]  # fmt: skip
-
+        build, op = Build(target), OPS[target.kernel.op]
+        parts, parts_digest = _worker_parts(target, compiler_of(target), builder)
+        digest = build.digest(parts_digest)
         hides = target.emulator.hides_preload if target.emulator is not None else ()
         helper = emulator_helper(builder, target.host) if hides and target.host is not None else ""
         try:
-            return CProgram(target, builder.compiled(f"worker-{digest[:32]}", link), digest, helper)
+            path = builder.compiled(f"worker-{digest[:32]}", lambda output: build.commands(output, digest, parts))
         except BuildError as error:
             entry = f"the entry is {abi.prototype(op)}; what it is given: kernelfuzz header {op.name}"
             raise error.noted(rf"\bkf_{op.name}(_call)?\b", entry) from None
+        return CProgram(target, path, digest, helper, tuple(build.files))
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
-        tool, prefix = compiler_of(target), prefix_of(target)
-        compiler = shlex.join([Path(tool.command[0]).name, *tool.prefix])
-        static = " -static" if target.emulated else ""
-        build = f"{compiler} -std=gnu11 {shlex.join(target.flags)}{static} {shlex.quote(name)} -lm -o repro"
+        prefix = prefix_of(target)
         run = shlex.join([Path(prefix[0]).name, *prefix[1:], "./repro"]) if prefix else "./repro"
-        how = ["", "Compile and run; it exits with 1 where the kernel fails:", f"  {build}", f"  {run}"]
-        return c_script(target.kernel, script, [*about, *how])
+        how = [f"  {line}" for line in (*program_lines(target, name), run)]
+        about = [*about, "", "Compile and run; it exits with 1 where the kernel fails:", *how]
+        return c_script(target.kernel, script, about, alone=is_alone(target.kernel))
 
     def definition(self, kernel: Kernel) -> str:
         return f"kf_{kernel.op}"
 
-    def files(self, kernel: Kernel, text: str) -> Mapping[Path, str]:
-        found = {path.resolve(): each for path, each in included_files(kernel, text).items() if not _is_ours(path)}
-        return {**found, kernel.source.resolve(): text}
+    def files(self, kernel: Kernel) -> Mapping[Path, str]:
+        known, found = c_kernel(kernel), dict[Path, str]()
+        for path, text in edited_sources(kernel).items():
+            found |= {each.resolve(): included for each, included in own_headers(known, path, text).items()}
+            found[path.resolve()] = text
+        libraries = [each for each in known.libraries if isinstance(each, Path)]
+        return {**found, **{each.resolve(): linking.library(each, known.binaries).digest for each in libraries}}
 
 
-def _is_ours(path: Path) -> bool:
-    return path.is_relative_to(NATIVE)
-
-
-def _below(root: Path, path: Path) -> Path:
-    """The place of a file, or of its copy, below another root."""
-    return root / path.relative_to(path.anchor)
-
-
-def compiler_of(target: Target) -> Tool:
-    """The compiler that builds the target."""
-    assert target.host is not None
-    return toolchain.compiler(target.name.compiler, target.arch, target.host)
+def _unlinkable(target: Target) -> str | None:
+    """Why the libraries cannot be linked there. What is wrong with a file itself is said when it is built."""
+    kernel = c_kernel(target.kernel)
+    try:
+        return linking.unusable(
+            kernel.libraries, kernel.binaries, linker_of(target), target.arch, static=target.emulated
+        )
+    except BuildError:
+        return None
 
 
 def prefix_of(target: Target) -> tuple[str, ...]:
@@ -197,14 +135,9 @@ def prefix_of(target: Target) -> tuple[str, ...]:
     if target.emulator is None:
         return ()
     bits = target.vector_bits or 0
-    processor = [option.format(bits=bits, bytes=bits // 8) for option in ISAS[_c(target.kernel).isa].processor]
+    processor = [option.format(bits=bits, bytes=bits // 8) for option in ISAS[c_kernel(target.kernel).isa].processor]
     emulator = toolchain.emulator(target.emulator, target.arch)
     return (*emulator.command, *target.emulator.limits.get(target.arch, ()), *processor)
-
-
-def _c(kernel: Kernel) -> CKernel:
-    assert isinstance(kernel, CKernel)
-    return kernel
 
 
 def _places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | None, int | None]]:
@@ -234,13 +167,13 @@ def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[P
     common = digest_of([words, tool.version, *(path.read_text() for path in [*sources, *headers])])
     digest = digest_of([common, entry])
 
-    def call(output: Path) -> list[str]:
+    def call(output: Path) -> list[list[str]]:
         source = output.with_name("entry.c")
         source.write_text(entry, encoding="utf-8")
-        return [*words, f"-I{NATIVE}", "-c", str(source), "-o", str(output)]
+        return [[*words, f"-I{NATIVE}", "-c", str(source), "-o", str(output)]]
 
     parts = builder.compiled(
-        f"parts-{common[:32]}", lambda output: [*words, "-r", "-nostdlib", *map(str, sources), "-o", str(output)]
+        f"parts-{common[:32]}", lambda output: [[*words, "-r", "-nostdlib", *map(str, sources), "-o", str(output)]]
     )
     return (parts, builder.compiled(f"entry-{digest[:32]}", call)), digest
 
@@ -255,6 +188,8 @@ class CProgram:
     """The digest of sources, headers, flags and compiler; it is also compiled into the executable."""
     helper: str = ""
     """The library that the emulator is started with, if any. The kernel does not see it."""
+    libraries: tuple[Library, ...] = ()
+    """The kernel's own, by their files."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -263,6 +198,9 @@ class CProgram:
         return (*prefix_of(self.target), *hidden, str(self.path))
 
     def process(self, limit: float) -> Process:
+        for each in self.libraries:
+            if each.shared and each.changed:
+                raise OSError(f"{each.path} is not what it was when the run began")
         journal = Journal()
         environment = {"LD_PRELOAD": self.helper} if self.helper else {}
         start = partial(CompiledWorker, self.command, self.target.emulated, environment, journal.descriptor)
@@ -282,7 +220,7 @@ class CProgram:
             yield f"architecture {target.arch} was requested, the worker runs on {found.arch}"
         if target.vector_bits is not None and found.vector_bits != target.vector_bits:
             yield f"vectors of {target.vector_bits} bits were requested, the worker has {found.vector_bits}"
-        missing = sorted((ISAS[_c(target.kernel).isa].features | found.needs) - found.features)
+        missing = sorted((ISAS[c_kernel(target.kernel).isa].features | found.needs) - found.features)
         if missing:
             yield f"{' '.join(missing)} was requested, the worker has {' '.join(sorted(found.features))}"
         if target.emulator is not None and found.emulator not in target.emulator.attested:

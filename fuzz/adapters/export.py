@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.adapters import abi
-from fuzz.adapters.build import NATIVE, edited_source, included_files
+from fuzz.adapters.build import NATIVE, edited_source, edited_sources, included_files
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.kernel import Kernel
@@ -102,13 +102,18 @@ static kf_tensor kfs_given(const kfs_tensor *t) {
 """
 
 
-def c_script(kernel: Kernel, script: Script, about: Sequence[str]) -> str:
-    """The program's text; `about` is said in its first comment, and none of it is run."""
-    source = edited_source(kernel)
+HEADER_BEGINS, HEADER_ENDS = "/* kernelfuzz.h begins */", "/* kernelfuzz.h ends */"
+"""The lines between which a program has the header that other sources include."""
+
+
+def c_script(kernel: Kernel, script: Script, about: Sequence[str], *, alone: bool) -> str:
+    """The program's text; `about` is said in its first comment, and none of it is run. The kernel is in it where one
+    file is all of it, which stands `alone`; else the header is, and the sources are compiled where they are."""
+    header = abi.header(abi.named_ops(OPS[kernel.op], edited_sources(kernel).values()))
     return "\n".join(
         [
             _c_comment(about),
-            _with_includes(kernel, source),
+            _with_includes(kernel, edited_source(kernel)) if alone else f"{HEADER_BEGINS}\n{header}{HEADER_ENDS}",
             _TYPES.replace("@most@", str(max(len(case.tensors) for case in script.cases))),
             *(line for number, case in enumerate(script.cases) for line in _c_call(number, case, script)),
             f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(script.cases)))}}};",
@@ -133,7 +138,7 @@ def _python_comment(lines: Sequence[str]) -> list[str]:
 
 def _with_includes(kernel: Kernel, source: str) -> str:
     """Every file that is included by quotes in place of its line; headers guard themselves against coming twice."""
-    texts = [text for path, text in included_files(kernel, source).items() if path.parent != NATIVE]
+    texts = [text for path, text in included_files(kernel, kernel.source, source).items() if path.parent != NATIVE]
     header = abi.header(abi.named_ops(OPS[kernel.op], [source, *texts]))
 
     def whole(text: str, folder: Path) -> str:

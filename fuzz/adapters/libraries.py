@@ -38,6 +38,6 @@ def _library(
     digest = digest_of([tool.command, tool.version, _FLAGS, flags, linked, *texts])
     words = [*tool.command, *_FLAGS, *flags, str(source), *linked]
     try:
-        return str(builder.compiled(f"{source.stem}-{digest[:32]}.so", lambda output: [*words, "-o", str(output)]))
+        return str(builder.compiled(f"{source.stem}-{digest[:32]}.so", lambda output: [[*words, "-o", str(output)]]))
     except BuildError:
         return ""

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.adapters.build import plain_path
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.errors import UsageError
@@ -103,10 +103,11 @@ def load(path: Path | None, *, sources: bool = True) -> Pack:
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     for kernel in kernels:
-        if not kernel.source.is_file():
+        absent = next((each for each in kernel.paths if not _is_there(*each)), None)
+        if absent is not None:
             if not sources:
                 continue
-            raise PackError(f"{entry}: kernel {kernel.name}: source: {kernel.source} does not exist")
+            raise PackError(f"{entry}: kernel {kernel.name}: {absent[0]}: {absent[1]} does not exist")
         try:
             kernel.check_op()
             _ = kernel.able
@@ -116,6 +117,10 @@ def load(path: Path | None, *, sources: bool = True) -> Pack:
     _require_known_laws(kernels, entry)
     _require_unique([mutant.name for mutant in mutants], entry)
     return Pack(path, kernels, mutants, ops)
+
+
+def _is_there(field: str, path: Path) -> bool:
+    return path.is_dir() if field == "include" else path.is_file()
 
 
 def _make_known(op: Op, entry: Path) -> None:

@@ -74,9 +74,9 @@ class PythonAdapter(Adapter):
     def definition(self, kernel: Kernel) -> str:
         return f"def {python_kernel(kernel).function}"
 
-    def files(self, kernel: Kernel, text: str) -> Mapping[Path, str]:
+    def files(self, kernel: Kernel) -> Mapping[Path, str]:
         """The modules in its folder that it names count too."""
-        source = kernel.source.resolve()
+        source, text = kernel.source.resolve(), edited_source(kernel)
         named = (path.resolve() for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text))
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in named if path != source}}
 

@@ -223,5 +223,6 @@ class Adapter(ABC):
         """What stands before the parameters where the source defines the kernel's function."""
 
     @abstractmethod
-    def files(self, kernel: Kernel, text: str) -> Mapping[Path, str]:
-        """The files that the kernel is made of, with their texts; `text` is that of its source. Ours do not count."""
+    def files(self, kernel: Kernel) -> Mapping[Path, str]:
+        """The files that the kernel is made of, with their texts as they are built, or the digest of a library; ours do
+        not count. Raises BuildError."""

@@ -35,6 +35,13 @@ COMPILERS: dict[str, Compiler] = {
         "clang", "clang", "clang", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True
     ),
 }
+CPP_COMPILERS: dict[str, Compiler] = {
+    "gcc": Compiler("g++", "g++", "{arch}-linux-gnu-g++", "g++-{arch}-linux-gnu"),
+    "clang": Compiler(
+        "clang++", "clang", "clang++", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True
+    ),
+}
+"""The compilers of C++ of the same families."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +82,12 @@ class Host:
     """The length of scalable vector registers in bits, or 0 without them."""
 
 
-def compiler(family: str, arch: str, host: Host) -> Tool:
+def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
     """The compiler of that family that produces code for `arch` on `host`, or the one that it cannot do without."""
-    row = COMPILERS[family]
+    row = (CPP_COMPILERS if language == "c++" else COMPILERS)[family]
     if arch == host.arch:
         return _find(row.program, row.package, optional=row.optional)
-    if row.links_with and (linker := compiler(row.links_with, arch, host)).path is None:
+    if row.links_with and (linker := compiler(row.links_with, arch, host, language)).path is None:
         return linker
     arguments = tuple(argument.format(arch=arch) for argument in row.cross_arguments)
     package = row.cross_package.format(arch=arch.replace("_", "-"))

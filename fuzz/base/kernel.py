@@ -4,7 +4,7 @@ exactly one planted defect, by which the tool proves that it can find it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -68,6 +68,18 @@ class Kernel:
 
     packages: tuple[str, ...] = ()
     """Its worker says which versions of these it has."""
+    libraries: tuple[Path | str, ...] = ()
+    """What else it is linked with: files, or names as a linker takes them."""
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """The files of its source: `source` first, and what is compiled beside it."""
+        return (self.source,)
+
+    @property
+    def paths(self) -> Iterator[tuple[str, Path]]:
+        """Every path that it is declared with, each with the field that names it."""
+        yield "source", self.source
 
     @property
     def variables(self) -> Mapping[str, str]:

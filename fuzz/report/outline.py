@@ -179,11 +179,13 @@ def broken_failures(
 
 def location_of(kernel: Kernel) -> Location:
     """The line that defines the kernel's function; the first one where it cannot be found."""
-    source = kernel.source.resolve()
-    name = adapter_of(kernel).definition(kernel)
-    lines = source.read_text(encoding="utf-8", errors="replace").splitlines() if source.is_file() else []
-    found = [number for number, line in enumerate(lines, start=1) if re.search(rf"\b{re.escape(name)}\s*\(", line)]
-    return Location(_from_root(source), found[0] if found else 1)
+    called = re.compile(rf"\b{re.escape(adapter_of(kernel).definition(kernel))}\s*\(")
+    for source in (path.resolve() for path in kernel.written):
+        lines = source.read_text(encoding="utf-8", errors="replace").splitlines() if source.is_file() else []
+        for number, line in enumerate(lines, start=1):
+            if called.search(line):
+                return Location(_from_root(source), number)
+    return Location(_from_root(kernel.source.resolve()), 1)
 
 
 def _from_root(source: Path) -> str:

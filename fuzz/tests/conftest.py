@@ -21,7 +21,7 @@ from hypothesis import settings
 import fuzz
 import oracles
 from fuzz.adapters.build import cache_directory
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.adapters.build import edited_source
 from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
@@ -25,6 +24,8 @@ _CAUSES: Mapping[str, str] = {
 """What each trait of a target is about."""
 WHERE_IT_RUNS = frozenset(_CAUSES)
 """The traits of targets."""
+_RUNTIME = frozenset({"-lm", "-lc", "-ldl", "-lrt", "-lpthread", "-lgcc", "-lgomp", "-latomic", "-lstdc++"})
+"""The libraries that come with a compiler: to call them is no author in common."""
 _ENOUGH = 3
 """The number of witnesses that, failing alike, accuse the oracle or the case: two may have one author. Chosen."""
 
@@ -67,7 +68,7 @@ def attributed(
         )
     cause, evidence = _within(name, failing, passing)
     if rule is not None and passing and rule.atoms:
-        cause = _cause(rule)
+        cause = _cause(rule, target.kernel)
     return Attribution(cause, "; ".join([evidence, *_witnessed(name, others, groups)]))
 
 
@@ -96,16 +97,31 @@ def witnesses(kernels: Sequence[Kernel]) -> list[frozenset[str]]:
 
 def _are_one(one: Kernel, other: Kernel) -> bool:
     """Whether both have a source file or a library in common, or one's source includes the other's."""
-    if {*one.packages} & {*other.packages}:
+    if _borrowed(one) & _borrowed(other):
         return True
     mine, theirs = one.source.resolve(), other.source.resolve()
     return mine == theirs or mine in _files(other) or theirs in _files(one)
 
 
+def _borrowed(kernel: Kernel) -> set[Path | str]:
+    """What others wrote of it: the packages that it imports and the libraries that it is linked with."""
+    libraries = (each.resolve() if isinstance(each, Path) else each for each in kernel.libraries)
+    return {*kernel.packages, *(each for each in libraries if each not in _RUNTIME)}
+
+
+def _code(kernel: Kernel) -> str:
+    """What the kernel's author is to look at: the source, or a library that it calls."""
+    names = [Path(each).name for each in kernel.libraries if each not in _RUNTIME]
+    if not names:
+        return "the kernel's source"
+    what = "library" if len(names) == 1 else "libraries"
+    return f"the {what} {' or '.join(names)}, or its caller {kernel.source.name}"
+
+
 def _files(kernel: Kernel) -> Collection[Path]:
     """What the kernel is built of, where a source is one kernel's."""
     adapter = adapter_of(kernel)
-    return adapter.files(kernel, edited_source(kernel)) if adapter.kernel_per_source else ()
+    return adapter.files(kernel) if adapter.kernel_per_source else ()
 
 
 def _witnessed(name: str, others: Mapping[str, bool], groups: Sequence[Collection[str]]) -> list[str]:
@@ -145,16 +161,17 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
     count = len(failing)
     if not passing:
         where = f"on all {count} targets" if count > 1 else f"on {failing[0].id}, its only target here"
-        return "the kernel's source", f"{name} fails {where}"
+        return _code(failing[0].kernel), f"{name} fails {where}"
     own = [*failing, *passing]
     learned = learn([dict(target.traits) for target in own], [target in failing for target in own])
     told = f"on {count} of {len(own)} targets"
     if learned.exact and learned.rule.atoms:
-        return _cause(learned.rule), f"{name} fails {told}, those with {learned.rule}, and passes on the others"
+        cause = _cause(learned.rule, failing[0].kernel)
+        return cause, f"{name} fails {told}, those with {learned.rule}, and passes on the others"
     names = " ".join(target.name.where for target in failing[:4])
     return "some targets", f"{name} fails {told}: {names}{' ...' if count > 4 else ''}"
 
 
-def _cause(rule: Rule) -> str:
+def _cause(rule: Rule, kernel: Kernel) -> str:
     named = dict.fromkeys(_CAUSES[atom.trait] for atom in rule.atoms if atom.trait in _CAUSES)
-    return " with ".join(named) or "the kernel's source"
+    return " with ".join(named) or _code(kernel)

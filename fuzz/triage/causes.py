@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fuzz.adapters.build import edited_source
 from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
@@ -157,11 +156,12 @@ def fails_on(kernel: Kernel, verdicts: Mapping[str, str], targets: Mapping[str, 
 
 def shared_cause(kernels: Collection[Kernel]) -> Attribution:
     """What the failures of these kernels are tied to."""
-    sources = " or ".join(shared_sources(list(kernels)))
+    shared = shared_sources(list(kernels))
     names = " and ".join(sorted(kernel.name for kernel in kernels))
-    return Attribution(
-        f"the shared source {sources}", f"{names} are made of it, fail by the same rule, and each on the other's case"
-    )
+    libraries = {each.resolve().name for kernel in kernels for each in kernel.libraries if isinstance(each, Path)}
+    what = "library" if libraries.issuperset(shared) else "source"
+    evidence = f"{names} are made of it, fail by the same rule, and each on the other's case"
+    return Attribution(f"the shared {what} {' or '.join(shared)}", evidence)
 
 
 def kernels_within(kernel: Kernel, kernels: Iterable[Kernel]) -> list[Kernel]:
@@ -185,6 +185,6 @@ def _conditions(rule: Rule | None) -> frozenset[str]:
 
 
 def _parts(kernel: Kernel) -> Mapping[Path, str]:
-    """Texts of the kernel's source, as it is built, and of what that includes, where a source is one kernel's."""
+    """What the kernel is made of, as it is built, where a source is one kernel's."""
     adapter = adapter_of(kernel)
-    return adapter.files(kernel, edited_source(kernel)) if adapter.kernel_per_source else {}
+    return adapter.files(kernel) if adapter.kernel_per_source else {}

@@ -22,7 +22,7 @@ _PACK = '''"""Correct kernels of {op}, written from its formula."""
 
 from pathlib import Path
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.base.capability import Capabilities
 from oracles.formula.contract import Contract

@@ -24,7 +24,8 @@ from hypothesis.extra.numpy import arrays
 
 from fuzz.adapters import abi
 from fuzz.adapters.build import BuildError, edited_source
-from fuzz.adapters.c import compiler_of, prefix_of
+from fuzz.adapters.c import prefix_of
+from fuzz.adapters.c_build import compiler_of
 from fuzz.adapters.target import Target
 from fuzz.quality.pace import Plain
 from oracles.ops import OPS

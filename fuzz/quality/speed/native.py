@@ -17,7 +17,8 @@ import numpy as np
 
 from fuzz.adapters import abi
 from fuzz.adapters.build import BuildError
-from fuzz.adapters.c import CKernel, compiler_of
+from fuzz.adapters.c_build import compiler_of
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.target import Target
 from fuzz.base.capability import MAX_RANK

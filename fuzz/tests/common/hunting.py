@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target

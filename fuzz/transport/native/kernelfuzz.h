@@ -1,6 +1,6 @@
 /* kernelfuzz.h: what a kernel is written against.
  *
- * A kernel is one C file that defines the entry of its op, kf_NAME, and includes kernelfuzz.h: this text, followed by
+ * A kernel is C or C++ that defines the entry of its op, kf_NAME, and includes kernelfuzz.h: this text, followed by
  * the structure and the entry of each op that the kernel names. `kernelfuzz header NAME` prints them. The entry is called
  * once per case, from one thread, with the default floating-point environment. It returns KF_OK when it wrote every
  * element of its outputs, or KF_REJECTED, having written nothing, when it does not take the input (dtype, axis, strides, a

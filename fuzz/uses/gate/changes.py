@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import oracles
+from fuzz.adapters.build import BuildError
 from fuzz.adapters.registry import adapter_of
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 
 _ENGINE = (Path(__file__).resolve().parents[2], Path(oracles.__file__).resolve().parent)
 _CODE = frozenset({".py", ".c", ".h"})
+"""The suffixes of what the engine and a pack's own modules are written in."""
 
 
 class ChangesError(UsageError):
@@ -57,11 +59,12 @@ def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str
     everyone = list(kernels)
     if changes.files is None:
         return {kernel.name: "everything counts as changed" for kernel in everyone}
-    code = sorted(path for path in changes.files if path.suffix in _CODE and not _is_test(path, changes.root))
-    shared = [path for path in code if _is_shared(path, pack.resolve(), everyone)]
+    changed = sorted(path for path in changes.files if not _is_test(path, changes.root))
+    shared = [path for path in changed if path.suffix in _CODE and _is_shared(path, pack.resolve(), everyone)]
     if shared:
         return {kernel.name: shared[0].name for kernel in everyone}
-    reasons = {kernel.name: next((p.name for p in code if p in _files_of(kernel, pack)), "") for kernel in everyone}
+    files = {kernel.name: _files_of(kernel) for kernel in everyone}
+    reasons = {name: next((path.name for path in changed if path in own), "") for name, own in files.items()}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
@@ -78,13 +81,12 @@ def _is_shared(path: Path, pack: Path, kernels: Iterable[Kernel]) -> bool:
     return path.suffix == ".py" and path.is_relative_to(pack) and path not in sources
 
 
-def _files_of(kernel: Kernel, pack: Path) -> frozenset[Path]:
+def _files_of(kernel: Kernel) -> frozenset[Path]:
     """What the kernel is made of."""
-    source = kernel.source.resolve()
-    if not source.is_file():
-        return frozenset({source})
-    text = source.read_text(encoding="utf-8", errors="replace")
-    return frozenset(adapter_of(kernel).files(kernel, text))
+    try:
+        return frozenset(adapter_of(kernel).files(kernel))
+    except BuildError:  # what cannot be read is told when it is built; what it is declared with counts all the same
+        return frozenset(path.resolve() for _, path in kernel.paths)
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

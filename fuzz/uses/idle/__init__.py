@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.python_kernel import FRAMEWORKS, PythonKernel
 from fuzz.base.kernel import Kernel

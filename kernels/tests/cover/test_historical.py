@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host

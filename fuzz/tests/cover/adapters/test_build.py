@@ -13,7 +13,7 @@ import pytest
 
 from fuzz.adapters import build
 from fuzz.adapters.build import Builder, BuildError, CacheError, edited_source
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.report.broken import Broken
@@ -42,9 +42,9 @@ def test_two_that_need_the_same_file_make_it_once(target: Target, tmp_path: Path
     """Each builder has a lock file of its own open, as another process would."""
     made = list[Path]()
 
-    def slowly(output: Path) -> list[str]:
+    def slowly(output: Path) -> list[list[str]]:
         made.append(output)
-        return ["sh", "-c", f"sleep 0.2; echo whole > {output}"]
+        return [["sh", "-c", f"sleep 0.2; echo whole > {output}"]]
 
     with ThreadPoolExecutor(3) as threads:
         built = [threads.submit(Builder(tmp_path).compiled, "one", slowly) for _ in range(3)]
@@ -57,7 +57,7 @@ def test_a_process_that_does_not_go_on_is_not_waited_for(tmp_path: Path, monkeyp
     monkeypatch.setattr(build, "_PATIENCE_S", 0.05)
     with (tmp_path / "one.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        built = Builder(tmp_path).compiled("one", lambda output: ["touch", str(output)])
+        built = Builder(tmp_path).compiled("one", lambda output: [["touch", str(output)]])
     assert built.read_bytes() == b""
 
 

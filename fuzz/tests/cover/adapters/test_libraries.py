@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.isa import QEMU
 from fuzz.adapters.libraries import emulator_helper
 from fuzz.adapters.toolchain import Host, this_host

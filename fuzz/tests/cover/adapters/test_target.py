@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c import CKernel, prefix_of
+from fuzz.adapters.c import prefix_of
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.base.capability import Capabilities
 from fuzz.base.case import THREADS, Case, Layout, contiguous

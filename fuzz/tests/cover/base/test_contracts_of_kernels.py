@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import Host
 from fuzz.base.capability import DeclarationError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters import c
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case, contiguous
 from fuzz.base.outcome import Outcome, Status

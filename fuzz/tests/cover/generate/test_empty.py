@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.target import Target
 from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case, contiguous

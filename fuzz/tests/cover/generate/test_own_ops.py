@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw, Part

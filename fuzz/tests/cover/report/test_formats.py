@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import WorstPass

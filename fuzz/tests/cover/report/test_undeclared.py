@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities
 from fuzz.report.totals import not_exercised, undeclared_by_op

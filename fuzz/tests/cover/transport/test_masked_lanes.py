@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.target import Attestation, Target
 from fuzz.base.case import contiguous
 from fuzz.base.kernel import PLAIN

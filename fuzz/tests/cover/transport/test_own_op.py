@@ -13,7 +13,7 @@ import pytest
 
 from fuzz.adapters import abi
 from fuzz.adapters.build import NATIVE, Builder, BuildError
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.export import Allowed, Script
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.adapters.registry import expand

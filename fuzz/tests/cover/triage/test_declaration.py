@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK, failures, target_of
 from fuzz.triage.causes import Pile

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import fuzz
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.findings.casefile import save
 from fuzz.tests.common.running import Running, until

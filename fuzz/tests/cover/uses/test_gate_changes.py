@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.c import CKernel
+from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.tests.conftest import CHECKOUT
@@ -107,3 +107,18 @@ def test_a_change_of_the_engine_or_of_a_shared_header_touches_the_built_in_kerne
     avx2 = Changes("x", frozenset({(pack.path / "rms_norm" / "c" / "avx2.c").resolve()}), root=CHECKOUT)
     assert "avx2" in touched(pack.kernels, pack.path, avx2)
     assert "neon" not in touched(pack.kernels, pack.path, avx2)
+
+
+def test_cpp_its_headers_and_libraries_touch_the_kernel_that_names_them(repository: Path) -> None:
+    (repository / "include").mkdir()
+    sources, include = (repository / "a.c", repository / "d.cpp"), (repository / "include",)
+    several = CKernel("several", "rms_norm", sources=sources, include=include)
+    linked = CKernel("linked", "rms_norm", repository / "b.c", libraries=(repository / "lib.a", "-lm"))
+    for name, text, kernel in (
+        ("d.cpp", "#include <d.hpp>\n", "several"),
+        ("include/d.hpp", "int d;\n", "several"),
+        ("lib.a", "no library\n", "linked"),
+    ):
+        (repository / name).write_text(text)
+        changes = Changes("x", frozenset({repository / name}), root=repository.parent)
+        assert touched([several, linked], repository, changes) == {kernel: Path(name).name}
