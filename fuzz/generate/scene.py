@@ -178,5 +178,8 @@ class _InOrder(Float64):
         found: Reals = sums.sum(axis=axis, keepdims=True) if empty else sums[(slice(None),) * axis + (slice(-1, None),)]
         return found
 
+    def dot(self, a: Reals, b: Reals, axis: int) -> Reals:
+        return self.total(a * b, axis)
+
 
 _IN_ORDER = _InOrder()

@@ -24,6 +24,7 @@ from oracles.formula.affine.narrowing import ALIKE, Narrowed, Reach, holds, narr
 from oracles.formula.affine.operations import OPERATIONS
 from oracles.formula.affine.reductions import REDUCED
 from oracles.formula.affine.setting import Setting
+from oracles.formula.affine.sums import any_along
 from oracles.formula.exact.centre import Replaced, step
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
 from oracles.formula.trace import REDUCTIONS, Kind, Node
@@ -311,12 +312,11 @@ class Budget(Setting):
     def _marked(self, node: Node, args: Sequence[Form], form: Form) -> Form:
         """The form with a mark on what became infinite or NaN here: of the formula's own infinities nothing does. What
         an argument overflowed to may be no infinity either, beside one of the formula's own as well."""
-        wild, over = marked(*(~np.isfinite(each.centre) for each in args)), marked(*(each.overflows for each in args))
+        masks: list[Mask | None] = [~np.isfinite(each.centre) for each in args]
+        masks += [each.overflows for each in args]
         if node.kind in REDUCED:
-            axis = self.inputs.axis(node.label)
-            wild, over = (
-                each if each is None else np.logical_or.reduce(each, axis, keepdims=True) for each in (wild, over)
-            )
+            masks = [any_along(each, self.inputs.axis(node.label)) for each in masks]
+        wild, over = marked(*masks[: len(args)]), marked(*masks[len(args) :])
         form = form if over is None else replace(form, may=marked(form.may, over))
         became = ~np.isfinite(form.centre)
         if wild is not None:

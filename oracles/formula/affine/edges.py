@@ -43,10 +43,10 @@ def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> For
         return found
     if node.kind == "multiply":
         return _multiplied(here.dtype(node), here.contract.flushes_results, args, found)
-    lost = marked(*(each.lost for each in edges))
-    if lost is not None and node.kind in REDUCED:
-        lost = np.logical_or.reduce(lost, here.inputs.axis(node.label), keepdims=True)
-    return replace(found, may=marked(found.may, lost), edge=None)
+    lost = [each.lost for each in edges]
+    if node.kind in REDUCED:
+        lost = [np.logical_or.reduce(each, here.inputs.axis(node.label), keepdims=True) for each in lost]
+    return replace(found, may=marked(found.may, *lost), edge=None)
 
 
 def lowered(form: Form, dtype: Format, flushes: bool) -> Form:

@@ -10,6 +10,7 @@ All of it is float64. What that costs is covered by `DUST`, and by `Budget` at t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
+from oracles.formula.exact.contraction import part
 from oracles.lazy import lazy
 
 Mask = NDArray[np.bool_]
@@ -33,7 +35,8 @@ def dust(dtype: Format) -> float:
     return 0.0 if dtype.name == "f64" else DUST
 
 
-_ETA = 2.0**-1074
+ETA = 2.0**-1074
+"""The least number of float64."""
 
 
 def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
@@ -44,11 +47,15 @@ def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
     lost: Mask | bool = True
     for each in factors:
         lost = lost & np.not_equal(each, 0)
-    return values + np.where(lost, _ETA, 0.0)
+    return values + np.where(lost, ETA, 0.0)
 
 
 ANY = 1 << 10
 """The bits of what is not rounded yet: more than float64 has."""
+
+
+Weights = Sequence[Sequence[F64]]
+"""Products of factors, which are added up: an array of all would be larger than any other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +73,19 @@ class Summed:
     cancel some of it, see `oracles.formula.affine.noise`."""
 
     errors: Symbol
-    weights: F64
+    weights: Weights
     axis: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an array of all weights."""
+        factors = (each.shape for factors in self.weights for each in factors)
+        return np.broadcast_shapes(self.errors.radius.shape, *factors)
+
+    def weighted(self, places: slice) -> F64:
+        """The errors' radii times their weights, at some places of the axis."""
+        weight = sum(math.prod(part(each, self.axis, places) for each in factors) for factors in self.weights)
+        return np.asarray(weight * part(self.errors.radius, self.axis, places))
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +240,7 @@ def _vanished(term: F64, factor: F64, coefficient: F64, symbol: Symbol, rest: F6
     lost = (np.abs(term) < 2.0**-1021) & (factor != 0) & (coefficient != 0) & (symbol.radius > 0)
     if not lost.any():
         return rest
-    more = np.where(lost, symbol.radius * _ETA + _ETA, 0.0)
+    more = np.where(lost, symbol.radius * ETA + ETA, 0.0)
     return more if rest is None else rest + more
 
 

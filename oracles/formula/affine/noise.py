@@ -49,15 +49,19 @@ def _joined(
     # Radii and coefficients may each be so small that float64 has no product of the two squares: what is formed is each
     # sum's own part of it, a_i w_ik r_k, or what share of that an error has.
     radius = errors.radius
-    weights = [each.summed.weights * radius for each in sums if each.summed is not None]
-    coefficients = [parts[each] for each in sums]
+    coefficients, summed = [parts[each] for each in sums], [each.summed for each in sums if each.summed is not None]
+    own: F64 | float = 0.0 if direct is None else np.abs(direct) * radius
+    if len(sums) > 1 and all(each.shape[axis] == 1 for each in coefficients):
+        found = own
+        shape = np.broadcast_shapes(*(each.shape for each in coefficients), *(each.shape for each in summed))
+        for places in inputs.spans(shape, axis):
+            weight = sum(a * each.weighted(places) for a, each in zip(coefficients, summed, strict=True))
+            found = inputs.total(np.abs(weight), axis) + found
+        return np.asarray(found)
+    weights = [each.weighted(slice(None)) for each in summed]
     if direct is not None and len(sums) == 1:  # all that e_m does, and what the others do
         others = np.maximum(sums[0].radius - np.abs(weights[0]), 0.0)
         return np.abs(coefficients[0]) * others + np.abs(coefficients[0] * weights[0] + direct * radius)
-    own: F64 | float = 0.0 if direct is None else np.abs(direct) * radius
-    if all(each.shape[axis] == 1 for each in coefficients):
-        weight = sum(a * w for a, w in zip(coefficients, weights, strict=True))
-        return np.asarray(inputs.total(np.abs(weight), axis) + own)
     # Cauchy and Schwarz, of sqrt(r_k) and sqrt(r_k) sum_i a_i w_ik; both over the sum of |a_i| sum_k |w_ik| r_k
     shares = np.sqrt(radius / inputs.total(radius, axis))
     each_share = [_over(_over(w, each.radius), shares) for w, each in zip(weights, sums, strict=True)]

@@ -65,8 +65,7 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
     if not (a.is_exact or b.is_exact):
         remainder = upwards(here.far(a) * here.far(b), here.dtype(node), a.spread, b.spread)
     parts, rest = combined([(a, b.centre), (b, a.centre)], remainder)
-    bits = a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
-    dtype, least = here.dtype(node), None
+    bits, dtype, least = bits_of_product(a, b), here.dtype(node), None
     if node.args[0] is node.args[1]:
         least = np.zeros((1,) * a.centre.ndim)
     elif a.least is not None and b.least is not None:
@@ -83,6 +82,11 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
         finite = np.isinf(found.centre) & np.isfinite(a.centre) & np.isfinite(b.centre)
         found = replace(found, overflows=marked(found.overflows, finite)) if finite.any() else found
     return found
+
+
+def bits_of_product(a: Form, b: Form) -> int:
+    """So many bits are enough for the products of two values."""
+    return a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
 
 
 def _vanished(found: Form, args: Sequence[Form], added: bool) -> Form:

@@ -11,17 +11,17 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
-from oracles.formula.affine.forms import DUST, Form, Mask, Summed, Symbol, dust, replace, shared, upwards
-from oracles.formula.affine.operations import FAR, added, function, product
+from oracles.formula.affine.forms import DUST, Form, Mask, Summed, Symbol, Weights, dust, replace, shared, upwards
+from oracles.formula.affine.operations import FAR, added, function
 from oracles.formula.affine.setting import Setting
+from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
 from oracles.formula.affine.welford import updated
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs
+from oracles.formula.exact.contraction import Matrices, is_contraction
 from oracles.formula.trace import FormulaError, Kind, Node, exp
 from oracles.rounding import round_to
 
-_LESS = 2.0**-64
-"""A share of the largest number: magnitudes below it add up to no infinity, since there are fewer than 1 / it."""
 _ALIKE = 0.9
 """A sum of random rounding errors needs terms that differ: where fewer than this share of those that are not zero have
 a magnitude of their own, only the worst case is sound. Constant rows and rows of ties violated the statistical budget.
@@ -30,8 +30,16 @@ a magnitude of their own, only the worst case is sound. Constant rows and rows o
 
 def dot(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     """The sum of a * b."""
-    terms = product(here, node, args, False, here.contract.fused)
-    return total(here, node, [taken(terms, here.contract)])
+    a, b = args
+
+    def weights(symbol: Symbol) -> Weights:
+        both = ((a, b.centre), (b, a.centre))
+        return [(each.parts[symbol], factor) for each, factor in both if symbol in each.parts]
+
+    sums, axis = sums_of_products(here, node, args), here.inputs.axis(node.label)
+    return _total(
+        here, node, sums, weights, lambda dtype: products_are_alike(a.centre, b.centre, axis, dtype, here.inputs)
+    )
 
 
 def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
@@ -63,67 +71,56 @@ def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
 
 def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     """The sum of a."""
-    (terms,) = args
-    axis, dtype, inputs = here.inputs.axis(node.label), here.dtype(node), here.inputs
-    n = inputs.count(axis)
-    sizes = _summed(inputs, terms.size, axis)
-    reach = sizes
-    if not np.isfinite(sizes).all():
-        reach = _summed(inputs, np.where(np.isinf(terms.centre), 0.0, terms.size), axis)
+    (terms,), axis = args, here.inputs.axis(node.label)
+    return _total(
+        here, node, sums_of(here, node, terms, here.inputs.count(axis)), lambda symbol: [(terms.parts[symbol],)],
+        lambda dtype: are_alike(terms.centre, axis, dtype, here.inputs),
+    )  # fmt: skip
+
+
+def _total(
+    here: Setting, node: Node, sums: Sums, weights: Callable[[Symbol], Weights], alike: Callable[[Format], Mask]
+) -> Form:
+    """A sum, from those of what the forms of its terms hold; how these depend on a symbol, and whether too few of them
+    have a magnitude of their own."""
+    axis, dtype = here.inputs.axis(node.label), here.dtype(node)
+    n = here.inputs.count(axis)
     # Terms of fewer bits are whole numbers of a coarse unit, see `sum_budget`.
-    few = terms.bits < dtype.precision or here.structures is True
+    few = sums.bits < dtype.precision or here.structures is True
     theta, worst, statistical = here.sum_errors(node, few)
     if statistical:
         theta = np.where(here.structures, worst, theta) if here.structures is not False else theta
-    allowed = np.where(are_alike(terms.centre, axis, dtype, inputs), worst, theta) if statistical else theta
-    parts, rest = dict[Symbol, F64](), None if terms.rest is None else _summed(inputs, terms.rest, axis)
-    for symbol, coefficient in terms.parts.items():
-        if symbol.radius.shape[axis] == 1:
-            parts[symbol] = _summed(inputs, coefficient, axis)
-        else:
-            radius = np.abs(coefficient) * symbol.radius
-            radius = _summed(inputs, upwards(radius, dtype, coefficient, symbol.radius), axis)
-            parts[Symbol(radius, Summed(symbol, coefficient, axis))] = np.ones((1,) * radius.ndim)
-    least = None if terms.least is None else _least(here, node, terms)
-    found = Form(
-        _summed(inputs, terms.centre, axis), dtype, dtype.precision, parts, rest, _any(terms.may, axis), least=least
-    )
+    allowed = np.where(alike(dtype), worst, theta) if statistical else theta
+    parts = {**sums.parts}
+    for symbol, radius in sums.radii.items():
+        parts[Symbol(radius, Summed(symbol, weights(symbol), axis))] = np.ones((1,) * radius.ndim)
+    least = None if sums.least is None else _least(here, node, *sums.least)
+    found = Form(sums.centre, dtype, dtype.precision, parts, sums.rest, sums.may, least=least)
+    reach, less = (sums.size, None) if sums.far is None else sums.far
     if np.all(n > 1):
         allowed = allowed + dust(dtype)
-        errors = upwards(sizes * allowed, dtype, sizes)
-        if reach is not sizes:  # magnitudes may add up to more than float64 has where their sum does not
-            less = _summed(inputs, terms.size * _LESS, axis)
-            errors = np.where(np.isinf(sizes), less * allowed / _LESS, errors)
+        errors = upwards(sums.size * allowed, dtype, sums.size)
+        if less is not None:  # magnitudes may add up to more than float64 has where their sum does not
+            errors = np.where(np.isinf(sums.size), less * allowed / LESS, errors)
         if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
-            errors = errors + np.minimum(sizes, n * dtype.tiny)
+            errors = errors + np.minimum(sums.size, n * dtype.tiny)
         found = more(found, errors)
-    mixed = (terms.centre > 0).any(axis, keepdims=True) & (terms.centre < 0).any(axis, keepdims=True)
+    mixed = sums.is_mixed
     rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))
     found = rounded(found, rounding, here.contract)
     if np.isnan(found.centre).any():
-        found = replace(found, may=marked(found.may, np.isnan(found.centre) & ~_without_sum(terms.centre, axis)))
-    if terms.overflows is not None:  # where it is infinite with such terms rounded or not, it is so for certain
-        unsure = np.logical_or.reduce(terms.overflows, axis, keepdims=True)
-        found = replace(found, may=marked(found.may, unsure & ~(np.isinf(found.centre) & ~mixed)))
+        found = replace(found, may=marked(found.may, np.isnan(found.centre) & ~sums.is_nan))
+    if sums.overflows is not None:  # where it is infinite with such terms rounded or not, it is so for certain
+        found = replace(found, may=marked(found.may, sums.overflows & ~(np.isinf(found.centre) & ~mixed)))
     return found
 
 
-def _without_sum(terms: F64, axis: int) -> Mask:
-    """Where terms add up to NaN in any order. Partial sums of others may overflow to both sides, in float64 too, and it
-    is by chance which do."""
-    both = np.logical_and(*(np.any(terms == side * np.inf, axis, keepdims=True) for side in (1.0, -1.0)))
-    return np.asarray(both | np.isnan(terms).any(axis, keepdims=True))
-
-
-def _least(here: Setting, node: Node, terms: Form) -> F64:
+def _least(here: Setting, node: Node, known: Mask, lowest: F64) -> F64:
     """What the sum of terms that are never negative is not below: no addition takes more off it than one rounding, as
     often as the longest chain says. NaN for others."""
-    assert terms.least is not None
-    axis = here.inputs.axis(node.label)
-    known, (_, worst, _) = (terms.least >= 0).all(axis, keepdims=True), here.sum_errors(node, True)
-    if here.contract.flushes_results or not np.any(worst > FAR):
+    if not is_floored(here, node):
         return np.where(known, 0.0, np.nan)
-    lowest = _summed(here.inputs, np.maximum(here.lowest(terms), 0.0), axis)
+    _, worst, _ = here.sum_errors(node, True)
     kept = (1 - 2 * here.dtype(node).u * np.log1p(worst)) / (1 + worst)  # (1 - u)^h, of worst = (1 + u)^h - 1
     kept = np.where(np.isfinite(lowest) & (worst > FAR), lowest * kept * (1 - 2.0**-40), 0.0)
     return np.where(known, kept, np.nan)
@@ -140,7 +137,7 @@ def greatest(here: Setting, node: Node, args: Sequence[Form]) -> Form:
         else:
             errors = _largest(np.abs(coefficient) * symbol.radius, axis)
             rest = errors if rest is None else rest + errors
-    may, centre = _any(either(args), axis), Float64().greatest(arg.centre, axis)
+    may, centre = any_along(either(args), axis), Float64().greatest(arg.centre, axis)
     least = None if arg.least is None else np.maximum.reduce(arg.least, axis, keepdims=True)
     return replace(arg, centre=centre, parts=parts, rest=rest, may=may, overflows=None, least=least)
 
@@ -172,28 +169,32 @@ def took(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     )  # fmt: skip
 
 
-def _summed(inputs: Inputs, values: F64, axis: int) -> F64:
-    return values * inputs.count(axis) if values.shape[axis] == 1 else inputs.total(values, axis)
-
-
 def _largest(values: F64, axis: int) -> F64:
     found: F64 = np.maximum.reduce(values, axis, keepdims=True, initial=0.0)
-    return found
-
-
-def _any(mask: Mask | None, axis: int) -> Mask | None:
-    found: Mask | None = None if mask is None else np.logical_or.reduce(mask, axis=axis, keepdims=True)
     return found
 
 
 def are_alike(terms: F64, axis: int, dtype: Format, inputs: Inputs | None = None) -> Mask:
     """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
     is taken from it leaves all the same."""
-    rounded = round_to(np.abs(terms), dtype)
-    sizes, others = np.sort(rounded, axis=axis), rounded > 0
-    own = (np.diff(sizes, axis=axis) > 0).sum(axis=axis, keepdims=True) + 1
+    sizes = round_to(np.abs(terms), dtype)
+    sizes = sizes if dtype.name == "f64" else sizes.astype(np.float32)  # sorted in half the time
+    sizes, others = np.sort(sizes, axis=axis), sizes > 0
+    places = (slice(None),) * axis
+    own = (sizes[(*places, slice(1, None))] > sizes[(*places, slice(-1))]).sum(axis=axis, keepdims=True) + 1
     count = others.sum(axis=axis, keepdims=True) if inputs is None else inputs.total(others, axis)
     return np.asarray(own < _ALIKE * count)
+
+
+def products_are_alike(a: F64, b: F64, axis: int, dtype: Format, inputs: Inputs) -> Mask:
+    """The same of products of two values."""
+    if not is_contraction(a.shape, b.shape, axis) or inputs.is_filled(axis):
+        return are_alike(a * b, axis, dtype, inputs)
+    matrices = Matrices.of(a, b, axis)
+    found = np.empty((*matrices.left.shape[:2], matrices.right.shape[1]), bool)
+    for place, products in matrices.products():
+        found[place] = are_alike(products, 2, dtype)[..., 0]
+    return matrices.arranged(found)
 
 
 REDUCED: Mapping[Kind, Callable[[Setting, Node, Sequence[Form]], Form]] = {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, of_ieee
 from oracles.elementary.function import Elementary
+from oracles.formula.exact.contraction import contracted, is_contraction, part, spans
 from oracles.formula.trace import FormulaError, Kind
 
 Values = Any
@@ -38,6 +39,10 @@ class Arithmetic(Protocol):
         """Sum along an axis."""
         ...
 
+    def dot(self, a: Values, b: Values, axis: int) -> Values:
+        """Sum of a * b along an axis."""
+        ...
+
     def greatest(self, values: Values, axis: int) -> Values:
         """Maximum along an axis; NaN where there is one, -inf of nothing."""
         ...
@@ -53,6 +58,17 @@ class Arithmetic(Protocol):
     def take(self, table: Values, index: Values, axis: int) -> Values:
         """Elements of the table along an axis, whose place the index has one element for."""
         ...
+
+
+def summed_products(self: Arithmetic, a: Values, b: Values, axis: int) -> Values:
+    """The sum of a * b along an axis, of which not all products are formed at once."""
+    if not is_contraction(a.shape, b.shape, axis):
+        return self.total(self.operate("multiply", a, b), axis)
+    found = None
+    for places in spans(np.broadcast_shapes(a.shape, b.shape), axis):
+        each = self.operate("multiply", part(a, axis, places), part(b, axis, places))
+        found = self.total(each, axis) if found is None else self.operate("add", found, self.total(each, axis))
+    return found
 
 
 class Float64:
@@ -71,6 +87,12 @@ class Float64:
     def total(self, values: F64, axis: int) -> F64:
         found: F64 = values.sum(axis=axis, keepdims=True)
         return found
+
+    def dot(self, a: F64, b: F64, axis: int) -> F64:
+        if is_contraction(a.shape, b.shape, axis) and np.isfinite(found := contracted(a, b, axis)).all():
+            return found
+        products: F64 = summed_products(self, a, b, axis)
+        return products
 
     def greatest(self, values: F64, axis: int) -> F64:
         found: F64 = np.maximum.reduce(values, axis=axis, keepdims=True, initial=-np.inf)
@@ -105,6 +127,8 @@ class Precise:
             return np.full([1 if at == axis else size for at, size in enumerate(values.shape)], mpmath.mpf(0))
         return np.asarray(values.sum(axis=axis, keepdims=True), dtype=object)
 
+    dot = summed_products
+
     def greatest(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
         start = np.full([1 if at == axis else size for at, size in enumerate(values.shape)], -mpmath.inf)
         for place in range(values.shape[axis]):
@@ -138,6 +162,8 @@ class Double:
         summed = values.sum(axis)
         found = DoubleDouble(np.expand_dims(summed.high, axis), np.expand_dims(summed.low, axis))
         return of_ieee(found, values.high.sum(axis, keepdims=True))
+
+    dot = summed_products
 
     def greatest(self, values: DoubleDouble, axis: int) -> DoubleDouble:
         if not values.shape[axis]:

@@ -7,7 +7,7 @@ element, so that values broadcast as NumPy's arrays do.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.elementary.functions import function
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values
+from oracles.formula.exact.contraction import spans
 from oracles.formula.exact.lengths import Extents, Lengths
-from oracles.formula.trace import FormulaError, Node, Trace
+from oracles.formula.trace import FormulaError, Node, Trace, ordered
 from oracles.lazy import lazy
 
 Fixed = frozenset[tuple[str, int]]
@@ -80,6 +81,14 @@ class Inputs:
         found: NDArray[Any] = values.sum(axis=axis, keepdims=True)
         return found
 
+    def is_filled(self, axis: int) -> bool:
+        """Whether what lies along an axis has several lengths and was filled up to one."""
+        return self.lengths is not None and self.lengths.is_filled(self.trace.dims[axis])
+
+    def spans(self, shape: tuple[int, ...], axis: int) -> Sequence[slice]:
+        """Slices along an axis for an array of this shape, of which each has not too many elements at once."""
+        return [slice(None)] if self.is_filled(axis) else spans(shape, axis)
+
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
         """The values of a node that has no arguments, exactly, of the places that are looked at."""
         if node.kind == "tensor":
@@ -129,7 +138,7 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
     if kind == "max":
         return arithmetic.greatest(args[0], inputs.axis(node.label))
     if kind == "dot":
-        return arithmetic.total(arithmetic.operate("multiply", args[0], args[1]), inputs.axis(node.label))
+        return arithmetic.dot(args[0], args[1], inputs.axis(node.label))
     if kind == "online":
         axis = inputs.axis(node.label)
         shifted = arithmetic.operate("subtract", args[0], arithmetic.greatest(args[0], axis))
@@ -223,6 +232,7 @@ class Exact:
     _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
     _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
     """The number of elements of a node that were asked for."""
+    _most: dict[Node, int] = field(default_factory=dict)
 
     def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
         """One element of a node, at the current working precision."""
@@ -234,8 +244,15 @@ class Exact:
             known.clear()
         at = {dim: at for dim, at in place.items() if dim in node.dims}
         self._asked[key] = self._asked.get(key, 0) + 1
-        extents = {dim: self.inputs.extents[dim] for dim in at}
-        if self._asked[key] * _AT_ONCE > math.prod(extents.values()) <= _REMEMBERED:
+        extents = (self.inputs.extents[dim] for dim in at)
+        if self._asked[key] * _AT_ONCE > math.prod(extents) and self._terms(node) <= _REMEMBERED:
             values = elements(self.inputs, node, {}, self.replaced, known)
             return values[tuple(at.get(dim, 0) for dim in self.inputs.trace.dims)]
         return elements(self.inputs, node, at, self.replaced, known).item()
+
+    def _terms(self, node: Node) -> int:
+        """The most numbers that a step on the way to all elements of a node makes, the terms of sums among them."""
+        if node not in self._most:
+            steps = (each.dims.union(*(arg.dims for arg in each.args)) for each in ordered([node]))
+            self._most[node] = max(math.prod(self.inputs.extents[dim] for dim in dims) for dims in steps)
+        return self._most[node]

@@ -10,7 +10,7 @@ import numpy as np
 from oracles.doubledouble import F64, DoubleDouble
 from oracles.elementary.function import Elementary
 from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
-from oracles.formula.exact.arithmetic import Double, Mask, took
+from oracles.formula.exact.arithmetic import Double, Mask, summed_products, took
 from oracles.formula.exact.centre import Inputs, Replaced, evaluate
 from oracles.formula.trace import Kind, Node
 
@@ -36,6 +36,8 @@ class Extended:
 
     def total(self, values: ExtendedDouble, axis: int) -> ExtendedDouble:
         return values.sum(axis)
+
+    dot = summed_products
 
     def greatest(self, values: ExtendedDouble, axis: int) -> ExtendedDouble:
         if not values.shape[axis]:

@@ -36,6 +36,10 @@ class Lengths:
         """The length of each row: (rows, 1)."""
         return self._column
 
+    def is_filled(self, dim: str) -> bool:
+        """Whether rows are shorter than the longest."""
+        return any(length != self.longest for _, length in self.runs)
+
     @lazy
     def _column(self) -> F64:
         counts, lengths = np.array(self.runs, dtype=np.int64).T
@@ -80,6 +84,10 @@ class Extents:
         """The extent of each problem, in an axis for each dimension."""
         sizes = np.array([each[dim] for each in self.sizes], dtype=np.float64)
         return sizes.reshape(-1, *(1 for _ in self.widest))
+
+    def is_filled(self, dim: str) -> bool:
+        """Whether problems are shorter than the longest along a dimension."""
+        return any(size[dim] != self.widest[dim] for size in self.sizes)
 
     def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
         """The sum of each problem along an axis, which is kept."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.elementary.function import Elementary
-from oracles.formula.exact.arithmetic import Float64, Mask
+from oracles.formula.exact.arithmetic import Float64, Mask, summed_products
+from oracles.formula.exact.contraction import LARGE, SMALL, contracted, extremes, is_contraction
 from oracles.formula.trace import Kind
 
 _U = 2.0**-53 * (1 + 2.0**-20)
@@ -31,6 +33,15 @@ class Near:
     error: F64 | float = 0.0
     largest: float | None = None
     """The largest magnitude, where it is known already; it is finite."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return self.value.shape
+
+    def __getitem__(self, key: Any) -> Near:
+        error = self.error if isinstance(self.error, float) else np.broadcast_to(self.error, self.shape)[key]
+        return Near(self.value[key], error)
 
     def __neg__(self) -> Near:
         return Near(-self.value, self.error)
@@ -102,6 +113,18 @@ class Rigorous:
             found, np.where(np.isfinite(found), error, np.where(np.isnan(error) & ~np.isnan(found), np.nan, 0.0))
         )
 
+    def dot(self, a: Near, b: Near, axis: int) -> Near:
+        if not is_contraction(a.shape, b.shape, axis) or not _are_ordinary(a.value, b.value):
+            products: Near = summed_products(self, a, b, axis)
+            return products
+        found, sizes = contracted(a.value, b.value, axis), (np.abs(a.value), np.abs(b.value))
+        error = contracted(sizes[0], sizes[1], axis) * ((max(a.shape[axis], b.shape[axis]) + 1) * _U)
+        if not isinstance(a.error, float):
+            error += contracted(np.broadcast_to(a.error, a.shape), sizes[1] + b.error, axis)
+        if not isinstance(b.error, float):
+            error += contracted(sizes[0], np.broadcast_to(b.error, b.shape), axis)
+        return _special(found, np.abs(found), error)
+
     def greatest(self, values: Near, axis: int) -> Near:
         error = values.error
         if not isinstance(error, float):
@@ -124,6 +147,12 @@ class Rigorous:
             return Near(value)
         error = np.broadcast_to(table.error, table.value.shape)
         return Near(value, self._plain.take(np.ascontiguousarray(error), index.value, axis))
+
+
+def _are_ordinary(a: F64, b: F64) -> bool:
+    """Whether no product of these underflows, and no sum of so many overflows."""
+    (least, largest), (other_least, other_largest) = extremes(a), extremes(b)
+    return least * other_least >= SMALL and largest * other_largest < LARGE
 
 
 def _special(found: F64, size: F64, error: F64 | float, *args: Near) -> Near:

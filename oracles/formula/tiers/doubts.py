@@ -15,10 +15,9 @@ def dependent(inputs: Inputs, doubts: Mapping[Node, Mask]) -> Mapping[Node, Mask
     """What depends on values that float64 decides by chance, of which it is known where they are."""
     found, no = dict[Node, Mask](), np.zeros((1,) * len(inputs.trace.dims), bool)
     for node in inputs.trace.nodes:
-        doubt = doubts.get(node, no)
+        found[node] = _reduced(inputs, node, doubts.get(node, no))
         for arg in node.args:
-            doubt = doubt | found[arg]
-        found[node] = _reduced(inputs, node, doubt)
+            found[node] = found[node] | _reduced(inputs, node, found[arg])
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from oracles.enclosure import Flags
 from oracles.formula.affine.budget import Budget
+from oracles.formula.exact.contraction import contracted, is_contraction
 from oracles.formula.trace import Kind, Node
 
 _POSITIVE: tuple[Kind, ...] = ("extent", "position", "at_most", "less")
@@ -67,8 +68,11 @@ def _of_zero(budget: Budget, node: Node, args: list[Flags]) -> Flags:
     if kind == "function":
         return _of_function(budget, node, args[0])
     if kind in ("sum", "dot", "max"):
-        terms = args[0] * args[1] if kind == "dot" else args[0]
         axis = budget.inputs.axis(node.label)
+        if kind == "dot" and is_contraction(args[0].shape, args[1].shape, axis):
+            a, b = (each.astype(np.float64) for each in args)
+            return np.where(contracted(a, b, axis) == max(a.shape[axis], b.shape[axis]), _PLUS, _FREE)
+        terms = args[0] * args[1] if kind == "dot" else args[0]
         return np.where((terms == 1).all(axis=axis, keepdims=True), _PLUS, _FREE)
     return np.full((1,) * args[0].ndim, kind in _POSITIVE, np.int8)
 

@@ -1,0 +1,240 @@
+"""What the form of a sum is made of: sums along an axis of what the forms of its terms hold.
+
+The terms need not all be there at once. Sums over parts of an axis add up to those over all of it, so that products of
+two values are formed for some places of the axis at a time; and of ordinary numbers none is formed, since sums of
+centres, of magnitudes, and of errors times magnitudes are products of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as fields_replaced
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.formula.affine.errors import either, marked, taken
+from oracles.formula.affine.forms import DUST, ETA, Form, Mask, Symbol, dust, replace, upwards
+from oracles.formula.affine.operations import FAR, bits_of_product, product
+from oracles.formula.affine.setting import Setting
+from oracles.formula.exact.contraction import LARGE, SMALL, contracted, extremes, is_contraction, part
+from oracles.formula.trace import Node
+
+LESS = 2.0**-64
+"""A share of the largest number: magnitudes below it add up to no infinity, since there are fewer than 1 / it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums of the fields of terms' forms along an axis, which is kept. Arrays broadcast against each other."""
+
+    bits: int
+    """Enough significant bits for each term."""
+    centre: F64
+    size: F64
+    """The sums of the largest magnitudes."""
+    far: tuple[F64, F64] | None
+    """The sums of magnitudes but infinite ones, and `LESS` times those of all; None: all are finite."""
+    parts: Mapping[Symbol, F64]
+    """The sums of coefficients of symbols that all terms share."""
+    radii: Mapping[Symbol, F64]
+    """The sums of the errors of symbols that terms have each for itself."""
+    rest: F64 | None
+    may: Mask | None
+    overflows: Mask | None
+    low: F64
+    """A number of the sign of the smallest term, or of zero; infinite or NaN where a term is."""
+    high: F64
+    """The same of the largest term."""
+    least: tuple[Mask, F64] | None
+    """Whether no term is ever negative, and a lower bound of their sum where `is_floored`; None: some may be."""
+
+    def __add__(self, other: Sums) -> Sums:
+        size, far = self.size + other.size, None
+        if self.far or other.far or not np.isfinite(size).all():
+            (a, less), (b, other_less) = (each.far or (each.size, each.size * LESS) for each in (self, other))
+            far = a + b, less + other_less
+        least = None
+        if self.least is not None and other.least is not None:
+            least = self.least[0] & other.least[0], self.least[1] + other.least[1]
+        return Sums(
+            self.bits, 0.0 + self.centre + other.centre, size, far,
+            {symbol: each + other.parts[symbol] for symbol, each in self.parts.items()},
+            {symbol: each + other.radii[symbol] for symbol, each in self.radii.items()},
+            _plus(self.rest, other.rest), marked(self.may, other.may), marked(self.overflows, other.overflows),
+            np.minimum(self.low, other.low), np.maximum(self.high, other.high), least,
+        )  # fmt: skip
+
+    @property
+    def is_mixed(self) -> Mask:
+        """Whether terms have both signs."""
+        return (self.low < 0) & (self.high > 0)
+
+    @property
+    def is_nan(self) -> Mask:
+        """Whether terms add up to NaN in any order. Partial sums of others may overflow to both sides, in float64 too,
+        and it is by chance which do."""
+        return np.isnan(self.low) | (np.isinf(self.low) & np.isinf(self.high))
+
+
+def is_floored(here: Setting, node: Node) -> bool:
+    """Whether a sum may lose so much of terms that are never negative that it matters what they are at least."""
+    return not here.contract.flushes_results and bool(np.any(here.sum_errors(node, True)[1] > FAR))
+
+
+def sums_of(here: Setting, node: Node, terms: Form, count: float | F64) -> Sums:
+    """The sums of `count` terms, one for each place of the axis or one for all."""
+    inputs, axis = here.inputs, here.inputs.axis(node.label)
+
+    def summed(values: F64) -> F64:
+        return values * count if values.shape[axis] == 1 else inputs.total(values, axis)
+
+    size, far, least = summed(terms.size), None, None
+    if not np.isfinite(size).all():
+        finite = np.where(np.isinf(terms.centre), 0.0, terms.size)
+        far = summed(finite), summed(terms.size * LESS)
+    parts, radii = dict[Symbol, F64](), dict[Symbol, F64]()
+    for symbol, coefficient in terms.parts.items():
+        if symbol.radius.shape[axis] == 1:
+            parts[symbol] = summed(coefficient)
+        else:
+            radius = np.abs(coefficient) * symbol.radius
+            radii[symbol] = summed(upwards(radius, here.dtype(node), coefficient, symbol.radius))
+    if terms.least is not None:
+        lowest = np.zeros((1,) * terms.centre.ndim)
+        if is_floored(here, node):
+            lowest = summed(np.maximum(here.lowest(terms), 0.0))
+        least = _all_along(terms.least >= 0, axis), lowest
+    low, high = (end.reduce(terms.centre, axis, keepdims=True, initial=0.0) for end in (np.minimum, np.maximum))
+    return Sums(
+        terms.bits, summed(terms.centre), size, far, parts, radii,
+        None if terms.rest is None else summed(terms.rest),
+        any_along(terms.may, axis), any_along(terms.overflows, axis), low, high, least,
+    )  # fmt: skip
+
+
+def sums_of_products(here: Setting, node: Node, args: Sequence[Form]) -> Sums:
+    """The sums of the products of two values."""
+    inputs, axis = here.inputs, here.inputs.axis(node.label)
+    a, b = args
+    if not is_contraction(a.size.shape, b.size.shape, axis) or inputs.is_filled(axis):
+        return _formed(here, node, args, inputs.count(axis))
+    return _of_places(here, node, args, slice(0, inputs.extents[node.label]))
+
+
+def _of_places(here: Setting, node: Node, args: Sequence[Form], places: slice) -> Sums:
+    """The sums of the products at some places of the axis: at once, or those of its halves."""
+    axis, own = here.inputs.axis(node.label), dict[Symbol, Symbol]()
+    a, b = (_at(arg, axis, places, own) for arg in args)
+    length = places.stop - places.start
+    if _are_ordinary(here, node, a, b):
+        found = _by_matrices(here, node, a, b)
+    elif is_contraction(a.size.shape, b.size.shape, axis):
+        middle = slice(places.start, places.start + length // 2), slice(places.start + length // 2, places.stop)
+        first, second = (_of_places(here, node, args, each) for each in middle)
+        return first + second
+    else:
+        found = _formed(here, node, (a, b), length)
+    parts, radii = dict[Symbol, F64](), dict[Symbol, F64]()
+    for symbol, each in own.items():
+        if each in found.radii:
+            radii[symbol] = found.radii[each]
+        elif each is symbol:
+            parts[symbol] = found.parts[each]
+        else:  # of a single term
+            coefficient = found.parts[each]
+            radii[symbol] = upwards(np.abs(coefficient) * each.radius, here.dtype(node), coefficient, each.radius)
+    return fields_replaced(found, parts=parts, radii=radii)
+
+
+def _formed(here: Setting, node: Node, args: Sequence[Form], count: float | F64) -> Sums:
+    products = product(here, node, args, False, here.contract.fused)
+    return sums_of(here, node, taken(products, here.contract), count)
+
+
+def _at(form: Form, axis: int, places: slice, own: dict[Symbol, Symbol]) -> Form:
+    """The form at some places of an axis. A symbol whose errors differ along it becomes another, kept in `own`."""
+    for symbol in form.parts:
+        own.setdefault(symbol, symbol if symbol.radius.shape[axis] == 1 else Symbol(part(symbol.radius, axis, places)))
+    arrays = {name: getattr(form, name) for name in ("centre", "rest", "may", "overflows", "least")}
+    found = {name: None if each is None else part(each, axis, places) for name, each in arrays.items()}
+    return replace(form, **found, edge=None, parts={own[s]: part(each, axis, places) for s, each in form.parts.items()})
+
+
+def _are_ordinary(here: Setting, node: Node, a: Form, b: Form) -> bool:
+    """Whether no product under- or overflows, and the factors share no errors.
+
+    With spreads s and |c| >= 4 s, the magnitude of a product is at least |c c'| - |c| s' - |c'| s - s s', less a
+    rounding by 2^-4 of it at most, which is more than half of (|c| - 4 s) (|c'| - 4 s')."""
+    dtype = here.dtype(node)
+    floor, top = 0.5, 2.0
+    for each in (a, b):
+        floor *= float(np.min(np.abs(each.centre) - 4 * each.spread, initial=np.inf, where=each.size > 0))
+        top *= float(np.max(each.size, initial=0.0))
+        if floor <= 0:
+            return False
+    floored = a.least is not None and b.least is not None and is_floored(here, node)
+    fit = floor >= max(dtype.tiny, SMALL) and top < min(dtype.limit, LARGE)
+    return fit and a.parts.keys().isdisjoint(b.parts) and not floored
+
+
+def _by_matrices(here: Setting, node: Node, a: Form, b: Form) -> Sums:
+    """The sums of ordinary products, whose forms `oracles.formula.affine.operations.product` would make."""
+    axis, dtype, bits = here.inputs.axis(node.label), here.dtype(node), bits_of_product(a, b)
+    n = max(a.size.shape[axis], b.size.shape[axis])
+
+    def by(first: F64, second: F64) -> F64:
+        wide = np.broadcast_to(first, [n if at == axis else size for at, size in enumerate(first.shape)])
+        return contracted(wide, second, axis)
+
+    def errors(first: F64, second: F64) -> F64:
+        """The sums of products of magnitudes, which are not smaller where some underflow."""
+        found = by(first, second)
+        if extremes(first)[0] * extremes(second)[0] >= SMALL:
+            return found
+        return found + np.where(by(np.sign(first), np.sign(second)) > 0, n * ETA, 0.0)
+
+    parts, radii, rest = dict[Symbol, F64](), dict[Symbol, F64](), list[F64]()
+    size = by(np.abs(a.centre), np.abs(b.centre))
+    for each, factor in ((a, b.centre), (b, a.centre)):
+        for symbol, coefficient in each.parts.items():
+            radius = errors(np.abs(coefficient) * symbol.radius, np.abs(factor))
+            size = size + radius
+            if symbol.radius.shape[axis] > 1:
+                radii[symbol] = radius
+            else:  # coefficients that cancel are off by n roundings of their magnitudes
+                parts[symbol] = by(coefficient, factor)
+                rest.append(n * (radius * 2.0**-52 + (symbol.radius * ETA if dtype.name == "f64" else 0.0)))
+        if not each.is_exact:
+            own = each.spread * DUST
+            rest.append(errors(own if each.rest is None else own + each.rest, np.abs(factor)))
+    if not (a.is_exact or b.is_exact):
+        rest.append(errors(here.far(a), here.far(b)))
+    size = size + sum(rest)
+    if bits > dtype.precision:
+        rest.append(size * (dtype.u + dust(dtype)))
+        size = size + rest[-1]
+    signs = np.sign(a.centre), np.sign(b.centre)
+    alike, count = by(*signs), by(np.abs(signs[0]), np.abs(signs[1]))
+    least = None
+    if a.least is not None and b.least is not None:
+        least = _all_along(a.least >= 0, axis) & _all_along(b.least >= 0, axis), np.zeros_like(size)
+    return Sums(
+        min(bits, dtype.precision), by(a.centre, b.centre), size, None, parts, radii,
+        sum(rest[1:], rest[0]) if rest else None,
+        any_along(either((a, b)), axis), None, alike - count, alike + count, least,
+    )  # fmt: skip
+
+
+def any_along(mask: Mask | None, axis: int) -> Mask | None:
+    """Whether a mask is set somewhere along an axis."""
+    return None if mask is None else np.asarray(np.logical_or.reduce(mask, axis, keepdims=True))
+
+
+def _all_along(mask: Mask, axis: int) -> Mask:
+    return np.asarray(np.logical_and.reduce(mask, axis, keepdims=True))
+
+
+def _plus(a: F64 | None, b: F64 | None) -> F64 | None:
+    return (b if a is None else a) if a is None or b is None else a + b
