@@ -10,9 +10,10 @@ All of it is float64. What that costs is covered by `DUST`, and by `Budget` at t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import reduce
+from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -80,12 +81,13 @@ class Summed:
     def shape(self) -> tuple[int, ...]:
         """The shape of an array of all weights."""
         factors = (each.shape for factors in self.weights for each in factors)
-        return np.broadcast_shapes(self.errors.radius.shape, *factors)
+        return tuple(map(max, self.errors.radius.shape, *factors))
 
     def weighted(self, places: slice) -> F64:
         """The errors' radii times their weights, at some places of the axis."""
-        weight = sum(math.prod(part(each, self.axis, places) for each in factors) for factors in self.weights)
-        return np.asarray(weight * part(self.errors.radius, self.axis, places))
+        each = (reduce(mul, (part(factor, self.axis, places) for factor in factors)) for factors in self.weights)
+        found: F64 = reduce(add, each) * part(self.errors.radius, self.axis, places)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

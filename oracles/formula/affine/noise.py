@@ -53,7 +53,7 @@ def _joined(
     own: F64 | float = 0.0 if direct is None else np.abs(direct) * radius
     if len(sums) > 1 and all(each.shape[axis] == 1 for each in coefficients):
         found = own
-        shape = np.broadcast_shapes(*(each.shape for each in coefficients), *(each.shape for each in summed))
+        shape = tuple(map(max, *(each.shape for each in coefficients), *(each.shape for each in summed)))
         for places in inputs.spans(shape, axis):
             weight = sum(a * each.weighted(places) for a, each in zip(coefficients, summed, strict=True))
             found = inputs.total(np.abs(weight), axis) + found

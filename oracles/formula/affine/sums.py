@@ -118,7 +118,7 @@ def sums_of_products(here: Setting, node: Node, args: Sequence[Form]) -> Sums:
     """The sums of the products of two values."""
     inputs, axis = here.inputs, here.inputs.axis(node.label)
     a, b = args
-    if not is_contraction(a.size.shape, b.size.shape, axis) or inputs.is_filled(axis):
+    if not is_contraction(a.centre.shape, b.centre.shape, axis) or inputs.is_filled(axis):
         return _formed(here, node, args, inputs.count(axis))
     return _of_places(here, node, args, slice(0, inputs.extents[node.label]))
 
@@ -130,7 +130,7 @@ def _of_places(here: Setting, node: Node, args: Sequence[Form], places: slice) -
     length = places.stop - places.start
     if _are_ordinary(here, node, a, b):
         found = _by_matrices(here, node, a, b)
-    elif is_contraction(a.size.shape, b.size.shape, axis):
+    elif is_contraction(a.centre.shape, b.centre.shape, axis):
         middle = slice(places.start, places.start + length // 2), slice(places.start + length // 2, places.stop)
         first, second = (_of_places(here, node, args, each) for each in middle)
         return first + second

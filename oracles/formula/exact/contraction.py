@@ -31,9 +31,8 @@ more work for 20 ms: of 40 ms of CPU for 128 x 1024 x 128 the product takes 1.""
 def is_contraction(a: Shape, b: Shape, axis: int) -> bool:
     """Whether arrays of these shapes have so many products, more than elements or sums of them along an axis, that they
     are not all to be formed."""
-    shape = np.broadcast_shapes(a, b)
-    size = math.prod(shape)
-    return shape[axis] > 1 and size > AT_ONCE and size > max(math.prod(a), math.prod(b))
+    size = math.prod(map(max, a, b))  # a tenth of the time of `np.broadcast_shapes`
+    return size > AT_ONCE and size > max(math.prod(a), math.prod(b)) and max(a[axis], b[axis]) > 1
 
 
 def spans(shape: Shape, axis: int) -> Sequence[slice]:
