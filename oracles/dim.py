@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oracles.formula.trace import Trace, trace
+from oracles.formula.trace import REDUCTIONS, Trace, trace
 from oracles.operand import Operand, Parameter
 
 
@@ -20,6 +20,8 @@ class Dim:
     without it: slices may come in any order and number."""
     meets: bool
     """Whether values meet along it somewhere: they are summed, say, or their places count."""
+    reduced: bool
+    """Whether the formula sums along it, or takes a maximum."""
 
 
 def dims_of(
@@ -29,15 +31,31 @@ def dims_of(
     parameters: Sequence[Parameter],
 ) -> Mapping[str, Dim]:
     """Every dimension of an op by its name, whichever of its optional tensors a case has."""
-    meeting = dict[str, set[str]]()
+    meeting, reduced = dict[str, set[str]](), set[str]()
     for graph in _graphs(formula, inputs, parameters):
+        reduced |= {node.label for node in graph.nodes if node.kind in REDUCTIONS}
         for name, node in graph.outputs.items():
             meeting.setdefault(name, set()).update(replace(graph, outputs={name: node}).meeting)
     found = dict[str, Dim]()
     for dim in dict.fromkeys(dim for each in (*inputs, *outputs) for dim in each.axes):
         alone = (each.name for each in outputs if dim in each.axes and dim not in meeting[each.name])
-        found[dim] = Dim(dim, frozenset(alone), any(dim in each for each in meeting.values()))
+        found[dim] = Dim(dim, frozenset(alone), any(dim in each for each in meeting.values()), dim in reduced)
     return found
+
+
+def steps_of(
+    formula: Callable[..., Mapping[str, Any]],
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    parameters: Sequence[Parameter],
+) -> tuple[frozenset[str], ...]:
+    """The dimensions of each step of the formula that are not among those of another one: of the terms of a sum, with
+    the one that is summed over, or of a tensor."""
+    found = {frozenset(each.axes) for each in (*inputs, *outputs)}
+    for node in (node for graph in _graphs(formula, inputs, parameters) for node in graph.nodes):
+        # What is taken from a table is no product with it.
+        found.add(node.dims.union(*(arg.dims for arg in node.args if node.kind != "take")))
+    return tuple(sorted((each for each in found if not any(each < other for other in found)), key=sorted))
 
 
 def _graphs(

@@ -8,13 +8,14 @@ This module imports neither NumPy nor mpmath, so that ops can be listed without 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
 from oracles.declared import AXIS, check_declared
-from oracles.dim import Dim, dims_of
+from oracles.dim import Dim, dims_of, steps_of
 from oracles.lazy import lazy
 from oracles.operand import OUTER, Flip, Operand, Parameter
 
@@ -113,6 +114,26 @@ class Op:
     def dimensions(self) -> Mapping[str, Dim]:
         """Its dimensions by their names, "..." for those that have none, with what follows from the formula."""
         return dims_of(self.formula, self.inputs, self.outputs, self.parameters)
+
+    @lazy
+    def steps(self) -> tuple[frozenset[str], ...]:
+        """The dimensions of the largest steps of the formula. Those of attention are "b h i j d" and "b h i j e": none
+        has all of its dimensions."""
+        return steps_of(self.formula, self.inputs, self.outputs, self.parameters)
+
+    def work(self, extents: Extents) -> int:
+        """The number of terms of the largest step, given the extents of dimensions; of one that is not there it is 1.
+        The oracle takes in proportion to that."""
+        return max(math.prod(extents.get(dim, 1) for dim in step) for step in self.steps)
+
+    @lazy
+    def tiled(self) -> tuple[str, ...]:
+        """The named dimensions of which kernels take tiles, some elements at once: those that a tensor lacks, of which
+        each element is used again along them, and the last one of each tensor, along which vectors lie. Others count
+        independent problems, such as the batch and the heads of attention."""
+        last = {each.axes[-1] for each in self.operands if each.axes}
+        shared = {dim for dim in self.named if all(dim in each.axes for each in self.operands)}
+        return tuple(dim for dim in self.named if dim not in self.fixed and (dim in last or dim not in shared))
 
     @lazy
     def batch(self) -> str:

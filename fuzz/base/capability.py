@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, Layout, Output, Tensor
+from fuzz.base.draw import Frame
 from oracles.declared import AXIS
 from oracles.lazy import lazy
 from oracles.ops import OPS
@@ -56,10 +57,11 @@ class Capabilities:
     stacked: tuple[str, ...] = ()
     """These tensors may also have rank 2, as `Operand.stackable` says: row r of the first input takes their row r mod
     rows."""
-    max_n: int | None = None
-    """The longest row has so many elements."""
-    multiple_of: int = 1
-    """The row length n must be a multiple of this."""
+    max: Mapping[str, int] = field(default_factory=dict)
+    """The largest extents, by dimension, such as {"n": 8192} of a row op."""
+    multiple_of: Mapping[str, int] = field(default_factory=dict)
+    """What extents must be multiples of, by dimension. A kernel that takes nothing but d = 64 says it with both:
+    `multiple_of={"d": 64}, max={"d": 64}`."""
     empty: bool = True
     """Tensors may have no elements: rows of length 0, or no rows."""
     alignment: int = 1
@@ -80,11 +82,25 @@ class Capabilities:
         one_of("capabilities.outside", self.outside, ("undefined", "rejects"))
         if self.alignment < 1 or self.alignment & (self.alignment - 1):
             raise DeclarationError(f"capabilities.alignment: {self.alignment} is not a power of two")
+        _check_extents("max", self.max, least=0)
+        _check_extents("multiple_of", self.multiple_of, least=1)
+        for dim, step in self.multiple_of.items():
+            if 0 < self.max.get(dim, step) < step:
+                raise DeclarationError(f"capabilities.max: {dim}: no multiple of {step} is at most {self.max[dim]}")
+
+    def __hash__(self) -> int:
+        return hash(tuple(frozenset(v.items()) if isinstance(v, Mapping) else v for v in vars(self).values()))
 
     @property
     def optional(self) -> tuple[str, ...]:
         """The optional tensors that may be there or must be."""
         return (*(self.takes or ()), *self.needs)
+
+
+def _check_extents(field: str, given: object, least: int) -> None:
+    """Raise DeclarationError for what are no whole numbers by dimension."""
+    if not isinstance(given, Mapping) or not all(type(size) is int and size >= least for size in given.values()):
+        raise DeclarationError(f"capabilities.{field}: write numbers by dimension, {{'n': 64}}, in place of {given!r}")
 
 
 CONTIGUOUS_F32 = Capabilities()
@@ -192,10 +208,26 @@ class Capability:
         axis = int(case.params.get(AXIS, -1)) % max(len(shape), 1)
         if self.able.axis == "last" and axis != len(shape) - 1:
             return f"{main}: axis is not the last"
-        n = shape[axis] if shape else 1
-        if self.able.max_n is not None and n > self.able.max_n:
-            return f"n = {n}, more than {self.able.max_n}"
-        return f"n = {n}, no multiple of {self.able.multiple_of}" if n % self.able.multiple_of else None
+        return self._extent_refusal(Frame(case)) if shape and (self.able.max or self.able.multiple_of) else None
+
+    def _extent_refusal(self, frame: Frame) -> str | None:
+        for dim in frame.sizes:
+            size, most, step = frame.length(dim), self.able.max.get(dim), self.step(dim)
+            if most is not None and size > most:
+                return f"{dim} = {size}, more than {most}"
+            if size % step:
+                return f"{dim} = {size}, no multiple of {step}"
+        return None
+
+    def takes(self, dim: str, size: int) -> bool:
+        """Whether a dimension may have that extent."""
+        if OPS[self.op].fixed.get(dim, size) != size or (size == 0 and not self.empty):
+            return False
+        return size <= self.able.max.get(dim, size) and size % self.step(dim) == 0
+
+    def step(self, dim: str) -> int:
+        """What the extent of a dimension must be a multiple of."""
+        return self.able.multiple_of.get(dim, 1)
 
     def dtypes_of(self, name: str, there: Mapping[str, str]) -> tuple[str, ...]:
         """The dtypes that a tensor may have, where others have those that are `there`, by name: the first input, and

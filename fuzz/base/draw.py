@@ -124,9 +124,10 @@ class Draw:
         return self.n if OPS[self.op].by_rows else self.sizes[dim]
 
     @lazy
-    def places(self) -> int:
-        """All extents multiplied: the formula of an op that is not a row op forms at most so many products."""
-        return math.prod((*self.grid, *self.extents.values()))
+    def work(self) -> int:
+        """The number of terms of the largest step of the formula, see `Op.work`."""
+        op = OPS[self.op]
+        return op.work({OUTER: math.prod(op.outer(self.grid, self.axis)), **self.sizes})
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, unless it is stacked."""

@@ -198,9 +198,14 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
         ("needs", able.needs, op.optional),
         ("params", able.params or (), tuple(op.neutral)),
         ("stacked", able.stacked, stackable),
+        ("max", able.max, op.named),
+        ("multiple_of", able.multiple_of, op.named),
     ):
         for name in names:
             _known(f"capabilities.{field}", name, known, op)
+    for dim, size in op.fixed.items():
+        if size > able.max.get(dim, size) or size % able.multiple_of.get(dim, 1):
+            raise DeclarationError(f"capabilities: {dim} is always {size} in {op.name}, which is not taken")
     operands = tuple(operand.name for operand in op.operands)
     for mixed, dtypes in able.mixed:
         _known("capabilities.mixed", mixed, operands, op)

@@ -111,7 +111,7 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
     flat = [each for each in strict if not {*_flat(each)} <= {*each.able.stacked}]
     found += [replace(each, able=replace(each.able, stacked=_flat(each))) for each in flat]
     full = [each for each in strict if not each.able.empty and not OPS[each.op].counted]
-    found += [replace(each, able=replace(each.able, empty=True, max_n=0)) for each in full]
+    found += [replace(each, able=replace(each.able, empty=True, max={OPS[each.op].row: 0})) for each in full]
     return tuple(each for each in dict.fromkeys(found) if each not in capabilities)
 
 
@@ -128,8 +128,8 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
         mixed=tuple((each.name, each.integers or _DTYPES) for each in spec.operands if each.name != spec.main),
         stacked=tuple(each.name for each in spec.inputs if spec.role(each.name) == "columns"),
         empty=True,
-        max_n=None,
-        multiple_of=1,
+        max={},
+        multiple_of={},
         alignment=1,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fuzz.generate.capabilities import anything
-from fuzz.generate.coverage import RELATIONS, Label
+from fuzz.generate.coverage import RELATIONS, TILE, Label
 from fuzz.generate.sketch import EXTENT
 from fuzz.generate.space import space_of
 from oracles.ops import remembered
@@ -47,7 +47,9 @@ def of_label(label: Label) -> tuple[Condition, ...]:
     if what.startswith("alignment "):
         even = "a" if int(value) % _EVEN == 0 else "no"
         return ((f"{kind.split()[0]} address", f"{even} multiple of {_EVEN}"),)
-    if kind.startswith("tail of ") or (what == "recipe" and " " in value) or kind in ("memory", "big", "target"):
+    if kind.startswith(("tail of ", TILE)) or kind in ("memory", "big", "target"):
+        return ()
+    if what == "recipe" and " " in value:
         return ()
     return (label,)
 

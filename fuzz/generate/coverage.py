@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 
@@ -83,7 +83,7 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
         none += [EXTENT + dim for dim, size in sizes.items() if size == 0 and dim != op.row]
         return ("dtype", main.dtype), *((each, "0") for each in none)
     found = [*length_labels(draw.n), *frame_labels(draw.outer, draw.axis, draw.n)]
-    found += () if op.by_rows else sizes_labels(op.row, tuple(sizes.items()))
+    found += () if op.by_rows else sizes_labels(op.name, tuple(sizes.items()))
     # In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next depends
     # on these labels.
     found += [(f"{name} value", repr(value)) for name, value in draw.parameters.items()]
@@ -121,16 +121,31 @@ def frame_labels(outer: tuple[int, ...], axis: int, n: int) -> Labels:
     return tuple(found)
 
 
+TILES = (16, 32, 64, 128)
+"""The extents of tiles that kernels of contractions take along each dimension."""
+TILE = "full tile of "
+"""What the kinds of extents of at least one tile begin with: their values are named dimensions, and all at once of
+which kernels take tiles."""
 EQUAL = "equal extents"
 """The kind of two named dimensions that have one extent: a kernel that takes one for the other is right there."""
 STEP = 16
 """What is left of extents over so many elements is counted."""
 
 
-@lru_cache(maxsize=1 << 12)
-def sizes_labels(row: str, sizes: tuple[tuple[str, int], ...]) -> Labels:
+def together(dims: Sequence[str]) -> str:
+    """The value of whole tiles in all of these dimensions."""
+    return f"{' '.join(dims)} together"
+
+
+@remembered(1 << 12)
+def sizes_labels(op: str, sizes: tuple[tuple[str, int], ...]) -> Labels:
     """What the extents of named dimensions visit, of an op that is not a row op, but for that of its rows: it is n."""
-    found = []
+    found, row, tiled = list[Label](), OPS[op].row, OPS[op].tiled
+    for tile in TILES:
+        whole = [dim for dim, size in sizes if size >= tile]
+        found += [(f"{TILE}{tile}", dim) for dim in whole]
+        if {*tiled} <= {*whole}:
+            found.append((f"{TILE}{tile}", together(tiled)))
     for dim, size in sizes:
         if dim != row:
             found.append((EXTENT + dim, str(size)))

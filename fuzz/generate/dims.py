@@ -4,33 +4,46 @@ within what its formula has to calculate."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from fuzz.base.capability import MAX_RANK
+from fuzz.base.capability import MAX_RANK, Capability
 from fuzz.base.draw import spread_over
-from fuzz.base.stream import Dice
-from fuzz.generate.sketch import EXTENT, Sketch, fitting_n
-from oracles.op import Op
+from fuzz.base.stream import Dice, Stream
+from fuzz.generate.coverage import STEP, TILES
+from fuzz.generate.sketch import EXTENT, Sketch, fitting, fitting_n
+from oracles.op import Extents, Op
 from oracles.operand import OUTER
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
-WORK = 1 << 15
-"""All extents together come to so many places at most, unless a row alone is longer: about as many products as a
-contraction has, each of which the oracle forms."""
-MOST_PLACES = 1 << 17
-"""No case has more, unless its rows are the longest that are drawn."""
-_MORE_ONE_IN = 16
-"""One case in so many has up to so many."""
+USUAL_WORK = 1 << 15
+"""Most cases have no step of more terms, see `Op.work`: the oracle takes a few milliseconds for these."""
+CHEAP_WORK = 1 << 17
+"""What is made of other cases, relatives and probes, has no more: there are many of them."""
+LARGE_WORK = 1 << 20
+"""The terms of the largest step of the others: 0.1 to 0.3 s of the oracle."""
+MOST_WORK = 1 << 22
+"""The same of cases with tiles in all dimensions."""
+_LARGE_ONE_IN = 32
 _FREE_ONE_IN = 2
 """The other cases keep the length of the rows that they were drawn with."""
-_TILES = (4, 8, 16, 32, 64, 128)
+_BLOCKS = (4, 8, *TILES)
 """The numbers of elements that kernels take at once along a dimension."""
 _LARGEST = 300
-"""No extent is drawn larger, but that of the rows."""
+"""No extent is drawn larger, but that of the rows, and those of many tiles."""
 _EMPTY_ONE_IN = 48
 _BATCHES = (1, 2, 3, 4, 6)
+_FEW_BATCHES = (1, 1, 1, 2)
+"""The same of cases with whole tiles: it is not these that they are about."""
+_TILED = (64, 16, 128, 64, 32)
+"""The tiles that all dimensions have at once, in turn."""
+_OVER = (0, 0, 0, 1, 1, 1, -1)
+"""How many elements there are more than whole tiles: of every second case, none."""
+_LONG = (1024, 2048)
+"""What is summed over so many elements may be split among programs."""
+_BESIDE_LONG = (8, 16, 32, 64)
+"""The tiles of other dimensions beside a long sum."""
 
 
 @lru_cache(maxsize=64)
@@ -39,6 +52,19 @@ def ranks_of(op: Op) -> Sequence[int]:
     named = max(len(set(each.axes) - {OUTER}) for each in op.operands)
     outer = range(min(MAX_RANK - named, 3) + 1) if OUTER in op.inputs[0].axes else range(1)
     return [len(op.inner) + more for more in outer]
+
+
+@remembered(4096)
+def some_extents(capability: Capability, dim: str) -> Sequence[int]:
+    """Extents that a dimension may have: all of one element and more up to some tiles."""
+    return [size for size in range(1, 4 * max(STEP, capability.step(dim)) + 1) if capability.takes(dim, size)]
+
+
+@remembered(4096)
+def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
+    """Extents of several elements that two dimensions may have both, the smallest first."""
+    one, other = dims
+    return [size for size in some_extents(capability, one) if size > 1 and capability.takes(other, size)]
 
 
 def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, even: int = 1) -> Sketch:
@@ -50,13 +76,29 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, e
     op = OPS[sketch.capability.op]
     if op.by_rows:
         return sketch
-    most = MOST_PLACES if dice.one_in(_MORE_ONE_IN) else WORK
+    most = LARGE_WORK if dice.one_in(_LARGE_ONE_IN) else USUAL_WORK
     if free and dice.one_in(_FREE_ONE_IN):
         sketch = replace(sketch, n=fitting_n(sketch.capability, _any(dice, _LARGEST)))
-    sketch = fitted(sketch)
+    extents = _Extents(fitted(sketch), dice, most)
+    wished = {dim: int(wish[EXTENT + dim]) for dim in op.named if EXTENT + dim in wish}
     if free:
-        sketch = _freely(op, sketch, dice, most)
-    return _with_fixed(op, _extended(op, sketch, dice, wish, most, even))
+        extents.keep({op.row: sketch.n})
+    elif "rows" in wish:
+        extents.keep({**wished, **extents.drawn})
+    elif sketch.outer or sketch.extents:
+        extents.keep({**extents.drawn, **wished})
+    else:
+        extents.keep({**wished, **({op.row: sketch.n} if "n" in wish else {})})
+        extents.cut()
+    extents.draw(even)
+    return extents.sketch
+
+
+def has_room(sketch: Sketch, wished: Extents) -> bool:
+    """Whether these extents beside those of the sketch are not too much; of a row op, which has no others, they are
+    not."""
+    extents = _Extents(fitted(sketch), Dice(Stream(0)), USUAL_WORK)
+    return not wished or extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
 
 
 def fitted(sketch: Sketch) -> Sketch:
@@ -69,74 +111,117 @@ def fitted(sketch: Sketch) -> Sketch:
     outer, rows = sketch.outer, 1 if rank == 1 else sketch.rows
     if not outer or len(outer) != rank - 1:
         outer = spread_over(rows, rank - 1)
-    return _with_fixed(op, replace(sketch, rank=rank, axis=rank - 1, outer=outer))
+    return replace(sketch, rank=rank, axis=rank - 1, outer=outer)
 
 
-def _with_fixed(op: Op, sketch: Sketch) -> Sketch:
-    """With the extents that are always the same."""
-    named = len(op.inner) - 1
-    outer = [*sketch.outer[: len(sketch.outer) - named]]
-    outer += [op.fixed.get(dim, size) for dim, size in zip(op.inner, sketch.outer[len(outer) :], strict=False)]
-    extents = {dim: op.fixed.get(dim, size) for dim, size in sketch.extents.items()}
-    n = op.fixed.get(op.row, sketch.n)
-    return replace(sketch, n=n, rows=math.prod(outer), outer=tuple(outer), extents=extents)
+def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
+    """The sketch with whole tiles in all dimensions at once, or one element less or more; None where kernels have no
+    two dimensions to take tiles of. In turn, by the number: one tile for all dimensions, or one for each, or a long
+    sum."""
+    op = OPS[sketch.capability.op]
+    if len(op.tiled) < 2:
+        return None
+    rank = dice.pick(ranks_of(op))
+    extents = _Extents(fitted(replace(sketch, rank=rank, outer=(), extents={})), dice, MOST_WORK)
+    rounds, kind = divmod(number, 4)
+    tiles = {dim: _TILED[rounds % len(_TILED)] if kind == 0 else dice.pick(TILES) for dim in _rotated(op.tiled, dice)}
+    if kind == 2 and (reduced := [dim for dim in tiles if op.dimensions[dim].reduced]):
+        tiles = dict.fromkeys(tiles, dice.pick(_BESIDE_LONG)) | {dice.pick(reduced): dice.pick(_LONG)}
+    over = _OVER if dice.one_in(2) else (0,)
+    for dim, tile in tiles.items():
+        extents.keep({dim: min(tile + dice.pick(over), extents.room(dim))})
+    dim = dice.pick(list(tiles))
+    more = extents.known[dim] + tiles[dim] * dice.below(3)
+    if more <= extents.room(dim):
+        extents.keep({dim: more})
+    extents.draw(batches=_FEW_BATCHES)
+    return extents.sketch
 
 
-def _freely(op: Op, sketch: Sketch, dice: Dice, most: int) -> Sketch:
-    """Other dimensions of the first input than that of its rows, from their own classes of numbers."""
-    named = len(op.inner) - 1
-    outer, places = [1] * (sketch.rank - 1), max(1, sketch.n)
-    for axis in reversed(range(sketch.rank - 1)):
-        room = max(1, most // places)
-        is_named = axis >= sketch.rank - 1 - named
-        outer[axis] = _extent(sketch, dice, room, [sketch.n, *outer]) if is_named else min(room, dice.pick(_BATCHES))
-        places *= max(1, outer[axis])
-    return replace(sketch, rows=math.prod(outer), outer=tuple(outer))
+class _Extents:
+    """The extents of one sketch, decided one after the other."""
+
+    def __init__(self, sketch: Sketch, dice: Dice, most: int) -> None:
+        """`most`: the terms that the largest step may have."""
+        self.op, self._dice, self._most, self._base = OPS[sketch.capability.op], dice, most, sketch
+        self._batch = list(sketch.outer[: sketch.rank - len(self.op.inner)])
+        """Those of the axes without a name."""
+        self.known: dict[str, int] = {}
+        """What is decided, by dimension."""
+
+    @property
+    def drawn(self) -> Extents:
+        """Those that the sketch has."""
+        base, op = self._base, self.op
+        return {OUTER: math.prod(self._batch), **op.sizes((*base.outer, base.n), base.rank - 1), **base.extents}
+
+    @property
+    def sketch(self) -> Sketch:
+        """The sketch with what is decided."""
+        outer = (*self._batch, *(self.known[dim] for dim in self.op.inner[:-1]))
+        further = {dim: self.known[dim] for dim in self.op.further}
+        return replace(self._base, n=self.known[self.op.row], rows=math.prod(outer), outer=outer, extents=further)
+
+    def keep(self, extents: Extents) -> None:
+        """Decide on these, or the nearest that the kernel takes."""
+        capability = self._base.capability
+        self.known |= {dim: size if dim == OUTER else fitting(capability, dim, size) for dim, size in extents.items()}
+
+    def room(self, dim: str, others: Iterable[str] = ()) -> int:
+        """The largest extent with which no step has too many terms; a share of it where others need room too."""
+        found = self._most
+        for step in (step for step in self.op.steps if dim in step):
+            left = self._most // math.prod(max(1, self.known.get(each, 1)) for each in step - {dim})
+            found = min(found, round(left ** (1 / (1 + len(step & {*others})))))
+        return max(1, found)
+
+    def cut(self) -> None:
+        """Decide on what else the sketch has, no more than there is room for."""
+        for dim, size in self.drawn.items():
+            if dim not in self.known:
+                self.keep({dim: min(size, self.room(dim))})
+                self._batch = self._batch if dim != OUTER or self.known[dim] == size else [1] * len(self._batch)
+
+    def draw(self, even: int = 1, batches: Sequence[int] = _BATCHES) -> None:
+        """Decide on all others: first on those that kernels take tiles of, each as likely before the others."""
+        left = _rotated([dim for dim in self.op.tiled if dim not in self.known], self._dice)
+        for place, dim in enumerate(left):
+            room = self.room(dim, () if self._dice.one_in(3) else left[place + 1 :])
+            size = self._extent(room)
+            self.keep({dim: -(-size // even) * even if -(-size // even) * even <= room else size})
+        for dim in (dim for dim in self.op.named if dim not in self.known):
+            room = self.room(dim)
+            few = batches is _FEW_BATCHES or not self._dice.one_in(4)
+            self.keep({dim: min(room, self._dice.pick(batches)) if few else self._extent(room)})
+        for axis in range(len(self._batch)) if OUTER not in self.known else ():
+            self.known[OUTER] = math.prod(self._batch[:axis])
+            self._batch[axis] = min(self.room(OUTER) // max(1, self.known[OUTER]), self._dice.pick(batches))
+
+    def _extent(self, room: int) -> int:
+        """An extent: now and then in relation to one of those that are decided, or 0."""
+        dice = self._dice
+        if self._base.capability.empty and dice.one_in(_EMPTY_ONE_IN):
+            return 0
+        if self.known and dice.one_in(4):
+            other = dice.pick(list(self.known.values()))
+            found = dice.pick((other, other, other + 1, other - 1, 2 * other, other // 2))
+        else:
+            found = _any(dice, min(room, _LARGEST))
+        return max(1, min(found, room, _LARGEST))
 
 
-def _extended(op: Op, sketch: Sketch, dice: Dice, wish: Mapping[str, str], most: int, even: int) -> Sketch:
-    """With the extents of dimensions that the first input does not have, and those that are wished for."""
-    wished = {dim: int(wish[EXTENT + dim]) for dim in op.named if EXTENT + dim in wish} | {**op.fixed}
-    outer, n = list(sketch.outer), sketch.n
-    for place, dim in enumerate(reversed(op.inner[:-1]), start=1):
-        if dim in op.fixed or (dim in wished and "rows" not in wish):
-            outer[-place] = wished[dim]
-    further = {dim: wished.get(dim, 1) for dim in op.further}
-    fixed = math.prod(max(1, size) for size in (*outer, *further.values()))
-    if "n" not in wish and fixed * n > most and wished:
-        n = fitting_n(sketch.capability, max(1, most // fixed))
-    places, left = fixed * max(1, n), len(op.further)
-    for dim in op.further:
-        room, left = max(1, most // places), left - 1
-        if left and not dice.one_in(3):
-            room = max(1, round(room ** (1 / (1 + left))))  # the others shall have as much
-        if dim not in wished:
-            further[dim] = _extent(sketch, dice, room, [n, *outer, *further.values()])
-            if even > 1 and -(-further[dim] // even) * even <= room:
-                further[dim] = -(-further[dim] // even) * even
-            places *= max(1, further[dim])
-    return replace(sketch, n=n, rows=math.prod(outer), outer=tuple(outer), extents=further)
-
-
-def _extent(sketch: Sketch, dice: Dice, room: int, others: Sequence[int]) -> int:
-    """An extent: now and then in relation to one of the others, or 0."""
-    if sketch.capability.empty and dice.one_in(_EMPTY_ONE_IN):
-        return 0
-    if dice.one_in(4):
-        other = dice.pick(others)
-        found = dice.pick((other, other, other + 1, other - 1, 2 * other, other // 2))
-    else:
-        found = _any(dice, min(room, _LARGEST))
-    return max(1, min(found, room, _LARGEST))
+def _rotated(dims: Sequence[str], dice: Dice) -> Sequence[str]:
+    start = dice.below(max(1, len(dims)))
+    return *dims[start:], *dims[:start]
 
 
 def _any(dice: Dice, most: int) -> int:
     """A number up to a largest one: small, around a multiple of a tile, or anything."""
     kind = dice.below(4)
-    tiles = [tile for tile in _TILES if tile + 1 <= most]
-    if kind == 0 or (kind == 1 and not tiles):
+    blocks = [block for block in _BLOCKS if block + 1 <= most]
+    if kind == 0 or (kind == 1 and not blocks):
         return 1 + dice.below(min(most, 8))
     if kind == 1:
-        tile = dice.pick(tiles)
-        return min(most, tile * (1 + dice.below(min(4, most // tile))) + dice.pick((-1, 0, 1)))
+        block = dice.pick(blocks)
+        return min(most, block * (1 + dice.below(min(4, most // block))) + dice.pick((-1, 0, 1)))
     return 1 + dice.below(min(most, 70) if kind == 2 else most)

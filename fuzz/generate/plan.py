@@ -66,7 +66,8 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
     even = dice.one_in(EVEN_ONE_IN) and wish is None and not sketch.odd
     if even:
         sketch = replace(sketch, n=fitting_n(sketch.capability, -(-sketch.n // EVEN) * EVEN))
-    sketch = shaped(sketch, dice, wish or {}, free=wish is None and not sketch.outer, even=EVEN if even else 1)
+    free = wish is None and not (sketch.outer or sketch.extents)
+    sketch = shaped(sketch, dice, wish or {}, free=free, even=EVEN if even else 1)
     able = sketch.capability.able
     if able.strides == "contiguous" and sketch.n * min(ITEMSIZE[dtype] for dtype in FLOATS) % able.alignment:
         sketch = replace(sketch, rows=1, outer=())  # further rows would not be aligned

@@ -16,7 +16,7 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw, Part
 from fuzz.base.stream import Dice, Stream
-from fuzz.generate.dims import MOST_PLACES
+from fuzz.generate.dims import CHEAP_WORK
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.menus import menus_of
 from fuzz.generate.plan import layouts_of
@@ -53,7 +53,7 @@ def _means_something(parameter: Parameter, draw: Draw) -> bool:
 
 def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Shorter or longer: a little, or by half."""
-    step = capability.able.multiple_of * (1 + dice.below(33))
+    step = capability.step(OPS[draw.op].row) * (1 + dice.below(33))
     n = fitting_n(capability, max(1, dice.pick([draw.n // 2, draw.n - step, draw.n + step, 2 * draw.n])))
     longer = replace(draw, n=n)
     fits = n * draw.rows <= max(LARGEST_CASE, draw.n * draw.rows) and _is_cheap(longer)
@@ -175,7 +175,7 @@ def _is_cheap(draw: Draw) -> bool:
     """Return whether the other dimensions of an op that is not a row op leave room for it, and are what they must
     be."""
     op = OPS[draw.op]
-    return op.by_rows or (draw.places <= MOST_PLACES and op.has_fixed(draw.grid, draw.axis, draw.extents))
+    return op.by_rows or (draw.work <= CHEAP_WORK and op.has_fixed(draw.grid, draw.axis, draw.extents))
 
 
 def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:
@@ -187,7 +187,7 @@ def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:
 
 
 def _near(draw: Draw, capability: Capability, dice: Dice) -> Draw:
-    step = capability.able.multiple_of * (1 + dice.below(4))
+    step = capability.step(OPS[draw.op].row) * (1 + dice.below(4))
     return _of_length(draw, capability, draw.n + (step if dice.one_in(2) else -step))
 
 

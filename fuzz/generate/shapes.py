@@ -11,7 +11,7 @@ from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.dims import fitted
 from fuzz.generate.models import MODELS, model_shape
 from fuzz.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n, simplest
-from oracles.ops import remembered
+from oracles.ops import OPS, remembered
 
 RELATED_ONE_IN = 6
 """One case in this many of those that are drawn freely has extents in relation to each other: a kernel that takes one
@@ -53,7 +53,7 @@ _FACTORS = (2, 2, 3, 4, 8)
 
 def purposeful(sketch: Sketch, dice: Dice) -> Sketch | None:
     """The sketch with a shape that chance hardly ever gives; None for most."""
-    most = sketch.capability.able.max_n
+    most = sketch.capability.able.max.get(OPS[sketch.capability.op].row)
     if dice.one_in(RELATED_ONE_IN):
         return _related(sketch, dice)
     if dice.one_in(MODEL_ONE_IN):

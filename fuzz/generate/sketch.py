@@ -204,19 +204,27 @@ _WORDS = 64
 
 
 def fitting_n(capability: Capability, n: int) -> int:
-    """The nearest row length that the kernel takes. What is longer than its longest row goes to about that one."""
-    most, step = capability.able.max_n, capability.able.multiple_of
-    if most is not None and n > most:
-        n = most - (n - most) % min(most, 3) if most else 0
-    if step > 1 and n % step:
-        n += step - n % step
-        n = n if most is None or n <= most else n - step
-    return n
+    """The nearest row length that the kernel takes, as of `fitting`."""
+    return fitting(capability, OPS[capability.op].row, n)
+
+
+def fitting(capability: Capability, dim: str, size: int) -> int:
+    """The nearest extent of a dimension that the kernel takes. What is more than its largest goes to about that one."""
+    fixed = OPS[capability.op].fixed.get(dim)
+    if fixed is not None:
+        return fixed
+    most, step = capability.able.max.get(dim), capability.able.multiple_of.get(dim, 1)
+    if most is not None and size > most:
+        size = most - (size - most) % min(most, 3) if most else 0
+    if step > 1 and size % step:
+        size += step - size % step
+        size = size if most is None or size <= most else size - step
+    return size
 
 
 def near(sketch: Sketch, dice: Dice) -> Sketch:
     """A relative of a sketch: its own row length nearby, so with another tail, recipe, parameters and seed."""
-    n = max(1, sketch.n + (dice.below(33) - 16) * sketch.capability.able.multiple_of)
+    n = max(1, sketch.n + (dice.below(33) - 16) * sketch.capability.step(OPS[sketch.capability.op].row))
     return Sketch(
         sketch.capability,
         fitting_n(sketch.capability, n),

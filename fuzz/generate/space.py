@@ -9,11 +9,21 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, ITEMSIZE
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
-from fuzz.generate.coverage import EQUAL, POSITIONS, STEP, Label
-from fuzz.generate.dims import ranks_of
+from fuzz.generate.coverage import EQUAL, POSITIONS, STEP, TILE, TILES, Label, together
+from fuzz.generate.dims import MOST_WORK, common, ranks_of, some_extents
 from fuzz.generate.menus import PLACED, menus_of
 from fuzz.generate.plan import STACKS, layouts_of
-from fuzz.generate.sketch import BLOCKS, EXTENT, LARGEST_CASE, MANY_ROWS, SHORT, SWEPT_ROWS, THRESHOLDS, free_parameters
+from fuzz.generate.sketch import (
+    BLOCKS,
+    EXTENT,
+    LARGEST_CASE,
+    MANY_ROWS,
+    SHORT,
+    SWEPT_ROWS,
+    THRESHOLDS,
+    fitting,
+    free_parameters,
+)
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
 
@@ -44,7 +54,7 @@ def _labels(capability: Capability) -> Iterator[Label]:
     yield from (("n", str(n)) for n in (*range(SWEPT_ROWS + 1), *THRESHOLDS) if _takes_n(capability, n))
     for block in BLOCKS:
         yield from ((f"tail of {block}", str(residue)) for residue in _tails(capability, block))
-    most = LARGEST_CASE // max(SHORT, able.multiple_of)
+    most = LARGEST_CASE // max(SHORT, capability.step(op.row))
     if not {*op.inner[:-1]} & {*op.fixed}:
         yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or capability.empty))
     axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
@@ -73,9 +83,16 @@ def _of_sizes(capability: Capability) -> Iterator[Label]:
     op = OPS[capability.op]
     free = [dim for dim in op.named if dim not in op.fixed]
     for dim in (dim for dim in free if dim != op.row):
-        yield from ((EXTENT + dim, str(size)) for size in _SIZES if size or capability.empty)
-        yield from ((f"{EXTENT}{dim} mod {STEP}", str(rest)) for rest in range(STEP))
-    yield from ((EQUAL, f"{a} = {b}") for a, b in combinations(free, 2))
+        yield from ((EXTENT + dim, str(size)) for size in _SIZES if capability.takes(dim, size))
+        rests = {size % STEP for size in some_extents(capability, dim) if size > STEP}
+        yield from ((f"{EXTENT}{dim} mod {STEP}", str(rest)) for rest in sorted(rests))
+    yield from ((EQUAL, f"{a} = {b}") for a, b in combinations(free, 2) if common(capability, (a, b)))
+    for tile in TILES:
+        whole = [dim for dim in free if fitting(capability, dim, tile) >= tile]
+        yield from ((f"{TILE}{tile}", dim) for dim in whole)
+        cheap = op.work({**dict.fromkeys(op.tiled, tile), **op.fixed}) <= MOST_WORK
+        if {*op.tiled} <= {*whole} and len(op.tiled) > 1 and cheap:
+            yield f"{TILE}{tile}", together(op.tiled)
 
 
 def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...]:
@@ -89,8 +106,9 @@ def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...
 
 def _tails(capability: Capability, block: int) -> tuple[int, ...]:
     """What rows longer than the block, of lengths that the kernel takes, can leave over."""
-    step, most = capability.able.multiple_of, capability.able.max_n
-    fixed = OPS[capability.op].fixed.get(OPS[capability.op].row)
+    row = OPS[capability.op].row
+    step, most = capability.step(row), capability.able.max.get(row)
+    fixed = OPS[capability.op].fixed.get(row)
     if fixed is not None:
         return (fixed % block,) if fixed > block else ()
     first = -(-(block + 1) // step) * step
@@ -118,9 +136,7 @@ def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
 
 def _takes_n(capability: Capability, n: int) -> bool:
     op = OPS[capability.op]
-    if op.fixed.get(op.row, n) != n:
-        return False
     of_rows = {operand.name for operand in op.outputs if op.role(operand.name) == "rows"}
-    if n == 0 and (of_rows & {*capability.able.needs} or not capability.empty):
+    if n == 0 and of_rows & {*capability.able.needs}:
         return False  # what the mean of nothing is, nobody promises
-    return n % capability.able.multiple_of == 0 and (capability.able.max_n is None or n <= capability.able.max_n)
+    return capability.takes(op.row, n)

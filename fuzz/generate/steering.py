@@ -12,8 +12,8 @@ from fuzz.base.dispatch import SMALL
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs, typings
-from fuzz.generate.coverage import EQUAL, Label
-from fuzz.generate.dims import WORK
+from fuzz.generate.coverage import EQUAL, STEP, TILE, Label
+from fuzz.generate.dims import common, has_room, some_extents
 from fuzz.generate.gaps import ALONE, Gaps
 from fuzz.generate.plan import plan, zeroed
 from fuzz.generate.sketch import (
@@ -25,6 +25,7 @@ from fuzz.generate.sketch import (
     USUAL_CASE,
     Sketch,
     first_recipes,
+    fitting,
     fitting_n,
 )
 from oracles.op import Op
@@ -45,6 +46,8 @@ _GRID_ROWS = 6
 _USUAL_AXIS = "1 of rank 2"
 _NEARBY = 8
 """How much longer or shorter a row may become for a coverage gap's sake."""
+_EQUAL = 15
+"""The number of extents to choose from where two dimensions are to have one."""
 _TAILS = 5
 """The number of row lengths with the wanted tail to choose from."""
 
@@ -73,21 +76,15 @@ def steer_as_shaped(
     """A draw of the sketch's own shape that fills the first of the `wanted` gaps, and the others as far as they go with
     it, whatever they would have asked of the shape."""
     wish: Wish = {}
-    by_rows = OPS[capability.op].by_rows
     for gap in wanted:
         asked = _asked(capability, gaps, gap, wish, turn) or {}
         for of_shape in ("n", "rows", "axis"):
             asked.pop(of_shape, None)
         agrees = all(wish.get(key, value) == value for key, value in asked.items())
-        if agrees and (by_rows or _has_room(sketch, {**wish, **asked})):
+        wished = {key.removeprefix(EXTENT): int(size) for key, size in {**wish, **asked}.items() if EXTENT in key}
+        if agrees and has_room(sketch, wished):
             wish.update(asked)
     return plan(_valued(sketch, capability, wish), wish, dice)
-
-
-def _has_room(sketch: Sketch, wish: Wish) -> bool:
-    """Whether extents that are wished for leave the sketch its own."""
-    sizes = [int(value) for key, value in wish.items() if key.startswith(EXTENT)]
-    return not sizes or math.prod(map(max, sizes, repeat(1))) * sketch.n * math.prod(sketch.outer) <= WORK
 
 
 def _goes_with(asked: Wish, wish: Wish) -> bool:
@@ -107,7 +104,7 @@ def _goes_with(asked: Wish, wish: Wish) -> bool:
 
 def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
     """The sketch with rows of about the same length: the nearest one that fills most gaps of the turn's part."""
-    step = sketch.capability.able.multiple_of
+    step = sketch.capability.step(OPS[sketch.capability.op].row)
     nearby = [sketch.n, *(sketch.n + sign * far * step for far in range(1, _NEARBY + 1) for sign in (1, -1))]
     fitting = [n for n in nearby if n > 0 and fitting_n(sketch.capability, n) == n]
     n = max(fitting, key=lambda n: gaps.filled(n)[0], default=sketch.n)
@@ -157,7 +154,7 @@ def _asked(capability: Capability, gaps: Gaps, gap: Label, wish: Mapping[str, st
     (kind, value), op = gap, OPS[capability.op]
     if kind.startswith("tail of "):
         return _with_tail(capability, gaps, int(kind.removeprefix("tail of ")), int(value), wish, turn)
-    if kind.startswith(EXTENT) or kind == EQUAL:
+    if kind.startswith((EXTENT, TILE)) or kind == EQUAL:
         return _of_sizes(capability, kind, value, wish, turn)
     if kind in ("n", "rows", "axis"):
         if value == "0" and wish:
@@ -179,26 +176,39 @@ def _asked(capability: Capability, gaps: Gaps, gap: Label, wish: Mapping[str, st
 
 
 def _of_sizes(capability: Capability, kind: str, value: str, wish: Mapping[str, str], turn: int) -> Wish | None:
-    """An extent of a named dimension, or two that are equal."""
+    """An extent of a named dimension, two that are equal, or whole tiles."""
     op = OPS[capability.op]
+    if kind.startswith(TILE):
+        dims, tile = (value,) if value in op.named else op.tiled, int(kind.removeprefix(TILE))
+        # One element more, where the kernel takes that.
+        sizes = {dim: max(fitting(capability, dim, tile + over) for over in (0, turn % 2)) for dim in dims}
+        return {_key(op, dim): str(size) for dim, size in sizes.items()}
     if kind == EQUAL:
-        keys = ["n" if dim == op.row else EXTENT + dim for dim in value.split(" = ")]
-        size = str(fitting_n(capability, 2 + turn % 15))
-        known = {wish[key] for key in keys if key in wish} or {size}
+        one, other = value.split(" = ")
+        keys, both = (_key(op, one), _key(op, other)), common(capability, (one, other))[:_EQUAL]
+        known = {wish[key] for key in keys if key in wish} or {str(both[turn % len(both)])}
         return dict.fromkeys(keys, known.pop()) if len(known) == 1 else None
     if value == "0" and wish and " mod " not in kind:
         return None  # a case without elements visits nothing else
-    name, _, step = kind.partition(" mod ")
-    return {name: value if not step else str(int(value) + int(step) * (1 + turn % 3))}
+    key, _, step = kind.partition(" mod ")
+    some = some_extents(capability, key.removeprefix(EXTENT))
+    leaving = [size for size in some if size > STEP and size % STEP == int(value)] if step else [int(value)]
+    return {key: str(leaving[turn % len(leaving)])}
+
+
+def _key(op: Op, dim: str) -> str:
+    """What wishes for the extent of a dimension begin with."""
+    return "n" if dim == op.row else EXTENT + dim
 
 
 def _with_tail(
     capability: Capability, gaps: Gaps, block: int, residue: int, wish: Mapping[str, str], turn: int
 ) -> Wish | None:
     """A row longer than the block that leaves `residue` over, of the length that fills most gaps besides."""
-    most = max(block * (capability.able.multiple_of + _TAILS), capability.able.multiple_of)
-    most = min(most, capability.able.max_n or most, max(2 * block, LARGEST_CASE // max(1, int(wish.get("rows", "1")))))
-    step = capability.able.multiple_of
+    row = OPS[capability.op].row
+    step = capability.step(row)
+    most = min(max(block * (step + _TAILS), step), max(2 * block, LARGEST_CASE // max(1, int(wish.get("rows", "1")))))
+    most = min(most, capability.able.max.get(row, most))
     fitting = [n for n in range(block + residue, most + 1, block) if n > block and n % step == 0][:_TAILS]
     if not fitting:
         return None

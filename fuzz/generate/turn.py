@@ -13,7 +13,8 @@ from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as
 from fuzz.generate.capabilities import out_of_capability
-from fuzz.generate.coverage import Label, Labels
+from fuzz.generate.coverage import TILE, Label, Labels
+from fuzz.generate.dims import tiled
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.pairing import pairing_of
 from fuzz.generate.plan import plan
@@ -40,6 +41,9 @@ PAIRED, PAIRED_LATER = 1, 4
 before and after turns have begun with every part."""
 SEQUENCE_EVERY = 2
 """One turn of a capability in this many begins with a call sequence in place of its first fan."""
+TILED_EVERY = 2
+"""One turn of a capability in this many, another one, begins with a case that has whole tiles in several dimensions: it
+takes as long as all others of the turn."""
 _EMPTY: Label = ("n", "0")
 _EMPTY_EVERY = 6
 """One turn in this many has a case of rows without elements, while its shard has seen none: such a case fills no other
@@ -114,7 +118,9 @@ class TurnMaker:
             elif own and left == steered + 1 and rank % _EMPTY_EVERY == 0 and gaps.wants(_EMPTY):
                 each = self._steered(sketch, dice[index], gaps, [_EMPTY], turn, place.shard, number)
             else:
-                shaped = purposeful(sketch, dice[index])
+                whole = index == 0 and rank % TILED_EVERY == 1 and sketch.capability is self.capability
+                shaped = tiled(sketch, Dice(place.stream.child("tiles")), rank // TILED_EVERY) if whole else None
+                shaped = shaped or purposeful(sketch, dice[index])
                 sketch = shaped or (nudged(sketch, gaps) if own and rank < PARTS else sketch)
                 each = _free(sketch, dice[index], place.shard, number)
             planned.append(each)
@@ -188,7 +194,7 @@ def _counted(labels: Labels, small: bool) -> Sequence[Label]:
     """What a case counts for. One that slow targets are not given leaves to others what is not about its size."""
     if small:
         return labels
-    return [label for label in labels if label[0] in ("n", "rows") or label[0].startswith(("tail of ", EXTENT))]
+    return [label for label in labels if label[0] in ("n", "rows") or label[0].startswith(("tail of ", EXTENT, TILE))]
 
 
 def _is_small(draw: Draw) -> bool:

@@ -130,7 +130,7 @@ def extended(draw: Draw, sizes: Mapping[str, int]) -> Draw:
 def filled(draw: Draw) -> Draw:
     """With one element along each dimension that has none; of a row op it is as it was. A failure that needs no
     elements of one dimension may still be about others."""
-    if OPS[draw.op].by_rows or draw.places:
+    if OPS[draw.op].by_rows or 0 not in (*draw.grid, *draw.extents.values()):
         return draw
     empty = [p for p in draw.parts if p.given is not None and not p.given.bits]
     ones = (replace(p, given=given_rows(quantise(np.ones((1, 1)), p.dtype))) for p in empty)

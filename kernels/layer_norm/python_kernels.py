@@ -20,14 +20,14 @@ _SUMS = ("rerun", "surroundings")
 _OR_F32 = ("x", "f32")
 _FORWARD = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), takes=("weight", "bias", "mean", "rstd"),
-    mixed=(("weight", _OR_F32), ("bias", _OR_F32), ("y", _OR_F32)), max_n=16384,
+    mixed=(("weight", _OR_F32), ("bias", _OR_F32), ("y", _OR_F32)), max={"n": 16384},
 )  # fmt: skip
 _BACKWARD = replace(
     _FORWARD, aliases=(("dx", "dy"), ("dx", "x")), takes=("weight", "mean", "rstd", "dw", "db"),
     mixed=(("weight", _OR_F32), ("dw", _OR_F32), ("db", _OR_F32)),
 )  # fmt: skip
-_ANYWHERE = replace(_FORWARD, axis="any", strides="any", max_n=None)
-_BACKWARD_ANYWHERE = replace(_BACKWARD, axis="any", strides="any", max_n=None)
+_ANYWHERE = replace(_FORWARD, axis="any", strides="any", max={})
+_BACKWARD_ANYWHERE = replace(_BACKWARD, axis="any", strides="any", max={})
 
 # torch adds in an order that depends on device, layout and thread count, and multiplies by the reciprocal of n.
 _FREE = Contract(mean="reciprocal")

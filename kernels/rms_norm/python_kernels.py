@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,15 +32,15 @@ _LONGEST_F16 = 32768
 """The longest row where f16 has to hold the length too."""
 _FORWARD = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), takes=("weight", "rstd"),
-    mixed=(_WEIGHT, ("y", ("x", "f32"))), params=("weight_offset",), max_n=_LONGEST,
+    mixed=(_WEIGHT, ("y", ("x", "f32"))), params=("weight_offset",), max={"n": _LONGEST},
 )  # fmt: skip
 _ADD = replace(
-    _FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WEIGHT,), max_n=_KEPT,
+    _FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WEIGHT,), max={"n": _KEPT},
     aliases=(("y", "x"), ("sum", "residual"), ("sum", "x"), ("y", "residual")),
 )  # fmt: skip
 _NONE = replace(_ADD, mixed=(("rstd", ("x",)),))
 _BACKWARD = replace(
-    _FORWARD, takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), max_n=_KEPT,
+    _FORWARD, takes=("weight", "rstd", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), max={"n": _KEPT},
     aliases=(("dx", "dy"), ("dx", "x")),
 )  # fmt: skip
 _ADD_BACKWARD = replace(
@@ -48,7 +49,9 @@ _ADD_BACKWARD = replace(
 )  # fmt: skip
 
 
-def _dual(name: str, path: str, contract: Contract, laws: tuple[str, ...], summary: str, **able: int) -> PythonKernel:
+def _dual(
+    name: str, path: str, contract: Contract, laws: tuple[str, ...], summary: str, **able: Mapping[str, int]
+) -> PythonKernel:
     return PythonKernel(
         name, "rms_norm", _TRITON / "rms_norm.py", "triton", contract, replace(_FORWARD, **able),
         options=(("path", path),), laws=laws, summary=summary,
@@ -57,7 +60,7 @@ def _dual(name: str, path: str, contract: Contract, laws: tuple[str, ...], summa
 
 def _mode(name: str, mode: str, contract: Contract, laws: tuple[str, ...], longest: int, summary: str) -> PythonKernel:
     return PythonKernel(
-        name, "rms_norm", _TRITON / "rms_norm_modes.py", "triton", contract, replace(_FORWARD, max_n=longest),
+        name, "rms_norm", _TRITON / "rms_norm_modes.py", "triton", contract, replace(_FORWARD, max={"n": longest}),
         options=(("mode", mode),), laws=laws, summary=summary,
     )  # fmt: skip
 
@@ -68,7 +71,7 @@ def _add(name: str, path: str, cast: str, contract: Contract, summary: str) -> P
     laws = tuple(law for law in _ROWS if cast != "none" or law != "scaling")
     return PythonKernel(
         name, "fused_add_rms_norm", _TRITON / "fused_add_rms_norm.py", "triton", contract,
-        able if path == "whole_row" else replace(able, max_n=longest),
+        able if path == "whole_row" else replace(able, max={"n": longest}),
         options=(("path", path), ("cast", cast)), laws=laws, summary=summary,
     )  # fmt: skip
 
@@ -91,8 +94,11 @@ def _tiled(contract: Contract) -> Contract:
 
 
 _TRITON_KERNELS = (
-    _dual("small", "small", _SHORT, _ROWS, "dual path: short rows, several to a program", max_n=2048),
-    _dual("tile-fast", "tile_fast", _TILED, _ROWS, "dual path: whole tiles, no masks, read twice", multiple_of=2048),
+    _dual("small", "small", _SHORT, _ROWS, "dual path: short rows, several to a program", max={"n": 2048}),
+    _dual(
+        "tile-fast", "tile_fast", _TILED, _ROWS, "dual path: whole tiles, no masks, read twice",
+        multiple_of={"n": 2048},
+    ),
     _dual("vector-generic", "vector_generic", _TILED, _ROWS, "dual path: vectors and a tail; any row"),
     _dual("dual", "", _TILED, _ROWS, "dual path: the way that the row's length picks"),
     _mode("static-persistent", "static_persistent", _ROW, _ROWS, _KEPT, "modes: programs stay, rows loaded ahead"),
@@ -125,7 +131,7 @@ _FREE = Contract(mean="reciprocal")
 _ESTIMATE = replace(_FREE, accuracy={"rsqrt": 2.0})
 # From float64 torch rounds to 16 bits by way of float32.
 _DOUBLE = replace(_FREE, compute="f64", algorithm={"dx": "rstd3"}, points={"dx": "f32", "dw": "f32"})
-_TORCH_FORWARD = replace(_FORWARD, axis="any", strides="any", max_n=None, mixed=(_WEIGHT, ("y", ("x", "f32"))))
+_TORCH_FORWARD = replace(_FORWARD, axis="any", strides="any", max={}, mixed=(_WEIGHT, ("y", ("x", "f32"))))
 _TORCH_ADD = replace(_TORCH_FORWARD, takes=("weight", "sum", "rstd"), mixed=(_WEIGHT,), aliases=_ADD.aliases)
 _TORCH_BACKWARD = replace(
     _TORCH_FORWARD, takes=("weight", "dw"), mixed=(_WEIGHT, ("dw", ("x", "f32"))), aliases=_BACKWARD.aliases

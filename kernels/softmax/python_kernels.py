@@ -21,9 +21,13 @@ _ONLINE = Contract(sums={"n": Pairwise(48)}, accuracy=_EXP, algorithm={"mass": "
 _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings")
 
 _ROWS = Capabilities(
-    dtypes=("f32", "f16", "bf16"), strides="pitched", aliases=(("y", "x"),), mixed=(("y", ("x", "f32")),), max_n=32768
+    dtypes=("f32", "f16", "bf16"),
+    strides="pitched",
+    aliases=(("y", "x"),),
+    mixed=(("y", ("x", "f32")),),
+    max={"n": 32768},
 )
-_ANYWHERE = replace(_ROWS, axis="any", strides="any", max_n=None)
+_ANYWHERE = replace(_ROWS, axis="any", strides="any", max={})
 _BACKWARD = replace(_ANYWHERE, aliases=(("dx", "dy"), ("dx", "y")), mixed=())
 
 # torch adds in an order that depends on device, layout and thread count.
@@ -53,7 +57,7 @@ def _torch(op: str, kind: str, contract: Contract, able: Capabilities, summary: 
 
 _OPS = ("softmax", "log_softmax")
 KERNELS: tuple[PythonKernel, ...] = (
-    *(_triton(op, "whole_row", _KEPT, replace(_ROWS, max_n=16384), "a row in registers") for op in _OPS),
+    *(_triton(op, "whole_row", _KEPT, replace(_ROWS, max={"n": 16384}), "a row in registers") for op in _OPS),
     *(_triton(op, "online", _ONLINE, _ROWS, "a row by blocks, the sum scaled again as it goes") for op in _OPS),
     *(_torch(op, "eager", _FREE, _ANYWHERE, "elementary operations") for op in _OPS),
     *(_torch(f"{op}_backward", "eager", _FREE, _BACKWARD, "elementary operations") for op in _OPS),

@@ -119,7 +119,7 @@ class Pair:
     @property
     def short(self) -> Capabilities:
         """What the simulated kernel takes: rows that it is done with in some hundredths of a second."""
-        return replace(self.takes, max_n=_UPDATED if self.contract.algorithm else _SUMMED)
+        return replace(self.takes, max=dict.fromkeys(self.op.named, _UPDATED if self.contract.algorithm else _SUMMED))
 
     @property
     def _main(self) -> tuple[str, ...]:

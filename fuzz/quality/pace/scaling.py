@@ -18,6 +18,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.cli.exits import Exit
 from fuzz.quality.pace import Scaling
 from fuzz.transport.fork_server import worker_environment
+from oracles.ops import OPS
 
 _K = TypeVar("_K", bound=Kernel)
 
@@ -34,8 +35,9 @@ KERNELS = tuple(bounded(kernel, {max_n}) for kernel in load(Path({path!r})).kern
 
 def bounded(kernel: _K, max_n: int) -> _K:
     """The kernel, which says of itself that it takes no longer rows. It rejects none: nobody wrote that it does."""
-    able = kernel.capabilities
-    return replace(kernel, capabilities=replace(able, max_n=min(max_n, able.max_n or max_n), outside="undefined"))
+    able, row = kernel.capabilities, OPS[kernel.op].row
+    most = {**able.max, row: min(max_n, able.max.get(row, max_n))}
+    return replace(kernel, capabilities=replace(able, max=most, outside="undefined"))
 
 
 @contextmanager

@@ -182,6 +182,14 @@ def test_what_a_dimension_is_follows_from_the_formula() -> None:
     assert [dim.name for dim in GEMM.dimensions.values() if dim.meets] == ["m", "k"]
 
 
+def test_what_steps_a_formula_has_and_what_tiles_is_read_off_it() -> None:
+    assert [" ".join(sorted(step)) for step in ATTEND.steps] == ["... d i j", "... e i j"]
+    assert ATTEND.work({"...": 3, "i": 5, "j": 7, "d": 2, "e": 11}) == 3 * 5 * 7 * 11
+    assert TURN.work({"t": 3, "half": 2, "p": 5}) == 30, "what is taken from a table is no product with it"
+    assert (PRODUCT.tiled, ATTEND.tiled, TURN.tiled) == (("m", "k", "n"), ("i", "d", "j", "e"), ("p",))
+    assert [[d.name for d in op.dimensions.values() if d.reduced] for op in (PRODUCT, ATTEND)] == [["k"], ["d", "j"]]
+
+
 def test_the_row_of_a_product_may_lie_along_any_axis() -> None:
     """What is said of "... n" holds whatever further dimensions an op has: here those of a matrix."""
     linear = Op(applied, (Operand("x", "... n"), Operand("w", "n p")), (Operand("y", "... p"), Operand("z", "... n")))

@@ -46,6 +46,11 @@ MISTAKES = {
     "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8'",
     "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",
     "Capabilities(alignment=7)": "capabilities.alignment: 7",
+    "Capabilities(multiple_of=64)": "capabilities.multiple_of: write numbers by dimension, {'n': 64}, in place of 64",
+    "Capabilities(max={'n': 32}, multiple_of={'n': 64})": "capabilities.max: n: no multiple of 64 is at most 32",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(max={'m': 8})),)": (
+        "capabilities.max: 'm' is not one of n"
+    ),
     "Capabilities(axis='first')": "capabilities.axis: 'first'",
     "KERNELS = (CKernel('k', 'rms_norm_backward', SOURCE, capabilities=Capabilities(stacked=('weight',))),)": (
         "capabilities.stacked: rms_norm_backward has none, not even 'weight'"

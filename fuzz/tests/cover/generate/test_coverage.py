@@ -16,7 +16,7 @@ from fuzz.generate.sketch import Sketch, fitting_n
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
 
-SMALL = Capability("rms_norm", Capabilities(max_n=3))
+SMALL = Capability("rms_norm", Capabilities(max={"n": 3}))
 SPACE = {"n": ("1", "2", "3"), "dtype": ("f32",)}
 
 
@@ -95,11 +95,11 @@ def test_one_draw_fills_gaps_of_many_kinds() -> None:
 
 
 def test_what_a_kernel_cannot_be_given_is_no_gap() -> None:
-    short = Capability("rms_norm", Capabilities(max_n=70, multiple_of=2))
+    short = Capability("rms_norm", Capabilities(max={"n": 70}, multiple_of={"n": 2}))
     space = space_of([short])
     assert space["tail of 64"] == ("2", "4", "6")
     assert "tail of 128" not in space
-    whole = space_of([Capability("rms_norm", Capabilities(multiple_of=64))])
+    whole = space_of([Capability("rms_norm", Capabilities(multiple_of={"n": 64}))])
     assert whole["tail of 48"] == ("0", "16", "32")
     assert "spike tail" not in whole["x recipe"]
 

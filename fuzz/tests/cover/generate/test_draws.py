@@ -64,7 +64,7 @@ def _pitch(layout: Layout, axis: int) -> int:
 
 
 def _sketch(capability: Capability, seed: int) -> Sketch:
-    return Sketch(capability, 40 * capability.able.multiple_of, 3, 2, 1, False, {"eps": 1e-5}, "normal", seed)
+    return Sketch(capability, 40 * capability.step("n"), 3, 2, 1, False, {"eps": 1e-5}, "normal", seed)
 
 
 @each_op

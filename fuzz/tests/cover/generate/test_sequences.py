@@ -64,7 +64,7 @@ def test_every_relative_differs_in_one_thing_and_everything_has_its_turn_at_both
 
 def test_a_kernel_that_takes_little_gets_what_it_takes() -> None:
     """One dtype, contiguous rows of a multiple of 64 elements: there is still something to vary."""
-    capability = Capability("rms_norm", Capabilities(dtypes=("f32",), multiple_of=64, max_n=128))
+    capability = Capability("rms_norm", Capabilities(dtypes=("f32",), multiple_of={"n": 64}, max={"n": 128}))
     for turn in range(12):
         first, *relatives, _ = sequence(plan(_sketch(capability, turn, n=64)), capability, turn)
         for relative in relatives:

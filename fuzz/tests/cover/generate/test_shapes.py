@@ -80,12 +80,15 @@ def test_cases_stay_cheap(drawn: list[Shape]) -> None:
     assert max(each.n * each.rows for each in drawn) <= 17 * 4096
 
 
-@pytest.mark.parametrize("able", [Capabilities(max_n=70), Capabilities(multiple_of=64), Capabilities(multiple_of=4096)])
+@pytest.mark.parametrize(
+    "able",
+    [Capabilities(max={"n": 70}), Capabilities(multiple_of={"n": 64}), Capabilities(multiple_of={"n": 4096})],
+)
 def test_such_shapes_are_within_what_the_kernel_takes(able: Capabilities) -> None:
     sketch = simplest(Capability("rms_norm", able), Dice(Stream(1)))
     shaped = [purposeful(sketch, Dice(Stream(seed))) for seed in range(2000)]
     found = [each for each in shaped if each is not None]
     assert len(found) > 20
-    assert all(each.n % able.multiple_of == 0 and each.axis == each.rank - 1 for each in found)
-    assert able.max_n is None or all(each.n <= able.max_n for each in found)
+    assert all(each.n % able.multiple_of.get("n", 1) == 0 and each.axis == each.rank - 1 for each in found)
+    assert all(each.n <= able.max.get("n", each.n) for each in found)
     assert all(math.prod(each.outer) == each.rows and len(each.outer) == each.rank - 1 for each in found if each.outer)

@@ -175,7 +175,7 @@ def test_a_relative_has_a_place_after_the_own_cases_of_its_turn() -> None:
     [relative] = search.relatives([(replace(made.draw, seed=5), made.capability, BATCH + 1)], turn)
     assert relative is not None
     assert relative.case.origin.place == "0:17"
-    short = Capability("rms_norm", replace(made.capability.able, max_n=max(made.draw.n - 1, 0)))
+    short = Capability("rms_norm", replace(made.capability.able, max={"n": max(made.draw.n - 1, 0)}))
     assert search.relatives([(made.draw, short, BATCH + 2)], turn) == [None]
 
 

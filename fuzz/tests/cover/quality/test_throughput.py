@@ -76,10 +76,10 @@ def test_a_size_that_no_target_takes_is_left_out() -> None:
 
 def test_a_bounded_kernel_takes_no_longer_rows_than_before_and_rejects_none() -> None:
     kernel = PACK.kernel("generic")
-    assert scaling.bounded(kernel, 600).able.max_n == 600
-    assert scaling.bounded(scaling.bounded(kernel, 70), 600).able.max_n == 70
+    assert scaling.bounded(kernel, 600).able.max == {"n": 600}
+    assert scaling.bounded(scaling.bounded(kernel, 70), 600).able.max == {"n": 70}
     with scaling.bounded_pack(built_in(), 600) as folder:
-        assert {(each.able.max_n, each.able.outside) for each in load(folder).kernels} == {(600, "undefined")}
+        assert {(each.able.max["n"], each.able.outside) for each in load(folder).kernels} == {(600, "undefined")}
 
 
 def test_processes_are_doubled_up_to_the_most() -> None:

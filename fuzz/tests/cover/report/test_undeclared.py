@@ -53,7 +53,7 @@ def test_a_kernel_that_declares_everything_leaves_nothing_to_say() -> None:
     able = Capabilities(
         dtypes=("f32", "f16", "bf16", "f64"), axis="any", strides="any", aliases=(("y", "x"),), overlap=(("y", "x"),),
         takes=("weight", "rstd"), mixed=(("weight", ("x", "f32")),), params=("weight_offset",), stacked=("weight",),
-        outside="rejects", max_n=64,
+        outside="rejects", max={"n": 64},
     )  # fmt: skip
     kernel = CKernel("k", "rms_norm", Path("k.c"), capabilities=able)
     assert not_exercised(undeclared_by_op([kernel])) == []

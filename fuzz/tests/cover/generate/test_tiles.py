@@ -1,0 +1,111 @@
+"""Whole tiles in every dimension: cases have them, coverage counts them, and kernels say which extents they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from fuzz.adapters.pack import load
+from fuzz.base.capability import Capabilities, Capability
+from fuzz.base.draw import Frame
+from fuzz.base.stream import Dice, Stream
+from fuzz.generate.capabilities import anything
+from fuzz.generate.conditions import conditions_of
+from fuzz.generate.coverage import TILE, Ledger
+from fuzz.generate.dims import MOST_WORK, USUAL_WORK
+from fuzz.generate.gaps import corners_of
+from fuzz.generate.realise import realise
+from fuzz.generate.search import Search, batches
+from fuzz.generate.sketch import simplest
+from fuzz.generate.space import space_of
+from fuzz.generate.steering import steer
+from fuzz.generate.turn import Made
+from fuzz.tests.common.tiled_pack import WRONG, write_tiled_pack
+from oracles.op import Op
+from oracles.tests.common.dims import ALL, ATTEND, PRODUCT, TURN
+from oracles.tests.common.judged import known
+
+
+@pytest.fixture(autouse=True)
+def _known() -> Iterator[None]:
+    with known(*ALL):
+        yield
+
+
+def _first(capability: Capability, count: int, seed: int = 7) -> list[Made]:
+    search = Search(capability.op, seed)
+    search.capabilities = (capability,)
+    return list(islice((made for batch in batches(search) for made in batch), count))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_sizes_for_which_kernels_are_wrong_are_drawn_within_500_cases(seed: int, tmp_path: Path) -> None:
+    kernels = load(write_tiled_pack(tmp_path)).kernels
+    for op in ("multiply", "attention"):
+        made = (each for batch in batches(Search(op, seed, kernels)) for each in batch)
+        left = {name for name in WRONG if name.startswith(op)}
+        for each in islice(made, 500):
+            left -= {name for name in left if WRONG[name](Frame(each.case).sizes)}
+            if not left:
+                break
+        assert not left
+
+
+def test_most_cases_stay_cheap_and_none_is_dear() -> None:
+    for op in (PRODUCT, ATTEND):
+        work = [made.draw.work for made in _first(anything(op.name), 256) if made.draw is not None]
+        assert max(work) <= MOST_WORK
+        assert median(work) < USUAL_WORK
+        assert sum(each > USUAL_WORK for each in work) < len(work) // 10
+
+
+def test_tiles_are_counted_by_dimension_and_in_all_at_once() -> None:
+    space = space_of([anything(PRODUCT.name)])
+    assert {space[f"{TILE}{tile}"] for tile in (16, 32, 64, 128)} == {("m", "k", "n", "m k n together")}
+    assert space_of([anything(TURN.name)])[f"{TILE}64"] == ("t", "p"), "2 halves are no tile, and p alone no several"
+    assert not any(kind.startswith(TILE) for kind in space_of([anything("softmax")]))
+    assert not any(kind.startswith(TILE) for kind, _ in conditions_of(PRODUCT.name).all)
+    ledger = Ledger(space)
+    for made in _first(anything(PRODUCT.name), 16):
+        ledger.see(made.case.origin.labels)
+    assert "m k n together" in ledger.gaps()[f"{TILE}128"], "so soon it is a gap that is named"
+
+
+@pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
+def test_every_tile_can_be_aimed_at(op: Op) -> None:
+    for able in (Capabilities(dtypes=("f32",)), Capabilities(multiple_of=dict.fromkeys(op.tiled, 24), empty=False)):
+        capability = Capability(op.name, able)
+        gaps, plainest = corners_of(capability).gaps(0, 0), simplest(capability, Dice(Stream(1)))
+        kinds = {kind: values for kind, values in space_of([capability]).items() if kind.startswith(TILE)}
+        for turn, label in enumerate((kind, value) for kind, values in kinds.items() for value in values):
+            draw = steer(plainest, capability, gaps, [label], turn)
+            case = realise(draw)
+            assert label in case.origin.labels
+            assert capability.refusal(case) is None
+            assert draw.work <= MOST_WORK
+
+
+def test_a_kernel_is_given_the_extents_that_it_takes_by_dimension() -> None:
+    able = Capabilities(multiple_of={"d": 64, "j": 16}, max={"d": 64, "i": 100})
+    capability = Capability(ATTEND.name, able)
+    sizes = [Frame(made.case).sizes for made in _first(capability, 160)]
+    assert {size["d"] for size in sizes} <= {0, 64}
+    assert {size["j"] % 16 for size in sizes} == {0}
+    assert max(size["i"] for size in sizes) <= 100 < max(size["e"] for size in sizes)
+    space = space_of([capability])
+    assert space[f"{TILE}64"] == ("i", "d", "j", "e", "i d j e together")
+    assert space[f"{TILE}128"] == ("j", "e")
+    draw = next(made.draw for made in _first(capability, 16) if made.draw is not None)
+    assert capability.refusal(realise(replace(draw, extents={"j": 17, "e": 3}))) == "j = 17, no multiple of 16"
+    assert capability.refusal(realise(replace(draw, n=128))) == "d = 128, more than 64"
+
+
+def test_kernels_of_one_declaration_are_one_capability() -> None:
+    one, other = (Capabilities(max={"m": 4, "n": 8}), Capabilities(max={"n": 8, "m": 4}))
+    assert one == other
+    assert hash(one) == hash(other) != hash(Capabilities(max={"m": 8, "n": 4}))
