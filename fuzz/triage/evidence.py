@@ -12,7 +12,6 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.dims import CHEAP_WORK
 from fuzz.generate.realise import draw_of
 from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import Induced, induce
@@ -170,7 +169,7 @@ def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
         if OPS[draw.op].by_rows:
             is_small = draw.rows * draw.n <= (_LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW)
         else:
-            is_small = draw.work <= CHEAP_WORK
+            is_small = draw.work <= trials.work
         if is_small:
             with contextlib.suppress(CaseError):
                 case = made(draw)

@@ -12,6 +12,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import ITEMSIZE, Case
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
+from fuzz.generate.dims import CHEAP_WORK, MOST_WORK
 from fuzz.triage import probes
 from fuzz.triage import variations as vary
 from fuzz.triage.closing import closing
@@ -69,6 +70,8 @@ _HARDLY_ANY = 0.9
 long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
 _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
+_LARGER = 4
+"""Probes have steps of so many times the terms of the failing case: with a dimension that much longer."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
 """A failure may be clearer with these values."""
 
@@ -95,6 +98,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
             evidence.whole = evidence.tested = True  # there is nothing to vary
             return _beside_nothing(anyhow, case, evidence) if is_empty else evidence
         base = vary.filled(vary.base_of(case))
+        anyhow = replace(anyhow, work=max(anyhow.work, min(_LARGER * base.work, MOST_WORK)))
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
         elif trials.family.law is not None:
@@ -160,8 +164,9 @@ def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> N
 
 
 def _probed(trials: Trials) -> Target:
-    """The target for which probes are drawn: as of one that runs slowly where each has a process of its own."""
-    return replace(trials.target, costly=trials.target.costly or trials.fresh)
+    """The target for which probes are drawn: as of one that runs slowly where each has a process of its own, or takes
+    the oracle long."""
+    return replace(trials.target, costly=trials.target.costly or trials.fresh or trials.work > _LARGER * CHEAP_WORK)
 
 
 def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:

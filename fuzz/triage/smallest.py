@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import GIVEN, Draw, Frame
+from fuzz.generate.dims import USUAL_WORK
 from fuzz.triage.trial import Trials
 from fuzz.triage.variations import base_of, batch_of, extended, made, sized, with_values
 from oracles.ops import OPS
@@ -37,6 +38,8 @@ _FIRST, _LAST = 1536, 64
 that is known to fail."""
 _SHORT, _FEW = 260, 3
 """Rows longer than the first number are tried with only as many draws as the second: they take their time."""
+_QUICK = USUAL_WORK
+"""What has a step of more terms, too, see `Op.work`."""
 _BATCH = 64
 
 
@@ -89,15 +92,20 @@ def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
     sizes += [(own, n) for n in ends_of(range(1, base.n))]
     for rows, n in sizes:
         small = replace(sized(base, rows), n=n)
-        yield from (with_values(small, *each) for each in (values if n <= _SHORT else values[:_FEW]))
+        yield from _valued(small, values, is_short=n <= _SHORT)
 
 
 def _with_smaller_extents(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
     """Each named dimension shorter by itself, but that of the rows, of an op that is not a row op."""
     for dim in (dim for dim in base.sizes if dim != OPS[base.op].row):
         for size in ends_of(range(1, base.sizes[dim])):
-            small = extended(base, {dim: size})
-            yield from (with_values(small, *each) for each in (values if size <= _SHORT else values[:_FEW]))
+            yield from _valued(extended(base, {dim: size}), values, is_short=size <= _SHORT)
+
+
+def _valued(small: Draw, values: Sequence[Values], *, is_short: bool) -> Iterator[Draw]:
+    """The draw with all of these values, or with few where that takes its time."""
+    chosen = values if is_short and small.work <= _QUICK else values[:_FEW]
+    yield from (with_values(small, *each) for each in chosen)
 
 
 def ends_of(every: range) -> list[int]:

@@ -12,6 +12,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.validity import check_case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
+from fuzz.generate.dims import CHEAP_WORK
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.law import LawCheck
@@ -99,6 +100,8 @@ class Trials:
     within: tuple[Trials, ...] = ()
     """Trials of other kernels, of whose source this one is made too, on which the finding passes: what fails there is
     another bug, of that source."""
+    work: int = CHEAP_WORK
+    """Probes have no step of more terms, see `Op.work`."""
     watch: Callable[[Case], None] = lambda case: None
     """This is told of each smaller case that fails too."""
     fresh: bool = False
