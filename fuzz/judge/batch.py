@@ -27,10 +27,10 @@ def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
 
 
 def asked_of(judges: Iterable[EntryJudge], targets: Mapping[str, Target]) -> Mapping[CaseOracle, Sequence[Query]]:
-    """What judging these will ask; a second run of the same case has the same oracle."""
+    """Return what judging these targets will ask; a second run of the same case has the same oracle. Outcomes of other
+    targets, which a pool of several has beside them, are not judged and ask nothing."""
     asked: dict[CaseOracle, dict[Query, None]] = {}
     for judge in judges:
-        asked.setdefault(judge.oracle, {}).update(
-            dict.fromkeys(judge.queries(map(targets.__getitem__, judge.outcomes)))
-        )
+        judged = [targets[name] for name in judge.outcomes if name in targets]
+        asked.setdefault(judge.oracle, {}).update(dict.fromkeys(judge.queries(judged)))
     return {oracle: tuple(queries) for oracle, queries in asked.items()}

@@ -95,6 +95,15 @@ def test_judging_a_run_that_was_settled_asks_its_truth_nothing(monkeypatch: pyte
     assert judge.judge(target).verdict is Verdict.PASS
 
 
+def test_what_other_targets_of_the_pool_did_is_not_asked_about() -> None:
+    kernels = [each for each in load(None).kernels if (each.op, each.kind) == ("rms_norm", "c")]
+    case, (target, other) = SOME[0], expand(kernels)[:2]
+    right = {"y": _bits(case, _right(case))}
+    ran = {each.id: Outcome(each.id, Status.RAN, right) for each in (target, other)}
+    asked = asked_of([EntryJudge(Entry(case), ran)], {target.id: target})
+    assert [len(queries) for queries in asked.values()] == [1]
+
+
 def test_a_run_that_passes_needs_no_digest_of_its_case() -> None:
     case = plain(9, 2)
     judge = Judge(case)
