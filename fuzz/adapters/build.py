@@ -198,6 +198,11 @@ def _holds(is_whole: Callable[[], bool]) -> bool:
         return False
 
 
+def machine(arch: str) -> str:
+    """The flag by which our C knows the header of its architecture."""
+    return f'-DKF_MACHINE="{arch}.h"'
+
+
 def edited_sources(kernel: Kernel) -> dict[Path, str]:
     """The texts of the kernel's sources with its edits. Raises BuildError unless each edit fits exactly once."""
     texts = {path: text_of(kernel, path) for path in kernel.written}

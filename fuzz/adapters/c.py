@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from fuzz.adapters import abi, linking, toolchain
-from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_sources
+from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_sources, machine
 from fuzz.adapters.c_attestation import CAttestation
 from fuzz.adapters.c_build import (
     Build,
@@ -22,7 +22,7 @@ from fuzz.adapters.c_build import (
 )
 from fuzz.adapters.c_kernel import CKernel, c_kernel
 from fuzz.adapters.export import Script, c_script
-from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, architectures
+from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, Settings, architectures
 from fuzz.adapters.libraries import emulator_helper
 from fuzz.adapters.linking import Library
 from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId
@@ -49,26 +49,33 @@ class CAdapter(Adapter):
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         families = toolchain.families(host)
-        for arch, emulator, bits in _places(ISAS[c_kernel(kernel).isa], host):
+        for arch, emulator, settings in _places(ISAS[c_kernel(kernel).isa], host):
             for family in families:
-                yield from (self._target(c_kernel(kernel), host, arch, emulator, bits, family, opt) for opt in OPTS)
+                yield from (self._target(c_kernel(kernel), host, arch, emulator, settings, family, opt) for opt in OPTS)
 
     def _target(
-        self, kernel: CKernel, host: Host, arch: str, emulator: Emulator | None, bits: int | None, family: str, opt: str
+        self,
+        kernel: CKernel,
+        host: Host,
+        arch: str,
+        emulator: Emulator | None,
+        settings: Settings,
+        family: str,
+        opt: str,
     ) -> Target:
         row = ISAS[kernel.isa]
-        settings = [("arch", arch)] if emulator is not None and row.arch is None else []
-        settings += [("vl", str(bits))] if bits is not None else []
+        told = [("arch", arch)] if emulator is not None and row.arch is None else []
+        told += [(setting.word, str(value)) for setting, value in settings]
         traits: list[tuple[str, str | int]] = [
             ("optimisation", f"-{opt}"),
             ("compiler", family),
             ("processor", f"{'native' if emulator is None else 'emulated'} {arch}"),
-            *([("vector length", bits)] if bits is not None else []),
+            *((setting.trait, value) for setting, value in settings),
         ]
         return Target(
-            TargetId("c", kernel.name, "native" if emulator is None else emulator.place, tuple(settings), family, opt),
-            kernel, self, kernel.contract.at(bits), tuple(traits), _CASE_LIMIT_S, _size_limit(emulator, opt),
-            arch=arch, emulator=emulator, vector_bits=bits, host=host,
+            TargetId("c", kernel.name, "native" if emulator is None else emulator.place, tuple(told), family, opt),
+            kernel, self, tuple(traits), _CASE_LIMIT_S, _size_limit(emulator, opt),
+            arch=arch, emulator=emulator, settings=settings, host=host,
             flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags),
         )  # fmt: skip
 
@@ -134,21 +141,21 @@ def prefix_of(target: Target) -> tuple[str, ...]:
     """What to put before a program's path to run it."""
     if target.emulator is None:
         return ()
-    bits = target.vector_bits or 0
-    processor = [option.format(bits=bits, bytes=bits // 8) for option in ISAS[c_kernel(target.kernel).isa].processor]
+    options = ISAS[c_kernel(target.kernel).isa].processor_with(target.settings)
     emulator = toolchain.emulator(target.emulator, target.arch)
-    return (*emulator.command, *target.emulator.limits.get(target.arch, ()), *processor)
+    return (*emulator.command, *target.emulator.limits.get(target.arch, ()), *options)
 
 
-def _places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | None, int | None]]:
-    """Where code of an instruction set is tried: architecture, emulator, scalable vector length."""
+def _places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | None, Settings]]:
+    """Where code of an instruction set is tried: architecture, emulator, what is set there."""
     elsewhere = [arch for arch in architectures() if arch != host.arch] if row.emulator is not None else []
     for arch in (row.arch,) if row.arch is not None else (host.arch, *elsewhere):
         native = arch == host.arch
         if native or row.emulator is None:  # what has no emulator says elsewhere why it cannot run
-            yield arch, None, host.vector_bits if row.vector_lengths else None
+            here = host.settings if native else {}
+            yield arch, None, tuple((each, here[each.word]) for each in row.settings if each.word in here)
         if row.emulator is not None and (row.always_emulated or not native):
-            yield from ((arch, row.emulator, bits) for bits in row.vector_lengths or (None,))
+            yield from ((arch, row.emulator, settings) for settings in row.combinations)
 
 
 def _size_limit(emulator: Emulator | None, opt: str) -> SizeLimit | None:
@@ -163,7 +170,7 @@ def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[P
     """The worker without a kernel, and its digest: an object for each compiler, and one for each of its ops."""
     sources, headers = sorted(NATIVE.glob("*.c")), sorted(NATIVE.glob("*.h"))
     entry = abi.entry(OPS[target.kernel.op])
-    words = [*tool.command, *WORKER_FLAGS]
+    words = [*tool.command, *WORKER_FLAGS, machine(target.arch)]
     common = digest_of([words, tool.version, *(path.read_text() for path in [*sources, *headers])])
     digest = digest_of([common, entry])
 
@@ -218,8 +225,10 @@ class CProgram:
         target = self.target
         if found.arch != target.arch:
             yield f"architecture {target.arch} was requested, the worker runs on {found.arch}"
-        if target.vector_bits is not None and found.vector_bits != target.vector_bits:
-            yield f"vectors of {target.vector_bits} bits were requested, the worker has {found.vector_bits}"
+        for setting, value in target.settings:
+            if found.settings.get(setting.word) != value:
+                has = found.settings.get(setting.word, "none")
+                yield f"{setting.trait} {value} was requested, the worker has {has}"
         missing = sorted((ISAS[c_kernel(target.kernel).isa].features | found.needs) - found.features)
         if missing:
             yield f"{' '.join(missing)} was requested, the worker has {' '.join(sorted(found.features))}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fuzz.adapters.isa import ISAS
+from fuzz.adapters.isa import ISAS, Value
 from fuzz.adapters.target import Attestation
 from fuzz.transport.frames import MISREADS
 
@@ -20,8 +21,8 @@ class CAttestation(Attestation):
     """The instruction sets that the processor has and the operating system enables."""
     needs: frozenset[str]
     """The instruction sets that the compiler was free to use in the kernel."""
-    vector_bits: int
-    """The width of its vector registers, read back from the hardware."""
+    settings: Mapping[str, Value]
+    """What it has of what instruction sets leave open, by the settings' words, read back from the hardware."""
     emulator: str
     """This is 'tcg' under QEMU's translator, 'none', or 'unknown'."""
     compiler: str
@@ -42,8 +43,8 @@ class CAttestation(Attestation):
             arch=lines["arch"],
             processor=lines["processor"],
             features=frozenset(lines["features"].split()),
-            needs=frozenset(lines["needs"].split()),
-            vector_bits=int(lines["vector_bits"]),
+            needs=frozenset(name for name, said in _pairs(lines["needs"]) if said[:1].isdigit()),
+            settings={word: int(value) if value.isdigit() else value for word, value in _pairs(lines["settings"])},
             emulator=lines["emulator"],
             compiler=lines["compiler"],
             flags=lines["flags"],
@@ -57,16 +58,25 @@ class CAttestation(Attestation):
     def words(self) -> str:
         where = "on hardware" if self.emulator == "none" else "emulated"
         uses = " ".join(sorted(self.needs)) or "baseline instructions"
-        scalable = any(row.vector_lengths and row.features & self.needs for row in ISAS.values())
-        width = f", vectors of {self.vector_bits} bits" if scalable else ""
-        return f"{self.arch} {where}, {uses}{width}, {self.compiler}"
+        rows = (row for row in ISAS.values() if row.arch == self.arch and row.features & self.needs)
+        named = {setting.word: setting.trait for row in rows for setting in row.settings}
+        told = (f"{named[word]} {value}" for word, value in self.settings.items() if word in named)
+        return ", ".join([f"{self.arch} {where}", uses, *told, self.compiler])
 
     @property
     def surroundings(self) -> str:
         emulated = "" if self.emulator == "none" else "emulated "
         features = " ".join(sorted(self.features)) or "no vectors"
-        return f"{emulated}{self.arch} {self.processor} ({features}, {self.vector_bits} bits), {self.compiler}"
+        settings = (f"{word}={value}" for word, value in self.settings.items())
+        return f"{emulated}{self.arch} {self.processor} ({', '.join([features, *settings])}), {self.compiler}"
 
     @property
     def undecidable(self) -> str:
         return MISREADS if self.misreads else ""
+
+
+def _pairs(line: str) -> Iterator[tuple[str, str]]:
+    """The words `name=value` of a line."""
+    for word in line.split():
+        name, _, value = word.partition("=")
+        yield name, value

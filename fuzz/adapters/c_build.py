@@ -10,7 +10,16 @@ from functools import cached_property
 from pathlib import Path
 
 from fuzz.adapters import abi, linking, toolchain
-from fuzz.adapters.build import COPIES, NATIVE, BuildError, digest_of, edited_sources, included_files, plain_path
+from fuzz.adapters.build import (
+    COPIES,
+    NATIVE,
+    BuildError,
+    digest_of,
+    edited_sources,
+    included_files,
+    machine,
+    plain_path,
+)
 from fuzz.adapters.c_kernel import CKernel, c_kernel, language_of
 from fuzz.adapters.export import HEADER_BEGINS, HEADER_ENDS
 from fuzz.adapters.linking import Library
@@ -142,7 +151,8 @@ class Build:
 
     def _identity(self, digest: str) -> list[str]:
         flags = json.dumps(" ".join(self.target.flags))
-        return [f"-DKF_FLAGS={flags}", f"-DKF_DIGEST={json.dumps(digest)}", "-include", str(NATIVE / "identity.h")]
+        known = [f"-DKF_FLAGS={flags}", f"-DKF_DIGEST={json.dumps(digest)}", machine(self.target.arch)]
+        return [*known, "-include", str(NATIVE / "identity.h")]
 
     def _includes(self, unit: Unit, root: Path, own: Path) -> list[str]:
         folder = plain_path(unit.path).parent

@@ -1,12 +1,17 @@
-"""Instruction sets and emulators as rows of data. A new one is a row here and what `native/attest.c` observes of it."""
+"""Instruction sets, what they leave open, and emulators, as rows of data. What a worker observes of itself is in the
+header of its architecture, `native/ARCH.h`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 Flags = Mapping[str, tuple[str, ...]]
 """Compiler flags by family of compilers."""
+Value = int | str
+"""What a setting is set to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +44,34 @@ QEMU = Emulator(
 
 
 @dataclass(frozen=True, eq=False)
+class Setting:
+    """What an instruction set leaves to the processor, such as the length of vectors: an emulator can vary it. Each
+    value is a target, which is told apart by it, and whose worker must attest it."""
+
+    word: str
+    """Its name in the ids of targets, and in the line `settings` by which a worker attests it: 'vl'."""
+    trait: str
+    """What it is called as a property of a target, in causes and in rules of failing: 'vector length'."""
+    options: Mapping[Value, str]
+    """The values that are tried, each with the property by which the emulator's processor has it."""
+    is_width: bool = False
+    """Whether its values are the width of vectors in bits, from which the number of their lanes follows."""
+    here: Callable[[], Value | None] = lambda: None
+    """The value that this machine has, where its processor has the instruction set; None where that cannot be told."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a word that an id cannot have, and for widths that are no numbers."""
+        if not self.word.isalnum() or not self.options:
+            raise ValueError(f"setting {self.word!r}: a word of letters and digits, and at least one value")
+        if self.is_width and not all(isinstance(value, int) and value > 0 for value in self.options):
+            raise ValueError(f"setting {self.word!r}: widths are numbers of bits")
+
+
+Settings = tuple[tuple[Setting, Value], ...]
+"""Settings, each with its value."""
+
+
+@dataclass(frozen=True, eq=False)
 class InstructionSet:
     """What code for an instruction set asks of compilers, processors and emulators."""
 
@@ -50,12 +83,30 @@ class InstructionSet:
     emulator: Emulator | None = QEMU
     """The emulator that has it; None where none does, or where to emulate it shows nothing new."""
     processor: tuple[str, ...] = ("-cpu", "max")
-    """Options by which the emulator takes a processor that has it; {bytes} and {bits} stand for the vector length."""
+    """Options by which the emulator takes a processor that has it; those of settings follow, after commas."""
     always_emulated: bool = False
     """Whether it is emulated also where the real processor is here, and not only in its place."""
-    vector_lengths: tuple[int, ...] = ()
-    """The lengths of scalable vectors in bits: where it is emulated, it is run once at each. The worker must attest the
-    one asked for."""
+    settings: tuple[Setting, ...] = ()
+    """What it leaves open: where it is emulated, it is run once with each combination of their values."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for settings that nothing varies, or that one cannot tell apart."""
+        words = [setting.word for setting in self.settings]
+        if self.settings and self.emulator is None:
+            raise ValueError(f"settings {', '.join(words)}: an emulator varies them")
+        if len({*words}) < len(words) or sum(setting.is_width for setting in self.settings) > 1:
+            raise ValueError(f"settings {', '.join(words)}: each has a word of its own, and one is a width at most")
+
+    @property
+    def combinations(self) -> tuple[Settings, ...]:
+        """All values of the settings with all values of the others."""
+        each = [[(setting, value) for value in setting.options] for setting in self.settings]
+        return tuple(tuple(values) for values in product(*each))
+
+    def processor_with(self, settings: Settings) -> tuple[str, ...]:
+        """The options by which the emulator takes a processor that is set so."""
+        *options, processor = self.processor
+        return (*options, ",".join([processor, *(setting.options[value] for setting, value in settings)]))
 
 
 def _alike(*flags: str) -> Flags:
@@ -63,6 +114,22 @@ def _alike(*flags: str) -> Flags:
     return dict.fromkeys(("gcc", "clang"), flags)
 
 
+def _sve_length() -> int | None:
+    """The vector length in bits that the kernel gives to new processes, by prctl(PR_SVE_GET_VL): its low 16 bits are
+    bytes."""
+    pr_sve_get_vl, length_mask = 51, 0xFFFF
+    answer = int(ctypes.CDLL(None).prctl(pr_sve_get_vl, 0, 0, 0, 0))
+    return (answer & length_mask) * 8 if answer > 0 else None
+
+
+_SVE_LENGTH = Setting(
+    "vl",
+    "vector length",
+    # In bytes. sveNNN=on does not set the length: it is silently capped. 384 is legal and no power of two.
+    {bits: f"sve-default-vector-length={bits // 8}" for bits in (128, 256, 384, 512, 1024, 2048)},
+    is_width=True,
+    here=_sve_length,
+)
 ISAS: dict[str, InstructionSet] = {
     "any": InstructionSet(None, emulator=None),
     "runtime": InstructionSet(None),
@@ -78,10 +145,8 @@ ISAS: dict[str, InstructionSet] = {
         "aarch64",
         _alike("-march=armv8.2-a+sve"),
         frozenset({"neon", "sve"}),
-        # In bytes. sveNNN=on does not set the length: it is silently capped.
-        processor=("-cpu", "max,sve-default-vector-length={bytes}"),
         always_emulated=True,
-        vector_lengths=(128, 256, 384, 512, 1024, 2048),  # 384 is legal and no power of two
+        settings=(_SVE_LENGTH,),
     ),
 }
 """The instruction sets by the name that a kernel's declaration gives. 'any' is portable C; 'runtime' picks instructions
@@ -91,3 +156,8 @@ when it runs, so that it is tried on every architecture."""
 def architectures() -> tuple[str, ...]:
     """Every architecture that some instruction set is of."""
     return tuple(dict.fromkeys(row.arch for row in ISAS.values() if row.arch is not None))
+
+
+def settings() -> tuple[Setting, ...]:
+    """Every setting of some instruction set."""
+    return tuple(dict.fromkeys(setting for row in ISAS.values() for setting in row.settings))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from pathlib import Path
 
 from fuzz.adapters import toolchain
-from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of
+from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, machine
 from fuzz.adapters.toolchain import Host
 
 _FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC")
@@ -17,7 +18,9 @@ _LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
 def fault_watcher(builder: Builder) -> str:
     """The library by which a worker of Python kernels notes what they touch beyond their tensors: its path. '' where no
     compiler makes it, as where none is installed; then a touch ends the worker."""
-    return _library(builder, NATIVE.parent / "python" / "faults.c", also=[NATIVE / "access.h"])
+    arch = platform.machine()
+    headers = [path for path in (NATIVE / "machine.h", NATIVE / f"{arch}.h") if path.is_file()]
+    return _library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
 
 
 def emulator_helper(builder: Builder, host: Host) -> str:

@@ -42,7 +42,7 @@ class PythonAdapter(Adapter):
         for device in python_kernel(kernel).devices or places:
             place, cuda = places[device], device == "cuda"
             yield Target(
-                TargetId(kernel.kind, kernel.name, device), kernel, self, kernel.contract, (("device", device),),
+                TargetId(kernel.kind, kernel.name, device), kernel, self, (("device", device),),
                 place.case_limit, place.size_limit, slow=place.slow or kernel.slow, costly=True, batched=cuda,
                 sanitizable=cuda,
             )  # fmt: skip

@@ -9,9 +9,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol
 
+from fuzz.adapters import isa
 from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.export import Script
-from fuzz.adapters.isa import Emulator
+from fuzz.adapters.isa import Emulator, Settings
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.dispatch import SizeLimit
 from fuzz.base.errors import InternalError
@@ -74,8 +75,6 @@ class Target:
     name: TargetId
     kernel: Kernel
     adapter: Adapter = field(repr=False)
-    contract: Contract
-    """The kernel's contract at this vector length."""
     traits: tuple[tuple[str, str | int], ...]
     """What may be said of it, in the words in which a rule of failing is stated."""
     case_limit: float
@@ -95,8 +94,8 @@ class Target:
     """The architecture that the code is compiled for. This and what follows are for code that is compiled ahead."""
     emulator: Emulator | None = None
     """The emulator that it runs under; None on a real processor."""
-    vector_bits: int | None = None
-    """The vector length in bits, for scalable vectors only."""
+    settings: Settings = ()
+    """What it is set to, or has, of what its instruction set leaves open."""
     flags: tuple[str, ...] = ()
     """The compiler flags of the kernel's object."""
     host: Host | None = None
@@ -107,6 +106,31 @@ class Target:
         """Its name as text, such as `c-sve@qemu:vl=256,gcc-O0`; unique among the targets of one host."""
         return str(self.name)
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a trait that nothing is known of: it would be taken for a condition on the case."""
+        unknown = [name for name, _ in self.traits if name not in causes_by_trait()]
+        if unknown:
+            raise ValueError(f"{self.id}: nobody knows what the trait {unknown[0]!r} of a target is about")
+
+    @property
+    def _width(self) -> int | None:
+        """The width of its vectors in bits, where that is a setting."""
+        return next((int(value) for setting, value in self.settings if setting.is_width), None)
+
+    @property
+    def lanes(self) -> int | None:
+        """The number of float32 lanes of its vectors, where their width is a setting."""
+        return None if self._width is None else self._width // LANE_BITS
+
+    @cached_property
+    def contract(self) -> Contract:
+        """The kernel's contract where it runs."""
+        return self.meant(self.kernel.contract)
+
+    def meant(self, contract: Contract) -> Contract:
+        """The contract at the width of its vectors."""
+        return contract.at(self._width)
+
     @property
     def emulated(self) -> bool:
         """True where a program stands for the processor."""
@@ -115,6 +139,27 @@ class Target:
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""
         return self.adapter.unavailable(self)
+
+
+LANE_BITS = 32
+"""The size of a lane in bits: kernels compute in float32, whatever they store."""
+
+
+def lane_counts() -> frozenset[int]:
+    """The numbers of lanes that targets have by their settings."""
+    widths = (int(value) for setting in isa.settings() if setting.is_width for value in setting.options)
+    return frozenset(width // LANE_BITS for width in widths)
+
+
+def causes_by_trait() -> Mapping[str, str]:
+    """What each trait of a target is about: the cause of a failure that depends on it. All others are of cases."""
+    return {
+        "optimisation": "compiler and flags",
+        "compiler": "compiler and flags",
+        "processor": "the processor, real or emulated",
+        "device": "the device",
+        **{setting.trait: setting.trait for setting in isa.settings()},
+    }
 
 
 class AttestationError(InternalError):

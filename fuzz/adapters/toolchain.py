@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
 import shutil
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from fuzz.adapters.isa import Emulator, architectures
+from fuzz.adapters.isa import ISAS, Emulator, Value, architectures
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Host:
 
     arch: str
     features: frozenset[str]
-    vector_bits: int = 0
-    """The length of scalable vector registers in bits, or 0 without them."""
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    """What it has of what its instruction sets leave open, by the settings' words."""
 
 
 def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
@@ -117,7 +117,9 @@ def this_host() -> Host:
     if arch not in architectures():
         raise RuntimeError(f"C kernels run on {' and '.join(architectures())}, not on {arch}")
     features = _cpu_features()
-    return Host(arch, features, _sve_bits() if "sve" in features else 0)
+    there = (row for row in ISAS.values() if row.arch == arch and row.features <= features)
+    found = {setting.word: setting.here() for row in there for setting in row.settings}
+    return Host(arch, features, {word: value for word, value in found.items() if value is not None})
 
 
 def _find(name: str, package: str, prefix: tuple[str, ...] = (), optional: bool = False) -> Tool:
@@ -138,10 +140,3 @@ def _cpu_features() -> frozenset[str]:
         if name.strip() in ("flags", "Features"):
             return frozenset("neon" if flag == "asimd" else flag for flag in value.split())
     return frozenset()
-
-
-def _sve_bits() -> int:
-    """Vector length the kernel gives to new processes, by prctl(PR_SVE_GET_VL); its low 16 bits are bytes."""
-    pr_sve_get_vl, length_mask = 51, 0xFFFF
-    answer = int(ctypes.CDLL(None).prctl(pr_sve_get_vl, 0, 0, 0, 0))
-    return (answer & length_mask) * 8 if answer > 0 else 0

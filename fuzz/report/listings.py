@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from fuzz.adapters.pack import load
@@ -54,22 +54,18 @@ def _takes(kernel: Kernel) -> str:
 
 def _places(kernel: Kernel) -> str:
     """'native; qemu vl=128, 256': where it runs, whatever the compiler and its flags; and with which variables."""
-    widths: dict[str, list[str]] = {}
+    found: dict[str, dict[str, dict[str, None]]] = {}
     for target in expand([kernel]):
-        known = widths.setdefault(target.name.place, [])
-        known += [part for part in target.name.set_there if part not in known]
-    places = "; ".join(" ".join([where, ", ".join(_grouped(parts))]).strip() for where, parts in widths.items())
+        known = found.setdefault(target.name.place, {})
+        for word, value in target.name.settings:
+            known.setdefault(word, {})[value] = None
+    places = "; ".join(" ".join([where, _said(known)]).strip() for where, known in found.items())
     return ", ".join([places, *(f"{name}={value!r}" for name, value in kernel.variables.items())])
 
 
-def _grouped(parts: list[str]) -> list[str]:
-    """'vl=128', 'vl=256' -> 'vl=128', '256': the name is said once."""
-    shown, previous = [], ""
-    for part in parts:
-        name, value = part.split("=", 1)
-        shown.append(value if name == previous else part)
-        previous = name
-    return shown
+def _said(settings: Mapping[str, Iterable[str]]) -> str:
+    """'vl=128, 256': each setting with its values."""
+    return ", ".join(f"{word}={', '.join(values)}" for word, values in settings.items())
 
 
 def targets_table(path: Path | None) -> PlainTable:

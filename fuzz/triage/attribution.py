@@ -7,23 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters.registry import adapter_of
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, causes_by_trait
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import learn
 from fuzz.triage.rule import Rule
 
-_CAUSES: Mapping[str, str] = {
-    "optimisation": "compiler and flags",
-    "compiler": "compiler and flags",
-    "processor": "the processor, real or emulated",
-    "vector length": "vector length",
-    "device": "the device",
-}
-"""What each trait of a target is about."""
-WHERE_IT_RUNS = frozenset(_CAUSES)
-"""The traits of targets."""
 _RUNTIME = frozenset({"-lm", "-lc", "-ldl", "-lrt", "-lpthread", "-lgcc", "-lgomp", "-latomic", "-lstdc++"})
 """The libraries that come with a compiler: to call them is no author in common."""
 _ENOUGH = 3
@@ -173,5 +163,6 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
 
 
 def _cause(rule: Rule, kernel: Kernel) -> str:
-    named = dict.fromkeys(_CAUSES[atom.trait] for atom in rule.atoms if atom.trait in _CAUSES)
+    about = causes_by_trait()
+    named = dict.fromkeys(about[atom.trait] for atom in rule.atoms if atom.trait in about)
     return " with ".join(named) or _code(kernel)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fuzz.adapters.registry import adapter_of
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, causes_by_trait
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
-from fuzz.triage.attribution import WHERE_IT_RUNS, Attribution
+from fuzz.triage.attribution import Attribution
 from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule import Rule
@@ -181,7 +181,7 @@ def shared_sources(kernels: Sequence[Kernel]) -> list[str]:
 
 def _conditions(rule: Rule | None) -> frozenset[str]:
     """Those on the case: where a kernel runs is its own affair."""
-    return frozenset(str(atom) for atom in rule.atoms if atom.trait not in WHERE_IT_RUNS) if rule else frozenset()
+    return frozenset(str(atom) for atom in rule.atoms if atom.trait not in causes_by_trait()) if rule else frozenset()
 
 
 def _parts(kernel: Kernel) -> Mapping[Path, str]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TypeVar
 
-from fuzz.adapters.isa import ISAS
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Target, lane_counts
 from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
 from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
@@ -33,8 +32,6 @@ _LONG_ODD = (1027, 4099, 8195, 16387)
 _AROUND = 70
 """The number of lengths after a long one that are probed: each place in a block of 64."""
 _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 3000, 4096)
-_LANE_BITS = 32
-"""The bits of f32, in which sums are formed."""
 _STEPPED = 5
 """The fewest elements of one row in which a step shows."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
@@ -228,8 +225,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
 def elsewhere(base: Draw, target: Target, failing: Sequence[int]) -> Iterator[Draw]:
     """Probes for another target of the kernel: lengths around its vectors, or else those that targets have, and lengths
     that fail here."""
-    known = {bits for row in ISAS.values() for bits in row.vector_lengths}
-    widths = {bits // _LANE_BITS for bits in ([target.vector_bits] if target.vector_bits else known)}
+    widths = lane_counts() if target.lanes is None else {target.lanes}
     lengths = {1, 2, 3, *range(base.n, base.n + 3), *failing[:8], *failing[-4:]}
     lengths |= {k * width + d for width in widths for k in (1, 2, 4, 5) for d in (-1, 0, 1, width // 2)}
     yield from (replace(base, n=n) for n in sorted(lengths))

@@ -27,8 +27,6 @@ ROW_MODULI = (2, 3, 4, 8, 16)
 _DIM_MODULI = (2, 3, 4, 8, 16, 32, 64, 128)
 ADDRESSES = (8, 16, 32, 64)
 _SMALL_INDEX = 2**15 - 1
-_LANE_BITS = 32
-"""Kernels compute in float32, whatever they store."""
 
 
 def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
@@ -161,8 +159,8 @@ def _lengths(frame: Frame) -> Mapping[str, int]:
 
 
 def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[str, Trait]]:
-    if target.vector_bits is not None:
-        lanes = target.vector_bits // _LANE_BITS
+    lanes = target.lanes
+    if lanes is not None:
         for name, size in lengths.items():
             yield f"{name} mod lanes", size % lanes
             yield f"{name} / lanes", size // lanes

@@ -30,9 +30,9 @@ def worst(isa: str, step: int, folder: Path, bits: int = 128) -> tuple[float, in
         [*tool.command, *flags, str(KERNELS / "tests" / "common" / "exponential.c"), "-lm", "-o", str(program)],
         check=True,
     )
-    options = [option.format(bits=bits, bytes=bits // 8) for option in row.processor]
-    own = this_host().arch == row.arch and row.features <= this_host().features and not row.vector_lengths
-    prefix = [] if own else [*emulator(QEMU, row.arch).command, *options]
+    own = this_host().arch == row.arch and row.features <= this_host().features and not row.settings
+    settings = tuple((setting, bits) for setting in row.settings)
+    prefix = [] if own else [*emulator(QEMU, row.arch).command, *row.processor_with(settings)]
     done = subprocess.run([*prefix, str(program), str(step)], capture_output=True, text=True, check=True)
     error, wrong = done.stdout.split()
     return float(error), int(wrong)

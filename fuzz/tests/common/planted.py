@@ -57,9 +57,9 @@ def c_program(target: Target, builder: Builder) -> CProgram:
 
 def c_target(kernel: Kernel, place: str, opt: str = "O2", bits: int | None = None) -> Target:
     """The target of a kernel that gcc builds for a place, at a vector length."""
-    wanted = place, "gcc", opt, bits
-    targets = expand([kernel], this_host())
-    return next(t for t in targets if (t.name.place, t.name.compiler, t.name.opt, t.vector_bits) == wanted)
+    wanted = place, "gcc", opt, None if bits is None else str(bits)
+    named = ((target.name, target) for target in expand([kernel], this_host()))
+    return next(t for at, t in named if (at.place, at.compiler, at.opt, dict(at.settings).get("vl")) == wanted)
 
 
 def values(shape: Sequence[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

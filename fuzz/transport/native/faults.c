@@ -9,7 +9,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "access.h"
+#include "machine.h"
 #include "worker.h"
 
 static const int CAUGHT[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};

@@ -1,7 +1,9 @@
 /* identity.h: compiled into the kernel's own object (by -include), so that what the worker attests is what the
- * kernel was really built with. KF_FLAGS and KF_DIGEST come from the build. */
+ * kernel was really built with. KF_FLAGS, KF_DIGEST and KF_MACHINE come from the build. */
 #ifndef KF_IDENTITY_H
 #define KF_IDENTITY_H
+
+#include KF_MACHINE
 
 extern const char kf_kernel_compiler[], kf_kernel_flags[], kf_kernel_digest[], kf_kernel_needs[];
 
@@ -13,23 +15,10 @@ const char kf_kernel_compiler[] = "gcc " __VERSION__;
 const char kf_kernel_flags[] = KF_FLAGS;
 const char kf_kernel_digest[] = KF_DIGEST;
 
-/* Instruction sets that the compiler was free to use anywhere in the kernel: the worker checks them before the call. */
-const char kf_kernel_needs[] = ""
-#ifdef __AVX2__
-    "avx2 "
-#endif
-#ifdef __FMA__
-    "fma "
-#endif
-#ifdef __F16C__
-    "f16c "
-#endif
-#ifdef __AVX512F__
-    "avx512f "
-#endif
-#ifdef __ARM_FEATURE_SVE
-    "sve "
-#endif
-    ;
+/* Instruction sets that the compiler was free to use anywhere in the kernel: the worker checks them before the call. Of
+ * each, what the compiler says of it: a number, or, where it says nothing, the name of its macro. */
+#define KF_TEXT(macro) #macro
+#define KF_NEED(name, macro, there) name "=" KF_TEXT(macro) " "
+const char kf_kernel_needs[] = KF_FEATURES(KF_NEED);
 
 #endif

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "machine.h"
 #include "worker.h"
 
 enum { DESCRIPTORS = 256, SIGNALS = 64 };
@@ -76,28 +77,9 @@ const char *noted_changes(size_t *bytes) {
     return text;
 }
 
-#if defined(__x86_64__)
 void check_floating_point(void) {
-    enum { MXCSR = 0x1f80, X87 = 0x037f, FLAGS = 0x3f, DAZ = 0x40, FTZ = 0x8000, ROUND = 0x6000, MASKS = 0x1f80 };
-    unsigned short x87;
-    const unsigned mxcsr = __builtin_ia32_stmxcsr() & ~(unsigned)FLAGS;
-    __asm__ volatile("fnstcw %0" : "=m"(x87));
-    const unsigned changed = mxcsr ^ MXCSR;
-    if (changed & FTZ) note("floating-point environment: subnormal results are flushed to zero");
-    if (changed & DAZ) note("floating-point environment: subnormal operands are taken as zero");
-    if (changed & ROUND) note("floating-point environment: another rounding mode");
-    if (changed & MASKS) note("floating-point environment: exceptions are unmasked");
-    if (x87 != X87) note("floating-point environment: x87 control word %04x, not %04x", x87, X87);
+    look_at_floating_point(note);
 }
-#else
-void check_floating_point(void) {
-    uint64_t fpcr;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
-    if (fpcr >> 24 & 1) note("floating-point environment: subnormals are flushed to zero");
-    if (fpcr >> 22 & 3) note("floating-point environment: another rounding mode");
-    if (fpcr & ~((uint64_t)7 << 22)) note("floating-point environment: FPCR is %llx", (unsigned long long)fpcr);
-}
-#endif
 
 void check_registers(void) {
     const char *lost = lost_register();

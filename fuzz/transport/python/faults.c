@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../native/access.h"
+#include "../native/machine.h"
 
 /* The first fault since the last `kf_watch`; address 0 where there was none. */
 typedef struct {

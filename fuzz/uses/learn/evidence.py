@@ -39,7 +39,8 @@ class Observed:
     """What targets made of one case: those that returned the same count together."""
 
     run: Run
-    vector_bits: int | None
+    target: Target
+    """One of them; the width of vectors is the same on the others."""
     times: int = 1
 
     def ratio(self, contract: Contract) -> float | None:
@@ -47,8 +48,8 @@ class Observed:
         return self.run.ratio(self.meant(contract))
 
     def meant(self, contract: Contract) -> Contract:
-        """The contract at their vector length."""
-        return contract.at(self.vector_bits)
+        """The contract where they run."""
+        return self.target.meant(contract)
 
 
 @dataclass
@@ -76,11 +77,9 @@ class Evidence:
                 if outcome.status is not Status.NOT_RUN:
                     self.unjudged[_words(outcome.status)] += 1
                 continue
-            key = target.vector_bits, tuple(outcome.outputs.items())
+            key = target.lanes, tuple(outcome.outputs.items())
             before = known.get(key)
-            known[key] = (
-                Observed(run, target.vector_bits) if before is None else replace(before, times=before.times + 1)
-            )
+            known[key] = Observed(run, target) if before is None else replace(before, times=before.times + 1)
         self.runs += known.values()
 
 

@@ -76,7 +76,7 @@ class Learning:
 
     def __post_init__(self) -> None:
         self._order = list(self.evidence.runs)
-        self._scalable = any(each.vector_bits for each in self._order)
+        self._scalable = any(each.target.lanes for each in self._order)
         self._mains = {each.run.case.inputs[self.op.main].dtype for each in self._order}
         step = max(1, -(-len(self._order) // _MEASURED))
         by_size = sorted(self.evidence.runs, key=lambda each: each.run.case.elements)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fuzz.adapters.build import NATIVE, machine
 from fuzz.adapters.c import prefix_of
 from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.isa import ISAS, Emulator, InstructionSet
+from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, Setting
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import NotRun, Target, TargetId
+from fuzz.adapters.target import NotRun, Target, TargetId, causes_by_trait
 from fuzz.adapters.toolchain import Host
 from fuzz.base.kernel import PLAIN
 from fuzz.base.selection import globs, matches_any
@@ -22,7 +25,7 @@ from oracles.formula.contract import Contract
 from oracles.summation import Lanes, VectorLanes
 
 X86 = Host("x86_64", frozenset({"avx2", "fma", "f16c", "avx512f"}))
-ARM = Host("aarch64", frozenset({"neon", "sve"}), vector_bits=256)
+ARM = Host("aarch64", frozenset({"neon", "sve"}), {"vl": 256})
 
 
 def _kernel(isa: str, contract: Contract = PLAIN, source: Path = Path("k.c")) -> CKernel:
@@ -34,7 +37,8 @@ def _ids(isa: str, host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [target.id for target in expand([_kernel(isa)], host) if target.name.opt == "O2"]
 
 
-SVE_LENGTHS = ISAS["sve"].vector_lengths
+[SVE_LENGTH] = ISAS["sve"].settings
+SVE_LENGTHS = [int(value) for value in SVE_LENGTH.options]
 
 
 @pytest.mark.parametrize(
@@ -108,15 +112,14 @@ def _broken(target: Target, cache: Path) -> str:
 
 def test_a_wrong_vector_length_is_never_judged(scalable: Target, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The emulator is asked for 256 bits while the target says 384."""
-    narrower = ("-cpu", "max,sve-default-vector-length=32")
-    monkeypatch.setitem(ISAS, "sve", replace(ISAS["sve"], processor=narrower))
-    assert "384 bits were requested, the worker has 256" in _broken(scalable, cache)
+    monkeypatch.setitem(SVE_LENGTH.options, 384, "sve-default-vector-length=32")
+    assert "vector length 384 was requested, the worker has 256" in _broken(scalable, cache)
 
 
 def test_a_missing_instruction_set_is_said(scalable: Target, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor without SVE: the worker says so instead of dying at the first instruction."""
     monkeypatch.setitem(ISAS, "sve", replace(ISAS["sve"], processor=("-cpu", "cortex-a57")))
-    assert "sve was requested, the worker has neon" in _broken(scalable, cache)
+    assert "sve was requested, the worker has neon" in _broken(replace(scalable, settings=()), cache)
 
 
 @pytest.mark.parametrize(
@@ -149,23 +152,56 @@ SDE = Emulator("sde", ("sde64",), "intel-sde", attested=frozenset({"sde"}))
 
 def test_a_new_instruction_set_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another architecture with scalable vectors, under an emulator that is known."""
+    length = Setting("vl", "vector length", {128: "vlen=128", 512: "vlen=512"}, is_width=True)
+    tail = Setting("tail", "tail policy", {"kept": "ta=off", "ones": "ta=on"})
     row = InstructionSet(
         "riscv64",
         {"gcc": ("-march=rv64gcv",), "clang": ("-march=rv64gcv1p0",)},
         frozenset({"rvv"}),
-        processor=("-cpu", "rv64,v=true,vlen={bits}"),
-        vector_lengths=(128, 512),
+        processor=("-cpu", "rv64,v=true"),
+        settings=(length, tail),
     )
+    with pytest.raises(ValueError, match="nobody knows what the trait 'vector length"):
+        replace(expand([_kernel("any")], X86)[0], traits=(("vector length in bytes", 4),))
     monkeypatch.setitem(ISAS, "rvv", row)
-    assert _ids("rvv", X86, monkeypatch) == ["c-k@qemu:vl=128,gcc-O2", "c-k@qemu:vl=512,gcc-O2"]
+    assert _ids("rvv", X86, monkeypatch) == [
+        f"c-k@qemu:vl={bits},tail={policy},gcc-O2" for bits in (128, 512) for policy in ("kept", "ones")
+    ]
     targets = {target.id: target for target in expand([_kernel("rvv")], X86)}
-    wide = targets["c-k@qemu:vl=512,gcc-O2"]
-    assert (wide.arch, wide.emulated, wide.vector_bits) == ("riscv64", True, 512)
+    wide = targets["c-k@qemu:vl=512,tail=ones,gcc-O2"]
+    assert (wide.arch, wide.emulated, wide.lanes) == ("riscv64", True, 16)
+    assert {("vector length", 512), ("tail policy", "ones")} <= {*wide.traits}
+    assert causes_by_trait()["tail policy"] == "tail policy", "and so no condition on the case"
     assert wide.flags == ("-O2", "-march=rv64gcv")
     assert [tool.package for tool in wide.adapter.tools(wide)] == ["gcc-riscv64-linux-gnu", "qemu-user"]
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
-    assert prefix_of(wide) == ("/bin/qemu-riscv64", "-cpu", "rv64,v=true,vlen=512")
+    assert prefix_of(wide) == ("/bin/qemu-riscv64", "-cpu", "rv64,v=true,vlen=512,ta=on")
     assert "c-k@qemu:arch=riscv64,gcc-O2" in _ids("runtime", X86, monkeypatch), "and portable code is tried there"
+
+
+def test_an_architecture_without_a_header_is_a_clear_error_of_the_compiler() -> None:
+    for file in ("attest.c", "state.c", "convention.c", "faults.c"):
+        words = ["gcc", "-std=gnu11", "-fsyntax-only", machine("sparc64"), str(NATIVE / file)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, file
+        assert 'error: #error "kernelfuzz has no header for this architecture: see' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"word": "v l"}, "setting 'v l': a word of letters and digits"),
+        ({"options": {}}, "setting 'vl': .* at least one value"),
+        ({"options": {"wide": "w=1"}}, "setting 'vl': widths are numbers of bits"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(setting: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        replace(SVE_LENGTH, **setting)
+    with pytest.raises(ValueError, match="settings vl: an emulator varies them"):
+        InstructionSet("aarch64", emulator=None, settings=(SVE_LENGTH,))
+    with pytest.raises(ValueError, match="settings vl, vl: each has a word of its own"):
+        InstructionSet("aarch64", settings=(SVE_LENGTH, SVE_LENGTH))
 
 
 def test_a_new_emulator_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ from fuzz.tests.common.running import Running, until
 from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, Cli, edited
 from oracles.ops import OPS
 
+SVE_LENGTHS = [value for [(_, value)] in ISAS["sve"].combinations]
+
 Planted = Callable[..., Path]
 
 
@@ -58,10 +60,10 @@ def test_every_target_is_attested_and_nothing_is_found(whole_run: Any) -> None:
     done, records = whole_run
     assert done.returncode == 0, done.stdout + done.stderr
     targets = {target["target"]: target for target in records[0]["targets"]}
-    for bits in ISAS["sve"].vector_lengths:
+    for bits in SVE_LENGTHS:
         for opt in ("O0", "O2"):
             sve = targets[f"c-sve@qemu:vl={bits},gcc-{opt}"]
-            assert (sve["runs"], sve["vector_bits"], sve["arch"]) == (True, bits, "aarch64")
+            assert (sve["runs"], sve["settings"], sve["arch"]) == (True, {"vl": bits}, "aarch64")
     for name in ("c-neon@qemu:gcc-O0", "c-avx2@qemu:gcc-O2", "c-generic@native:gcc-O2", "c-dispatch@native:gcc-O0"):
         assert targets[name]["runs"], targets[name]
     assert "nothing found" in done.stdout
@@ -265,7 +267,7 @@ def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_co
     without = {"PATH": str(tools)}
     done = cli("run", "--max-cases", "32", "--seed", "1", "--target", "c-sve@*,c-generic@*", **without)
     assert done.returncode == 0, done.stderr
-    others = 2 * len(ISAS["sve"].vector_lengths) - 1
+    others = 2 * len(SVE_LENGTHS) - 1
     assert f"NOT_RUN c-sve@qemu:vl=128,gcc-O0 and {others} more: " in done.stdout
     assert re.findall(r"^[a-z]+(?= .*native|.*qemu)", done.stdout, re.MULTILINE) == ["generic"], "a table of what ran"
     assert "qemu-aarch64 is not installed (apt-get install qemu-user)" in done.stdout

@@ -1,0 +1,100 @@
+/* aarch64.h: what the worker knows of AArch64; see machine.h. */
+#define KF_FEATURES(X)                                                      \
+    X("neon", , getauxval(AT_HWCAP) & HWCAP_ASIMD) /* every compiler may */ \
+    X("sve", __ARM_FEATURE_SVE, getauxval(AT_HWCAP) & HWCAP_SVE)            \
+    X("sve2", __ARM_FEATURE_SVE2, getauxval(AT_HWCAP2) & HWCAP2_SVE2)
+
+#ifdef KF_MACHINE_H
+#include <asm/hwcap.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <ucontext.h>
+
+#define KF_ARCH "aarch64"
+
+/* Implementer and part number. */
+static inline void put_processor(FILE *out) {
+    uint64_t midr = 0;
+    if (getauxval(AT_HWCAP) & HWCAP_CPUID) __asm__ volatile("mrs %0, midr_el1" : "=r"(midr));
+    fprintf(out, "0x%02x 0x%03x", (unsigned)(midr >> 24 & 0xff), (unsigned)(midr >> 4 & 0xfff));
+}
+
+static inline void put_settings(FILE *out) {
+    uint64_t bytes = 16;
+    if (getauxval(AT_HWCAP) & HWCAP_SVE) __asm__ volatile(".arch_extension sve\n\trdvl %0, #1" : "=r"(bytes));
+    fprintf(out, "vl=%d ", (int)bytes * 8);
+}
+
+/* QEMU's "max" processor has implementer 0 and part number 'Q' (0x51), which no real one has. */
+static inline const char *emulator(void) {
+    uint64_t midr;
+    if (!(getauxval(AT_HWCAP) & HWCAP_CPUID)) return "unknown";
+    __asm__ volatile("mrs %0, midr_el1" : "=r"(midr));
+    return (midr >> 24 & 0xff) == 0 && (midr >> 4 & 0xfff) == 0x51 ? "tcg" : "none";
+}
+
+static inline uint64_t read_fpcr(void) {
+    uint64_t fpcr;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+    return fpcr;
+}
+
+static inline bool flushes(void) {
+    return (read_fpcr() >> 24 & 1) != 0;
+}
+
+static inline void look_at_floating_point(saying *say) {
+    const uint64_t fpcr = read_fpcr();
+    if (fpcr >> 24 & 1) say("floating-point environment: subnormals are flushed to zero");
+    if (fpcr >> 22 & 3) say("floating-point environment: another rounding mode");
+    if (fpcr & ~((uint64_t)7 << 22)) say("floating-point environment: FPCR is %llx", (unsigned long long)fpcr);
+}
+
+/* The exception syndrome is one of the optional records that follow the registers. */
+static inline int access_of(const ucontext_t *context) {
+    const uint8_t *record = context->uc_mcontext.__reserved, *end = record + sizeof context->uc_mcontext.__reserved;
+    while (end - record >= 16) {
+        uint32_t magic, size;
+        uint64_t syndrome;
+        memcpy(&magic, record, 4);
+        memcpy(&size, record + 4, 4);
+        if (magic == 0 || size < 8) break;
+        if (magic == 0x45535201) {
+            memcpy(&syndrome, record + 8, 8);
+            return syndrome >> 6 & 1 ? ACCESS_WRITE : ACCESS_READ;
+        }
+        record += size;
+    }
+    return ACCESS_UNKNOWN;
+}
+
+/* AAPCS64, 6.1.1 and 6.1.2; of v8 to v15 the low 64 bits. */
+#define KF_REGISTERS                                                                                                   \
+    "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "d8", "d9", "d10", "d11", "d12", "d13",      \
+    "d14", "d15"
+
+#define KF_MARK(k, name) "    mov " #name ", #0x5a0 + " #k "\n"
+#define KF_LOOK(k, name) "    cmp " #name ", #0x5a0 + " #k "\n    b.eq 1f\n    orr w9, w9, #1 << " #k "\n1:\n"
+#define KF_MARK_D(k, name) "    mov x10, #0x5a0 + " #k "\n    fmov " #name ", x10\n"
+#define KF_LOOK_D(k, name) "    fmov x10, " #name "\n" KF_LOOK(k, x10)
+#define KF_EACH(X) X(0, x19) X(1, x20) X(2, x21) X(3, x22) X(4, x23) X(5, x24) X(6, x25) X(7, x26) X(8, x27) X(9, x28)
+#define KF_EACH_D(X) X(10, d8) X(11, d9) X(12, d10) X(13, d11) X(14, d12) X(15, d13) X(16, d14) X(17, d15)
+#define KF_EACH_PAIR(do)                                                                                               \
+    do " x19, x20, [sp, #16]\n" do " x21, x22, [sp, #32]\n" do " x23, x24, [sp, #48]\n" do " x25, x26, [sp, #64]\n"    \
+    do " x27, x28, [sp, #80]\n" do " d8, d9, [sp, #96]\n" do " d10, d11, [sp, #112]\n" do " d12, d13, [sp, #128]\n"    \
+    do " d14, d15, [sp, #144]\n"
+
+#define KF_ENTER                                                                                                       \
+    "    stp x29, x30, [sp, #-160]!\n"                                                                                 \
+    KF_EACH_PAIR("    stp")                                                                                            \
+    "    mov x11, x0\n    mov x0, x1\n"                                                                                \
+    KF_EACH(KF_MARK) KF_EACH_D(KF_MARK_D)                                                                              \
+    "    blr x11\n    mov w9, #0\n"                                                                                    \
+    KF_EACH(KF_LOOK) KF_EACH_D(KF_LOOK_D)                                                                              \
+    "    adrp x10, kf_lost_registers\n    str w9, [x10, #:lo12:kf_lost_registers]\n"                                   \
+    KF_EACH_PAIR("    ldp")                                                                                            \
+    "    ldp x29, x30, [sp], #160\n    ret\n"
+#endif
