@@ -11,15 +11,8 @@ from pathlib import Path
 from fuzz.adapters import abi, linking, toolchain
 from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_sources, machine
 from fuzz.adapters.c_attestation import CAttestation
-from fuzz.adapters.c_build import (
-    Build,
-    compiler_of,
-    compilers_of,
-    is_alone,
-    linker_of,
-    own_headers,
-    program_lines,
-)
+from fuzz.adapters.c_build import Build, compiler_of, compilers_of, linker_of, own_headers
+from fuzz.adapters.c_export import code_of, commands_of
 from fuzz.adapters.c_kernel import CKernel, c_kernel
 from fuzz.adapters.export import Script, c_script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, Settings, architectures
@@ -110,9 +103,9 @@ class CAdapter(Adapter):
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         prefix = prefix_of(target)
         run = shlex.join([Path(prefix[0]).name, *prefix[1:], "./repro"]) if prefix else "./repro"
-        how = [f"  {line}" for line in (*program_lines(target, name), run)]
+        how = [f"  {line}" for line in (*commands_of(target, name), run)]
         about = [*about, "", "Compile and run; it exits with 1 where the kernel fails:", *how]
-        return c_script(target.kernel, script, about, alone=is_alone(target.kernel))
+        return c_script(code_of(target), script, about)
 
     def definition(self, kernel: Kernel) -> str:
         return f"kf_{kernel.op}"

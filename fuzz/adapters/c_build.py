@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,12 +20,9 @@ from fuzz.adapters.build import (
     plain_path,
 )
 from fuzz.adapters.c_kernel import CKernel, c_kernel, language_of
-from fuzz.adapters.export import HEADER_BEGINS, HEADER_ENDS
 from fuzz.adapters.linking import Library
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Tool
-from fuzz.base.errors import UsageError
-from fuzz.base.kernel import Kernel
 from oracles.ops import OPS
 
 _OBJECT = ".o"
@@ -160,41 +156,6 @@ class Build:
         folders = [plain_path(each) for each in c_kernel(self.target.kernel).include]
         named = [f"-I{place}" for each in folders for place in (below(root, each), each)]
         return [*quoted, f"-I{own}", *named, f"-ffile-prefix-map={root}="]
-
-
-def is_alone(kernel: Kernel) -> bool:
-    """True where one file of C, with what it includes, is all that the kernel is made of."""
-    known = c_kernel(kernel)
-    return len(known.written) == 1 and language_of(known.source) == "c" and not (known.libraries or known.include)
-
-
-def program_lines(target: Target, name: str) -> list[str]:
-    """The commands that make `repro` of an exported program of that name. Raises UsageError where none do."""
-    kernel, static = c_kernel(target.kernel), ["-static"] if target.emulated else []
-    flags = [f"-std={kernel.standard_of('c')}", *target.flags]
-    if is_alone(kernel):
-        return [_line(compiler_of(target), [*flags, *static, name, "-lm", "-o", "repro"])]
-    if kernel.edits:
-        raise UsageError(f"--script: {kernel.name} is an edited kernel of several files: use repro itself")
-    build, include = Build(target), [f"-I{each.absolute()}" for each in kernel.include]
-    lines = [f"sed -n '{_within(HEADER_BEGINS)},{_within(HEADER_ENDS)}p' {shlex.quote(name)} > {abi.HEADER}"]
-    lines.append(_line(compiler_of(target), [*flags, "-c", name, "-o", "repro.o"]))
-    objects = ["repro.o"]
-    for number, unit in enumerate(build.units):
-        objects.append(f"{number}-{unit.path.name}.o")
-        words = [*unit.words, *target.flags, "-I.", *include, "-c", str(unit.path.absolute()), "-o", objects[-1]]
-        lines.append(_line(unit.tool, words))
-    words = [*target.flags, *objects, *static, *build.linked, "-lm", "-o", "repro"]
-    return [*lines, _line(linker_of(target), words)]
-
-
-def _line(tool: Tool, words: Sequence[str]) -> str:
-    return shlex.join([Path(tool.command[0]).name, *tool.prefix, *words])
-
-
-def _within(line: str) -> str:
-    """As `sed` finds it."""
-    return f"/^{line.replace('/', '.').replace('*', '.')}$/"
 
 
 def below(root: Path, path: Path) -> Path:

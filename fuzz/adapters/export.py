@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.adapters import abi
-from fuzz.adapters.build import NATIVE, edited_source, edited_sources, included_files
+from fuzz.adapters.build import edited_source
 from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
 from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.kernel import Kernel
@@ -66,7 +66,6 @@ def hex_words(tensor: Tensor) -> list[str]:
 
 
 _C_HARNESS = Path(__file__).with_name("standalone.c")
-_INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
 _WORDS_PER_LINE = 12
 _TYPES = """
 #include <stddef.h>
@@ -102,18 +101,13 @@ static kf_tensor kfs_given(const kfs_tensor *t) {
 """
 
 
-HEADER_BEGINS, HEADER_ENDS = "/* kernelfuzz.h begins */", "/* kernelfuzz.h ends */"
-"""The lines between which a program has the header that other sources include."""
-
-
-def c_script(kernel: Kernel, script: Script, about: Sequence[str], *, alone: bool) -> str:
-    """The program's text; `about` is said in its first comment, and none of it is run. The kernel is in it where one
-    file is all of it, which stands `alone`; else the header is, and the sources are compiled where they are."""
-    header = abi.header(abi.named_ops(OPS[kernel.op], edited_sources(kernel).values()))
+def c_script(code: str, script: Script, about: Sequence[str]) -> str:
+    """The program's text; `about` is said in its first comment, and none of it is run. Its `code` declares the entries,
+    or defines them."""
     return "\n".join(
         [
             _c_comment(about),
-            _with_includes(kernel, edited_source(kernel)) if alone else f"{HEADER_BEGINS}\n{header}{HEADER_ENDS}",
+            code,
             _TYPES.replace("@most@", str(max(len(case.tensors) for case in script.cases))),
             *(line for number, case in enumerate(script.cases) for line in _c_call(number, case, script)),
             f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(script.cases)))}}};",
@@ -134,23 +128,6 @@ def _python_comment(lines: Sequence[str]) -> list[str]:
     """The first line says in what the file is encoded: Python looks for that in the first two, whoever wrote them, and
     in some encodings the text of a comment is a line of its own."""
     return ["# -*- coding: utf-8 -*-", *(f"# {printable(line)}".rstrip() for line in lines)]
-
-
-def _with_includes(kernel: Kernel, source: str) -> str:
-    """Every file that is included by quotes in place of its line; headers guard themselves against coming twice."""
-    texts = [text for path, text in included_files(kernel, kernel.source, source).items() if path.parent != NATIVE]
-    header = abi.header(abi.named_ops(OPS[kernel.op], [source, *texts]))
-
-    def whole(text: str, folder: Path) -> str:
-        def inlined(match: re.Match[str]) -> str:
-            path = folder / match[1]
-            if path.is_file():
-                return whole(path.read_text(), path.parent)
-            return header if match[1] == abi.HEADER else match[0]
-
-        return _INCLUDE_LINE.sub(inlined, text)
-
-    return whole(source, kernel.source.parent)
 
 
 def _c_call(number: int, case: Case, script: Script) -> Iterator[str]:

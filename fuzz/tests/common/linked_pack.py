@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
+
 from fuzz.adapters.c_kernel import CKernel
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.planted import a_case
 
 _FILES = {
     "parts.h": """#pragma once
@@ -66,6 +70,10 @@ void scaled(const float *x, float *y, int64_t n, float by) {
 }
 """,
 }
+ARM = "aarch64-linux-gnu-"
+"""How the programs of AArch64 begin."""
+_FOUR = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+EXPECTED = (_FOUR / np.sqrt((_FOUR**2).mean(-1, keepdims=True) + np.float32(1e-5))).ravel()
 WRONG = ("y[i] = x[i] * by", "y[i] = i % 4 == 3 ? x[i] : x[i] * by")
 """A bug of the library `scaled`."""
 
@@ -109,9 +117,12 @@ def kernel(folder: Path, *libraries: Path | str, isa: str = "any", name: str = "
     )  # fmt: skip
 
 
-def has(program: str) -> bool:
-    """True where a program is installed."""
-    return shutil.which(program) is not None
+def result_of(target: Target, cache: Path) -> list[float]:
+    """What the kernel makes of `a_case()` there: EXPECTED, where it is right."""
+    with WorkerPool([target], cache=cache) as pool:
+        [outcomes] = pool.submit([a_case()]).outcomes()
+    assert not isinstance(pool.statuses[target.id], NotRun), pool.statuses[target.id]
+    return [float(each) for each in np.frombuffer(outcomes[target.id].outputs["y"], "<f4")]
 
 
 def _run(command: list[str]) -> None:

@@ -6,28 +6,24 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.registry import adapter_of, expand
-from fuzz.adapters.target import NotRun, Target
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judgement
 from fuzz.report.outline import location_of
 from fuzz.tests.common.hunting import failing
-from fuzz.tests.common.linked_pack import WRONG, archive, has, kernel, shared, write_sources
+from fuzz.tests.common.linked_pack import ARM, EXPECTED, WRONG, archive, kernel, result_of, shared, write_sources
 from fuzz.tests.common.planted import a_case, c_program, c_target
 from fuzz.tests.common.programs import run_c, target_on, written
 from fuzz.tests.conftest import Cli
 from fuzz.triage.attribution import attributed, witnesses
 from fuzz.triage.causes import shared_cause
 from fuzz.uses.replay import ChosenCase, write_script
-
-ARM, ARM_CPP = "aarch64-linux-gnu-", "aarch64-linux-gnu-g++"
 
 
 @pytest.fixture
@@ -46,25 +42,8 @@ def _break(folder: Path) -> None:
     source.write_text(source.read_text().replace(*WRONG))
 
 
-def _result(target: Target, cache: Path) -> list[float]:
-    with WorkerPool([target], cache=cache) as pool:
-        [outcomes] = pool.submit([a_case()]).outcomes()
-    assert not isinstance(pool.statuses[target.id], NotRun), pool.statuses[target.id]
-    return [float(each) for each in np.frombuffer(outcomes[target.id].outputs["y"], "<f4")]
-
-
-_FOUR = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
-EXPECTED = (_FOUR / np.sqrt((_FOUR**2).mean(-1, keepdims=True) + np.float32(1e-5))).ravel()
-
-
 def test_sources_of_two_languages_and_two_libraries_are_one_kernel(linked: CKernel, cache: Path) -> None:
-    assert _result(c_target(linked, "native"), cache) == pytest.approx(EXPECTED)
-
-
-@pytest.mark.skipif(not has(ARM_CPP), reason=f"{ARM_CPP} is not installed (apt-get install g++-aarch64-linux-gnu)")
-def test_they_are_one_kernel_under_an_emulator_too(folder: Path, cache: Path) -> None:
-    archives = [archive(folder, name, ARM) for name in ("scaled", "squares")]
-    assert _result(c_target(kernel(folder, *archives, isa="neon"), "qemu"), cache) == pytest.approx(EXPECTED)
+    assert result_of(c_target(linked, "native"), cache) == pytest.approx(EXPECTED)
 
 
 def test_each_target_takes_the_archives_of_its_architecture(folder: Path, cache: Path) -> None:
@@ -78,7 +57,7 @@ def test_each_target_takes_the_archives_of_its_architecture(folder: Path, cache:
     sources = tuple(plain / name for name in ("entry.c", "row.c", "root.c"))
     both = replace(kernel(plain, *archives, isa="runtime"), source=sources[0], sources=sources)
     for place in ("native", "qemu"):
-        assert _result(c_target(both, place), cache) == pytest.approx(EXPECTED)
+        assert result_of(c_target(both, place), cache) == pytest.approx(EXPECTED)
     alone = c_target(replace(both, libraries=tuple(archives[:2])), "qemu")
     assert alone.unavailable() == "libscaled.a is not for aarch64: name a library that is"
 
