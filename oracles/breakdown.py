@@ -11,7 +11,7 @@ from mpmath import mpf
 from oracles.budget import Term
 from oracles.dtypes import Format
 from oracles.precise import Bounds, conforms
-from oracles.rounding import bits, round_precise
+from oracles.rounding import bits
 
 DIGITS = 30
 """Exact values are given to this many significant digits."""
@@ -72,7 +72,7 @@ def breakdown(
     `bounds` must be stable; works at any precision that mpmath is set to.
     """
     form = bounds.form
-    low, high, expected = (_signed(each, bounds.sign) for each in (*bounds.ends, round_precise(bounds.centre, form)))
+    low, high, expected = (_signed(each, bounds.sign) for each in (*bounds.ends, bounds.rounded(bounds.centre)))
     got = expected if got is None else got
     ok = conforms(bounds, got)
     return Breakdown(
@@ -150,4 +150,6 @@ def _ulps(exact: mpf, got: float, form: Format) -> float:
 
 
 def _number(value: float, form: Format) -> Number:
+    """The value as the format has it: of one without infinity that is NaN where it overflows."""
+    value = value if form.infinities or math.isfinite(value) else math.nan
     return Number(value, bits(value, form))

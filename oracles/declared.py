@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from oracles.dtypes import DTYPES, INDICES
 from oracles.operand import FLAGS, OUTER, Operand
 
 if TYPE_CHECKING:
@@ -59,13 +60,18 @@ def check_declared(op: Op) -> None:
 
 def _check_integers(op: Op, operand: Operand) -> None:
     """Raise OpError for integers that are neither places nor flags."""
+    known = {*DTYPES, *(each.name for each in op.operands), ""}
+    if operand.dtype not in known:
+        raise OpError(
+            f"{op.name}: {operand.name}: dtype {operand.dtype!r} is no tensor of the op and none of {', '.join(DTYPES)}"
+        )
     if not operand.integers:
         return
     about = f"{op.name}: {operand.name}"
     if operand.name == op.main or not op.is_input(operand.name):
         raise OpError(f"{about}: dtype {operand.dtype}: only inputs other than the first can be of integers")
     if operand.dtype not in operand.integers:
-        raise OpError(f"{about}: index {operand.index!r}: places are of dtype int32 or int64")
+        raise OpError(f"{about}: index {operand.index!r}: places are of dtype {' or '.join(INDICES)}")
     given = {dim for each in op.inputs if not each.optional for dim in each.axes if dim != OUTER}
     if operand.index and operand.index not in given - {*operand.axes}:
         raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")

@@ -1,25 +1,40 @@
-"""Floating-point formats as data. Imports neither NumPy nor mpmath."""
+"""The dtypes of tensors, one row each, as data. Imports neither NumPy nor mpmath.
+
+What else the project knows of dtypes follows from these rows: NumPy's and torch's arrays, the `kf_dtype` of C, the
+ranges of recipes, what a declaration may name. A row that contradicts itself is refused when this is imported; one that
+NumPy or ml_dtypes has otherwise, when `oracles.rounding` is.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from oracles.lazy import lazy
 
 
 class DtypeError(ValueError):
-    """A dtype name that the oracle does not know. The message starts with the name of the field at fault."""
+    """A dtype name that no row has, or a row that contradicts itself. The message starts with the name at fault."""
 
 
 @dataclass(frozen=True, eq=False)
-class Format:
-    """A binary floating-point format with gradual underflow. There is one of each, told from others by its identity."""
+class Dtype:
+    """A dtype of tensors. There is one object for each, told from others by its identity."""
 
     name: str
+    """Its name in cases, declarations and contracts. In C it is `KF_` and this in capitals."""
+    spelling: str
+    """Its name in NumPy or ml_dtypes, and in torch where torch has it."""
     itemsize: int
     """The size of one number in bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Format(Dtype):
+    """A binary floating-point format: one bit of sign, then exponent and mantissa as in IEEE 754, with gradual
+    underflow, NaN and zeros of either sign."""
+
     precision: int
     """The number of significant bits, the hidden one included."""
     emin: int
@@ -27,11 +42,35 @@ class Format:
     max: float
     """The largest finite number."""
     infinities: bool = True
-    """False: the format has NaN but no infinity (e4m3), so what overflows becomes NaN."""
+    """False: the format has NaN but no infinity (e4m3fn), so what overflows becomes NaN."""
+
+    def __post_init__(self) -> None:
+        """Raise DtypeError where the size leaves another exponent than the limits say."""
+        exponents = 2 ** (8 * self.itemsize - self.precision)  # of all bits but the sign's and the mantissa's
+        # The highest exponent is that of infinities and NaNs; without infinities its highest mantissa alone is NaN.
+        emax = self.emin + exponents - (3 if self.infinities else 2)
+        largest = math.ldexp(2**self.precision - (1 if self.infinities else 2), emax - self.precision + 1)
+        if self.max != largest:
+            raise DtypeError(f"{self.name}: its largest number is {largest}, by its bits, and not {self.max}")
 
     def holds(self, other: Format) -> bool:
         """Whether it has all numbers of another format."""
         return self.precision >= other.precision and self.emin <= other.emin and self.max >= other.max
+
+    @property
+    def only_stores(self) -> bool:
+        """Whether kernels only store numbers in it, and calculate in another format: one of 8 bits."""
+        return self.itemsize == 1
+
+    @lazy
+    def emax(self) -> int:
+        """The exponent of the largest number, which is less than 2^(emax + 1)."""
+        return math.frexp(self.max)[1] - 1
+
+    @lazy
+    def least(self) -> int:
+        """The exponent of the smallest positive number, 2^least, which is also the spacing of subnormal numbers."""
+        return self.emin - self.precision + 1
 
     @lazy
     def u(self) -> float:
@@ -45,13 +84,8 @@ class Format:
 
     @lazy
     def eta(self) -> float:
-        """Spacing of the subnormal numbers; also the smallest positive one."""
-        return 2.0 ** (self.emin - self.precision + 1)
-
-    @lazy
-    def half_eta(self) -> float:
-        """Largest absolute error of a rounding that underflows. In f64 this underflows itself and is rounded up."""
-        return self.eta / 2 or self.eta
+        """Smallest positive number; also the spacing of the subnormal numbers."""
+        return 2.0**self.least
 
     @lazy
     def overflow(self) -> tuple[int, int]:
@@ -72,6 +106,14 @@ class Format:
             return math.inf
 
 
+@dataclass(frozen=True, eq=False)
+class Integer(Dtype):
+    """A dtype of integers: places along a dimension, or flags."""
+
+    lowest: int
+    highest: int
+
+
 def _integer(value: float, precision: int) -> tuple[int, int]:
     """`value` as (mantissa, exponent) with a mantissa of `precision` bits."""
     numerator, denominator = value.as_integer_ratio()
@@ -80,17 +122,36 @@ def _integer(value: float, precision: int) -> tuple[int, int]:
     return mantissa, exponent
 
 
-FORMATS: Mapping[str, Format] = {
-    form.name: form
-    for form in (
-        Format("f64", 8, 53, -1022, float.fromhex("0x1.fffffffffffffp1023")),
-        Format("f32", 4, 24, -126, float.fromhex("0x1.fffffep127")),
-        Format("f16", 2, 11, -14, 65504.0),
-        Format("bf16", 2, 8, -126, float.fromhex("0x1.fep127")),
-        Format("e4m3", 1, 4, -6, 448.0, infinities=False),
-        Format("e5m2", 1, 3, -14, 57344.0),
-    )
-}
+_ROWS: Sequence[Dtype] = (
+    Format("f32", "float32", 4, 24, -126, float.fromhex("0x1.fffffep127")),
+    Format("f16", "float16", 2, 11, -14, 65504.0),
+    Format("bf16", "bfloat16", 2, 8, -126, float.fromhex("0x1.fep127")),
+    Format("f64", "float64", 8, 53, -1022, float.fromhex("0x1.fffffffffffffp1023")),
+    Format("e4m3fn", "float8_e4m3fn", 1, 4, -6, 448.0, infinities=False),
+    Format("e5m2", "float8_e5m2", 1, 3, -14, 57344.0),
+    Integer("int8", "int8", 1, -(2**7), 2**7 - 1),
+    Integer("int32", "int32", 4, -(2**31), 2**31 - 1),
+    Integer("int64", "int64", 8, -(2**63), 2**63 - 1),
+    Integer("bool", "bool", 1, 0, 1),
+)
+"""The plainest first. A new row goes to the end: the places, counted from 1, are the values of `kf_dtype` in C."""
+DTYPES: Mapping[str, Dtype] = {each.name: each for each in _ROWS}
+"""Every dtype that a tensor can have, by name."""
+assert len(DTYPES) == len({each.spelling for each in _ROWS}) == len(_ROWS), "two rows of one dtype"
+FORMATS: Mapping[str, Format] = {name: each for name, each in DTYPES.items() if isinstance(each, Format)}
+"""The floating-point formats."""
+SINGLE, DOUBLE = FORMATS["f32"], FORMATS["f64"]
+"""The format that kernels calculate in unless they say otherwise, and the one that this oracle's fast tier does."""
+FLOATS = tuple(FORMATS)
+COMPUTED = tuple(name for name, each in FORMATS.items() if not each.only_stores)
+"""The names of the formats that kernels calculate in."""
+NARROW = tuple(name for name in COMPUTED if FORMATS[name].precision < SINGLE.precision)
+"""Those of them that have fewer bits than f32, the one that most kernels calculate in."""
+INTEGERS = tuple(name for name, each in DTYPES.items() if isinstance(each, Integer))
+INDICES = tuple(name for name in INTEGERS if DTYPES[name].itemsize > 1)
+"""The integers in which places along a dimension are given: most dimensions are longer than 8 bits can count."""
+ITEMSIZE: Mapping[str, int] = {name: each.itemsize for name, each in DTYPES.items()}
+"""The bytes of one element of each dtype."""
 
 
 def form(name: str, field: str = "dtype") -> Format:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from oracles.dtypes import INDICES, INTEGERS
 from oracles.lazy import lazy
 
-INTEGERS = ("int8", "int32", "int64", "bool")
-"""The dtypes of inputs that are places along a dimension, or flags: 0 or 1."""
 FLAGS = "flags"
 """What the values of an input of integers are drawn from that are no places: 0 and 1."""
 OUTER = "..."
@@ -42,7 +41,7 @@ class Operand:
     @lazy
     def integers(self) -> tuple[str, ...]:
         """The dtypes that it may have where they are integers: places need more than 8 bits."""
-        return ("int32", "int64") if self.index else INTEGERS if self.dtype in INTEGERS else ()
+        return INDICES if self.index else INTEGERS if self.dtype in INTEGERS else ()
 
     @property
     def meant(self) -> str:

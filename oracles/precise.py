@@ -46,11 +46,13 @@ class Bounds:
     @lazy
     def ends(self) -> tuple[float, float]:
         """The conformance set's ends as output values."""
-        low, high = round_precise(self.low, self.form), round_precise(self.high, self.form)
-        if self.saturate:
-            limit = self.form.max
-            return min(max(low, -limit), limit), min(max(high, -limit), limit)
-        return low, high
+        return self.rounded(self.low), self.rounded(self.high)
+
+    def rounded(self, value: mpf) -> float:
+        """The output value of a real one. Where it overflows, and does not become the largest number, it is infinite,
+        whether or not the format has an infinity."""
+        found, limit = round_precise(value, self.form), self.form.max
+        return min(max(found, -limit), limit) if self.saturate else found
 
     @property
     def may_be_nan(self) -> bool:

@@ -7,32 +7,41 @@ from __future__ import annotations
 
 import math
 import struct
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
-from oracles.dtypes import Format
+from oracles.dtypes import FORMATS, DtypeError, Format
 
-STORAGE: dict[str, np.dtype[Any]] = {
-    "f64": np.dtype(np.float64),
-    "f32": np.dtype(np.float32),
-    "f16": np.dtype(np.float16),
-}
-"""The NumPy dtype in which values of each format are stored; without ml_dtypes there are only NumPy's own."""
 
-with suppress(ImportError):
-    import ml_dtypes
+def _stored(form: Format) -> np.dtype[Any]:
+    """The NumPy dtype of a format. Raises DtypeError for a row that says something else of it than the library does."""
+    library: Any = next((each for each in (np, ml_dtypes) if hasattr(each, form.spelling)), None)
+    if library is None:
+        raise DtypeError(f"{form.name}: neither NumPy nor ml_dtypes {ml_dtypes.__version__} has {form.spelling}")
+    dtype: np.dtype[Any] = np.dtype(getattr(library, form.spelling))
+    limits: Any = library.finfo(dtype)
+    with np.errstate(all="ignore"):
+        infinity, zero = np.array([np.inf, -0.0]).astype(dtype).astype(np.float64)
+    known = dtype.itemsize, limits.nmant + 1, float(limits.smallest_normal), float(limits.max), bool(np.isinf(infinity))
+    if known != (form.itemsize, form.precision, form.tiny, form.max, form.infinities):
+        raise DtypeError(f"{form.name}: its row differs from {form.spelling}, which has {known}")
+    if not np.signbit(zero):
+        raise DtypeError(f"{form.name}: {form.spelling} has no negative zero, which every Format has")
+    return dtype
 
-    STORAGE["bf16"] = np.dtype(ml_dtypes.bfloat16)
-    STORAGE["e4m3"] = np.dtype(ml_dtypes.float8_e4m3fn)
-    STORAGE["e5m2"] = np.dtype(ml_dtypes.float8_e5m2)
 
-NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in STORAGE.items()}
+STORAGE: Mapping[str, np.dtype[Any]] = {name: _stored(each) for name, each in FORMATS.items()}
+"""The NumPy dtype in which values of each format are stored."""
+NAMES: Mapping[np.dtype[Any], str] = {dtype: name for name, dtype in STORAGE.items()}
 """The format name of each NumPy dtype."""
+NATIVE: Mapping[str, np.dtype[Any]] = {name: dtype for name, dtype in STORAGE.items() if hasattr(np, dtype.name)}
+"""The formats that NumPy itself has, whose casts round once."""
 
 
 def is_known(dtype: np.dtype[Any]) -> bool:
@@ -48,8 +57,6 @@ def name_of(dtype: np.dtype[Any]) -> str:
 _EXPONENT = np.int64(0x7FF0 << 48)
 """The exponent field of a float64; by itself it is the power of two at or below a normal number."""
 
-_NATIVE = {"f32": np.float32, "f16": np.float16}
-
 
 def round_to(values: Real, form: Format) -> F64:
     """`values` rounded once to nearest even in `form`, as float64 (any shape). What overflows becomes inf.
@@ -61,7 +68,7 @@ def round_to(values: Real, form: Format) -> F64:
         return values.high if form.name == "f64" else round_to(sticky(values), form)
     if form.name == "f64":
         return values
-    if native := _NATIVE.get(form.name):
+    if (native := NATIVE.get(form.name)) is not None:
         with np.errstate(over="ignore", under="ignore"):
             return values.astype(native).astype(np.float64)
     return _round_generic(values, form)

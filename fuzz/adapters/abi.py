@@ -12,13 +12,16 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from fuzz.adapters.build import NATIVE, BuildError
+from fuzz.transport.records import DTYPES as CODES
 from oracles.declared import AXIS
+from oracles.dtypes import DTYPES, ITEMSIZE
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
 
 HEADER = "kernelfuzz.h"
 _FOLLOW = "/* The ops follow. */\n"
+_DTYPES = "    KF_DTYPES\n"
 _WIDTH = 120
 _KEYWORDS = {
     "asm", "auto", "bool", "break", "case", "char", "class", "const", "continue", "default", "delete", "do", "double",
@@ -32,7 +35,19 @@ _KEYWORDS = {
 
 def header(ops: Iterable[Op]) -> str:
     """`kernelfuzz.h` as kernels of these ops see it. Raises BuildError for an op that C has no words for."""
-    return _fixed(HEADER).replace(_FOLLOW, "\n".join(map(declaration, ops)))
+    rows = [f"    {f'{constant(name)} = {code},':16}/* {DTYPES[name].spelling} */\n" for name, code in CODES.items()]
+    return _fixed(HEADER).replace(_DTYPES, "".join(rows)).replace(_FOLLOW, "\n".join(map(declaration, ops)))
+
+
+def constant(dtype: str) -> str:
+    """What C calls a dtype."""
+    return f"KF_{dtype.upper()}"
+
+
+def dtype_flags() -> list[str]:
+    """What tells the parts of the worker of all dtypes, and of their sizes in the same order."""
+    values = (f"{constant(name)} = {code}" for name, code in CODES.items())
+    return [f"-DKF_DTYPES={','.join(values)}", f"-DKF_ITEMSIZES={','.join(map(str, ITEMSIZE.values()))}"]
 
 
 def named_ops(own: Op, texts: Iterable[str]) -> tuple[Op, ...]:

@@ -163,7 +163,7 @@ def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[P
     """The worker without a kernel, and its digest: an object for each compiler, and one for each of its ops."""
     sources, headers = sorted(NATIVE.glob("*.c")), sorted(NATIVE.glob("*.h"))
     entry = abi.entry(OPS[target.kernel.op])
-    words = [*tool.command, *WORKER_FLAGS, machine(target.arch)]
+    words = [*tool.command, *WORKER_FLAGS, machine(target.arch), *abi.dtype_flags()]
     common = digest_of([words, tool.version, *(path.read_text() for path in [*sources, *headers])])
     digest = digest_of([common, entry])
 

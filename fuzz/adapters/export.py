@@ -13,12 +13,12 @@ from pathlib import Path
 
 from fuzz.adapters import abi
 from fuzz.adapters.build import edited_source
-from fuzz.base.case import ITEMSIZE, Case, Output, Tensor
-from fuzz.base.dtypes import NUMPY_DTYPE
+from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable
 from fuzz.base.validity import check_case
 from oracles.declared import AXIS
+from oracles.dtypes import DTYPES, ITEMSIZE, Format
 from oracles.ops import OPS
 
 POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO = 1, 2, 4, 8, 16
@@ -109,6 +109,7 @@ def c_script(code: str, script: Script, about: Sequence[str]) -> str:
             _c_comment(about),
             code,
             _TYPES.replace("@most@", str(max(len(case.tensors) for case in script.cases))),
+            *_c_formats(),
             *(line for number, case in enumerate(script.cases) for line in _c_call(number, case, script)),
             f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(script.cases)))}}};",
             f"enum {{ KFS_CALLS = {len(script.cases)}, KFS_INVALID = {int(script.invalid)}, "
@@ -116,6 +117,15 @@ def c_script(code: str, script: Script, about: Sequence[str]) -> str:
             _C_HARNESS.read_text(),
         ]
     )
+
+
+def _c_formats() -> Iterator[str]:
+    """How the bits of each dtype are to be read; integers have no precision."""
+    yield "static const struct { int size, precision, emin, infinities; } kfs_formats[] = {"
+    for name, each in DTYPES.items():
+        bits = (each.precision, each.emin, int(each.infinities)) if isinstance(each, Format) else (0, 0, 0)
+        yield f"    [{abi.constant(name)}] = {_c_braced((each.itemsize, *bits))},"
+    yield "};"
 
 
 def _c_comment(lines: Sequence[str]) -> str:
@@ -162,7 +172,7 @@ def _c_call(number: int, case: Case, script: Script) -> Iterator[str]:
 def _c_tensor(case: Case, names: Sequence[str], name: str, tensor: Tensor | Output, data: Sequence[str]) -> str:
     layout, own = tensor.layout, tensor.alias
     home = names.index(case.home(own) or own) if own is not None else names.index(name)
-    dtype = f"KF_{tensor.dtype.upper()}"
+    dtype = abi.constant(tensor.dtype)
     numbers = [layout.offset, layout.lowest, layout.extent]
     parts = [
         f'"{name}"', str(int(isinstance(tensor, Output))), str(home), str(int(layout.guard == "after")), dtype,
@@ -212,7 +222,7 @@ def python_script(
             f"OPTIONS = {dict(options)!r}",
             f"INVALID, LAW = {script.invalid!r}, {script.law!r}",
             f"SIZES = {dict(ITEMSIZE)!r}",
-            f"NAMES = {({name: dtype.name for name, dtype in NUMPY_DTYPE.items()})!r}",
+            f"NAMES = {({name: each.spelling for name, each in DTYPES.items()})!r}",
             f"DISPENSABLE = {(*OPS[kernel.op].neutral, AXIS)!r}",
             "SOURCES = {}",
             *(f"SOURCES[{name!r}] = {_quoted(text)}" for name, text in sources.items()),

@@ -22,47 +22,21 @@ static void kfs_fault(int number, siginfo_t *info, void *context) {
 }
 
 static size_t kfs_size(kf_dtype dtype) {
-    switch (dtype) {
-        case KF_F64: case KF_INT64: return 8;
-        case KF_F32: case KF_INT32: return 4;
-        case KF_F16: case KF_BF16: return 2;
-        default: return 1;
-    }
-}
-
-/* Of the two formats of 8 bits e5m2 is the upper half of f16; e4m3fn has no infinity. */
-static double kfs_e4m3fn(uint8_t bits) {
-    const int exponent = bits >> 3 & 15, fraction = bits & 7;
-    const double sign = bits & 0x80 ? -1.0 : 1.0;
-    if (exponent == 15 && fraction == 7) return NAN;
-    return sign * ldexp(exponent ? 8 + fraction : fraction, (exponent ? exponent : 1) - 10);
-}
-
-static double kfs_half(uint16_t bits) {
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const double sign = bits & 0x8000 ? -1.0 : 1.0;
-    if (exponent == 31) return fraction ? NAN : sign * INFINITY;
-    return sign * ldexp(exponent ? 1024 + fraction : fraction, (exponent ? exponent : 1) - 25);
+    return (size_t)kfs_formats[dtype].size;
 }
 
 static double kfs_value(kf_dtype dtype, const void *place) {
+    const int width = 8 * kfs_formats[dtype].size, precision = kfs_formats[dtype].precision;
     uint64_t bits = 0;
     memcpy(&bits, place, kfs_size(dtype));
-    const uint32_t wide = dtype == KF_BF16 ? (uint32_t)bits << 16 : (uint32_t)bits;
-    double value;
-    float narrow;
-    memcpy(&value, &bits, 8);
-    memcpy(&narrow, &wide, 4);
-    switch (dtype) {
-        case KF_F64: return value;
-        case KF_F16: return kfs_half((uint16_t)bits);
-        case KF_E5M2: return kfs_half((uint16_t)(bits << 8));
-        case KF_E4M3FN: return kfs_e4m3fn((uint8_t)bits);
-        case KF_INT8: case KF_BOOL: return (int8_t)bits;
-        case KF_INT32: return (int32_t)bits;
-        case KF_INT64: return (double)(int64_t)bits;
-        default: return narrow;
-    }
+    if (precision == 0) return (double)((int64_t)(bits << (64 - width)) >> (64 - width));
+    const uint64_t hidden = (uint64_t)1 << (precision - 1), most = ((uint64_t)1 << (width - precision)) - 1;
+    const uint64_t fraction = bits & (hidden - 1), exponent = bits >> (precision - 1) & most;
+    const double sign = bits >> (width - 1) ? -1.0 : 1.0;
+    if (exponent == most && kfs_formats[dtype].infinities) return fraction ? NAN : sign * INFINITY;
+    if (exponent == most && fraction == hidden - 1) return NAN;
+    const double size = (double)(exponent ? fraction + hidden : fraction);
+    return sign * ldexp(size, (exponent ? (int)exponent - 1 : 0) + kfs_formats[dtype].emin - precision + 1);
 }
 
 static int64_t kfs_count(const kfs_tensor *t) {

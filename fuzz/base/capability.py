@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, Layout, Output, Tensor
+from fuzz.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
 from oracles.declared import AXIS
+from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.lazy import lazy
 from oracles.ops import OPS
 
@@ -90,6 +91,12 @@ class Capabilities:
 
     def __hash__(self) -> int:
         return hash(tuple(frozenset(v.items()) if isinstance(v, Mapping) else v for v in vars(self).values()))
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats that it names, of whichever tensors."""
+        named = {*self.dtypes, *(dtype for _, dtypes in self.mixed for dtype in dtypes)}
+        return tuple(dtype for dtype in FLOATS if dtype in named)
 
     @property
     def optional(self) -> tuple[str, ...]:

@@ -12,14 +12,8 @@ from typing import Final, Literal
 
 from fuzz.base.errors import UsageError
 from fuzz.base.text import printable
+from oracles.dtypes import ITEMSIZE
 from oracles.lazy import lazy
-
-ITEMSIZE: Mapping[str, int] = {
-    "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3fn": 1, "e5m2": 1, "int8": 1, "int32": 4, "int64": 8, "bool": 1,
-}  # fmt: skip
-"""The bytes of one element of each dtype that a case can have, in the order of `kf_dtype` in kernelfuzz.h."""
-FLOATS = ("f16", "bf16", "f32", "f64")
-"""The dtypes that kernels compute in, as far as capabilities can say it."""
 
 CACHE_LINE = 64
 """Alignments are stated modulo so many bytes."""

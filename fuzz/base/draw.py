@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from fuzz.base.case import ITEMSIZE, Case, Guard, Origin
+from fuzz.base.case import Case, Guard, Origin
 from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
 from oracles.lazy import lazy
 from oracles.op import Extents
 from oracles.operand import OUTER

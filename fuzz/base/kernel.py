@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
-from fuzz.base.case import FLOATS
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
-from oracles.dtypes import FORMATS
+from oracles.dtypes import COMPUTED, FLOATS, FORMATS
 from oracles.formula.contract import INPUT, Contract
 from oracles.formula.trace import Trace, ordered, run, trace
 from oracles.op import Op
@@ -122,6 +121,7 @@ class Kernel:
         one_of("op", self.op, tuple(OPS))
         _check_contract(self.contract, OPS[self.op])
         _check_tensors(self.capabilities, OPS[self.op])
+        _check_calculated(self.contract, self.capabilities, OPS[self.op])
 
 
 def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:
@@ -216,6 +216,22 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
             if pair not in op.aliases:
                 theirs = ", ".join(map(str, op.aliases))
                 raise DeclarationError(f"capabilities.{field}: {pair} is not one of {theirs}, the pairs of {op.name}")
+
+
+def _check_calculated(contract: Contract, able: Capabilities, op: Op) -> None:
+    """Raise DeclarationError where it calculates in the dtype of a tensor, and numbers are only stored in that."""
+    for field, word in (("compute", contract.compute), *contract.dtypes.items()):
+        for dtype in () if word in FORMATS else _dtypes_of(op.main if word == INPUT else word, able, op):
+            one_of(f"contract: {field} in the dtype of {word}", dtype, COMPUTED)
+
+
+def _dtypes_of(tensor: str, able: Capabilities, op: Op) -> tuple[str, ...]:
+    """The dtypes that a tensor may have. One that has that of another is taken to have that of the first input."""
+    if tensor == op.main:
+        return able.dtypes
+    usual = op.operand(tensor).dtype
+    named = next((dtypes for name, dtypes in able.mixed if name == tensor), (usual if usual in FORMATS else op.main,))
+    return tuple(dtype for each in named for dtype in (able.dtypes if each == op.main else (each,)))
 
 
 def _known(field: str, name: str, known: tuple[str, ...], op: Op) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fuzz.base.case import FLOATS, ITEMSIZE, THREADS, Case, CaseError
+from fuzz.base.case import THREADS, Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.memory import contradicts_itself, overlaps_itself
 from oracles.declared import AXIS
+from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS

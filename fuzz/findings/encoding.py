@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from fuzz.base.capability import MAX_RANK
-from fuzz.base.case import ITEMSIZE, Case, CaseError, Guard, Layout, Output, Tensor
+from fuzz.base.case import Case, CaseError, Guard, Layout, Output, Tensor
 from fuzz.base.text import printable
 from fuzz.findings.document import told
 from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
 from oracles.ops import OPS
 

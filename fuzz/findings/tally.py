@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
 from fuzz.execute.reach import Reach
@@ -17,6 +17,7 @@ from fuzz.generate.conditions import Together, conditions_of
 from fuzz.generate.coverage import Label, Ledger
 from fuzz.generate.pairing import Held, held
 from fuzz.judge.judge import Judgement
+from oracles.dtypes import ITEMSIZE
 
 
 @dataclass(frozen=True)

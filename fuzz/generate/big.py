@@ -14,13 +14,14 @@ from itertools import count
 
 import numpy as np
 
-from fuzz.base.case import ITEMSIZE, Case, Origin
+from fuzz.base.case import Case, Origin
 from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
 from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
 from oracles.op import Op, Role
 from oracles.operand import Parameter
 from oracles.ops import OPS

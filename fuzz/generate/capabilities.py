@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fuzz.base.capability import Capabilities, Capability
-from fuzz.base.case import FLOATS
+from oracles.dtypes import FLOATS, FORMATS
 from oracles.operand import Operand
 from oracles.ops import OPS, remembered
 
@@ -57,8 +57,6 @@ def may_share(capability: Capability, output: str, source: str) -> bool:
     return there and bool({*dtype_pairs(capability, output)} & {*dtype_pairs(capability, source)})
 
 
-_DTYPES = ("f32", "f16", "bf16", "f64")
-
 Undeclared = Mapping[str, Sequence[str]]
 """What an op allows and a kernel does not declare, by the field of `Capabilities` that would declare it."""
 
@@ -72,7 +70,7 @@ def undeclared(capability: Capability) -> Undeclared:
     of_one_dtype = [name for name in columns if all(own == main for own, main in dtype_pairs(capability, name))]
     found = {
         "takes": tuple(name for name in op.optional if name not in able.optional),
-        "dtypes": tuple(dtype for dtype in _DTYPES if dtype not in able.dtypes),
+        "dtypes": tuple(dtype for dtype in _formats(able) if dtype not in able.dtypes),
         "mixed": tuple(f"{name} of another dtype than {op.main}" for name in of_one_dtype),
         "strides": (f"any but {able.strides}",) if able.strides != "any" else (),
         "axis": ("any but the last",) if able.axis != "any" and op.by_rows else (),
@@ -95,7 +93,7 @@ def undeclared(capability: Capability) -> Undeclared:
 def anything(op: str) -> Capability:
     """The capability that takes all that the op allows."""
     spec = OPS[op]
-    able = _boundless(op, Capabilities(takes=spec.optional, params=tuple(spec.neutral)))
+    able = _boundless(op, Capabilities(dtypes=FLOATS, takes=spec.optional, params=tuple(spec.neutral)))
     return Capability(op, replace(able, stacked=tuple(each.name for each in spec.operands if each.stackable)))
 
 
@@ -117,21 +115,27 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
 
 def _boundless(op: str, able: Capabilities) -> Capabilities:
     """The same tensors without any limit."""
-    assert {*_DTYPES} == {*FLOATS}
-    spec = OPS[op]
+    spec, formats = OPS[op], _formats(able)
     return replace(
         able,
-        dtypes=_DTYPES,
+        dtypes=formats,
         axis="any" if spec.by_rows else "last",
         strides="any",
         aliases=spec.aliases,
-        mixed=tuple((each.name, each.integers or _DTYPES) for each in spec.operands if each.name != spec.main),
+        mixed=tuple((each.name, each.integers or formats) for each in spec.operands if each.name != spec.main),
         stacked=tuple(each.name for each in spec.inputs if spec.role(each.name) == "columns"),
         empty=True,
         max={},
         multiple_of={},
         alignment=1,
     )
+
+
+def _formats(able: Capabilities) -> tuple[str, ...]:
+    """The formats that kernels calculate in, and, where it takes numbers that are only stored, all others that are as
+    large: who reads e4m3fn may be given e5m2 by mistake, but hardly who reads f32."""
+    sizes = {FORMATS[name].itemsize for name in able.formats if FORMATS[name].only_stores}
+    return tuple(name for name, each in FORMATS.items() if not each.only_stores or each.itemsize in sizes)
 
 
 def _flat(capability: Capability) -> tuple[str, ...]:

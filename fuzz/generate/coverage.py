@@ -10,10 +10,11 @@ from itertools import combinations
 
 import numpy as np
 
-from fuzz.base.case import ITEMSIZE, Layout
+from fuzz.base.case import Layout
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Reals
 from fuzz.generate.sketch import BLOCKS, EXTENT
+from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS, remembered
 
 Label = tuple[str, str]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fuzz.base.draw import GIVEN, Given
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.base.stream import Reals, Stream
+from oracles.dtypes import form
 
 Values = NDArray[np.generic]
 
@@ -70,11 +71,17 @@ def _normal(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) ->
     return stream.normal(int(np.prod(shape))).reshape(shape) * level
 
 
-def _scaled(wide: int, narrow: int) -> Like:
-    """Normal values times a power of two: one in wide dtypes, another where squares of f16 are near its limits."""
+def _steps(dtype: str, usual: int) -> int:
+    """A power of two by which ordinary values may grow, or shrink: in narrow formats one that squares just bear."""
+    return min(usual, form(dtype).emax * 2 // 5)
+
+
+def _scaled(power: int) -> Like:
+    """Normal values times 2^power, or as far as the dtype goes."""
 
     def scaled(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
-        values: Reals = np.ldexp(_normal(shape, level, dtype, stream), narrow if dtype == "f16" else wide)
+        steps = _steps(dtype, abs(power))
+        values: Reals = np.ldexp(_normal(shape, level, dtype, stream), steps if power > 0 else -steps)
         return values
 
     return scaled
@@ -94,7 +101,7 @@ def _ending(last: Callable[[float], float]) -> Like:
 def _large_last_row(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
     """Normal values, those of the last row far larger: without them a sum over many rows hides that it is left out."""
     values = _normal(shape, level, dtype, stream)
-    values[-1:] = np.ldexp(values[-1:], 6 if dtype == "f16" else 16)
+    values[-1:] = np.ldexp(values[-1:], _steps(dtype, 16))
     return values
 
 
@@ -114,8 +121,8 @@ _LIKE_GIVEN: Mapping[str, Like] = {
     "integers": lambda shape, level, dtype, stream: np.resize(np.arange(1.0, 8.0), shape) * level,
     "normal": _normal,
     "shifted": _shifted,
-    "large": _scaled(30, 6),
-    "tiny": _scaled(-30, -6),
+    "large": _scaled(30),
+    "tiny": _scaled(-30),
     "zeros": lambda shape, level, dtype, stream: np.zeros(shape),
     "one NaN": _ending(lambda level: np.nan),
     "one infinity": _ending(lambda level: np.inf),

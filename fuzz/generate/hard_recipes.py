@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
-from fuzz.base.dtypes import LARGEST, NUMPY_DTYPE, quantise
+from fuzz.base.dtypes import NUMPY_DTYPE, quantise
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate.recipes import RECIPES, RowSpec, normal, positions, random_signs, recipe, repeated
+from oracles.dtypes import FORMATS, NARROW
 
-_TIE_BITS = (12, 9)
+_TIE_BITS = tuple(1 + FORMATS[name].precision for name in NARROW)
 """The significant bits of numbers half-way between neighbours in f16 and in bf16."""
+_BELOW_LARGEST = 7600 / 65504
+"""Elements of this share of the largest number have squares far beyond it, and sums of several are within it."""
 _FILLERS = 3
 """The number of elements that bring a row's mean square to a power of four: each squares the error that the one before
 it left."""
@@ -25,15 +28,20 @@ def _levels(spec: RowSpec, stream: Stream, levels: tuple[float, ...]) -> Reals:
 
 @recipe("a mean of 1e2 to 1e6 with a spread of 1e-3", structured=True)
 def _large_mean(spec: RowSpec, stream: Stream) -> Reals:
-    top = 1e4 if spec.dtype == "f16" else 1e6
-    means = _levels(spec, stream, tuple(level for level in (1e2, 1e3, 1e4, 1e5, 1e6) if level <= top))
-    return means + normal(spec, stream) * 1e-3
+    top, scale = max(1e4, spec.form.max / 4.0), spec.scale(1e4)
+    means = tuple(scale * level for level in (1e2, 1e3, 1e4, 1e5, 1e6) if level <= top)
+    return _levels(spec, stream, means) + normal(spec, stream) * spec.spread(1e-3, means[0])
 
 
-@recipe("elements about 1e9, 1e15, 1e18 and 1.9e19, whose square overflows f32 (f16: 255 and 7600)", structured=True)
+@recipe(
+    "elements about 1e9, 1e15, 1e18 and 1.9e19, whose square overflows f32, or such as in f16 255 and 7600",
+    structured=True,
+)
 def _magnitudes(spec: RowSpec, stream: Stream) -> Reals:
-    levels = (255.0, 7600.0) if spec.dtype == "f16" else (1e9, 1e15, 1e18, 1.9e19)
-    wobble = 1.0 + stream.child("wobble").uniform(spec.size) / 64.0
+    largest = spec.form.max
+    usual = tuple(level for level in (1e9, 1e15, 1e18, 1.9e19) if level < largest)
+    levels = usual or (math.floor(math.sqrt(largest)), _BELOW_LARGEST * largest)
+    wobble = 1.0 + stream.child("wobble").uniform(spec.size) * max(1 / 64, 4.0 * spec.form.u)
     return _levels(spec, stream, levels) * wobble * random_signs(spec, stream)
 
 
@@ -81,7 +89,7 @@ def _ties(spec: RowSpec, stream: Stream) -> Reals:
             values[:, column] = _root_below(rest, spec.dtype)
             rest = rest - values[:, column] ** 2
     powers = np.ldexp(1.0, stream.child("power").integers(rows, -3, 3))
-    return np.clip(values * powers[:, None], -LARGEST[spec.dtype], LARGEST[spec.dtype])
+    return np.clip(values * powers[:, None], -spec.form.max, spec.form.max)
 
 
 def _root_below(squares: Reals, dtype: str) -> Reals:

@@ -9,7 +9,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from fuzz.base.case import FLOATS, ITEMSIZE
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
@@ -19,7 +18,7 @@ from fuzz.generate.scene import LOCAL, Scene, graph_of, is_local
 from oracles.declared import OpError
 from oracles.lazy import lazy
 from oracles.op import Op
-from oracles.operand import FLAGS, INTEGERS, Operand
+from oracles.operand import FLAGS, Operand
 
 FACTORS: dict[str, Recipe] = {}
 """The recipes by name for what others are multiplied by, from the plainest to the oddest."""
@@ -55,13 +54,13 @@ def _fifteen(spec: RowSpec, stream: Stream) -> Reals:
 
 @recipe("powers of two times uniform numbers, 2**-10 to 2**10", structured=False, registry=FACTORS)
 def _large_and_small(spec: RowSpec, stream: Stream) -> Reals:
-    powers = np.ldexp(random_signs(spec, stream), stream.child("power").integers(spec.size, -10, 9))
+    powers = np.ldexp(random_signs(spec, stream), stream.child("power").integers(spec.size, *spec.powers(-10, 9)))
     return powers * (1.0 + stream.child("level").uniform(spec.size))
 
 
-@recipe("about 2**-20", structured=False, registry=FACTORS)
+@recipe("about 2**-20, or a few times the smallest number", structured=False, registry=FACTORS)
 def _tiny(spec: RowSpec, stream: Stream) -> Reals:
-    return _normal(spec, stream) * 2.0**-20
+    return _normal(spec, stream) * 2.0 ** max(-20, spec.form.least + 4)
 
 
 @recipe("ones", structured=False, registry=FACTORS)
@@ -199,10 +198,6 @@ def _named(operand: Operand) -> str:
 
 def check_menus(op: Op) -> None:
     """Raise OpError where some tensor's values cannot be drawn or judged, or a parameter has none."""
-    drawn = (*FLOATS, *INTEGERS)
-    for operand in op.operands:
-        if operand.dtype in ITEMSIZE and operand.dtype not in drawn:
-            raise OpError(f"{op.name}: {operand.name}: dtype {operand.dtype}: only {', '.join(drawn)} are drawn yet")
     needed = frozenset(each.name for each in op.inputs if not each.optional)
     menus_of(op)
     for each in op.inputs:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fuzz.base.capability import Capability
-from fuzz.base.case import CACHE_LINE, FLOATS, ITEMSIZE, Guard
+from fuzz.base.case import CACHE_LINE, Guard
 from fuzz.base.draw import Draw, Part, Placement, spread_over
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import presence
@@ -16,6 +16,7 @@ from fuzz.generate.menus import menus_of
 from fuzz.generate.recipes import Recipe
 from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
 from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
 from oracles.op import Role
 from oracles.operand import Operand
 from oracles.ops import OPS, remembered
@@ -69,7 +70,7 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
     free = wish is None and not (sketch.outer or sketch.extents)
     sketch = shaped(sketch, dice, wish or {}, free=free, even=EVEN if even else 1)
     able = sketch.capability.able
-    if able.strides == "contiguous" and sketch.n * min(ITEMSIZE[dtype] for dtype in FLOATS) % able.alignment:
+    if able.strides == "contiguous" and sketch.n * min(ITEMSIZE[dtype] for dtype in able.formats) % able.alignment:
         sketch = replace(sketch, rows=1, outer=())  # further rows would not be aligned
     return _Planner(sketch, wish or {}, even, dice).draw()
 

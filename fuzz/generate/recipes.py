@@ -14,8 +14,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.dtypes import LARGEST, SMALLEST_NORMAL, quantise
+from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Reals, Stream, Words
+from oracles.dtypes import FORMATS, SINGLE, Format
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,28 @@ class RowSpec:
     @property
     def size(self) -> int:
         return self.rows * self.n
+
+    @property
+    def form(self) -> Format:
+        """The format of the values, whose range and precision decide how large they are and how far apart."""
+        return FORMATS[self.dtype]
+
+    @property
+    def summed(self) -> Format:
+        """The format in which kernels add their squares up: f32, or that of the values where it is more precise."""
+        return max(SINGLE, self.form, key=lambda each: each.precision)
+
+    def powers(self, low: int, high: int) -> tuple[int, int]:
+        """The exponents from `low` to `high` that the format has, or else the upper half of those that it has."""
+        return min(max(low, self.form.least), self.form.emax // 2), min(high, self.form.emax)
+
+    def scale(self, largest: float) -> float:
+        """By what values up to `largest` are multiplied so that the format has them: 1 where it has them anyway."""
+        return min(1.0, self.form.max / largest)
+
+    def spread(self, usual: float, level: float) -> float:
+        """How far values about `level` are apart: `usual`, or about an ulp where less would not show."""
+        return max(usual, level * self.form.u)
 
 
 Fill = Callable[[RowSpec, Stream], Reals]
@@ -133,8 +156,10 @@ def random_signs(spec: RowSpec, stream: Stream) -> Reals:
 
 
 def _row_exponents(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
-    """One power of two per row, over the whole range in which squares overflow, underflow or behave."""
-    low, high = {"f16": (-12, 12), "f64": (-540, 500)}.get(spec.dtype, (-75, 63))
+    """One power of two per row, over the range in which squares overflow, underflow or behave, and most of what the
+    format has."""
+    own, summed = spec.form, spec.summed
+    low, high = max(summed.least // 2, own.emin * 6 // 7), min(summed.emax // 2, own.emax * 4 // 5)
     return stream.child("exponent").integers(spec.rows, low, high)
 
 
@@ -189,19 +214,18 @@ def _monotone(spec: RowSpec, stream: Stream) -> Reals:
 
 @recipe("powers of two of either sign, 2**-8 to 2**8", structured=True)
 def _powers_of_two(spec: RowSpec, stream: Stream) -> Reals:
-    powers: Reals = np.ldexp(random_signs(spec, stream), stream.child("power").integers(spec.size, -8, 8))
+    powers: Reals = np.ldexp(random_signs(spec, stream), stream.child("power").integers(spec.size, *spec.powers(-8, 8)))
     return powers
 
 
-@recipe("a different power of two per row, 2**-75 to 2**63 (f16: 2**-12 to 2**12)", structured=False)
+@recipe("a different power of two per row, 2**-75 to 2**63, or most of those that the dtype has", structured=False)
 def _row_scales(spec: RowSpec, stream: Stream) -> Reals:
     return normal(spec, stream) * repeated(np.ldexp(1.0, _row_exponents(spec, stream)), spec)
 
 
 @recipe("one huge element per row: first, last, in the tail, or anywhere", structured=True)
 def _spike(spec: RowSpec, stream: Stream) -> Reals:
-    highest = 15 if spec.dtype == "f16" else 40
-    sizes = np.ldexp(1.0, stream.child("size").integers(spec.rows, 4, highest))
+    sizes = np.ldexp(1.0, stream.child("size").integers(spec.rows, *spec.powers(4, 40)))
     return _place(normal(spec, stream), spec, positions(spec, stream), sizes)
 
 
@@ -217,37 +241,41 @@ def _near_threshold(spec: RowSpec, stream: Stream) -> Reals:
     return _with_mean_square(spec, stream, np.ldexp(spec.threshold or 1e-6, steps))
 
 
-@recipe("mean square a million times below a parameter that is added to it, and less", structured=False)
+@recipe(
+    "mean square a million times below a parameter that is added to it, and less, or the smallest numbers",
+    structured=False,
+)
 def _far_below_threshold(spec: RowSpec, stream: Stream) -> Reals:
     steps = stream.child("ratio").integers(spec.rows, -40, -20)
-    return _with_mean_square(spec, stream, np.ldexp(spec.threshold or 1e-6, steps))
+    shown = 2.0**20 * (16.0 * spec.form.eta) ** 2  # the largest of these rows do not vanish in any dtype
+    return _with_mean_square(spec, stream, np.ldexp(max(spec.threshold or 1e-6, shown), steps))
 
 
 @recipe("subnormal numbers and the smallest normal ones", structured=False)
 def _subnormal(spec: RowSpec, stream: Stream) -> Reals:
-    return normal(spec, stream) * (SMALLEST_NORMAL[spec.dtype] / 4.0)
+    return normal(spec, stream) * (spec.form.tiny / 4.0)
 
 
-@recipe("sum of squares around the overflow threshold (f16: elements around the largest number)", structured=False)
+@recipe("sum of squares around the overflow threshold, or elements around the largest number", structured=False)
 def _near_overflow(spec: RowSpec, stream: Stream) -> Reals:
-    largest = LARGEST[spec.dtype]
+    largest = spec.form.max
     steps = np.ldexp(1.0, stream.child("ratio").integers(spec.rows, -2, 2))
-    summed = LARGEST["f64" if spec.dtype == "f64" else "f32"]
-    level = largest / 4.0 if spec.dtype == "f16" else math.sqrt(summed / spec.n)
+    level = min(largest / 4.0, math.sqrt(spec.summed.max / spec.n))
     return np.clip(normal(spec, stream) * repeated(steps * level, spec), -largest, largest)
 
 
 @recipe("a large mean with a small spread", structured=True)
 def _offset_mean(spec: RowSpec, stream: Stream) -> Reals:
-    mean = np.ldexp(1.0, stream.child("mean").integers(spec.rows, 6, 14))
-    return normal(spec, stream) / 64.0 + repeated(mean, spec)
+    low, high = spec.powers(6, 14)
+    mean = np.ldexp(1.0, stream.child("mean").integers(spec.rows, low, high))
+    return normal(spec, stream) * spec.spread(1 / 64, 2.0**low) + repeated(mean, spec)
 
 
 @recipe("any finite number of the dtype, equally likely", structured=True)
 def _ordinal(spec: RowSpec, stream: Stream) -> Reals:
-    low, high = {"f16": (-24, 15), "f64": (-1074, 1022)}.get(spec.dtype, (-149, 127))
     mantissa = 1.0 + stream.child("mantissa").uniform(spec.size)
-    return np.ldexp(random_signs(spec, stream) * mantissa, stream.child("exponent").integers(spec.size, low, high))
+    exponent = stream.child("exponent").integers(spec.size, spec.form.least, spec.form.emax)
+    return np.ldexp(random_signs(spec, stream) * mantissa, exponent)
 
 
 @recipe("normal with one NaN in one row: first, last, in the tail, or anywhere", structured=False)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.dtypes import LARGEST
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate.recipes import Fill, Recipe, RowSpec, normal, positions, random_signs, recipe, repeated
+from oracles.dtypes import FORMATS, SINGLE
 from oracles.elementary.functions import exp, log
 
 LOGITS: dict[str, Recipe] = {}
@@ -85,24 +85,27 @@ def _one_finite(spec: RowSpec, stream: Stream) -> Reals:
 
 @recipe("a common offset of 1e2 to 1e7 of either sign, and a spread of 1", structured=True, registry=LOGITS)
 def _offset(spec: RowSpec, stream: Stream) -> Reals:
-    return _rows(normal(spec, stream), spec) + _chosen(spec, stream, "offset", (1e2, 1e4, -1e4, 1e6, -1e6, 1e7))
+    scale = spec.scale(1e2)
+    offsets = scale * _chosen(spec, stream, "offset", (1e2, 1e4, -1e4, 1e6, -1e6, 1e7))
+    return _rows(normal(spec, stream), spec) * spec.spread(1.0, scale * 1e2) + offsets
 
 
 @recipe("all logits low: about -1.2e4, -6e4, -1e9, or the lowest numbers", structured=True, registry=LOGITS)
 def _low(spec: RowSpec, stream: Stream) -> Reals:
-    levels = _chosen(spec, stream, "level", (1.2e4, 6e4, 1e9, 3e38 if LARGEST[spec.dtype] > 3e38 else 65504.0))
-    return -levels * (1.0 + _rows(stream.child("wobble").uniform(spec.size), spec) * 2.0**-12)
+    levels = spec.scale(6e4) * _chosen(spec, stream, "level", (1.2e4, 6e4, 1e9, 3e38))
+    wobble = _rows(stream.child("wobble").uniform(spec.size), spec) * max(2.0**-12, 4.0 * spec.form.u)
+    return -levels * (1.0 + wobble)
 
 
 @recipe("most logits 80 to 110 below the greatest: some underflow", structured=False, registry=LOGITS)
 def _underflowing(spec: RowSpec, stream: Stream) -> Reals:
     below = 80.0 + 30.0 * _rows(stream.child("below").uniform(spec.size), spec)
-    return np.where(_at_one(spec, stream), 0.0, -below)
+    return np.where(_at_one(spec, stream), 0.0, -below * spec.scale(110.0))
 
 
 @recipe("the largest numbers of either sign, whose differences overflow", structured=True, registry=LOGITS)
 def _overflowing(spec: RowSpec, stream: Stream) -> Reals:
-    sizes = LARGEST[spec.dtype] * (1.0 - stream.child("level").uniform(spec.size) / 2.0)
+    sizes = spec.form.max * (1.0 - stream.child("level").uniform(spec.size) / 2.0)
     return _rows(sizes * random_signs(spec, stream), spec)
 
 
@@ -131,11 +134,13 @@ def _logarithms(logits: Reals) -> Reals:
     return found
 
 
-def _returned(name: str, summary: str, logits: Fill, *, structured: bool) -> None:
-    """Register what a softmax and a log-softmax return for logits of a recipe."""
+def _returned(name: str, summary: str, logits: Fill, *, structured: bool, emin: int = 0) -> None:
+    """Register what a softmax and a log-softmax return for logits of a recipe. The probabilities may be as small as
+    2^emin: in a format whose smallest normal number is larger the logits are nearer to each other in proportion."""
 
     def logarithms(spec: RowSpec, stream: Stream) -> Reals:
-        return _logarithms(_rows(logits(spec, stream), spec))
+        nearer = min(1.0, spec.form.emin / emin) if emin else 1.0
+        return _logarithms(_rows(logits(spec, stream), spec) * nearer)
 
     def probabilities(spec: RowSpec, stream: Stream) -> Reals:
         return exp.float64(logarithms(spec, stream))
@@ -149,11 +154,13 @@ def _of(name: str) -> Callable[[RowSpec, Stream], Reals]:
 
 
 _returned("spread", "the softmax of normal logits", normal, structured=False)
-_returned("certain", "one probability next to 1", _of("dominant"), structured=True)
+_returned("certain", "one probability next to 1", _of("dominant"), structured=True, emin=FORMATS["f16"].emin)
 _returned("equal", "all probabilities of a row the same", _flat, structured=True)
 _returned("impossible", "zeros in a run, or everywhere", _of("masked_run"), structured=True)
 _returned("few", "a few probabilities with nearly all of the mass", _of("peaked"), structured=False)
-_returned("vanishing", "probabilities that underflow by degrees", _of("underflowing"), structured=False)
+_returned(
+    "vanishing", "probabilities that underflow by degrees", _of("underflowing"), structured=False, emin=SINGLE.emin
+)
 
 
 @recipe("a mean of 2**2 to 2**20 times the spread, at scales of 2**-10 to 2**10", structured=True)

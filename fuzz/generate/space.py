@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 from fuzz.base.capability import Capability
-from fuzz.base.case import CACHE_LINE, ITEMSIZE
+from fuzz.base.case import CACHE_LINE
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
 from fuzz.generate.coverage import EQUAL, POSITIONS, STEP, TILE, TILES, Label, together
@@ -24,6 +24,7 @@ from fuzz.generate.sketch import (
     fitting,
     free_parameters,
 )
+from oracles.dtypes import ITEMSIZE
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
 

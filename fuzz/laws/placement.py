@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor, contiguous
+from fuzz.base.case import CACHE_LINE, Case, Layout, Output, Tensor, contiguous
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, has_elements
+from oracles.dtypes import ITEMSIZE
 
 Move = Callable[[Layout, int, Stream], Layout]
 """It gives another layout for a layout and the size of its elements in bytes."""

@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.base.case import Case, Output, Tensor
-from fuzz.base.dtypes import LARGEST, SMALLEST_NORMAL, from_bits
+from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Reals, Stream
 from fuzz.laws.law import Law, Leeway, Outputs, has_elements
 from fuzz.laws.reach import KnowsTheScaleError, Reach, Reaches, leaf, reaches
 from oracles.declared import AXIS
+from oracles.dtypes import SINGLE, form
 from oracles.enclosure import Mask
 from oracles.formula.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Float64
@@ -62,7 +63,7 @@ class _Span:
 
     def fits(self, dtype: str, k: int) -> bool:
         """True where with s = 2^k all of it is normal in that dtype: some kernels flush subnormals."""
-        low, high, moved = _exponent(SMALLEST_NORMAL[dtype]), _exponent(LARGEST[dtype]), self.power * k
+        low, high, moved = form(dtype).emin, form(dtype).emax, self.power * k
         return low <= self.least + moved and self.most + moved <= high
 
 
@@ -184,7 +185,7 @@ class _Scaled:
             return self.op.operand(other).axes, self.op.scaling.get(other, 0)
 
         dtypes = {tensor.dtype for other, tensor in self.case.tensors.items() if what(other) == what(name)}
-        return sorted(dtype for dtype in dtypes if LARGEST[dtype] < LARGEST["f32"] / 2)
+        return sorted(dtype for dtype in dtypes if form(dtype).max < SINGLE.max / 2)
 
     def _evaluated(self, node: Node) -> Reals:
         """The values of a node. Raises KnowsTheScaleError where they are made of stacked tensors."""
@@ -285,7 +286,7 @@ def _unsure(values: NDArray[np.generic], dtype: str, k: int) -> Mask:
     with np.errstate(invalid="ignore"):
         here = np.abs(values.astype(np.float64))
     there = np.ldexp(here, k)
-    low, high = max(2 * SMALLEST_NORMAL[dtype], _CANCELLED), min(LARGEST[dtype], LARGEST["f32"]) / 2
+    low, high = max(2 * form(dtype).tiny, _CANCELLED), min(form(dtype).max, SINGLE.max) / 2
     return (np.minimum(here, there) < low) | (np.maximum(here, there) > high)
 
 

@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.case import CACHE_LINE, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Outputs
 from fuzz.laws.placement import distinct, moved_to, placed
 from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS

@@ -23,6 +23,7 @@ from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from oracles.doubledouble import head
+from oracles.dtypes import COMPUTED, DOUBLE
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, Worst
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import INPUT, Contract
@@ -33,7 +34,6 @@ from oracles.ops import OPS
 from oracles.precise import Bounds, stable
 
 Index = tuple[int, ...]
-DTYPES = ("f32", "f16", "bf16", "f64")
 _LENGTHS = (1, 2, 3, 5, 8, 8, 13, 13, 21, 21, 34, 89)
 """Mostly short: the precise tier reads a row for each of its elements, and a short one has as many edges as a long."""
 _ROWS = (1, 2, 3)
@@ -115,7 +115,7 @@ def compared(op: Op, elements: int, seed: int) -> Compared:
     found, number = Compared(op.name), 0
     while found.elements < elements:
         dice = Dice(Stream(seed).child(f"problem {number}"))
-        dtype = DTYPES[number % len(DTYPES)]
+        dtype = COMPUTED[number % len(COMPUTED)]
         problem = drawn(op, dtype, dice.pick(_ROWS), dice.pick(_LENGTHS), child_key(seed, f"values {number}"))
         found += _of_problem(FormulaProblem(problem), _contract(op, dtype, dice))
         number += 1
@@ -125,7 +125,7 @@ def compared(op: Op, elements: int, seed: int) -> Compared:
 def _contract(op: Op, dtype: str, dice: Dice) -> Contract:
     """Return a contract of any algorithms, in any arithmetic that decides what is a centre."""
     ways = {local: dice.pick((FORMULA, *known)) for local, known in op.algorithms.items()}
-    compute = dtype if dtype == "f64" else dice.pick(("f32", "f32", INPUT))
+    compute = dtype if dtype == DOUBLE.name else dice.pick(("f32", "f32", INPUT))
     denormals = dice.pick(_DENORMALS)
     return replace(usual(op, dtype), compute=compute, algorithm=ways, denormals=denormals)
 

@@ -21,6 +21,7 @@ from fuzz.quality.subjects import Returned, chosen, plain, simulated, usual
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
+from oracles.dtypes import COMPUTED
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.tiers.problem import FormulaProblem
@@ -77,7 +78,7 @@ class OracleOptions:
     """The options of `python3 -m fuzz.quality oracle`."""
 
     op: Annotated[str, typer.Option("--op", help="Only these ops (a glob).")] = "*"
-    dtype: Annotated[tuple[str, ...], typer.Option("--dtype", help="f64, f32, f16 or bf16. Repeatable.")] = ()
+    dtype: Annotated[tuple[str, ...], typer.Option("--dtype", help=f"{', '.join(COMPUTED)}. Repeatable.")] = ()
     n: Annotated[tuple[int, ...], typer.Option("--n", min=1, help="Length of the row. Repeatable.")] = ()
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values.")] = 1
     pack: options.PackFolder = None
@@ -89,8 +90,8 @@ def oracle(options: OracleOptions) -> Exit:
     """Measure the fast tier of the oracle against the precise one, and count what it leaves open."""
     dtypes = options.dtype or ("f32",)
     for dtype in dtypes:
-        if dtype not in STORAGE or STORAGE[dtype].itemsize == 1:
-            raise UsageError(f"--dtype {dtype}: unknown dtype; known: f64, f32, f16, bf16")
+        if dtype not in COMPUTED:
+            raise UsageError(f"--dtype {dtype}: unknown dtype; known: {', '.join(COMPUTED)}")
     loaded(options.pack)
     ops, err = chosen(options.op), console.progress()
     with err.status("Measuring both tiers ..."):

@@ -21,17 +21,19 @@ from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from oracles.doubledouble import F64, head
+from oracles.dtypes import NARROW, SINGLE
 from oracles.enclosure import Enclosure, Mask, compare
 from oracles.formula.contract import Contract
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.op import Op
-from oracles.rounding import STORAGE, round_to
+from oracles.rounding import round_to
 
 _NEAR_PARAMETER = "near_threshold"
 """The recipe of rows on which a parameter matters that is added to their mean squares."""
 Judge = Callable[[Returned], float]
 """The largest share of rows, or of columns, of an output that fail."""
+_SIMULATED = (SINGLE.name, *NARROW)
 _HALF = 0.5
 _NEVER = 26
 """Where the plot has what is not noticed at any size: beyond all of them."""
@@ -42,7 +44,7 @@ class PowerOptions:
     """The options of `python3 -m fuzz.quality power`."""
 
     op: Annotated[str, typer.Option("--op", help="Only these ops (a glob).")] = "*"
-    dtype: Annotated[tuple[str, ...], typer.Option("--dtype", help="f32, f16 or bf16. Repeatable.")] = ()
+    dtype: Annotated[tuple[str, ...], typer.Option("--dtype", help=f"{', '.join(_SIMULATED)}. Repeatable.")] = ()
     n: Annotated[tuple[int, ...], typer.Option("--n", min=1, help="Length of rows. Repeatable.")] = ()
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of each length.")] = 32
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the values.")] = 1
@@ -76,10 +78,10 @@ class Smallest:
 
 def power(options: PowerOptions) -> Exit:
     """Find the smallest wrong term that is caught: of simulated kernels that are wrong in one thing, by its size."""
-    dtypes, lengths = options.dtype or ("f32", "f16", "bf16"), options.n or (64, 4096)
+    dtypes, lengths = options.dtype or _SIMULATED, options.n or (64, 4096)
     for dtype in dtypes:
-        if dtype not in STORAGE or dtype == "f64" or STORAGE[dtype].itemsize == 1:
-            raise UsageError(f"--dtype {dtype}: no kernels are simulated in it; known: f32, f16, bf16")
+        if dtype not in _SIMULATED:
+            raise UsageError(f"--dtype {dtype}: no kernels are simulated in it; known: {', '.join(_SIMULATED)}")
     loaded(options.pack)
     err, found = console.progress(), list[Smallest]()
     with err.status("Making kernels wrong ..."):

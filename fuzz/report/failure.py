@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.adapters.target import Target, TargetId
-from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.dtypes import decimal, from_bits
 from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
@@ -22,6 +22,7 @@ from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from oracles.breakdown import Breakdown
 from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck, Truth
 

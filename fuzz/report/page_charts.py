@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fuzz.adapters.target import TargetId
-from fuzz.base.case import ITEMSIZE
 from fuzz.findings.accuracy import BINS_PER_OCTAVE
 from fuzz.findings.database_views import Mark, TargetTotals
+from oracles.dtypes import ITEMSIZE
 
 Curve = Sequence[tuple[float, float]]
 """Points (n, value), by ascending n."""

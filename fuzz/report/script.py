@@ -9,12 +9,13 @@ import numpy as np
 from fuzz.adapters import export
 from fuzz.adapters.export import Allowed, Script
 from fuzz.adapters.target import Target
-from fuzz.base.case import ITEMSIZE, Case, CaseError
+from fuzz.base.case import Case, CaseError
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck, unchanged
+from oracles.dtypes import ITEMSIZE
 from oracles.enclosure import REQUIRED
 from oracles.formula.contract import Contract
 from oracles.precise import Bounds

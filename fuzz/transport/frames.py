@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fuzz.base.capability import MAX_RANK
-from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.errors import InternalError
 from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.transport.records import (
@@ -48,6 +48,7 @@ from fuzz.transport.records import (
     tensor_struct,
 )
 from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
 
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import get_args
 
 from fuzz.base.capability import MAX_RANK
-from fuzz.base.case import ITEMSIZE, Guard
+from fuzz.base.case import Guard
+from oracles.dtypes import ITEMSIZE
 
 REQUEST_MAGIC = 0x5152464B
 RESPONSE_MAGIC = 0x5352464B
@@ -35,7 +36,7 @@ DAMAGE = struct.Struct("<BBB5xqqQ")
 UNWRITTEN = struct.Struct("<QQQ")
 
 DTYPES: Mapping[str, int] = {name: code for code, name in enumerate(ITEMSIZE, 1)}
-"""The codes of kf_dtype in kernelfuzz.h."""
+"""The values of kf_dtype in kernelfuzz.h."""
 GUARDS = get_args(Guard)
 KINDS = ("gap", "input", "output")
 PLACES = ("before", "inside", "after")

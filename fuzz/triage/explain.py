@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.case import Case
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.generate.dims import CHEAP_WORK, MOST_WORK
@@ -33,6 +33,7 @@ from fuzz.triage.rule import Traits
 from fuzz.triage.thresholds import is_rough
 from fuzz.triage.traits import length_of
 from fuzz.triage.trial import KeepsStateError, OutOfTimeError, Trials
+from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
 
 _STEADY = 8

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import ITEMSIZE, Case, CaseError
+from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw
 from fuzz.generate.given import LAST_ROW, NANS
 from fuzz.generate.layouts import OVERLAPPING
@@ -36,6 +36,7 @@ from fuzz.triage.inducer import learn
 from fuzz.triage.rule import Atom, Learned, Rule
 from fuzz.triage.trial import Trials
 from fuzz.triage.values import is_of_values
+from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
 
 _SHOWN = 12

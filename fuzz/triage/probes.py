@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from fuzz.adapters.target import Target, lane_counts
-from fuzz.base.case import CACHE_LINE, ITEMSIZE, Guard
+from fuzz.base.case import CACHE_LINE, Guard
 from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
 from fuzz.generate.given import UNEVEN, VALUES
@@ -16,6 +16,7 @@ from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.triage import storage
 from fuzz.triage import variations as vary
 from fuzz.triage.storage import Memory
+from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
 
 _SWEPT = 260

@@ -10,13 +10,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, CaseError, Layout, Origin, contiguous
+from fuzz.base.case import CACHE_LINE, Case, CaseError, Layout, Origin, contiguous
 from fuzz.base.draw import Draw, Given, Part, Placement
 from fuzz.generate.given import DRAWN, Values, given_rows, plain, rows_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.laws.placement import placed
 from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
 from oracles.op import Role
 from oracles.operand import OUTER, Parameter
 from oracles.ops import OPS

@@ -11,13 +11,14 @@ from itertools import combinations
 import numpy as np
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import ITEMSIZE, Case, Layout, Output, Tensor
+from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
 from fuzz.base.memory import distances, meets, shift
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule import INVALID, VALID, Trait, Traits
 from fuzz.triage.values import THERE, value_traits
 from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
-from fuzz.base.dtypes import SMALLEST_NORMAL, from_bits, quantise
+from fuzz.base.dtypes import from_bits, quantise
 from fuzz.base.stream import Reals
 from fuzz.judge.values import problem_of
 from fuzz.triage.rule import OF_NOTHING, Trait
+from oracles.dtypes import SINGLE, form
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.tiers.problem import FormulaProblem
@@ -22,11 +23,8 @@ from oracles.formula.trace import Node, Trace
 from oracles.ops import OPS
 from oracles.problem import ProblemError
 
-_PRECISION: Mapping[str, int] = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
-"""The bits of the mantissa by dtype, the implicit one included."""
 _ALWAYS = 999
 """The power of two that stands for infinity."""
-_LARGEST_SQUARE = float(np.finfo(np.float32).max)
 
 
 THERE = "there"
@@ -90,7 +88,7 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
     with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
         squares = np.square(finite)
         means = squares.mean(axis=-1)
-        yield "a sum of squares beyond f32", _yes((squares.sum(axis=-1) > _LARGEST_SQUARE).any())
+        yield "a sum of squares beyond f32", _yes((squares.sum(axis=-1) > SINGLE.max).any())
     formula = dict(_formula_traits(case))
     if whole.any():
         for parameter in OPS[case.op].parameters:
@@ -107,7 +105,7 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
             yield f"{name} of ones", _yes((values == 1).all())
         yield from _special_traits(name, values)
         if OPS[case.op].has_rows(name):
-            yield from _row_traits(name, values, SMALLEST_NORMAL[case.inputs[name].dtype])
+            yield from _row_traits(name, values, form(case.inputs[name].dtype).tiny)
         yield from _size_traits(name, values)
     yield from formula.items()
 
@@ -238,7 +236,7 @@ def _scale_traits(case: Case, name: str, mean: str, level: float) -> Iterator[tu
     """A parameter against the row where it matters most, in units that the finest output can show: that in which what
     it is added to is smallest, or else the row's mean square."""
     value = float(case.params[name])
-    ulp = 2.0 ** -max(_PRECISION[output.dtype] for output in case.outputs.values())
+    ulp = min(form(output.dtype).u for output in case.outputs.values())
     main = OPS[case.op].main
     change, whole = abs(_rounded(case, name) - value), level + abs(value)
     yield f"log2 of {name} in ulp of {mean}", _log2(abs(value), level * ulp)

@@ -1,7 +1,7 @@
 /* elements.h: elements of any dtype at any strides, one at a time: slow, and right wherever a tensor lies.
  *
  * Everything is calculated in `real`, float unless the kernel is built with -DREAL=double; a result is rounded once, when
- * it is stored. Doubles are not stored as f16 or bf16: by way of float that would be two roundings. */
+ * it is stored. Doubles are not stored in fewer bits than a float has: by way of float that would be two roundings. */
 #ifndef KERNELS_ELEMENTS_H
 #define KERNELS_ELEMENTS_H
 
@@ -32,12 +32,50 @@ static inline uint16_t float_to_bfloat(float value) {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* A format of 8 bits. Without infinity it has NaN where all bits but the sign's are set, and overflows to that. */
+typedef struct {
+    int precision; /* significant bits, the hidden one included */
+    int emin;      /* the smallest normal number is 2^emin */
+    bool infinity;
+} byte_format;
+
+static inline byte_format byte_format_of(kf_dtype dtype) {
+    switch (dtype) {
+        case KF_E4M3FN: return (byte_format){4, -6, false};
+        default: return (byte_format){3, -14, true}; /* KF_E5M2 */
+    }
+}
+
+static inline float byte_to_float(byte_format f, uint8_t bits) {
+    const int mantissa = f.precision - 1, hidden = 1 << mantissa, top = 0x7f >> mantissa;
+    const int exponent = (bits & 0x7f) >> mantissa, fraction = bits & (hidden - 1);
+    float size = ldexpf((float)(exponent ? fraction + hidden : fraction), f.emin - mantissa + (exponent ? exponent - 1 : 0));
+    if (exponent == top && (f.infinity || fraction == hidden - 1)) size = fraction ? NAN : INFINITY;
+    return bits >> 7 ? -size : size;
+}
+
+/* To nearest even. A carry out of the mantissa makes the next exponent, rightly so. */
+static inline uint8_t float_to_byte(byte_format f, float value) {
+    const int mantissa = f.precision - 1, beyond = f.infinity ? 0x7f >> mantissa << mantissa : 0x7f;
+    const uint8_t sign = signbit(value) ? 0x80 : 0;
+    if (value == 0) return sign;
+    if (isnan(value)) return sign | 0x7f;
+    if (isinf(value)) return (uint8_t)(sign | beyond);
+    int exponent;
+    frexpf(value, &exponent);
+    const int steps = exponent - f.precision > f.emin - mantissa ? exponent - f.precision - (f.emin - mantissa) : 0;
+    const float units = nearbyintf(ldexpf(fabsf(value), mantissa - f.emin - steps));
+    const int bits = steps > 0x7f >> mantissa ? beyond : (steps << mantissa) + (int)units;
+    return (uint8_t)(sign | (bits < beyond ? bits : beyond));
+}
+
 static inline real load(const kf_tensor *t, int64_t offset) {
     switch (t->dtype) {
         case KF_F16: return half_to_float(((const uint16_t *)t->data)[offset]);
         case KF_BF16: return bfloat_to_float(((const uint16_t *)t->data)[offset]);
         case KF_F64: return (real)((const double *)t->data)[offset];
-        default: return (real)((const float *)t->data)[offset];
+        case KF_F32: return (real)((const float *)t->data)[offset];
+        default: return byte_to_float(byte_format_of(t->dtype), ((const uint8_t *)t->data)[offset]);
     }
 }
 
@@ -46,7 +84,8 @@ static inline void store(const kf_tensor *t, int64_t offset, real value) {
         case KF_F16: ((uint16_t *)t->data)[offset] = float_to_half((float)value); break;
         case KF_BF16: ((uint16_t *)t->data)[offset] = float_to_bfloat((float)value); break;
         case KF_F64: ((double *)t->data)[offset] = (double)value; break;
-        default: ((float *)t->data)[offset] = (float)value;
+        case KF_F32: ((float *)t->data)[offset] = (float)value; break;
+        default: ((uint8_t *)t->data)[offset] = float_to_byte(byte_format_of(t->dtype), (float)value);
     }
 }
 
@@ -56,7 +95,8 @@ static inline real rounded(kf_dtype dtype, real value) {
         case KF_F16: return half_to_float(float_to_half((float)value));
         case KF_BF16: return bfloat_to_float(float_to_bfloat((float)value));
         case KF_F64: return value;
-        default: return (real)(float)value;
+        case KF_F32: return (real)(float)value;
+        default: return byte_to_float(byte_format_of(dtype), float_to_byte(byte_format_of(dtype), (float)value));
     }
 }
 

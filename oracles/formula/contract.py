@@ -65,7 +65,7 @@ class Contract:
             if (value := getattr(self, name)) not in options:
                 raise NumericsError(f"{name}: {value!r} is not one of {', '.join(map(repr, options))}")
         for name, dtype in [("compute", self.compute), *self.dtypes.items(), *self.points.items()]:
-            if dtype in FORMATS and FORMATS[dtype].itemsize == 1 and name not in self.points:
+            if dtype in FORMATS and FORMATS[dtype].only_stores and name not in self.points:
                 raise NumericsError(f"{name}: {dtype} is a storage format, not one to calculate in")
         for name, ulp in self.accuracy.items():
             if name not in (*NAMES, DIVIDE):

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
+from oracles.dtypes import DOUBLE, NARROW, SINGLE
 from oracles.elementary import CORRECT
 from oracles.formula.contract import DIVIDE, INPUT, Contract, stated
 from oracles.formula.tiers.reading import reading
@@ -27,7 +28,7 @@ SCALABLE: Sequence[Summation] = tuple(
 """The same of code for vectors of any length."""
 BOUNDS = (CORRECT, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Bounds of functions in ulp. What errs by more is an estimate, and any small error of a kernel would fit it."""
-DTYPES = ("f64", "f32", INPUT, "f16", "bf16")
+DTYPES = (DOUBLE.name, SINGLE.name, INPUT, *NARROW)
 _REDUCED = ("sum", "dot", "welford_mean", "welford_squares", "online")
 
 
@@ -116,7 +117,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "points": [
             dict.fromkeys(names, dtype)
             for names in [(name,) for name in points] + [tuple(points)]
-            for dtype in (None, INPUT, "f16", "bf16", "f32")
+            for dtype in (None, INPUT, *NARROW, SINGLE.name)
             if names
         ],
         "algorithm": [{local: way} for local, ways in op.algorithms.items() for way in (None, *ways)],
@@ -127,7 +128,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "saturate": (False, True),
         "sums": [{dim: order} for dim in dims for order in ORDERS],
         "accuracy": [{name: ulp} for name in stated() if name in made_by for ulp in BOUNDS],
-        "dtypes": [{name: dtype} for name in made for dtype in (None, "f64", "f32", INPUT)],
+        "dtypes": [{name: dtype} for name in made for dtype in (None, DOUBLE.name, SINGLE.name, INPUT)],
         "compute": DTYPES,
         "nonfinite": ("ieee", "overflow"),
     }

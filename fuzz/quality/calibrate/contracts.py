@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
+from oracles.dtypes import COMPUTED, NARROW
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.formula.tiers.reading import reading
@@ -33,7 +34,7 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
     points = [graph.names[node.args[0]] for node in graph.nodes if node.kind == "point"]
     ways = [({local: way}, {local: ("formula", way)}) for local, each in op.algorithms.items() for way in each]
     known: dict[str, Sequence[Any]] = {
-        "compute": ("f32", "f16", "bf16", "f64", INPUT),
+        "compute": (*COMPUTED, INPUT),
         "sums": tuple({dim: order for each in op.operands for dim in each.axes} for order in _ORDERS),
         "accuracy": ({}, _LOOSE),
         "mean": ("divide", "reciprocal"),
@@ -44,7 +45,7 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
         "zeros": ("ieee", "any"),
         "algorithm": ({}, *(each for pair in ways for each in pair)),
         "dtypes": ({}, *_dtypes(op, locals_)),
-        "points": ({}, *(dict.fromkeys(points, dtype) for dtype in ("f16", "bf16", INPUT) if points)),
+        "points": ({}, *(dict.fromkeys(points, dtype) for dtype in (*NARROW, INPUT) if points)),
     }
     return {name: values for name, values in known.items() if len(values) > 1}
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from fuzz.base.capability import Capabilities
 from fuzz.quality.emission.source import source
 from fuzz.quality.emission.variant import Emission
+from oracles.dtypes import COMPUTED, DOUBLE, NARROW, SINGLE
 from oracles.formula.contract import Contract
 from oracles.formula.trace import FormulaError
 from oracles.op import Op
 from oracles.problem import ProblemError
 
-_STORAGE = ("f32", "f16", "bf16", "f64")
 _UPDATED, _SUMMED = 96, 1024
 """The longest rows of simulated kernels: where something is kept up to date each term is a step in Python, some hundred
 microseconds long; a step of a sum takes tens."""
@@ -108,7 +108,7 @@ class Pair:
     def takes(self) -> Capabilities:
         """All dtypes and optional tensors; but one dtype alone where the contract speaks of that of an operand."""
         op, words = self.op, bool(self.contract.words)
-        free = () if words else ("f32", "f16", "bf16")
+        free = () if words else (SINGLE.name, *NARROW)
         others = [each for each in op.operands if each.name != op.main and not each.integers]
         return Capabilities(
             dtypes=self._main, takes=op.optional, params=tuple(op.neutral),
@@ -125,19 +125,19 @@ class Pair:
     def _main(self) -> tuple[str, ...]:
         """The dtypes of the first input."""
         if self.contract.words:
-            return (_STORAGE[self.number % len(_STORAGE)],)
-        return _STORAGE if self._wide else _STORAGE[:-1]
+            return (COMPUTED[self.number % len(COMPUTED)],)
+        return COMPUTED if self._wide else (SINGLE.name, *NARROW)
 
     @property
     def _wide(self) -> bool:
-        return "f64" in (self.contract.compute, *self.contract.dtypes.values())
+        return DOUBLE.name in (self.contract.compute, *self.contract.dtypes.values())
 
     @property
     def _emitted(self) -> str:
         settled = self.contract.settled(self._dtypes)
         main = self._main
         chosen = Emission(
-            self.op, settled, way=self.number, fused=self.number % 2 == 0, turn=self.number, wide="f64" in main
+            self.op, settled, way=self.number, fused=self.number % 2 == 0, turn=self.number, wide=DOUBLE.name in main
         )
         return source(chosen)
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Tensor
-from fuzz.base.dtypes import NUMPY_DTYPE, SMALLEST_NORMAL
+from fuzz.base.case import CACHE_LINE, Case, Tensor
+from fuzz.base.dtypes import NUMPY_DTYPE
 from oracles.declared import AXIS
 from oracles.doubledouble import F64
+from oracles.dtypes import ITEMSIZE, form
 from oracles.ops import OPS
 from oracles.rounding import NAMES
 
@@ -135,7 +136,7 @@ class Call:
     def subnormal(self, name: str) -> Array:
         """Which of them are subnormal numbers, and not 0."""
         values = np.abs(self.grid(name))
-        return (values > 0.0) & (values < SMALLEST_NORMAL[self.seen[name].dtype])
+        return (values > 0.0) & (values < form(self.seen[name].dtype).tiny)
 
 
 def rows_of(values: F64, axis: int) -> F64:

@@ -23,19 +23,10 @@ enum { KF_MAX_RANK = 6 };
 
 enum { KF_OK = 0, KF_REJECTED = 1 };
 
-/* Element types. f16 is IEEE binary16 and bf16 the upper half of binary32, both handed over as uint16_t. e4m3fn and e5m2
- * are those of the OCP 8-bit floating point specification, and bool is 0 or 1, all handed over as uint8_t. */
+/* Element types, beside the names that NumPy, ml_dtypes and torch have for them. Those that C does not have are handed
+ * over as unsigned integers of their size: bf16 is the upper half of binary32, and bool is 0 or 1. */
 typedef enum {
-    KF_F16 = 1,
-    KF_BF16 = 2,
-    KF_F32 = 3,
-    KF_F64 = 4,
-    KF_E4M3FN = 5,
-    KF_E5M2 = 6,
-    KF_INT8 = 7,
-    KF_INT32 = 8,
-    KF_INT64 = 9,
-    KF_BOOL = 10,
+    KF_DTYPES
 } kf_dtype;
 
 /* Element [i0, i1, ...] is at data + i0 * strides[0] + i1 * strides[1] + ..., counted in elements, not bytes.

@@ -10,6 +10,7 @@ import numpy as np
 
 from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.transport.python.slab import Slab
+from oracles.dtypes import DTYPES
 
 
 class Arrays(Protocol):
@@ -20,7 +21,7 @@ class Arrays(Protocol):
     library: Any
     """Its module."""
     dtypes: Mapping[str, Any]
-    """Its dtypes, by the names of `fuzz.base.case`."""
+    """Its dtypes, by their names in cases."""
     no_memory: tuple[type[BaseException], ...]
     """What it raises where memory does not suffice."""
 
@@ -46,7 +47,7 @@ class Arrays(Protocol):
 
 
 class NumpyArrays:
-    """NumPy's arrays; those of bf16 have the dtype that ml_dtypes adds."""
+    """NumPy's arrays; those of formats that NumPy does not have are of the dtypes that ml_dtypes adds."""
 
     noun = "array"
     library: Any = np
@@ -123,5 +124,5 @@ def arrays_of(framework: str) -> Arrays:
 
 
 def torch_dtypes(torch: Any) -> Mapping[str, Any]:
-    """By the names of `fuzz.base.case`."""
-    return {name: getattr(torch, dtype.name) for name, dtype in NUMPY_DTYPE.items()}
+    """Those that this torch has, by their names in cases."""
+    return {name: getattr(torch, each.spelling) for name, each in DTYPES.items() if hasattr(torch, each.spelling)}

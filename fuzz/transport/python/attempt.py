@@ -17,6 +17,7 @@ from fuzz.transport.python.arrays import Arrays
 from fuzz.transport.python.kernel import Raised
 from fuzz.transport.python.memory import Memory, Touched
 from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
+from oracles.dtypes import DTYPES
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,13 @@ class Attempt:
             memory.place(slab)
 
     def launch(self) -> None:
-        """Call the kernel."""
+        """Call the kernel, unless its framework lacks a dtype of the case."""
+        self._returned: Any
+        lacking = {tensor.dtype for tensor in self._case.tensors.values()} - {*self._arrays.dtypes}
+        if lacking:
+            words = f"{self._arrays.library.__name__} has no {DTYPES[min(lacking)].spelling}"
+            self._returned = Raised(rejected=False, words=words, built=False)
+            return
         self._given = tensors = {
             name: self._arrays.view(self._slabs[name])
             for name in self._case.tensors

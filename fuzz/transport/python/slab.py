@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fuzz.base.case import CACHE_LINE, ITEMSIZE, STORAGE_LIMIT, Case, Layout, Output, Tensor
+from fuzz.base.case import CACHE_LINE, STORAGE_LIMIT, Case, Layout, Output, Tensor
+from oracles.dtypes import ITEMSIZE
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters.target import TargetId
-from fuzz.base.case import ITEMSIZE, Case, Layout
+from fuzz.base.case import Case, Layout
 from fuzz.base.draw import Frame
 from fuzz.uses.corpus.folder import Kept, keep, kept_cases
+from oracles.dtypes import ITEMSIZE
 from oracles.ops import OPS
 
 _TAIL = 64

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import Case
 from fuzz.uses.learn.evidence import Evidence, Observed
+from oracles.dtypes import form
 from oracles.formula.contract import INPUT, Contract
 from oracles.formula.neighbours import BOUNDS, DTYPES, SCALABLE, Neighbour, neighbours
 from oracles.op import Op
@@ -86,7 +87,9 @@ class Learning:
     def learned(self) -> Learned:
         """The contracts that fit, with the evidence."""
         found, starts = list[Contract](), list[Contract]()
-        for compute in DTYPES:
+        only_stored = any(form(main).only_stores for main in self._mains)
+        computes = [each for each in DTYPES if each != INPUT or not only_stored]
+        for compute in computes:
             start = self._repaired(_loosest(self.op, compute))
             if start is None or (found and self.over()):
                 continue
@@ -95,7 +98,7 @@ class Learning:
             found.append(start if ahead else self._narrowest(start))
             starts.append(start)
         if not found:
-            nearest = sorted((_loosest(self.op, compute) for compute in DTYPES), key=self._contradictions)
+            nearest = sorted((_loosest(self.op, compute) for compute in computes), key=self._contradictions)
             shown = [self._candidate(each, nearest[0]) for each in nearest]
             return Learned((), (), shown, not self.over())
         sure = [each for each in found if all(run.run.conforms(run.meant(each)) for run in self.evidence.runs)]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from oracles.dtypes import Format, form
+from oracles.dtypes import FORMATS, Format, form
 from oracles.formula.tiers.plan import Plan, Value
 from oracles.formula.trace import Kind, Node
 from oracles.operand import OUTER
 
 _FAMILY: tuple[Kind, ...] = ("multiply", "divide", "add", "sum", "point")
 """Where errors are in proportion to values, as they are of powers."""
-_FLOATS = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2")
 
 
 class _Apart(Exception):  # noqa: N818 (no error)
@@ -42,8 +41,9 @@ def _known(plan: Plan, node: Node) -> Value:
             raise _Apart
         return Value(form("f64"), 1 if power else form("f64").precision, True, node.value >= 0)
     if kind in ("tensor", "position"):
-        dtype = form(plan.tensors[node.label]) if plan.tensors.get(node.label) in _FLOATS else form("f64")
-        if OUTER not in node.dims or plan.tensors.get(node.label) not in _FLOATS:
+        stored = FORMATS.get(plan.tensors.get(node.label, ""))
+        dtype = stored or form("f64")
+        if OUTER not in node.dims or stored is None:
             plan.apart.append(node)
         return Value(dtype, dtype.precision, True, False)
     if kind == "point":

@@ -60,7 +60,7 @@ def forward(op: str, recipe: str, dtype: str, count: int, limit: int) -> Iterato
             if number % 4 == 2:
                 inputs["weight"] = np.stack([inputs["weight"], inputs["weight"][::-1]])
         if dtype != "f64" and number % 5 == 4:
-            outputs["y"] = str(rng.choice(["e4m3", "e5m2", "f32", "bf16"]))
+            outputs["y"] = str(rng.choice(["e4m3fn", "e5m2", "f32", "bf16"]))
         params = {"eps": float(np.float32(EPS[number % 4])), "weight_offset": [0.0, 1.0][number // 3 % 2]}
         yield Problem(op, params, inputs, outputs, structured=recipe in ("constant", "spike") or number % 2 == 0)
 

@@ -81,7 +81,7 @@ def formula_tiers_agree(ops: Sequence[Op], contracts: Sequence[Contract], count:
     for number, (_, op, kind) in enumerate(product(range(count), ops, HARD)):
         contract, n = contracts[number % len(contracts)], int(rng.integers(1, 9))
         dtype = "f64" if contract.compute == "f64" else ("f32", "f16", "bf16")[number % 3]
-        out = ("", "", "e4m3", "bf16")[number % 4]
+        out = ("", "", "e4m3fn", "bf16")[number % 4]
         of = judged.problem(op, kind, dtype, (2, n), rng, out=out, without=("bias", "scale", "")[number % 3 :][:1])
         found = disagreements(of, contract, rng)
         assert not found[2], f"{kind} {contract}: {found[2][0]}"

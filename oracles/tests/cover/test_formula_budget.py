@@ -319,7 +319,7 @@ def test_where_kernels_disagree_about_a_mask_either_choice_is_right() -> None:
 
 def test_contracts_that_contradict_themselves_are_refused() -> None:
     for wrong, words in (
-        ({"compute": "e4m3"}, "storage format"),
+        ({"compute": "e4m3fn"}, "storage format"),
         ({"accuracy": {"expm1": 1.0}}, "'expm1' is no function"),
         ({"accuracy": {"exp": 0.2}}, "at least 0.5"),
     ):
@@ -334,8 +334,8 @@ def test_a_contract_is_settled_for_the_input_and_for_the_hardware() -> None:
     contract = Contract("input", dtypes={"rstd": "f32", "h": "input"}, points={"p": "input"})
     assert contract.settled({"x": "f16"}) == Contract("f16", dtypes={"rstd": "f32", "h": "f16"}, points={"p": "f16"})
     assert contract.settled({"x": "f16"}) is contract.settled({"x": "f16"})
-    with pytest.raises(NumericsError, match="compute: e4m3 is a storage format"):
-        contract.settled({"x": "e4m3"})
+    with pytest.raises(NumericsError, match="compute: e4m3fn is a storage format"):
+        contract.settled({"x": "e4m3fn"})
     scalable = Contract(sums={"n": VectorLanes(2, "predicated"), "var": Tiles(4)})
     assert scalable.at(512) == Contract(sums={"n": Lanes(16, 2, "predicated"), "var": Tiles(4)})
     assert scalable.at(None) is scalable

@@ -314,12 +314,12 @@ def test_a_point_in_a_format_without_infinity_leaves_nan() -> None:
     of.inputs["x"][0, 1:], of.inputs["x"][1, 2:] = 0, 0
     contract = Contract(points={"h": "e5m2"})
     wide = replace(of, inputs={**of.inputs, "x": of.inputs["x"] * np.float32(3)})
-    for each, promised in ((of, contract), (wide, Contract(points={"h": "e4m3"}))):
+    for each, promised in ((of, contract), (wide, Contract(points={"h": "e4m3fn"}))):
         got = returned(each, kernel(each, promised, rng))
         assert {check.result for check in Truth(each).check(promised, got)} == {"pass"}
     graph = trace(lambda x: {"y": point(x) * 2.0}, {"x": ("n",)})
     big = Inputs(graph, {"x": np.array([400.0, 500.0, -500.0], np.float32)}, {})
-    centre = Budget(big, Contract(points={"x": "e4m3"})).output("y", "f32").centre
+    centre = Budget(big, Contract(points={"x": "e4m3fn"})).output("y", "f32").centre
     assert np.isnan(centre).tolist() == [False, True, True]
 
 

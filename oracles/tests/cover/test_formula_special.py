@@ -97,15 +97,15 @@ def test_the_sign_of_a_zero_is_free_where_kernels_may_differ() -> None:
     assert _said(absent, Contract(), [-0.0, 0.0]) == [True] * 2, "a kernel may add a zero instead"
 
 
-@pytest.mark.parametrize("out", ["f16", "e5m2", "e4m3"])
+@pytest.mark.parametrize("out", ["f16", "e5m2", "e4m3fn"])
 def test_a_cast_that_saturates_leaves_the_largest_number(out: str) -> None:
     of = _problem("toy_product", [1e30, -1e30, 1.0, 1e-3], [1e3, 1e3, 1e6, 1.0], out)
-    top = {"f16": 65504.0, "e5m2": 57344.0, "e4m3": 448.0}[out]
-    assert _said(of, Contract(saturate=True), [top, -top, top, 2.0**-9]) == [True, True, True, out == "e4m3"]
+    top = {"f16": 65504.0, "e5m2": 57344.0, "e4m3fn": 448.0}[out]
+    assert _said(of, Contract(saturate=True), [top, -top, top, 2.0**-9]) == [True, True, True, out == "e4m3fn"]
     assert _said(of, Contract(saturate=True), [np.nan] * 4) == [False] * 4
     assert _said(of, Contract(), [top, -top, top, np.nan]) == [False] * 4
-    lost = np.nan if out == "e4m3" else np.inf
-    assert _said(of, Contract(), [lost, lost, lost, 0.5]) == [True, out == "e4m3", True, False]
+    lost = np.nan if out == "e4m3fn" else np.inf
+    assert _said(of, Contract(), [lost, lost, lost, 0.5]) == [True, out == "e4m3fn", True, False]
 
 
 def test_what_is_not_finite_is_judged_unless_it_is_unspecified() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from oracles.doubledouble import LOST, ULP, DoubleDouble, absolute, plus, root, sticky, two_sum
 from oracles.dtypes import FORMATS, DtypeError, Format, form
-from oracles.rounding import STORAGE, add_rounded, bits, half_gap, half_gap_of, round_precise, round_to
+from oracles.rounding import STORAGE, _stored, add_rounded, bits, half_gap, half_gap_of, round_precise, round_to
 
 NARROW = [name for name in FORMATS if name != "f64"]
 
@@ -163,9 +164,39 @@ def test_sticky_keeps_what_rounding_needs() -> None:
 def test_bits_and_names() -> None:
     assert bits(1.0, form("f32")) == "0x3f800000"
     assert bits(-2.0, form("f64")) == "0xc000000000000000"
-    assert bits(448.0, form("e4m3")) == "0x7e"
+    assert bits(448.0, form("e4m3fn")) == "0x7e"
     with pytest.raises(DtypeError, match=r"^outputs\.y:"):
         form("f8", "outputs.y")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            ("f24", "float32", 4, 24, -126, 448.0),
+            "f24: its largest number is ",
+        ),
+        (("e4m3", "float8_e4m3fn", 1, 4, -6, 240.0), "e4m3: its row differs from float8_e4m3fn, which has (1, 4, 0.01"),
+        (("e4m3x", "float8_e4m3x", 1, 4, -6, 240.0), "e4m3x: neither NumPy nor ml_dtypes "),
+        (("e4m3fnuz", "float8_e4m3fnuz", 1, 4, -7, 240.0, False), "e4m3fnuz: its largest number is 224.0, by its bits"),
+    ],
+)
+def test_a_row_that_is_wrong_of_its_format_is_refused(row: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(DtypeError) as caught:
+        _stored(Format(*row))
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_numbers_of_a_row_are_those_of_its_format(name: str) -> None:
+    """The largest and the smallest numbers by their bits, and what is next to them."""
+    each, dtype = form(name), STORAGE[name]
+    least = np.frombuffer((1).to_bytes(each.itemsize, "little"), dtype).astype(np.float64)
+    assert least[0] == each.eta
+    assert np.nextafter(np.array(each.tiny, dtype), dtype.type(0)).astype(np.float64) == each.tiny - each.eta
+    assert each.tiny == 2.0**each.emin
+    assert 2.0**each.emax <= each.max < 2.0**each.emax * 2
+    assert (1 + 2 * each.u == np.nextafter(dtype.type(1), dtype.type(2)).astype(np.float64)).all()
 
 
 tiny = st.floats(-(2.0**-480), 2.0**-480)

@@ -43,7 +43,15 @@ MISTAKES = {
     "CKernel('k', 'rms_norm', SOURCE, wibble=1)": "CKernel has no field 'wibble': it has name, op, source, isa, ",
     "open(word='r')": "line 5: TypeError: ",
     "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, pitched, rows, any",
-    "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8'",
+    "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8' is not one of f32, f16, bf16, f64, e4m3fn, e5m2",
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(mixed=(('y', ('e4m3',)),))),)": (
+        "capabilities.mixed: y: 'e4m3' is not one of x, f32, f16, bf16, f64, e4m3fn, e5m2"
+    ),
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract('input'), capabilities=Capabilities(('e5m2',))),)": (
+        "contract: compute in the dtype of input: 'e5m2' is not one of f32, f16, bf16, f64"
+    ),
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(dtypes={'h': 'weight'}), "
+    "capabilities=Capabilities(mixed=(('weight', ('x', 'e5m2')),))),)": "contract: h in the dtype of weight: 'e5m2' is",
     "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",
     "Capabilities(alignment=7)": "capabilities.alignment: 7",
     "Capabilities(multiple_of=64)": "capabilities.multiple_of: write numbers by dimension, {'n': 64}, in place of 64",
@@ -89,6 +97,9 @@ MISTAKES = {
     OWN.format("Op(own, X, Y, flips=(Flip(('x',), ('y',)),))"): "own: flips: with x negated y is another number",
     OWN.format("Op(own, X, Y + (Operand('z', '...'),))"): "own: its formula returns y, and no 'z'",
     OWN.format("Op(own, (Operand('x', '... n', values='odd'),), Y)"): "own: x: values 'odd' is not one of any,",
+    OWN.format("Op(own, X, (Operand('y', '... n', dtype='e4m3'),))"): (
+        "own: y: dtype 'e4m3' is no tensor of the op and none of f32, f16, bf16, f64, e4m3fn, e5m2, int8, int32, int64,"
+    ),
     OWN.format("Op(own, X + Y, Y)"): "own: two tensors or parameters are called 'y'",
     OWN.format("Op(own, X, (Operand('y', '...'),))"): "own: y has the dimensions '...', and by the formula also 'n'",
     OWN.replace("own(", "rms_norm(").format("Op(rms_norm, X, Y)"): "rms_norm: there is another op of that name",

@@ -22,8 +22,8 @@ from fuzz.generate.realise import draw_of, realise
 from fuzz.generate.search import Search, batches
 from fuzz.triage.reduction import Reduction, reduced_case
 from fuzz.triage.variations import base_of
+from oracles.dtypes import INTEGERS
 from oracles.op import Op
-from oracles.operand import INTEGERS
 from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT
 from oracles.tests.common.judged import known
 

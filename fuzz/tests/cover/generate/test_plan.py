@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.case import ITEMSIZE, Output, Tensor
+from fuzz.base.case import Output, Tensor
 from fuzz.generate.plan import EVEN
 from fuzz.tests.common.examples import first_cases
+from oracles.dtypes import ITEMSIZE
 
 
 def _is_even(tensor: Tensor | Output) -> bool:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fuzz.base.stream import Stream
-from fuzz.generate.menus import recipes
-from fuzz.generate.recipes import RowSpec
+from fuzz.generate.menus import FACTORS, recipes
+from fuzz.generate.recipes import RECIPES, Recipe, RowSpec
+from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
+from oracles.dtypes import FLOATS, FORMATS
 
 KEYS = st.integers(0, 2**64 - 1)
+MENUS: dict[str, Mapping[str, Recipe]] = {
+    "rows": RECIPES, "factors": FACTORS, "logits": LOGITS, "probabilities": PROBABILITIES, "logs": LOG_PROBABILITIES,
+}  # fmt: skip
 
 
 def _rows(
@@ -25,6 +33,39 @@ def test_constant_rows_are_constant_and_differ_from_each_other(key: int) -> None
     values = _rows("constant", key)
     assert (values == values[:, :1]).all()
     assert len(set(values[:, 0].tolist())) == 8
+
+
+def _most_different(recipe: Recipe, dtype: str) -> int:
+    """The number of different finite values in the most varied of many rows."""
+    rows = [row for key in range(4) for row in recipe.draw(RowSpec(8, 65, dtype, 1e-5), Stream(key)).astype(np.float64)]
+    return max(len({*row[np.isfinite(row)].tolist()}) for row in rows)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("menu", MENUS)
+def test_rows_that_vary_in_f32_vary_in_every_dtype(menu: str, dtype: str) -> None:
+    with np.errstate(all="ignore"):
+        varied = {name: each for name, each in MENUS[menu].items() if _most_different(each, "f32") >= 3}
+        assert len(varied) > len(MENUS[menu]) / 2
+        assert {name: seen for name, each in varied.items() if (seen := _most_different(each, dtype)) < 3} == {}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_recipes_stay_within_the_dtype_and_use_its_range(dtype: str) -> None:
+    """Finite numbers stay finite; where there is no infinity, the largest number stands for it."""
+    form = FORMATS[dtype]
+    with np.errstate(all="ignore"):
+        drawn = {
+            name: np.abs(each.draw(RowSpec(64, 65, dtype, 1e-5), Stream(1)).astype(np.float64))
+            for name, each in recipes().items()
+        }
+    assert np.isinf(drawn["one_inf"]).any() == form.infinities
+    assert np.isnan(drawn["one_nan"]).sum() == 1
+    assert drawn["near_overflow"].max() <= form.max
+    assert drawn["ordinal"].max() > form.max / 4
+    assert 0 < drawn["ordinal"][drawn["ordinal"] > 0].min() <= 4 * form.tiny
+    assert 0 < drawn["subnormal"].max() < 8 * form.tiny
+    assert drawn["row_scales"].max() > 2.0 ** min(50, form.emax // 2)
 
 
 @given(KEYS)

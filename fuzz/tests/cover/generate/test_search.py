@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.case import FLOATS, ITEMSIZE, Case
+from fuzz.base.case import Case
 from fuzz.base.kernel import capabilities_of
 from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Ledger
@@ -28,6 +28,7 @@ from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import Made
 from fuzz.tests.common.examples import first_cases
+from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.pack import built_in, load
-from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.case import Case
 from fuzz.base.dtypes import from_bits
 from fuzz.tests.common.examples import searched
+from oracles.dtypes import ITEMSIZE
 
 Model = Callable[[Case], Mapping[str, bytes]]
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fuzz.adapters.pack import load
-from fuzz.base.case import ITEMSIZE, Case, Tensor
+from fuzz.base.case import Case, Tensor
 from fuzz.base.dtypes import from_bits, quantise
 from fuzz.base.stream import Stream, dice_of
 from fuzz.base.validity import check_case
@@ -26,6 +26,7 @@ from fuzz.generate.sketch import sketched
 from fuzz.laws.law import LawCheck, first_difference
 from fuzz.laws.registry import LAWS
 from fuzz.tests.common.other_ops import write_other_ops
+from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
 from oracles.operand import Flip
 from oracles.ops import OPS

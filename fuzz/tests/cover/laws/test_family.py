@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from fuzz.base.case import ITEMSIZE, Case
+from fuzz.base.case import Case
 from fuzz.base.stream import Stream
 from fuzz.base.validity import check_case
 from fuzz.generate.capabilities import anything
@@ -21,6 +21,7 @@ from fuzz.laws.registry import LAWS
 from fuzz.laws.symmetry import check_symmetries
 from fuzz.tests.common.examples import EACH_OP
 from fuzz.tests.common.family import family
+from oracles.dtypes import ITEMSIZE
 from oracles.formula.check import check as check_formula
 from oracles.op import Op
 from oracles.ops import OPS

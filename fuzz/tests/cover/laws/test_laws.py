@@ -10,13 +10,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fuzz.base.case import CACHE_LINE, ITEMSIZE, Case, Layout, Output, Tensor, contiguous
+from fuzz.base.case import CACHE_LINE, Case, Layout, Output, Tensor, contiguous
 from fuzz.base.dtypes import from_bits
 from fuzz.base.validity import check_case
 from fuzz.laws.law import LawCheck, first_difference
 from fuzz.laws.placement import distinct
 from fuzz.laws.registry import LAWS, ONE_IN, with_twins
 from fuzz.tests.cover.laws.conftest import honest, nudged
+from oracles.dtypes import ITEMSIZE
 
 
 def _check(name: str, case: Case) -> LawCheck:

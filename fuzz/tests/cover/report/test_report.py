@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.base.case import ITEMSIZE, Case, Output, Tensor, contiguous
-from fuzz.base.dtypes import LARGEST, NUMPY_DTYPE, SMALLEST_NORMAL, decimal, from_bits
+from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.base.dtypes import NUMPY_DTYPE, decimal, from_bits
 from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import Tally, TargetTally, WorstPass
@@ -23,6 +23,7 @@ from fuzz.report.progress import minutes, progress_line
 from fuzz.report.totals import run_notes
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
+from oracles.dtypes import ITEMSIZE, form
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
 from oracles.truth import Truth
@@ -65,7 +66,7 @@ def test_the_values_of_small_tensors_can_be_read_off_the_screen() -> None:
 def test_a_decimal_is_the_number_again_in_its_dtype(dtype: str) -> None:
     words = f"<u{ITEMSIZE[dtype]}"
     bits = np.random.default_rng(5).integers(0, 2 ** (8 * ITEMSIZE[dtype]), 3000, np.uint64, endpoint=False)
-    known = np.array([LARGEST[dtype], SMALLEST_NORMAL[dtype], 0.1, 1 / 3]).astype(NUMPY_DTYPE[dtype])
+    known = np.array([form(dtype).max, form(dtype).tiny, 0.1, 1 / 3]).astype(NUMPY_DTYPE[dtype])
     values = np.concatenate([from_bits(bits.astype(words).tobytes(), dtype, bits.shape), known])
     with np.errstate(invalid="ignore"):
         wide = values.astype(np.float64)

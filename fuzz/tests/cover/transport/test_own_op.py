@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fuzz.adapters import abi
-from fuzz.adapters.build import NATIVE, Builder, BuildError
+from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.export import Allowed, Script
 from fuzz.adapters.python_kernel import PythonKernel
@@ -20,7 +20,7 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.capability import Capabilities
-from fuzz.base.case import ITEMSIZE, Case, CaseError, Layout, Output, Tensor, contiguous
+from fuzz.base.case import Case, CaseError, Layout, Output, Tensor, contiguous
 from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.outcome import Outcome, Status, Unwritten
 from fuzz.tests.common.own_op import C_KERNEL, OP, PYTHON_KERNEL, RESULTS, cases, registered
@@ -30,6 +30,7 @@ from fuzz.transport import records
 from fuzz.transport.frames import Response, encode_case, outcome_of
 from fuzz.transport.steps import taken
 from oracles.declared import OpError
+from oracles.dtypes import DTYPES, ITEMSIZE
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
@@ -170,7 +171,7 @@ COPY = """
 #include <string.h>
 #include "kernelfuzz.h"
 int kf_blend(const kf_blend_call *call) {
-    static const int sizes[] = {0, 2, 2, 4, 8, 1, 1, 1, 4, 8, 1};
+    static const int sizes[] = {0, SIZES};
     const kf_tensor *from = &call->given, *to = &call->result;
     const int64_t size = sizes[from->dtype], n = from->shape[1] - (call->share == 0.5f);
     if (call->share == 2.0f) ((char *)to->data)[-1] = 1;
@@ -180,7 +181,7 @@ int kf_blend(const kf_blend_call *call) {
                    (char *)from->data + (i * from->strides[0] + j * from->strides[1]) * size, size);
     return KF_OK;
 }
-"""
+""".replace("SIZES", ", ".join(map(str, ITEMSIZE.values())))
 
 
 def typed(dtype: str, share: float) -> Case:
@@ -232,12 +233,10 @@ def replace_layout(case: Case) -> Case:
 
 
 def test_the_codes_of_dtypes_are_those_of_the_header() -> None:
-    text = (NATIVE / "kernelfuzz.h").read_text()
-    assert [(name.lower(), int(code)) for name, code in re.findall(r"KF_(\w+) = (\d+),$", text, re.MULTILINE)] == [
-        *records.DTYPES.items()
-    ]
-    assert {*NUMPY_DTYPE} == {*ITEMSIZE}
-    assert all(dtype.itemsize == ITEMSIZE[name] for name, dtype in NUMPY_DTYPE.items())
+    rows = re.findall(r"KF_(\w+) = (\d+), +/\* (\w+) \*/$", abi.header([]), re.MULTILINE)
+    assert [(name.lower(), int(code)) for name, code, _ in rows] == [*records.DTYPES.items()]
+    assert [said for _, _, said in rows] == [each.spelling for each in DTYPES.values()]
+    assert {*NUMPY_DTYPE} == {*DTYPES}
 
 
 def test_a_bool_is_0_or_1() -> None:
