@@ -114,7 +114,7 @@ def err_over_budget(bounds: Bounds, got: float, ok: bool) -> float:
     """The same quantity as `oracles.enclosure.err_over_budget`, in mpmath; settled by the verdict `ok`."""
     if not mpmath.isfinite(got) or not mpmath.isfinite(bounds.centre):
         return 0.0 if ok else float("inf")
-    if ok and bounds.zero and got == 0:
+    if ok and ((bounds.zero and got == 0) or bounds.ends == (got, got)):
         return 0.0
     error = mpf(got) - bounds.centre
     width = bounds.centre - bounds.low if error < 0 else bounds.high - bounds.centre

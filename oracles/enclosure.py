@@ -189,6 +189,9 @@ def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
     ratio = err_over_budget(enclosure, got)
     # An infinity in its right place is at no distance from anything.
     ratio = np.where(np.isfinite(got) & ~np.isnan(ratio), ratio, np.where(inside, 0.0, np.inf))
+    if (far := inside & (ratio > 1)).any():  # the largest number stands for what overflows, and nothing else may
+        low, high = enclosure.inner
+        ratio = np.where(far & (low == got) & (got == high), 0.0, ratio)
     if enclosure.zero is not None:
         # Where it may be zero, that is the right answer, not a distant one.
         ratio = np.where(inside & enclosure.zero & (got == 0), 0.0, ratio)

@@ -66,11 +66,11 @@ class PythonKernel(Kernel):
     """A kernel written in Python, with Triton, torch or NumPy: a function of tensors in the file `source`.
 
     The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors, or NumPy arrays, of
-    exactly the case's shapes, dtypes and strides; NumPy has bf16 from ml_dtypes. Optional tensors that the case does
-    not have are not passed; the axis, and numbers that a case may do without, only where there are parameters for them.
-    Its siblings it imports relatively. It either writes its outputs in place, or, where it has no parameters of their
-    names, returns them: one tensor, or a dict by name. To return another tensor for an output that is a parameter is a
-    crash.
+    exactly the case's shapes, dtypes and strides; NumPy has bf16 and the formats of 8 bits from ml_dtypes. Optional
+    tensors that the case does not have are not passed; the axis, and numbers that a case may do without, only where
+    there are parameters for them. Its siblings it imports relatively. It either writes its outputs in place, or, where
+    it has no parameters of their names, returns them: one tensor, or a dict by name. To return another tensor for an
+    output that is a parameter is a crash.
 
     It may itself raise ValueError or NotImplementedError, having written nothing, for what it does not take: by a
     `raise` in its own file or one below its folder. What a library raises is a crash.

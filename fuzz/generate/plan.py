@@ -16,7 +16,7 @@ from fuzz.generate.menus import menus_of
 from fuzz.generate.recipes import Recipe
 from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
 from oracles.declared import AXIS
-from oracles.dtypes import ITEMSIZE
+from oracles.dtypes import ITEMSIZE, SINGLE
 from oracles.op import Role
 from oracles.operand import Operand
 from oracles.ops import OPS, remembered
@@ -212,7 +212,7 @@ class _Planner:
         if choice.operand.name == self.op.main:
             # Twice as often what most kernels take.
             dtypes = self.able.dtypes
-            return self.dice.pick((*dtypes, "f32") if "f32" in dtypes else dtypes)
+            return self.dice.pick((*dtypes, SINGLE.name) if SINGLE.name in dtypes else dtypes)
         return self.dice.pick(self._allowed(choice.operand.name))
 
     def _allowed(self, name: str) -> tuple[str, ...]:

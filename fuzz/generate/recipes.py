@@ -118,7 +118,7 @@ class Recipe:
         """What it asks of its stream, as it is overheard for three rows of five: numbers that can be drawn ahead,
         together with those of other tensors. It may ask for more, and draw that itself."""
         listener = Listener(0)
-        self.fill(RowSpec(3, 5, "f32", 1.0), listener)
+        self.fill(RowSpec(3, 5, SINGLE.name, 1.0), listener)
         heard = listener.heard.items()
         return tuple(Ask(label, normal, _HEARD[count]) for (label, normal), count in heard if count in _HEARD)
 

@@ -19,6 +19,7 @@ from fuzz.generate.menus import Menu, menus_of
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.generate.related import Related
 from fuzz.generate.scene import Scene
+from oracles.dtypes import DOUBLE
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -41,7 +42,7 @@ class Contents:
         draw, op = self.draw, self.op
         given = frozenset([part.name for part in draw.parts if op.is_input(part.name)])
         stacked = frozenset([part.name for part in draw.parts if part.stack])
-        wide = any(part.dtype == "f64" for part in draw.parts)
+        wide = any(part.dtype == DOUBLE.name for part in draw.parts)
         sizes = {} if op.by_rows else {OUTER: self._batch, **draw.sizes}
         return Scene(op, _There(self), draw.parameters, given, stacked, wide, draw.rows, draw.n, sizes)
 

@@ -15,6 +15,7 @@ from fuzz.triage.rule import Atom, Rule, Traits
 from fuzz.triage.thresholds import Tried, gaps, is_close, plainest
 from fuzz.triage.traits import BATCH, IN_BLOCKS
 from fuzz.triage.values import about_tensor, is_about_values, is_quantile
+from oracles.dtypes import SINGLE, form
 from oracles.ops import OPS
 
 _POINTS = 4
@@ -96,17 +97,18 @@ def _exactly(draw: Draw, name: str, atom: Atom, number: float, known: Known) -> 
     """With that very number in place of the nearby one to which scaling has rounded what the threshold is about; in f32
     where its dtype has no such number and the kernel takes that."""
     value = (known(draw) or {}).get(atom.trait)
-    if not isinstance(value, float) or not 0 < abs(value - number) <= _NEAR * abs(number):
+    near = max(_NEAR, form(draw.part(name).dtype).u)
+    if not isinstance(value, float) or not 0 < abs(value - number) <= near * abs(number):
         return draw
     exact = vary.exchanged(draw, name, value, number)
     if (known(exact) or {}).get(atom.trait) == number:
         return exact
-    finer = vary.exchanged(vary.of_dtype(draw, "f32"), name, value, number)
+    finer = vary.exchanged(vary.of_dtype(draw, SINGLE.name), name, value, number)
     return finer if known(finer) else exact
 
 
 _NEAR = 0.01
-"""Scaling rounds no further, in any dtype but those of 8 bits."""
+"""Scaling rounds no further, unless the dtype has fewer than 7 bits."""
 _TELLING = 32
 """A row of fewer elements may be no example of the trait."""
 

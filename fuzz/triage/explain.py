@@ -33,7 +33,7 @@ from fuzz.triage.rule import Traits
 from fuzz.triage.thresholds import is_rough
 from fuzz.triage.traits import length_of
 from fuzz.triage.trial import KeepsStateError, OutOfTimeError, Trials
-from oracles.dtypes import ITEMSIZE
+from oracles.dtypes import form
 from oracles.ops import OPS
 
 _STEADY = 8
@@ -260,7 +260,7 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
 def _finest(trials: Trials, base: Draw) -> Draw:
     """The base in the finest dtype in which the law is broken with some values or other: in a coarse one two orders of
     a sum round alike most of the time, and what was probed would be about luck."""
-    for dtype in sorted(trials.target.kernel.able.dtypes, key=lambda each: -ITEMSIZE[each]):
+    for dtype in sorted(trials.target.kernel.able.dtypes, key=lambda each: form(each).u):
         finer, tried = vary.of_dtype(base, dtype), Evidence()
         probe_all(trials, [finer], tried)
         if any(tried.failed):

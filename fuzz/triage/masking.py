@@ -36,7 +36,7 @@ from fuzz.triage.inducer import learn
 from fuzz.triage.rule import Atom, Learned, Rule
 from fuzz.triage.trial import Trials
 from fuzz.triage.values import is_of_values
-from oracles.dtypes import ITEMSIZE
+from oracles.dtypes import ITEMSIZE, form
 from oracles.ops import OPS
 
 _SHOWN = 12
@@ -219,7 +219,7 @@ def failing_ordinarily(
     that are given; or where each row ends with a large element, or the last row is large, without which a long one, or
     many, hide what is wrong at their end; or with elements that share memory as they do; or with values of one of the
     recipes `clear`. Where a law changes parameters, each keeps its own. None where it cannot have them."""
-    finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: (ITEMSIZE[dtype], dtype))
+    finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: form(dtype).precision)
     found: list[bool | None] = [None] * len(cases)
     for go, tried in enumerate(_goes(trials.family.law, cases, params, clear)):
         left = [place for place, fails in enumerate(found) if not fails]

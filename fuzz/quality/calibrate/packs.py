@@ -9,12 +9,15 @@ from pathlib import Path
 from fuzz.base.capability import Capabilities
 from fuzz.quality.emission.source import source
 from fuzz.quality.emission.variant import Emission
-from oracles.dtypes import COMPUTED, DOUBLE, NARROW, SINGLE
+from oracles.dtypes import COMPUTED, DOUBLE, FLOATS
 from oracles.formula.contract import Contract
 from oracles.formula.trace import FormulaError
 from oracles.op import Op
 from oracles.problem import ProblemError
 
+_STORED_ONE_IN = 4
+"""One in so many contracts is also tried with tensors of formats that only store numbers: their rounding hides what a
+budget is about."""
 _UPDATED, _SUMMED = 96, 1024
 """The longest rows of simulated kernels: where something is kept up to date each term is a step in Python, some hundred
 microseconds long; a step of a sum takes tens."""
@@ -108,7 +111,7 @@ class Pair:
     def takes(self) -> Capabilities:
         """All dtypes and optional tensors; but one dtype alone where the contract speaks of that of an operand."""
         op, words = self.op, bool(self.contract.words)
-        free = () if words else (SINGLE.name, *NARROW)
+        free = () if words else tuple(dtype for dtype in self._formats if dtype != DOUBLE.name)
         others = [each for each in op.operands if each.name != op.main and not each.integers]
         return Capabilities(
             dtypes=self._main, takes=op.optional, params=tuple(op.neutral),
@@ -126,7 +129,12 @@ class Pair:
         """The dtypes of the first input."""
         if self.contract.words:
             return (COMPUTED[self.number % len(COMPUTED)],)
-        return COMPUTED if self._wide else (SINGLE.name, *NARROW)
+        return tuple(dtype for dtype in self._formats if self._wide or dtype != DOUBLE.name)
+
+    @property
+    def _formats(self) -> tuple[str, ...]:
+        """Those of the tensors that are tried."""
+        return FLOATS if self.number % _STORED_ONE_IN == _STORED_ONE_IN - 1 else COMPUTED
 
     @property
     def _wide(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from fuzz.quality.emission.prelude import HELD
 from oracles.elementary.functions import function
 from oracles.formula.trace import Node
 from oracles.operand import OUTER
@@ -69,7 +70,7 @@ class Places:
 
 def converted(expression: str, known: str, wanted: str) -> str:
     """A value that fits into the dtype `known`, in the dtype that is wanted."""
-    if known == wanted or (wanted == "f32" and known in ("f16", "bf16")):
+    if known == wanted or (wanted == "f32" and known in HELD):
         return expression
     if wanted in ("f32", "f64"):
         return f"({wanted}){expression}"

@@ -1,6 +1,21 @@
-"""What every emitted kernel begins with: its dtypes, and how they are rounded, loaded and stored."""
+"""What every emitted kernel begins with: its dtypes, and how they are rounded, loaded and stored.
 
-HEAD = """
+`float` and `double` hold what has their names. Numbers of any other format are held in a float, and rounded to it after
+each operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oracles.dtypes import DOUBLE, DTYPES, FORMATS, SINGLE, Format
+
+_NATIVE = (SINGLE.name, DOUBLE.name)
+"""The formats that C has, whose types are called as they are."""
+HELD = tuple(name for name in FORMATS if name not in _NATIVE)
+"""The formats whose numbers are held in a float."""
+
+_HEAD = """
 #include "kernelfuzz.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +25,6 @@ HEAD = """
 
 typedef float f32;
 typedef double f64;
-typedef float f16;  /* held in a float, and rounded after each operation */
-typedef float bf16; /* the same */
 
 COMMON f32 float_of(uint32_t bits) {
     f32 value;
@@ -38,91 +51,39 @@ COMMON f64 nearest(f64 value, int precision, int emin, f64 max) {
     return fabs(found) > max ? copysign((f64)INFINITY, found) : found;
 }
 
-COMMON f32 to_f32(f64 value) { return (f32)value; }
-COMMON f16 to_f16(f64 value) { return (f16)nearest(value, 11, -14, 65504.0); }
-COMMON bf16 to_bf16(f64 value) { return (bf16)nearest(value, 8, -126, 0x1.fep127); }
-
-/* By its bits: a conversion to f64 could take a subnormal number for zero. */
-COMMON bf16 round_bf16(f32 value) {
-    uint32_t bits = bits_of(value);
-    return isnan(value) ? value : float_of((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+/* To nearest in a format that has the exponents of f32 and lacks so many bits: by its bits, since a conversion to f64
+ * could take a subnormal number for zero. */
+COMMON f32 nearest_upper(f32 value, int lacks) {
+    const uint32_t bits = bits_of(value), step = (uint32_t)1 << lacks, half = step / 2 - 1 + (bits >> lacks & 1);
+    return float_of(isnan(value) ? bits | 0x400000 : (bits + half) & ~(step - 1));
 }
 
-COMMON f16 round_f16(f32 value) { return to_f16(value); }
-
-COMMON f32 half_of(uint16_t bits) {
-    f32 size = (bits >> 10 & 31) == 31 ? (bits & 1023 ? NAN : INFINITY)
-               : bits >> 10 & 31       ? ldexpf((f32)(1024 + (bits & 1023)), (bits >> 10 & 31) - 25)
-                                       : ldexpf((f32)(bits & 1023), -24);
-    return bits >> 15 ? -size : size;
+/* The number of a format of so many bits, of which its exponents are fewer than those of f32. */
+COMMON f32 decoded(uint32_t bits, int width, int precision, int emin, int infinities) {
+    const uint32_t hidden = (uint32_t)1 << (precision - 1), most = ((uint32_t)1 << (width - precision)) - 1;
+    const uint32_t fraction = bits & (hidden - 1), exponent = bits >> (precision - 1) & most;
+    const f32 units = (f32)(exponent ? fraction + hidden : fraction);
+    f32 size = ldexpf(units, emin - precision + (exponent ? (int)exponent : 1));
+    if (exponent == most && (infinities || fraction == hidden - 1))
+        size = fraction ? NAN : INFINITY;
+    return bits >> (width - 1) ? -size : size;
 }
 
-COMMON uint16_t bits_of_half(f16 value) {
-    uint16_t sign = (uint16_t)(bits_of(value) >> 31 << 15);
-    f32 size = fabsf(value);
+/* Its bits. What is infinite is NaN where the format has no infinity. */
+COMMON uint32_t encoded(f32 value, int width, int precision, int emin, int infinities) {
+    const uint32_t hidden = (uint32_t)1 << (precision - 1), sign = bits_of(value) >> 31 << (width - 1);
+    const uint32_t nan = ((uint32_t)1 << (width - 1)) - 1;
+    const f32 size = fabsf(value);
     if (isnan(value) || isinf(value))
-        return (uint16_t)(sign | 31 << 10 | (isnan(value) ? 512 : 0));
-    if (size < 0x1p-14f)
-        return (uint16_t)(sign | (int)ldexpf(size, 24));
+        return sign | (isnan(value) || !infinities ? nan : nan - (hidden - 1));
+    if (size < ldexpf(1, emin))
+        return sign | (uint32_t)ldexpf(size, precision - 1 - emin);
     int exponent;
     f32 mantissa = frexpf(size, &exponent);
-    return (uint16_t)(sign | (exponent + 14) << 10 | ((int)ldexpf(mantissa, 11) - 1024));
+    return sign | ((uint32_t)(exponent - emin) * hidden + (uint32_t)ldexpf(mantissa, precision) - hidden);
 }
-
-COMMON uint16_t upper_half(bf16 value) { return (uint16_t)(bits_of(value) >> 16); }
-
-COMMON f32 load_f32(const kf_tensor *t, int64_t at) {
-    switch (t->dtype) {
-    case KF_F64: return (f32)((const f64 *)t->data)[at];
-    case KF_F32: return ((const f32 *)t->data)[at];
-    case KF_F16: return half_of(((const uint16_t *)t->data)[at]);
-    case KF_BF16: return float_of((uint32_t)((const uint16_t *)t->data)[at] << 16);
-    case KF_BOOL: return ((const uint8_t *)t->data)[at];
-    case KF_INT8: return ((const int8_t *)t->data)[at];
-    case KF_INT32: return (f32)((const int32_t *)t->data)[at];
-    case KF_INT64: return (f32)((const int64_t *)t->data)[at];
-    default: return NAN;
-    }
-}
-
-/* What is stored in 16 bits is taken as it is: a conversion from f64 could flush it. */
-COMMON f16 load_f16(const kf_tensor *t, int64_t at) {
-    return t->dtype == KF_F64 ? to_f16(((const f64 *)t->data)[at]) : round_f16(load_f32(t, at));
-}
-
-COMMON bf16 load_bf16(const kf_tensor *t, int64_t at) {
-    return t->dtype == KF_F64 ? to_bf16(((const f64 *)t->data)[at]) : round_bf16(load_f32(t, at));
-}
-
-COMMON f64 load_f64(const kf_tensor *t, int64_t at) {
-    switch (t->dtype) {
-    case KF_F64: return ((const f64 *)t->data)[at];
-    case KF_INT32: return ((const int32_t *)t->data)[at];
-    case KF_INT64: return (f64)((const int64_t *)t->data)[at];
-    default: return (f64)load_f32(t, at);
-    }
-}
-
-COMMON void store_f32(const kf_tensor *t, int64_t at, f32 value) {
-    switch (t->dtype) {
-    case KF_F64: ((f64 *)t->data)[at] = SATURATED((f64)value, 0x1.fffffffffffffp1023); break;
-    case KF_F32: ((f32 *)t->data)[at] = SATURATED(value, 0x1.fffffep127f); break;
-    case KF_F16: ((uint16_t *)t->data)[at] = bits_of_half((f16)SATURATED(to_f16(value), 65504.0f)); break;
-    case KF_BF16: ((uint16_t *)t->data)[at] = upper_half(SATURATED(round_bf16(value), 0x1.fep127f)); break;
-    default: break;
-    }
-}
-
-COMMON void store_f64(const kf_tensor *t, int64_t at, f64 value) {
-    switch (t->dtype) {
-    case KF_F64: ((f64 *)t->data)[at] = SATURATED(value, 0x1.fffffffffffffp1023); break;
-    case KF_F32: ((f32 *)t->data)[at] = SATURATED((f32)value, 0x1.fffffep127f); break;
-    case KF_F16: ((uint16_t *)t->data)[at] = bits_of_half((f16)SATURATED(to_f16(value), 65504.0f)); break;
-    case KF_BF16: ((uint16_t *)t->data)[at] = upper_half(SATURATED(to_bf16(value), 0x1.fep127f)); break;
-    default: break;
-    }
-}
-
+"""
+_TAIL = """
 /* A factor of 'columns' for row r: its own element, or of rank 2 that of row r mod so many. */
 COMMON int64_t column(const kf_tensor *t, int64_t r, int64_t i, int64_t n) {
     return t->rank == 2 ? r % t->shape[0] * n + i : i;
@@ -133,3 +94,87 @@ SATURATED = """
 #define SATURATED(value, max) \\
     (isinf(value) ? ((value) > 0 ? (max) : -(max)) : (value))
 """
+
+
+def _is_upper(form: Format) -> bool:
+    """Whether a number is the upper bits of a float."""
+    return form.emin == SINGLE.emin
+
+
+def _bits(form: Format) -> str:
+    """What `decoded` and `encoded` must know of a format."""
+    return f"{8 * form.itemsize}, {form.precision}, {form.emin}, {int(form.infinities)}"
+
+
+def _nearest(form: Format, value: str) -> str:
+    return f"nearest({value}, {form.precision}, {form.emin}, {form.max.hex()})"
+
+
+def _rounding(form: Format) -> Iterator[str]:
+    """The type of a format, and how a double or a float is rounded to it: to NaN where infinity is wanting."""
+    name, finite = form.name, _nearest(form, "value")
+    yield f"typedef float {name};"
+    yield f"COMMON {name} to_{name}(f64 value) {{"
+    yield f"    const f64 found = {finite};"
+    yield f"    return ({name}){'found' if form.infinities else '(isinf(found) ? NAN : found)'};"
+    yield "}"
+    own = f"nearest_upper(value, {SINGLE.precision - form.precision})" if _is_upper(form) else f"to_{name}(value)"
+    yield f"COMMON {name} round_{name}(f32 value) {{ return {own}; }}"
+
+
+def _kind(name: str) -> str:
+    """The type of elements in memory: unsigned integers where C has no type of the format."""
+    return name if name in _NATIVE else f"{'uint' if name in HELD else 'int'}{8 * DTYPES[name].itemsize}_t"
+
+
+def _element(name: str) -> str:
+    return f"(({_kind(name)} *)t->data)[at]"
+
+
+def _loaded(name: str, into: str) -> str:
+    form = FORMATS.get(name)
+    if form is None or name not in HELD:
+        return f"({into}){_element(name)}"
+    if _is_upper(form):
+        return f"float_of((uint32_t){_element(name)} << {32 - 8 * form.itemsize})"
+    return f"decoded({_element(name)}, {_bits(form)})"
+
+
+def _stored(name: str, wide: bool) -> str:
+    """What a value of f32, or of f64, is in memory: rounded once, and then saturated where that is promised."""
+    form = FORMATS[name]
+    if name not in HELD:
+        return f"SATURATED(({name})value, {form.max.hex()}{'f' if form is SINGLE else ''})"
+    if not _is_upper(form):
+        return f"encoded((f32)SATURATED({_nearest(form, 'value')}, {form.max.hex()}), {_bits(form)})"
+    rounded = f"{'to' if wide else 'round'}_{name}(value)"
+    return f"bits_of(SATURATED({rounded}, {form.max.hex()}f)) >> {32 - 8 * form.itemsize}"
+
+
+def _switch(head: str, rows: Iterator[str], otherwise: str) -> str:
+    cases = "".join(f"    case {row}\n" for row in rows)
+    return f"{head} {{\n    switch (t->dtype) {{\n{cases}    default: {otherwise}\n    }}\n}}\n"
+
+
+def _head() -> str:
+    parts = [_HEAD, *("\n".join(_rounding(FORMATS[name])) + "\n" for name in HELD)]
+    for into in _NATIVE:
+        loads = (f"KF_{name.upper()}: return {_loaded(name, into)};" for name in DTYPES)
+        stores = (
+            f"KF_{name.upper()}: {_element(name)} = ({_kind(name)})({_stored(name, into == DOUBLE.name)}); break;"
+            for name in FORMATS
+        )
+        parts.append(_switch(f"COMMON {into} load_{into}(const kf_tensor *t, int64_t at)", loads, "return NAN;"))
+        parts.append(
+            _switch(f"COMMON void store_{into}(const kf_tensor *t, int64_t at, {into} value)", stores, "break;")
+        )
+    # What is stored in few bits is taken as it is: a conversion from f64 could flush it.
+    parts += (
+        f"COMMON {name} load_{name}(const kf_tensor *t, int64_t at) {{\n    return t->dtype == KF_F64 ? "
+        f"to_{name}({_element(DOUBLE.name)}) : round_{name}(load_f32(t, at));\n}}\n"
+        for name in HELD
+    )
+    return "\n".join([*parts, _TAIL])
+
+
+HEAD = _head()

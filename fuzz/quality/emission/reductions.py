@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from fuzz.quality.emission.prelude import HELD
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation, Tiles
 
 _TREE = """
@@ -148,8 +149,8 @@ FUSED = {"f32": "fmaf", "f64": "fma"}
 
 
 def rounded(dtype: str, expression: str) -> str:
-    """What an operation returns whose expression is of f32 or f64: in 16 bits it is rounded."""
-    return f"round_{dtype}({expression})" if dtype in ("f16", "bf16") else expression
+    """What an operation returns whose expression is of f32 or f64: in fewer bits it is rounded."""
+    return f"round_{dtype}({expression})" if dtype in HELD else expression
 
 
 def tree(dtype: str) -> str:
@@ -168,7 +169,7 @@ def reduction(kind: str, name: str, dtype: str, order: Summation, *, fused: bool
 
 
 def _typed(text: str, dtype: str) -> str:
-    text = re.sub(r"\bR\(", f"round_{dtype}(" if dtype in ("f16", "bf16") else "(", text)
+    text = re.sub(r"\bR\(", f"round_{dtype}(" if dtype in HELD else "(", text)
     text = text.replace("EXP(", "exp(" if dtype == "f64" else "expf(").replace("tree_D", f"tree_{dtype}")
     return re.sub(r"\bT\b", dtype, text)
 

@@ -20,6 +20,7 @@ from fuzz.generate.search import Search, batches
 from fuzz.judge.fitting import Run
 from fuzz.triage.storage import grids
 from fuzz.triage.variations import base_of, made, of_dtype, sized
+from oracles.dtypes import SINGLE
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
@@ -116,7 +117,7 @@ def _telling(cases: Sequence[Case]) -> list[Case]:
             base = base_of(case).with_params(**neutral)  # such as eps, which would hide the sum
             drawn = [_along(base, n, small) for small in _SMALL for n in _LONG]
             drawn += [_over(base, n, small) for small in _SMALL[:2] for n in _LONG[:2]]
-            made_of = [made(each) for draw in drawn for each in (draw, of_dtype(draw, "f32"))]
+            made_of = [made(each) for draw in drawn for each in (draw, of_dtype(draw, SINGLE.name))]
             return list({each.digest: each for each in made_of}.values())
     return []
 

@@ -98,7 +98,7 @@ def test_one_plus_weight_formed_in_bf16_is_a_contract() -> None:
 
 
 def test_double_rounding_of_fp8_is_rejected() -> None:
-    """Rounding through bf16 on the way to e4m3 differs where bf16 makes a tie."""
+    """Rounding through bf16 on the way to e4m3fn differs where bf16 makes a tie."""
     x, weight = data(4096, "f32")
     of = Problem("rms_norm", {"eps": EPS}, {"x": x, "weight": weight}, {"y": "e4m3fn"})
     exact = simulated(replace(of, outputs={"y": "f32"}))["y"].astype(np.float64)

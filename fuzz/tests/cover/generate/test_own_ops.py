@@ -34,6 +34,7 @@ from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
 from oracles import ops
+from oracles.dtypes import COMPUTED, FLOATS
 from oracles.formula.trace import Node, Outputs, avg, erf, rsqrt
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
@@ -161,6 +162,15 @@ def test_what_has_rank_1_is_given_with_rank_2_where_that_is_promised_to_be_rejec
     (capability,) = flat
     drawn = [realise(plan(Sketch(capability, 9, 6, 3, 2, False, {}, "normal", seed))) for seed in range(20)]
     assert {kernel.capability.refusal(case) for case in drawn} == {None, "bias: rank 2"}
+
+
+def test_what_only_stores_is_given_by_mistake_to_who_takes_such() -> None:
+    """A kernel of e4m3fn may read e5m2 as that; one of f32 is hardly given either."""
+    wide, narrow = _kernel(GELU, outside="rejects"), _kernel(GELU, dtypes=("e4m3fn",), outside="rejects")
+    assert out_of_capability([wide.capability])[0].able.dtypes == COMPUTED
+    assert out_of_capability([narrow.capability])[0].able.dtypes == FLOATS
+    assert undeclared(wide.capability)["dtypes"] == ("f16", "bf16", "f64")
+    assert undeclared(narrow.capability)["dtypes"] == ("f32", "f16", "bf16", "f64", "e5m2")
 
 
 def test_calls_in_a_row_differ_in_each_parameter() -> None:

@@ -37,7 +37,20 @@ def test_the_kernel_sees_the_case(run: Run) -> None:
     data = a_case(Layout((1, 6), (6, 1))).inputs["x"].bits
     case = Case("rms_norm", {"axis": 1, "eps": 0.5}, {"x": Tensor("f32", x, data)}, {"y": Output("f32", y)})
     (outcome,) = run(SEES, case)
-    assert list(memoryview(outcome.outputs["y"]).cast("f")) == [3, 3, 1, 2, 3, 50, -20, 2, 1, 0.5, 1, 2]
+    assert list(memoryview(outcome.outputs["y"]).cast("f")) == [
+        records.DTYPES["f32"],
+        3,
+        1,
+        2,
+        3,
+        50,
+        -20,
+        2,
+        1,
+        0.5,
+        1,
+        2,
+    ]
     assert (outcome.damage, outcome.unwritten) == ((), ())
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,10 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judge
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import BEFORE, PITCHED, RunPython
+from fuzz.transport.python.arrays import NumpyArrays
+from fuzz.transport.python.attempt import Runs
+from fuzz.transport.python.memory import FreshMemory
+from fuzz.transport.records import NOT_BUILT, RAN
 
 
 def _stray(tensor: str, at: int) -> str:
@@ -36,6 +42,30 @@ def test_the_kernel_sees_the_case(run_python: RunPython) -> None:
     (outcome,) = run_python(body, case)
     assert list(memoryview(outcome.outputs["y"]).cast("f")) == [3, 1, 2, 3, 50, 0, 2, 1, 0.5, 1, 2, 3, 1]
     assert (outcome.damage, outcome.unwritten) == ((), ())
+
+
+class _NoHalves(NumpyArrays):
+    """Arrays of a framework that lacks a dtype."""
+
+    dtypes: Mapping[str, Any] = {k: v for k, v in NumpyArrays.dtypes.items() if k != "f16"}
+
+
+class _Copying:
+    returns = ()
+
+    def takes(self, name: str) -> bool:
+        return name == "y"
+
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> None:
+        tensors["y"][...] = tensors["x"]
+
+
+def test_a_case_of_a_dtype_that_the_framework_lacks_is_not_run() -> None:
+    runs = Runs(_Copying(), _NoHalves(), FreshMemory(64))
+    (_, plain, _), (_, lacking, _) = runs.answers([(a_case(), False), (a_case(dtype="f16"), False)])
+    assert (plain.status, lacking.status) == (RAN, NOT_BUILT)
+    assert lacking.words == "numpy has no float16"
+    assert lacking.damages == ()
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32"])

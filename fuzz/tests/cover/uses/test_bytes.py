@@ -1,0 +1,60 @@
+"""Tensors of formats of 8 bits: right kernels pass, bugs are found, explained and shown outside the tool."""
+
+from __future__ import annotations
+
+import subprocess
+from itertools import count
+from pathlib import Path
+
+from fuzz.adapters.pack import load
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.byte_pack import write_byte_pack
+from fuzz.tests.common.hunting import failures, target_of
+from fuzz.tests.conftest import Cli
+from fuzz.triage.explain import explain
+from fuzz.triage.family import Family
+from fuzz.triage.shrink import shrink
+from fuzz.triage.trial import Trials
+
+BATCHES = 30
+"""A rule is found within so many batches of probes; the rest of an explanation takes ten times as long."""
+
+
+def test_right_kernels_pass_whether_they_saturate_or_overflow_to_nan(tmp_path: Path, cli_here: Cli) -> None:
+    """In C, of NumPy and of torch. Of e4m3fn, which has no infinity, what overflows is NaN."""
+    write_byte_pack(tmp_path)
+    done = cli_here("run", "--pack", ".", "--max-cases", "120", "--seed", "1", "--target", "*O2", "--target", "*@cpu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "GAVE_UP" not in done.stdout
+    kernels = ("right ", "right-saturating ", "arrays ", "tensors ")
+    rows = {name: line for line in done.stdout.splitlines() for name in kernels if line.startswith(name)}
+    assert {*rows} == {*kernels}
+    assert not [line for line in rows.values() if "1.000" in line], "what saturates is where it must be"
+
+
+def test_wrong_ranges_are_found_and_shown_outside_the_tool(tmp_path: Path, cli_here: Cli) -> None:
+    write_byte_pack(tmp_path, "mistaken", "clamped")
+    done = cli_here(
+        "run", "--pack", ".", "--max-cases", "120", "--seed", "1", "--target", "c-*O2", "--no-shrink"
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert {path.name.split("-")[0] for path in (tmp_path / "findings").glob("*.json")} == {"mistaken", "clamped"}
+    case = next((tmp_path / "findings").glob("clamped-*.json"))
+    shown = cli_here("repro", str(case), "--pack", ".", "--target", "c-clamped@native:gcc-O2", "--script", "shown.c")
+    assert "expected      nan (0x7f)" in shown.stdout
+    subprocess.run(["gcc", "-std=gnu11", "-o", "shown", "shown.c", "-lm"], cwd=tmp_path, check=True)
+    ran = subprocess.run(["./shown"], cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert ran.returncode == 1, ran.stdout
+    assert "or rather NaN" in ran.stdout or "allowed" in ran.stdout
+
+
+def test_a_bug_in_one_of_the_formats_is_explained_by_its_name(tmp_path: Path) -> None:
+    target, left = target_of(load(write_byte_pack(tmp_path, "tail")).kernel("tail"), "O2"), count(BATCHES, -1)
+    with WorkerPool([target]) as pool:
+        ((case, judgement),) = failures(pool, target, 1)
+        trials = Trials(pool, target, Family.of(judgement))
+        smallest = shrink(trials, case)
+        assert smallest.inputs["x"].layout.size <= 4
+        said = explain(Trials(pool, target, trials.family, out_of_time=lambda: next(left) <= 0), smallest).lines()
+    assert said[0].startswith("fails about when: dtype of x = e4m3fn and n mod 4 != 0"), said
+    assert "bad elements: tail of 4 = inside, in y" in said[1]
