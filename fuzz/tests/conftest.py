@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from hypothesis import settings
 
 import fuzz
 import oracles
-from fuzz.adapters.build import cache_directory
+from fuzz.adapters.build import Builder, cache_directory
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.target import Target
@@ -29,11 +30,12 @@ from fuzz.base.outcome import Outcome
 from fuzz.cli import app
 from fuzz.cli.exits import leave
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_target
+from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_program, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
+from oracles.tests.common.whole import WHOLE
 
 # The same examples in every run: no outcome is left to chance, nor to how busy the machine is.
-settings.register_profile("tests", derandomize=True, database=None, deadline=None)
+settings.register_profile("tests", derandomize=True, database=None, deadline=None, max_examples=100 if WHOLE else 40)
 settings.load_profile("tests")
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -127,6 +129,28 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
 def cache() -> Path:
     """That of everybody: what one process built, or an earlier run, no other builds again."""
     return cache_directory()
+
+
+class _Noting(Builder):
+    """It notes the names of what is compiled, or was."""
+
+    def compiled(self, name: str, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
+        self.notices.append(name)
+        return super().compiled(name, commands)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, cache: Path) -> Path:
+    """A cache of the test's own, with what native workers are made of beside a kernel: compiling that takes seconds."""
+    builder = _Noting(cache)
+    generic = CKernel("generic", "rms_norm", CHECKOUT / "kernels" / "rms_norm" / "c" / "generic.c")
+    c_program(c_target(generic, "native"), builder)
+    (tmp_path / "cache").mkdir()
+    for name in builder.notices:
+        if not name.startswith("worker"):
+            for path in (cache / name, cache / f"{name}.sha256"):
+                shutil.copy(path, tmp_path / "cache")
+    return tmp_path / "cache"
 
 
 @pytest.fixture(params=["native", "qemu"])

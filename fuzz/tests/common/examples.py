@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
@@ -18,14 +17,12 @@ from fuzz.generate.realise import realise
 from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import sketches
 from oracles.ops import OPS
+from oracles.tests.common.whole import WHOLE
 
-ALL = "KERNELFUZZ_TEST_ALL_OPS"
 EACH_OP = (
-    tuple(OPS)
-    if ALL in os.environ
-    else ("rms_norm", "fused_add_rms_norm", "fused_add_rms_norm_backward", "layer_norm", "softmax")
+    tuple(OPS) if WHOLE else ("rms_norm", "fused_add_rms_norm", "fused_add_rms_norm_backward", "layer_norm", "softmax")
 )
-"""The ops of tests about any op: in the gate one of each structure, at night, which sets the variable, all of them.
+"""The ops of tests about any op: in the gate one of each structure, at night all of them.
 
 Optional tensors and none, one grid to fill and two, outputs of rows and of columns, parameters and none."""
 each_op = pytest.mark.parametrize("op", EACH_OP)

@@ -128,9 +128,8 @@ class Reader:
     def _patch(self, listing: Listing) -> None:
         if not self.checkout.is_relative_to(self.folder):
             copy = self.folder / "checkout"
-            unneeded = shutil.ignore_patterns("__pycache__", "tests")
-            for part in ("fuzz", "oracles", "kernels", "corpora"):
-                shutil.copytree(self.checkout / part, copy / part, ignore=unneeded)
+            for part in ("fuzz", "oracles", "kernels", "corpora"):  # with byte code, which is of their time stamps
+                shutil.copytree(self.checkout / part, copy / part, ignore=shutil.ignore_patterns("tests"))
             self.checkout = copy
         for name, before, after in edits(listing):
             path = self.checkout / name

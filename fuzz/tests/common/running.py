@@ -67,7 +67,7 @@ def until(condition: Callable[[], bool], run: Running) -> None:
     """Wait for what a running command does; fails where it ends without."""
     deadline = time.monotonic() + HANG_S
     while not condition() and run.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.1)
     assert condition(), run.communicate()[1] if run.poll() is not None else "it hangs"
 
 

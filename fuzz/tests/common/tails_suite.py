@@ -10,28 +10,29 @@ import pytest
 Suite = Callable[..., pytest.RunResult]
 
 TAILS = """
-import fuzz, torch
+import fuzz, numpy
 
-def norm(x, weight=None, *, eps):
-    y = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)
-    tail = x.shape[-1] % 64 == 63
-    return (y * 1.5 if tail else y) * (1.0 if weight is None else weight.float())
+def norm(x, eps):
+    wide = x.astype("f8")
+    y = wide / numpy.sqrt((wide * wide).mean(-1, keepdims=True) + eps)
+    return (y * 1.5 if x.shape[-1] % 64 == 63 else y).astype(x.dtype)
 
 def test_function():
-    fuzz.check(norm, op="rms_norm", max_cases=800, seed=3)
+    exact = fuzz.Contract(compute="f64", sums={"n": fuzz.Any()})
+    fuzz.check(norm, op="rms_norm", arrays="numpy", contract=exact, max_cases=800, seed=3)
 """
 
 
-def explain_tails(suite: Suite, pytester: pytest.Pytester, *processes: str) -> None:
-    """Fails unless a suite on so many processes names the law of a failure, with the traceback hidden."""
+def explain_tails(suite: Suite, pytester: pytest.Pytester, *processes: str, here: bool = False) -> None:
+    """Fails unless a suite on so many processes, or in this one, shows the law of a failure without traceback."""
     pytester.makepyfile(test_tails=TAILS)
-    shown = suite(*processes, "-W", "error", "--kernelfuzz-explain-time", "600s")
+    shown = suite(*processes, "-W", "error", "--kernelfuzz-explain-time", "600s", here=here)
     shown.assert_outcomes(failed=1)
     text = shown.stdout.str()
     assert re.search(r"fails when +n mod 64 = 63\b.*\(\d+ of \d+ probes agree, ", text), text
     assert re.search(r"x +T\(\[1, 63\], f32, ", text)
     assert re.search(r"shrunk +\S.* \(was [0-9a-f]{12}\)", text)
-    assert re.search(r"cause +the kernel's source: norm fails on torch-norm@cpu, its only target here", text)
+    assert re.search(r"cause +the kernel's source: norm fails on numpy-norm@cpu, its only target here", text)
     assert "not finished" not in text
     assert "fuzz/uses/check" not in text, "frames of ours are shown"
     assert "fuzz/triage" not in text

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 
 from fuzz import PythonKernel
 from fuzz.adapters.build import Builder
@@ -17,6 +16,9 @@ from fuzz.adapters.python import spec_of
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.transport.python.kernel import LoadedKernel
+
+if TYPE_CHECKING:
+    import torch
 
 KERNELS = {k.name: k for k in load(Path(__file__).resolve().parents[2]).kernels if isinstance(k, PythonKernel)}
 BATCHES = {
@@ -47,6 +49,8 @@ def _aligned(name: str, tensors: dict[str, torch.Tensor]) -> bool:
 
 
 def _batch(name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> dict[str, torch.Tensor]:
+    import torch  # it takes seconds, and each of pytest's processes imports each module of tests
+
     operands = ("x", "residual", "y", "sum") if KERNELS[name].op == "fused_add_rms_norm" else ("x", "y")
     rows = {operand: torch.empty(512).as_strided(shape, strides) for operand in operands}
     return {**rows, "rstd": torch.empty(shape[:-1])}

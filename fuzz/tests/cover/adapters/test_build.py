@@ -32,10 +32,10 @@ def target(tmp_path: Path) -> Target:
     return c_target(CKernel("small", "rms_norm", source), "native")
 
 
-def test_a_cache_hit_does_not_compile(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = c_program(target, Builder(tmp_path / "cache"))
+def test_a_cache_hit_does_not_compile(target: Target, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = c_program(target, Builder(own_cache))
     monkeypatch.setattr(build.Builder, "_compile", lambda _, command: pytest.fail(f"compiled again: {command}"))
-    assert c_program(target, Builder(tmp_path / "cache")) == built
+    assert c_program(target, Builder(own_cache)) == built
 
 
 def test_two_that_need_the_same_file_make_it_once(target: Target, tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_a_process_that_does_not_go_on_is_not_waited_for(tmp_path: Path, monkeyp
     assert built.read_bytes() == b""
 
 
-def test_everything_that_decides_the_code_is_in_the_digest(target: Target, tmp_path: Path) -> None:
-    builder = Builder(tmp_path / "cache")
+def test_everything_that_decides_the_code_is_in_the_digest(target: Target, own_cache: Path) -> None:
+    builder = Builder(own_cache)
     kernel = target.kernel
     variants = [
         target,
@@ -114,10 +114,10 @@ def a_folder(path: Path) -> None:
 
 @pytest.mark.parametrize(("what", "damage"), [("worker", a_folder), ("worker", one_bit), ("parts", emptied)])
 def test_a_damaged_cache_is_said_set_aside_and_made_anew(
-    target: Target, tmp_path: Path, what: str, damage: Callable[[Path], None]
+    target: Target, own_cache: Path, what: str, damage: Callable[[Path], None]
 ) -> None:
     target.kernel.source.with_name("inner.h").write_text("#define PART KF_OK\n")
-    cache = tmp_path / "cache"
+    cache = own_cache
     built = c_program(target, Builder(cache))
     [path] = [path for path in cache.glob(f"{what}-*") if not path.suffix]
     good = path.read_bytes()
@@ -144,9 +144,9 @@ def test_a_damaged_source_of_a_python_kernel_is_made_anew(tmp_path: Path) -> Non
         assert len(builder.notices) == 1
 
 
-def test_a_compile_error_is_shown_whole(target: Target, tmp_path: Path) -> None:
+def test_a_compile_error_is_shown_whole(target: Target, own_cache: Path) -> None:
     target.kernel.source.write_text("this is no C\n#error and this is the end\n")
-    with WorkerPool([target], cache=tmp_path / "cache") as pool:
+    with WorkerPool([target], cache=own_cache) as pool:
         status = pool.statuses[target.id]
     assert isinstance(status, NotRun)
     assert re.fullmatch(rf"it does not compile: {target.kernel.source}:\d+:\d+: error: .*", status.reason)
@@ -154,7 +154,7 @@ def test_a_compile_error_is_shown_whole(target: Target, tmp_path: Path) -> None:
     assert "gcc" in message.splitlines()[1]
     assert str(target.kernel.source) in message
     assert "and this is the end" in message
-    assert not list((tmp_path / "cache").glob("worker-*"))
+    assert not list(own_cache.glob("worker-*"))
 
 
 OTHER = "void kf_rms_norm(const float *x, float *y, int n, float eps) { y[0] = x[n - 1] + eps; }\n"
@@ -184,17 +184,17 @@ def test_an_entry_of_another_signature_is_told_the_right_one_once(target: Target
     assert "  all of it     elsewhere" in shown
 
 
-def test_one_error_has_one_text_every_time(target: Target, tmp_path: Path) -> None:
+def test_one_error_has_one_text_every_time(target: Target, own_cache: Path) -> None:
     """Neither the scratch folder, where an edited source lies, nor the compiler's own objects are named."""
     target.kernel.source.write_text(KERNEL.replace("return PART", "int nowhere(void); return nowhere()"))
     missing = ("nowhere()", "oops()")
     for edits in ((), (missing,)):
         broken = replace(target, kernel=replace(target.kernel, edits=edits))
         texts = set()
-        for name in ("a", "b"):
+        for _ in range(2):
             with pytest.raises(BuildError) as caught:
-                c_program(broken, Builder(tmp_path / "cache" / name))
-            texts.add(str(caught.value).replace(f"/cache/{name}/", "/cache/"))
+                c_program(broken, Builder(own_cache))
+            texts.add(str(caught.value))
         assert len(texts) == 1, texts
         assert caught.value.reason.startswith("it does not compile: ")
 
@@ -218,7 +218,7 @@ def test_an_edit_fits_exactly_once(target: Target, old: str, times: int) -> None
 
 def test_a_missing_source_is_clear(target: Target, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"cannot read .*absent\.c"):
-        c_program(replace(target, kernel=replace(target.kernel, source=tmp_path / "absent.c")), Builder(tmp_path))
+        c_program(replace(target, kernel=replace(target.kernel, source=tmp_path / "absent.c")), Builder())
 
 
 def test_the_cache_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

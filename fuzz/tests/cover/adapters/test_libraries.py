@@ -49,13 +49,13 @@ def test_its_values_are_those_of_the_c_library(helper: Path, numbers: tuple[floa
         assert (got, math.copysign(1, got)) == (expected, math.copysign(1, expected)) or got != got != expected
 
 
-def test_an_emulator_has_it_and_the_kernel_does_not_see_it(tmp_path: Path) -> None:
+def test_an_emulator_has_it_and_the_kernel_does_not_see_it(tmp_path: Path, cache: Path) -> None:
     source = tmp_path / "kernel.c"
     source.write_text(f'{HEAD} if (getenv("LD_PRELOAD") != NULL) return KF_REJECTED;\n copy(c); return KF_OK; }}\n')
     kernel = CKernel("looks", "rms_norm", source, isa="neon")
     target = c_target(kernel, QEMU.place) if this_host().arch == "x86_64" else c_target(kernel, "native")
-    program = c_program(target, Builder(tmp_path / "cache"))
-    with WorkerPool([target], cache=tmp_path / "cache") as pool:
+    program = c_program(target, Builder(cache))
+    with WorkerPool([target], cache=cache) as pool:
         [outcomes] = pool.submit([a_case()]).outcomes()
         environment = Path(f"/proc/{pool.pids[target.id]}/environ").read_bytes().split(b"\0")
     assert outcomes[target.id].status is Status.RAN

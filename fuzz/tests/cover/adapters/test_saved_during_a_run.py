@@ -62,16 +62,16 @@ def written(pool: WorkerPool, target: Target) -> float:
 
 
 @pytest.mark.parametrize("make", [in_c, in_python])
-def test_what_is_saved_during_a_run_is_of_the_next_run(tmp_path: Path, make: object) -> None:
+def test_what_is_saved_during_a_run_is_of_the_next_run(tmp_path: Path, own_cache: Path, make: object) -> None:
     assert callable(make)
     (tmp_path / "pack").mkdir()
     target = target_of(make(tmp_path / "pack"))
-    with WorkerPool([target], cache=tmp_path / "cache") as pool:
+    with WorkerPool([target], cache=own_cache) as pool:
         assert written(pool, target) == 3
         break_files(tmp_path / "pack")
         pool.renew()  # as after a crash
         assert written(pool, target) == 3
-        with WorkerPool([target], cache=tmp_path / "cache") as explaining:
+        with WorkerPool([target], cache=own_cache) as explaining:
             assert written(explaining, target) == 3
         with WorkerPool([target], cache=tmp_path / "another") as elsewhere:  # where nothing is built yet
             assert written(elsewhere, target) == 3
@@ -79,13 +79,13 @@ def test_what_is_saved_during_a_run_is_of_the_next_run(tmp_path: Path, make: obj
     factor = tmp_path / "pack" / ("factor.h" if make is in_c else "factor.py")
     kernel = make(tmp_path / "pack")
     factor.write_text(factor.read_text().replace("3", "4"))
-    with WorkerPool([target_of(kernel)], cache=tmp_path / "cache") as pool:
+    with WorkerPool([target_of(kernel)], cache=own_cache) as pool:
         assert written(pool, target) == 4
 
 
 @pytest.mark.parametrize("make", [in_c, in_python])
 @pytest.mark.parametrize("link", ["source", "pack", "both"])
-def test_a_source_may_be_a_symbolic_link(tmp_path: Path, make: object, link: str) -> None:
+def test_a_source_may_be_a_symbolic_link(tmp_path: Path, cache: Path, make: object, link: str) -> None:
     assert callable(make)
     (tmp_path / "real").mkdir()
     kernel = make(tmp_path / "real")
@@ -103,15 +103,15 @@ def test_a_source_may_be_a_symbolic_link(tmp_path: Path, make: object, link: str
     linked = CKernel("k", "rms_norm", source) if make is in_c else PythonKernel(
         "k", "rms_norm", source, "torch", devices=("cpu",))  # fmt: skip
     target = target_of(linked)
-    with WorkerPool([target], cache=tmp_path / "cache") as pool:
+    with WorkerPool([target], cache=cache) as pool:
         assert written(pool, target) == 3
 
 
-def test_beside_a_linked_python_source_its_own_folder_counts_too(tmp_path: Path) -> None:
+def test_beside_a_linked_python_source_its_own_folder_counts_too(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "pack").mkdir()
     source = in_python(tmp_path / "real").source
     (tmp_path / "pack" / "k.py").symlink_to(source)
     target = target_of(PythonKernel("k", "rms_norm", tmp_path / "pack" / "k.py", "torch", devices=("cpu",)))
-    with WorkerPool([target], cache=tmp_path / "cache") as pool:
+    with WorkerPool([target], cache=cache) as pool:
         assert written(pool, target) == 3

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
@@ -57,6 +56,8 @@ def test_the_limit_loads_and_stores_every_element_of_each_row(tmp_path: Path) ->
 
 @pytest.mark.parametrize("op", ["rms_norm", "fused_add_rms_norm"])
 def test_torch_and_the_composition_agree(op: str) -> None:
+    import torch  # it takes seconds, and each of pytest's processes imports each module of tests
+
     torch.manual_seed(3)
     given = {"x": torch.randn(5, 33), "residual": torch.randn(5, 33), "weight": torch.randn(33)}
     for mine, wanted in zip(peers.eager(op, torch)(given), peers.composed(op, torch)(given), strict=True):
@@ -64,6 +65,8 @@ def test_torch_and_the_composition_agree(op: str) -> None:
 
 
 def test_the_gradients_of_the_composition_are_those_of_autograd() -> None:
+    import torch
+
     torch.manual_seed(3)
     x, weight = torch.randn(5, 33, requires_grad=True), torch.randn(33, requires_grad=True)
     dy, dsum = torch.randn(5, 33), torch.randn(5, 33)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from itertools import count, islice
+from collections.abc import Sequence
+from itertools import count
 
-import numpy as np
 import pytest
 
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.handmade import a_case
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, mutant, target_of, with_edits
+from fuzz.triage.evidence import Evidence, probe
 from fuzz.triage.explain import explain
-from fuzz.triage.explanation import Explanation, rule_text
+from fuzz.triage.explanation import Explanation, concluded, rule_text
 from fuzz.triage.family import Family
 from fuzz.triage.rule import Atom, Rule
 from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import KeepsStateError, OutOfTimeError, Trials
+from fuzz.triage.trial import KeepsStateError, Trials
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 
@@ -32,11 +32,20 @@ def _explained(kernel: Kernel, found: Case | None = None) -> Explanation:
         return explain(trials, shrink(trials, case))
 
 
+def _evidence(kernel: Kernel, cases: Sequence[Case]) -> Evidence:
+    """The evidence of these probes alone, of which none was drawn to refute a rule."""
+    target = target_of(kernel, "O2")
+    with WorkerPool([target]) as pool:
+        evidence = Evidence(whole=True)
+        probe(Trials(pool, target, Family("values")), cases, evidence)
+    return evidence
+
+
 def test_bad_elements_are_told_by_their_place() -> None:
     edit = (_SCALED[0], _SCALED[1].replace("WRONG", "i % 8 == 5 && i >= n - n % 64"))
-    explanation = _explained(with_edits(edit))
-    assert explanation.places is not None
-    assert str(explanation.places).startswith("tail of 64 = inside and column mod 8 = 5, in y")
+    evidence = _evidence(with_edits(edit), [given_case((2, n), 1, "contiguous") for n in range(40, 200, 3)])
+    said = concluded(evidence, "").lines()[-1]
+    assert said.startswith("bad elements: tail of 64 = inside and column mod 8 = 5, in y")
 
 
 @pytest.mark.parametrize("batches", [2, 20])
@@ -53,40 +62,15 @@ def test_probing_that_was_cut_off_gives_no_rule_and_says_so(batches: int) -> Non
     assert "; the time was over before everything was probed)" in explanation.lines()[0]
 
 
-def test_a_rule_that_no_probe_contradicts_says_why_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_no_probe_contradicts_says_why_it_is_about() -> None:
     """The time was over before it was true of 1,000 cases of a search."""
-    monkeypatch.setattr("fuzz.triage.explain._SEARCHED", 8)
-    monkeypatch.setattr("fuzz.triage.explain._CLOSING", 0)
-    monkeypatch.setattr("fuzz.triage.explain.islice", _out_of_time_for_more_than(8))
-    said = _explained(with_edits(TAIL_63), found=given_case((1, 63), 1, "contiguous")).lines()[0]
-    assert re.match(r"fails about when: n mod 64 = 63[^(]* \((\d+) of \1 probes agree", said), said
-    assert re.search(
-        r"; the time was over while it was put to the test, true of the last \d+ cases of a search\)$", said
-    ), said
-
-
-def _out_of_time_for_more_than(most: int) -> Callable[..., Iterator[Case]]:
-    def taken(cases: Iterator[Case], count: int) -> Iterator[Case]:
-        if count > most:
-            raise OutOfTimeError
-        return islice(cases, count)
-
-    return taken
-
-
-def test_a_rule_that_no_probe_refutes_is_held_against_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any probe that is drawn to refute it, cases of a search show a rule to be wrong, until it is true of
-    1,000 of them, one after the other."""
-    edit = (_SCALED[0], _SCALED[1].replace("WRONG", "n % 64 == 63 && n <= 1000"))
-    monkeypatch.setattr("fuzz.triage.explain.refuting", lambda *_, **__: iter(()))
-    monkeypatch.setattr("fuzz.triage.explain._SEARCHED", 0)
-    monkeypatch.setattr("fuzz.triage.explain.probes.mixed", lambda *_, **__: iter(()))
-    explanation = _explained(with_edits(edit), found=given_case((4, 127), 1, "pitched"))
-    assert explanation.stands
-    assert explanation.true_of >= 1000
-    said = explanation.lines()[0]
-    assert re.match(r"fails when: n <= (959|9[6-9]\d|10[01]\d|102[0-2]) and n mod 64 = 63\b", said), said
-    assert re.search(r"; it is true of the last 1,\d+ cases of a search\)$", said), said
+    evidence = _evidence(with_edits(TAIL_63), [given_case((1, n), 1, "contiguous") for n in range(1, 200)])
+    evidence.true_of = 8
+    said = concluded(evidence, "").lines()[0]
+    assert re.match(r"fails about when: n mod 64 = 63 \((\d+) of \1 probes agree", said), said
+    assert said.endswith("; the time was over while it was put to the test, true of the last 8 cases of a search)"), (
+        said
+    )
 
 
 def test_what_fails_only_after_other_calls_is_told_apart_from_what_never_fails() -> None:
@@ -101,7 +85,9 @@ def test_what_fails_only_after_other_calls_is_told_apart_from_what_never_fails()
 
 def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of such a case can be varied."""
-    monkeypatch.setattr("fuzz.triage.explain._HELD", 600)
+    some = [given_case((rows, n), 1, "contiguous") for rows in (1, 2, 4) for n in range(5)]
+    some += [a_case("rms_norm", (), (rows, n), scale=0.0) for rows in (1, 2) for n in (1, 4)]
+    monkeypatch.setattr("fuzz.triage.explain.searched", lambda *_: some)
     once = "{ return each_row(call, generic_row); }"
     kernel = with_edits((once, once.replace("{ ", "{ if (!call->x.shape[call->axis]) __builtin_trap(); ")))
     (said,) = _explained(kernel, found=given_case((3, 0), 1, "contiguous")).lines()
@@ -117,17 +103,6 @@ def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: p
 def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not() -> None:
     said = _explained(mutant("generic-takes-any-strides"), found=given_case((4, 6), 0, "contiguous")).lines()[0]
     assert said.startswith("fails when: the input is invalid (")
-
-
-def test_values_that_cause_a_failure_are_stated_as_its_cause() -> None:
-    """As in a mean that overflows early: nothing is hidden by smaller numbers, they are no failure."""
-    edit = (_SCALED[0], _SCALED[1].replace("WRONG", "total / n > 0x1p60f"))
-    scaled = given_case((2, 9), 1, "contiguous")
-    x = np.frombuffer(scaled.inputs["x"].bits, "<f4") * np.float32(2.0**40)
-    found = replace(scaled, inputs={"x": replace(scaled.inputs["x"], bits=x.astype("<f4").tobytes())})
-    said = _explained(with_edits(edit), found=found).lines()[0]
-    # Of two rows one may be beyond the limit and the other overflow: no simple rule says that.
-    assert re.match(r"fails (about )?when: [^;]*\bmean square >= 2\^60[ ;]", said), said
 
 
 def test_values_that_only_hide_a_failure_come_after_its_cause() -> None:

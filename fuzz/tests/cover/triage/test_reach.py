@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
-from fuzz.triage.explain import explain
-from fuzz.triage.family import Family
 from fuzz.triage.reach import Reach, reach_of
 from fuzz.triage.rule import Atom, Rule, Traits
-from fuzz.triage.trial import Trials
 
 _NEVER, _ALWAYS = 300, 600
 
@@ -107,21 +100,3 @@ def test_the_probes_themselves_never_contradict_them(probes: list[tuple[int, int
     failed[0] = True
     reach = reach_of(traits, failed, len(probes) // 2)
     assert all(reach.agree(each, failed=bad) for each, bad in zip(traits, failed, strict=True))
-
-
-def test_they_stand_below_a_rule_that_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that errs by chance, as rounding does, in long rows only."""
-    monkeypatch.setattr("fuzz.triage.explain._refute", lambda *_: None)  # a rule that luck decides does not stand
-    monkeypatch.setattr("fuzz.triage.explain._HELD", 400)
-    by_luck = "(n >= 100 && (((uint32_t)(fabsf(x[0]) * 0x1p20f) * 2654435761u) >> 31) ? 1.5f : 1.0f)"
-    kernel = with_edits(("y[i] = x[i] * rstd;", f"y[i] = x[i] * rstd * {by_luck};"))
-    target = target_of(kernel, "O2")
-    with WorkerPool([target]) as pool:
-        case, judgement = failing(pool, target, given_case((4, 191), 1, "pitched"))
-        lines = explain(Trials(pool, target, Family.of(judgement)), case).lines()
-    assert lines[0].startswith("fails about when: ")
-    (only,) = [line for line in lines if line.startswith("fails only when: ")]
-    found = re.match(r"fails only when: n >= (\d+)\b.* \(none of [\d,]+ other probes does\)$", only)
-    assert found is not None, only
-    assert 60 <= int(found[1]) <= 100
-    assert not [line for line in lines if "always when" in line]

@@ -79,18 +79,19 @@ def test_what_is_remembered_is_the_shrunk_case(
     profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=600.0))
+    wrong.source.write_text(edited("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (n % 32 == 31 ? 1.5f : 1.0f);"))
     with pytest.raises(fuzz.CheckFailed) as failed:
         fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
     text = str(failed.value)
-    assert re.search(r"\n  fails .*eps [^(]*mean\s+square [^(]*\(\d+ of \d+ probes (agree|fail)[,)]", text), text
-    assert re.search(r"\n  x             T\(\[1, 1\], f32", text)
+    assert re.search(r"\n  fails when [^(]*n mod 32 = 31[^(]*\(\d+ of \d+ probes agree[,)]", text), text
+    assert re.search(r"\n  x             T\(\[1, 31\], f32", text)
     assert "\n  cause         the kernel's source: wrong fails on c-wrong@native:gcc-O2, its only target here" in text
     key = plan("c-wrong@native:gcc-O2", None, None, None).key
     assert profile.database is not None
     [kept] = profile.database.fetch(key)
-    assert json.loads(kept)["inputs"]["x"]["shape"] == [1, 1]
+    assert json.loads(kept)["inputs"]["x"]["shape"] == [1, 31]
     [file] = (tmp_path / "findings").iterdir()
-    assert re.search(r"fails (about )?when: .*\beps ", file.read_text())
+    assert "fails when: n mod 32 = 31" in file.read_text()
 
 
 def test_a_check_in_which_nothing_ran_fails(profile: settings, wrong: fuzz.CKernel) -> None:

@@ -35,6 +35,7 @@ KERNELS = tuple(
 )
 """
 _DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
+_WRONG_IN_B005 = edited("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (n == 37 ? 1.5f : 1.0f);")
 _LESS_ACCURATE = edited("total += x[i] * x[i];", "total += x[i] * x[i] * (1.0f + 3.0e-7f);")
 
 
@@ -153,7 +154,7 @@ def test_slow_targets_are_given_some_batches_of_a_search_and_every_kept_case(
 def test_a_planted_bug_is_named_with_its_kernel_and_what_it_breaks(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repository.edit("second", _DROPS_EPS)
+    repository.edit("second", _WRONG_IN_B005)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     reports = ("--report", "github", "--report", "json=out.json", "--report", "sarif=out.sarif")
     shown = repository.gate("--base", "HEAD", *reports, "--explain-time", "300s")

@@ -36,7 +36,7 @@ def test_right_kernels_pass_and_the_interface_says_what_the_integers_are(tmp_pat
 def test_labels_that_are_read_wrongly_are_found_and_shown_outside_the_tool(tmp_path: Path, cli_here: Cli) -> None:
     write_integer_pack(tmp_path, "first", "last", "narrow")
     done = cli_here(
-        "run", *ARGUMENTS, "--max-cases", "60", "--seed", "1", "--target", "c-*O2", "--no-shrink",
+        "run", *ARGUMENTS, "--max-cases", "40", "--seed", "1", "--target", "c-*O2", "--no-shrink",
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
     found = {path.name.split("-")[0] for path in (tmp_path / "findings").glob("*.json")}

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
@@ -26,6 +25,7 @@ from fuzz.findings.database_views import view
 from fuzz.findings.store import FileStore, Unsaved
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
+from fuzz.tests.common.hunting import TAIL_63, given_case, target_of, with_edits
 from fuzz.tests.common.planted import a_case
 from fuzz.uses.nightly.opening import Turn, begin_slice, open_night
 from fuzz.uses.nightly.recorder import Recorder
@@ -39,12 +39,8 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.uses.nightly.triage.SECONDS", 600.0)
 
 
-def _no_eps() -> Target:
-    generic = load(built_in()).kernel("generic")
-    assert isinstance(generic, CKernel)
-    kernel = replace(generic, name="no-eps", edits=(("n, eps)", "n, 0.0f * eps)"),))
-    [target] = [target for target in expand([kernel], this_host()) if target.id.endswith("@native:gcc-O2")]
-    return target
+def _wrong() -> Target:
+    return target_of(with_edits(TAIL_63, name="wrong"), "native:gcc-O2")
 
 
 def _nothing(judgement: Judgement) -> tuple[Case, ...]:
@@ -52,16 +48,15 @@ def _nothing(judgement: Judgement) -> tuple[Case, ...]:
 
 
 def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_path: Path) -> None:
-    target = _no_eps()
+    target = _wrong()
     sources = [Source(5, "the search that found it"), Source(6, "a later search")]
     book = FindingBook(FileStore(tmp_path), lambda: sources[0], {target.id: target}, by_family)
-    x = np.full((3, 50), 1e-4, "<f4")
-    case = a_case(contiguous(x.shape), bits=x.tobytes())
+    case = given_case((3, 63), 1, "contiguous")
     with WorkerPool([target]) as pool, Stopping(3600.0) as stopping:
         [outcomes] = pool.submit([case]).outcomes()
         judgement = EntryJudge(Entry(case), outcomes).judge(target)
-        bucket = book.add("no-eps", case, judgement, {})
-        assert book.add("no-eps", case, replace(judgement, verdict=Verdict.FAIL_NONFINITE), {}) is bucket
+        bucket = book.add("wrong", case, judgement, {})
+        assert book.add("wrong", case, replace(judgement, verdict=Verdict.FAIL_NONFINITE), {}) is bucket
         sources.pop(0)
         position = Position(1, 1, 0.0, time.monotonic())
         triage = NightTriage(pool, [target], book, position, stopping, limit_s=4000.0, before=_nothing)
@@ -80,8 +75,8 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
 
 def test_what_an_earlier_session_has_found_is_recalled_from_its_file_and_explained(tmp_path: Path) -> None:
     """The session before was killed; the one that goes on has replayed nothing, and knows what the tables say."""
-    target = _no_eps()
-    case = a_case(contiguous((3, 50)), bits=np.full((3, 50), 1e-4, "<f4").tobytes())
+    target = _wrong()
+    case = given_case((3, 63), 1, "contiguous")
     engine = open_state(tmp_path / "state.sqlite")
     for resume in (False, True):
         opened = open_night(engine, 5, 4000.0, "", {}, resume=resume)
@@ -89,7 +84,7 @@ def test_what_an_earlier_session_has_found_is_recalled_from_its_file_and_explain
         store = DatabaseStore(engine, tmp_path / "findings", opened.position)
         book = FindingBook(store, lambda: Source(5, "a search"), {target.id: target}, by_family, store.load())
         if not resume:
-            book.add("no-eps", case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC, 9.0), {})
+            book.add("wrong", case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC, 9.0), {})
             assert book.commit() == ""
     [bucket] = book.buckets.values()
     assert bucket.finding is None
@@ -100,7 +95,7 @@ def test_what_an_earlier_session_has_found_is_recalled_from_its_file_and_explain
     assert book.commit() == ""
     [seen] = view(engine).buckets
     assert (seen.count, seen.row.need, seen.row.triaged) == (1, "fails alone", seen.row.digest)
-    assert "cause: the kernel's source: no-eps fails" in seen.row.explanation
+    assert "cause: the kernel's source: wrong fails" in seen.row.explanation
     [path] = (tmp_path / "findings").iterdir()
     assert path.name == seen.row.case_file
 

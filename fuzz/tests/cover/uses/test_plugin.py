@@ -157,6 +157,7 @@ def test_the_seed_decides_and_case_files_are_run_first(suite: Suite, pytester: p
             fuzz.check(WRONG, cases=[HERE / "kept"], max_cases=1)
         """
     )
+    pytester.makeconftest(_PROFILE.replace("32, derandomize=True", "24"))
     options = ("--strict-markers", "--kernelfuzz-targets", "c-*@native:gcc-O2", "--kernelfuzz-output", "kept")
     texts = []
     for seed in (("--kernelfuzz-seed", "5"), ("--hypothesis-seed", "5"), ("--kernelfuzz-seed", "6")):
@@ -170,7 +171,7 @@ def test_the_seed_decides_and_case_files_are_run_first(suite: Suite, pytester: p
 
 
 def test_a_failure_names_its_law_with_the_traceback_hidden(suite: Suite, pytester: pytest.Pytester) -> None:
-    explain_tails(suite, pytester)
+    explain_tails(suite, pytester, here=True)
 
 
 def test_too_little_time_shows_the_failure_and_the_option(suite: Suite, pytester: pytest.Pytester) -> None:

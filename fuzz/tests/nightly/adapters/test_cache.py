@@ -16,5 +16,5 @@ __all__ = ["target"]
 
 @pytest.mark.parametrize("damage", [emptied, cut_off, garbage, one_bit, a_folder])
 @pytest.mark.parametrize("what", ["worker", "parts", "entry"])
-def test_each_damage_to_each_file(target: Target, tmp_path: Path, what: str, damage: Callable[[Path], None]) -> None:
-    test_build.test_a_damaged_cache_is_said_set_aside_and_made_anew(target, tmp_path, what, damage)
+def test_each_damage_to_each_file(target: Target, own_cache: Path, what: str, damage: Callable[[Path], None]) -> None:
+    test_build.test_a_damaged_cache_is_said_set_aside_and_made_anew(target, own_cache, what, damage)

@@ -60,6 +60,25 @@ def test_a_bug_that_shows_by_itself_is_not_lost_beside_one_that_needs_calls(tmp_
     assert case.inputs["x"].layout.shape[int(case.params["axis"])] % 8 == 7
 
 
+def test_a_kernel_that_keeps_state_ends_in_one_bucket_with_its_fewest_calls(tmp_path: Path) -> None:
+    """Once it is mended, the replay of its calls says so."""
+    kernel = with_edits(_FIRST_EPS, name="keeps-eps")
+    nights = nights_of(tmp_path, target_of(kernel, "O2"), 60, 60)
+    for status in ("new", "still fails"):
+        [bucket] = next(nights)
+        assert (bucket.status, bucket.row.need) == (status, "needs history")
+        assert "needs history: passes alone in a fresh process, fails there after 1 earlier call: eps " in (
+            bucket.row.explanation
+        )
+        case, found = load(tmp_path / "findings" / bucket.row.case_file)
+        assert found is not None
+        [call] = found.history
+        assert call.inputs == case.inputs
+        assert {**call.params, "eps": 0} == {**case.params, "eps": 0}
+    [[bucket]] = nights_of(tmp_path, target_of(replace(kernel, edits=()), "O2"), 1)
+    assert bucket.status == "passes now"
+
+
 def test_one_bug_in_a_source_that_two_kernels_share_stays_one_bucket(tmp_path: Path) -> None:
     """Found on both in each night; a bug of the one kernel alone is another bucket."""
     for number, buckets in enumerate(nights_of(tmp_path, planted(tmp_path, SHARED, OWN), 60, 30)):

@@ -1,0 +1,27 @@
+"""In the gate an explanation stands on few probes, since a whole one takes 10 CPU seconds and more; at night on all."""
+
+from __future__ import annotations
+
+import pytest
+
+from oracles.tests.common.whole import WHOLE
+
+_FEWER = {
+    "explain._HELD": 20,
+    "explain._HELD_SLOWLY": 20,
+    "explain._AT_A_TIME": 20,
+    "explain._SEARCHED": 8,
+    "explain._CONVINCED": 1,
+    "probes._SWEPT": 130,
+    "refutation._POOL": 40,
+    "refutation._SIZED": 40,
+    "refutation._VALUED": 40,
+}
+"""Numbers of probes in `fuzz.triage`."""
+
+
+@pytest.fixture(autouse=True)
+def _few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not WHOLE:
+        for name, number in _FEWER.items():
+            monkeypatch.setattr(f"fuzz.triage.{name}", number)
