@@ -46,11 +46,12 @@ def check_declared(op: Op) -> None:
         raise OpError(f"{op.name}: its first input must always be there, with dimensions such as '... n' or 'm k'")
     if not op.by_rows:
         _check_dims(op)
-    for dim, size in op.fixed.items():
-        if op.by_rows or dim not in op.named or size < 1:
-            raise OpError(
-                f"{op.name}: fixed: {dim!r} cannot be {size}: only named dimensions can, and none of a row op"
-            )
+    for field, extents in (("fixed", op.fixed), *(("shapes", shape) for shape in op.shapes)):
+        for dim, size in extents.items():
+            if op.by_rows or dim not in op.named or size < 1 or op.fixed.get(dim, size) != size:
+                raise OpError(
+                    f"{op.name}: {field}: {dim!r} cannot be {size}: only named dimensions can, and none of a row op"
+                )
     for each in op.operands:
         _check_integers(op, each)
     for output, source in op.aliases:

@@ -52,6 +52,9 @@ class Op:
     are there already, and of a stream of random numbers."""
     fixed: Extents = field(default_factory=dict)
     """The dimensions that always have so many elements, such as {"half": 2} of rotary embeddings; none of a row op."""
+    shapes: tuple[Extents, ...] = ()
+    """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
+    {"group": 8, "head": 4}: a share of the cases has them. None of a row op."""
     summary: str = ""
     """The line that `kernelfuzz list ops` shows."""
 
@@ -265,7 +268,7 @@ class Op:
             words.insert(axis, words.pop())
         return " ".join(words)
 
-    def shapes(
+    def possible_shapes(
         self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS
     ) -> tuple[tuple[int, ...], ...]:
         """All shapes that an operand of a case may have, the usual one first; of columns also invalid ones. None where

@@ -235,6 +235,6 @@ class Frame:
             return False
         known, extents = {operand.name for operand in op.operands}, self.extents
         return set(self.case.tensors) <= known and all(
-            tensor.layout.shape in op.shapes(name, self.grid, self.axis, extents)
+            tensor.layout.shape in op.possible_shapes(name, self.grid, self.axis, extents)
             for name, tensor in self.case.tensors.items()
         )

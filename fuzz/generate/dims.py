@@ -33,6 +33,9 @@ _BLOCKS = (4, 8, *TILES)
 _LARGEST = 300
 """No extent is drawn larger, but that of the rows, and those of many tiles."""
 _EMPTY_ONE_IN = 48
+_PUBLISHED_ONE_IN = 4
+"""One free case in this many has extents of published models, where its op knows any; of those with whole tiles, every
+second."""
 _BATCHES = (1, 2, 3, 4, 6)
 _FEW_BATCHES = (1, 1, 1, 2)
 """The same of cases with whole tiles: it is not these that they are about."""
@@ -82,14 +85,17 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, e
     extents = _Extents(fitted(sketch), dice, most)
     wished = {dim: int(wish[EXTENT + dim]) for dim in op.named if EXTENT + dim in wish}
     if free:
-        extents.keep({op.row: sketch.n})
+        if op.shapes and dice.one_in(_PUBLISHED_ONE_IN):
+            extents.publish()
+            extents.cut([op.row])
+        extents.keep({op.row: sketch.n, **extents.known})
     elif "rows" in wish:
         extents.keep({**wished, **extents.drawn})
     elif sketch.outer or sketch.extents:
         extents.keep({**extents.drawn, **wished})
     else:
         extents.keep({**wished, **({op.row: sketch.n} if "n" in wish else {})})
-        extents.cut()
+        extents.cut(extents.drawn)
     extents.draw(even)
     return extents.sketch
 
@@ -128,12 +134,14 @@ def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
     if kind == 2 and (reduced := [dim for dim in tiles if op.dimensions[dim].reduced]):
         tiles = dict.fromkeys(tiles, dice.pick(_BESIDE_LONG)) | {dice.pick(reduced): dice.pick(_LONG)}
     over = _OVER if dice.one_in(2) else (0,)
+    if op.shapes and dice.one_in(2):
+        extents.publish()
+        tiles = {dim: tile for dim, tile in tiles.items() if dim not in extents.known}
     for dim, tile in tiles.items():
         extents.keep({dim: min(tile + dice.pick(over), extents.room(dim))})
-    dim = dice.pick(list(tiles))
-    more = extents.known[dim] + tiles[dim] * dice.below(3)
-    if more <= extents.room(dim):
-        extents.keep({dim: more})
+    for dim in _rotated(list(tiles), dice)[:1]:
+        more = extents.known[dim] + tiles[dim] * dice.below(3)
+        extents.keep({dim: more if more <= extents.room(dim) else extents.known[dim]})
     extents.draw(batches=_FEW_BATCHES)
     return extents.sketch
 
@@ -175,12 +183,19 @@ class _Extents:
             found = min(found, round(left ** (1 / (1 + len(step & {*others})))))
         return max(1, found)
 
-    def cut(self) -> None:
-        """Decide on what else the sketch has, no more than there is room for."""
-        for dim, size in self.drawn.items():
-            if dim not in self.known:
-                self.keep({dim: min(size, self.room(dim))})
-                self._batch = self._batch if dim != OUTER or self.known[dim] == size else [1] * len(self._batch)
+    def publish(self) -> None:
+        """Decide on what published models have, as far as there is room: in two respects, such as heads and groups."""
+        for shape in (self._dice.pick(self.op.shapes) for _ in range(2)):
+            if self.known.keys().isdisjoint(shape) and self.op.work({**self.known, **shape}) <= self._most:
+                self.keep(shape)
+
+    def cut(self, dims: Iterable[str]) -> None:
+        """Decide on these, where nothing is decided yet, as the sketch has them but on no more than there is room for."""
+        for dim in (dim for dim in dims if dim not in self.known):
+            size = min(self.drawn[dim], self.room(dim))
+            if dim == OUTER and size < self.drawn[dim]:
+                self._batch = [1] * len(self._batch)
+            self.keep({dim: size})
 
     def draw(self, even: int = 1, batches: Sequence[int] = _BATCHES) -> None:
         """Decide on all others: first on those that kernels take tiles of, each as likely before the others."""

@@ -59,7 +59,7 @@ class Arrangement:
 
     def checked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         """An input. Raises ProblemError where its shape does not fit."""
-        known = self.op.shapes(name, self.grid, self.axis, self.extents)
+        known = self.op.possible_shapes(name, self.grid, self.axis, self.extents)
         known = known if self.op.operand(name).stackable else known[:1]
         if array.shape not in known:
             wanted = " or ".join(str(shape) for shape in dict.fromkeys(known)) or self.op.operand(name).dims

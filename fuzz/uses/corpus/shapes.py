@@ -46,7 +46,7 @@ class Shape:
         if not 0 < len(grid) <= MAX_RANK:
             raise ValueError(f"shapes: each needs from 1 to {MAX_RANK} axes")
         found = cls(grid, axis % len(grid), extents)
-        if not op.shapes(op.main, grid, found.axis, extents) or {*op.further} - extents.keys():
+        if not op.possible_shapes(op.main, grid, found.axis, extents) or {*op.further} - extents.keys():
             raise ValueError(f"shapes: {told(said)} is no extents of {', '.join((*op.inputs[0].axes, *op.further))}")
         return found
 

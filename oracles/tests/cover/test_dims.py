@@ -149,6 +149,8 @@ def test_what_is_fixed_is_so_in_every_case() -> None:
     for dims, fixed in (("... t half p", {"half": 0}), ("... t half p", {"quarter": 2}), ("... p", {"p": 2})):
         with pytest.raises(OpError, match=r"fixed: .* cannot be"):
             Op(own, (Operand("a", dims), Operand("b", dims)), (Operand("c", dims),), fixed=fixed)
+        with pytest.raises(OpError, match=r"shapes: .* cannot be"):
+            Op(own, (Operand("a", dims), Operand("b", dims)), (Operand("c", dims),), shapes=({}, fixed))
 
 
 @pytest.mark.parametrize("message", BAD)
@@ -166,7 +168,7 @@ def test_what_a_row_op_is_follows_from_the_dimensions() -> None:
     assert (PRODUCT.further, ATTEND.further, PRODUCT.row) == (("n",), ("j", "e"), "k")
     assert PRODUCT.shape("c", (4, 2, 3, 7), 3, {"n": 5}) == (4, 2, 3, 5)
     assert PRODUCT.extents({"a": (3, 7), "b": (7, 5)}) == {"n": 5}
-    assert PRODUCT.shapes("b", (7,), 0, {"n": 5}) == ()
+    assert PRODUCT.possible_shapes("b", (7,), 0, {"n": 5}) == ()
 
 
 def test_what_a_dimension_is_follows_from_the_formula() -> None:

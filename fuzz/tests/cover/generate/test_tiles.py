@@ -105,6 +105,15 @@ def test_a_kernel_is_given_the_extents_that_it_takes_by_dimension() -> None:
     assert capability.refusal(realise(replace(draw, n=128))) == "d = 128, more than 64"
 
 
+def test_extents_of_published_models_are_drawn_together() -> None:
+    heads = replace(ATTEND, shapes=({"d": 80, "e": 80}, {"d": 96, "e": 96}, {"i": 77}))
+    with known(heads):
+        sizes = [Frame(made.case).sizes for made in _first(anything(heads.name), 256)]
+    published = [size for size in sizes if size["d"] == size["e"] and size["d"] in (80, 96)]
+    assert len(published) > len(sizes) // 32
+    assert {77} < {size["i"] for size in published}
+
+
 def test_kernels_of_one_declaration_are_one_capability() -> None:
     one, other = (Capabilities(max={"m": 4, "n": 8}), Capabilities(max={"n": 8, "m": 4}))
     assert one == other
