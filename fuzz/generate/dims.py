@@ -45,7 +45,7 @@ _OVER = (0, 0, 0, 1, 1, 1, -1)
 """How many elements there are more than whole tiles: of every second case, none."""
 _LONG = (1024, 2048)
 """What is summed over so many elements may be split among programs."""
-_BESIDE_LONG = (8, 16, 32, 64)
+_BESIDE_LONG = (8, 16, 32)
 """The tiles of other dimensions beside a long sum."""
 
 
@@ -140,8 +140,8 @@ def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
     for dim, tile in tiles.items():
         extents.keep({dim: min(tile + dice.pick(over), extents.room(dim))})
     for dim in _rotated(list(tiles), dice)[:1]:
-        more = extents.known[dim] + tiles[dim] * dice.below(3)
-        extents.keep({dim: more if more <= extents.room(dim) else extents.known[dim]})
+        more = {dim: extents.known[dim] + tiles[dim] * dice.below(3)}
+        extents.keep(more if op.work({**extents.known, **more}) <= LARGE_WORK else {})
     extents.draw(batches=_FEW_BATCHES)
     return extents.sketch
 
@@ -190,7 +190,7 @@ class _Extents:
                 self.keep(shape)
 
     def cut(self, dims: Iterable[str]) -> None:
-        """Decide on these, where nothing is decided yet, as the sketch has them but on no more than there is room for."""
+        """Decide on these as the sketch has them, but on no more than there is room for; what is decided stands."""
         for dim in (dim for dim in dims if dim not in self.known):
             size = min(self.drawn[dim], self.room(dim))
             if dim == OUTER and size < self.drawn[dim]:

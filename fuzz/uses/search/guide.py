@@ -46,6 +46,8 @@ _SHARPNESS = 4
 _ASIDE = 4
 """One relative in this many is of a size class taken blindly."""
 
+_MOST_WORK = 1 << 18
+"""Relatives of a case whose largest step has more terms, see `Op.work`, would take as long as all others of a turn."""
 _T = TypeVar("_T")
 
 Cell = tuple[str, ...]
@@ -235,7 +237,7 @@ class Guide:
 def _passed(made: Made, judgements: Sequence[Judgement]) -> Iterator[Elite]:
     """Where the case of a draw passed, as what it is to each kernel."""
     draw = made.draw
-    if draw is None or any(part.given is not None for part in draw.parts):
+    if draw is None or draw.work > _MOST_WORK or any(part.given is not None for part in draw.parts):
         return
     main = draw.part(OPS[draw.op].main)
     for judgement in judgements:
