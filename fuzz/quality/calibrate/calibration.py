@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-import signal
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,6 +19,7 @@ from fuzz.adapters.toolchain import this_host
 from fuzz.quality.calibrate.contracts import contracts, covering, fields, pairs_of
 from fuzz.quality.calibrate.measure import SIMULATED, Measured, Work, measured
 from fuzz.quality.calibrate.packs import Pair
+from fuzz.uses.parallel import spread
 from oracles.op import Op
 from oracles.ops import OPS
 
@@ -95,47 +90,11 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
             took.append(found.seconds)
             yield found
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as executor, _ended_at_once():
-        with _deaf():
-            running = {executor.submit(_carry_out, work): work for work in islice(works, jobs)}
-        while running:
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            ended = [_of_process(each, running.pop(each)) for each in done]
-            took += [each.seconds for each in ended]
-            if not any(isinstance(each.exception(), BrokenProcessPool) for each in done):
-                running |= {executor.submit(_carry_out, work): work for work in islice(works, len(done))}
-            yield from ended
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes that are started inside never see Ctrl-C, which goes to all of a terminal, not even while they begin:
-    this one answers for all, a moment later."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-@contextmanager
-def _ended_at_once() -> Iterator[None]:
-    """Where this ends before its work does, nobody waits for what is being judged."""
-    try:
-        yield
-    except BaseException:
-        for process in active_children():
-            process.terminate()
-        raise
-
-
-def _of_process(future: Future[Measured], work: Work) -> Measured:
-    """One that dies takes the others with it, and no further contract is begun: what came before is not lost."""
-    try:
-        return future.result()
-    except BrokenProcessPool as error:
-        words = f"{work.op}, contract {work.number}: its process ended, or another one did: {error}"
-        return Measured(work.op, work.number, "", found=1, alarms=[words])
+    for work, came in spread(_carry_out, works, jobs, "spawn"):
+        words = f"{work.op}, contract {work.number}: its process ended, or another one did"
+        found = came or Measured(work.op, work.number, "", found=1, alarms=[words])
+        took.append(found.seconds)
+        yield found
 
 
 def begun(plan: Sequence[Work], jobs: int, end: float, took: Sequence[float]) -> Iterator[Work]:

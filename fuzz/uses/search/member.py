@@ -20,6 +20,7 @@ from types import FrameType
 from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
+from fuzz.uses.parallel import stand_alone
 from fuzz.uses.search.taker import Taker, Task, Terms
 from fuzz.uses.search.wire import Json, Tail, case_to, joined, lessons_from, parted, report_to, task_from
 
@@ -34,8 +35,6 @@ _KEPT_BYTES = 1 << 28
 time of six emulated targets."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MOST = -1, -3, 1 << 25
 """M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in mallopt(3), and the most that the latter may be."""
-_PARENT_DEATH = 1
-"""PR_SET_PDEATHSIG, in prctl(2)."""
 
 
 class Member:
@@ -143,10 +142,7 @@ def be_member(
     make_pool: Callable[[Sequence[Target]], WorkerPool],
 ) -> None:  # fmt: skip
     """What a forked process does, until it ends. `others` are ends of connections that are not its own."""
-    # The parent's signals and its end are not ours: keyboards and CI send a stop to a whole process group.
-    os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    stand_alone()
     pool = make_pool(targets)
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -156,7 +152,6 @@ def be_member(
     signal.signal(signal.SIGTERM, stop)  # workers first: one whose kernel hangs would be left for seconds
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
-        library.prctl(_PARENT_DEATH, signal.SIGKILL)
         library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
         library.mallopt(_MMAP_THRESHOLD, _MMAP_MOST)
     for each in others:  # while copies of them are open, their closing is not seen
