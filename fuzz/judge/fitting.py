@@ -1,14 +1,17 @@
-"""Fitting: judged runs under other contracts than the declared one, and how much wider these are."""
+"""Fitting: kept runs of one kernel under other contracts than the declared one, and how much wider these are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.judge.judge import Judge, Judgement
@@ -16,21 +19,31 @@ from fuzz.judge.values import Query
 from oracles.doubledouble import head
 from oracles.enclosure import Enclosure, compare
 from oracles.formula.contract import Contract
+from oracles.formula.neighbours import Neighbour
 from oracles.formula.trace import FormulaError
 from oracles.lazy import lazy
 from oracles.rounding import half_gap
 from oracles.summation import NumericsError
 
+_LEAST = math.log(1e-300)
+"""The logarithm of the width of what may not stray at all."""
+
 
 @dataclass(eq=False)
 class Run:
-    """What one target made of one case, to be judged under any contract."""
+    """What a target made of one case, to be judged under any contract."""
 
     case: Case
     outcome: Outcome
     mask: NDArray[np.bool_] | None = None
-    """The elements that the declared contract contradicts, of the output that it says most of."""
+    """The elements that the declared contract contradicts, of the output that it says most of; None where it passes."""
     output: str = ""
+    target: Target | None = None
+    """Where contracts are meant, for the width of its vectors; without one they are as they stand."""
+    times: int = 1
+    """The number of targets that returned the same."""
+    _ratios: dict[Contract, float | None] = field(default_factory=dict, init=False, repr=False)
+    _widths: dict[Contract, float] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def failed(cls, case: Case, judgement: Judgement) -> Run | None:
@@ -47,7 +60,11 @@ class Run:
 
     def query(self, contract: Contract) -> Query | None:
         """What the oracle is asked; None where no value is to be compared, which fits no contract."""
-        return None if self.outcome.changes else self.judge.query(self.outcome, contract)
+        return None if self.outcome.changes else self.judge.query(self.outcome, self.meant(contract))
+
+    def meant(self, contract: Contract) -> Contract:
+        """The contract where it ran."""
+        return contract if self.target is None else self.target.meant(contract)
 
     def ratio(self, contract: Contract) -> float | None:
         """The worst err/budget under the contract; None where it is certainly contradicted, or cannot be judged.
@@ -65,10 +82,6 @@ class Run:
             return query is not None and self.judge.oracle.check(query).result == "pass"
         except NumericsError:
             return False
-
-    @lazy
-    def _ratios(self) -> dict[Contract, float | None]:
-        return {}
 
     def _ratio(self, contract: Contract) -> float | None:
         query = self.query(contract)
@@ -91,35 +104,71 @@ class Run:
     def _enclosures(self, contract: Contract) -> Mapping[str, Enclosure]:
         """They are not kept, as those of a hundred contracts would fill the memory."""
         with np.errstate(all="ignore"):
-            return self.judge.oracle.truth.op.enclose(contract, self.case.structured)
+            return self.judge.oracle.truth.op.enclose(self.meant(contract), self.case.structured)
 
-    def widths(self, contract: Contract, *, failing: bool = False) -> NDArray[np.float64]:
-        """How far each element may lie from its exact value, its rounding included; inf where it is not judged. Only
-        the failing ones where `failing`."""
+    def width(self, contract: Contract) -> float:
+        """The logarithm of how far an element may lie from its exact value, its rounding included, in the mean over
+        those that fail, or over all where it passes; inf where most of them are not judged."""
+        if contract not in self._widths:
+            sizes = self._sizes(contract)
+            judged = sizes[sizes < np.inf]
+            mean = float(np.maximum(judged, _LEAST).mean()) if judged.size else 0.0
+            self._widths[contract] = mean if 2 * judged.size >= sizes.size else math.inf
+        return self._widths[contract]
+
+    def _sizes(self, contract: Contract) -> NDArray[np.float64]:
         found: list[NDArray[Any]] = []
         with np.errstate(all="ignore"):
             for name, each in self._enclosures(contract).items():
-                if failing and self.mask is not None and name != self.output:
+                if self.mask is not None and name != self.output:
                     continue
                 centre = head(each.centre)
-                width = np.fmax(each.below, each.above) + half_gap(centre, each.form, centre < 0)
+                size = np.log(np.fmax(each.below, each.above) + half_gap(centre, each.form, centre < 0))
                 if each.unjudged is not None:
-                    width = np.where(each.unjudged, np.inf, width)
-                flat = np.where(np.isfinite(centre), width, np.nan).reshape(-1)
-                if failing and self.mask is not None:
-                    places = self.judge.oracle.truth.places(name).reshape(-1)
-                    flat = flat[self.mask.reshape(-1)[places]]
-                found.append(flat)
+                    size = np.where(each.unjudged, np.inf, size)
+                size = np.where(np.isfinite(centre), size, np.nan).reshape(-1)
+                if self.mask is not None:
+                    size = size[self.mask.reshape(-1)[self.judge.oracle.truth.places(name).reshape(-1)]]
+                found.append(size[~np.isnan(size)])
         return np.concatenate(found)
 
 
-def times_as_wide(runs: Iterable[Run], contract: Contract, other: Contract, *, failing: bool = False) -> float:
-    """How many times as much one contract allows as the other does, in the median over runs of that over elements."""
-    found = list[float]()
-    for run in runs:
-        with np.errstate(all="ignore"):
-            shares = run.widths(contract, failing=failing) / run.widths(other, failing=failing)
-        shares = shares[~np.isnan(shares)]
-        if shares.size:
-            found.append(float(np.median(shares)))
-    return float(np.median(found)) if found else 1.0
+@dataclass
+class Runs:
+    """Kept runs of one kernel, and what they say of contracts until time is over."""
+
+    kept: Sequence[Run]
+    over: Callable[[], bool]
+    _order: list[Run] = field(init=False)
+    """Those that contradicted something last first: these rule out most."""
+
+    def __post_init__(self) -> None:
+        self._order = list(self.kept)
+
+    def fits(self, contract: Contract) -> bool:
+        """Whether no run certainly contradicts it."""
+        against = next((run for run in self._order if run.ratio(contract) is None), None)
+        if against is not None:
+            self._order.remove(against)
+            self._order.insert(0, against)
+        return against is None
+
+    def fitting(self, near: Iterable[Neighbour]) -> list[Neighbour]:
+        """Those of the contracts that fit."""
+        return [each for each in takewhile(lambda _: not self.over(), near) if self.fits(each.contract)]
+
+    def against(self, contract: Contract) -> list[Run]:
+        """The runs that contradict it."""
+        return [run for run in self._order if run.ratio(contract) is None]
+
+    def conform(self, contract: Contract) -> bool:
+        """Whether all are as the contract allows, by both tiers."""
+        return all(run.conforms(contract) for run in self.kept)
+
+
+def times_as_wide(runs: Iterable[Run], contract: Contract, other: Contract) -> float:
+    """How many times as much one contract allows as the other does, in the geometric mean over runs; 1 where there are
+    none."""
+    shares = [run.width(contract) - run.width(other) for run in runs]
+    # What neither judges is as wide as itself.
+    return float(np.exp(np.mean([0.0 if math.isnan(share) else share for share in shares or [0.0]])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeVar
@@ -10,7 +10,7 @@ from typing import TypeVar
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
-from fuzz.judge.fitting import Run, times_as_wide
+from fuzz.judge.fitting import Run, Runs, times_as_wide
 from fuzz.judge.judge import Judgement
 from fuzz.triage.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
@@ -97,34 +97,22 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
         return None
     declared, op = trials.target.contract, OPS[trials.target.kernel.op]
     passing = _passing(trials)
-    known = neighbours(op, declared)
-    fit = _fitting(known, failing, passing, over)
+    known, runs = neighbours(op, declared), Runs((*failing, *passing), over)
+    fit = runs.fitting(known)
     if not fit:  # two fields are wrong only where each explains a part
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
-        fit = _fitting(pairs(list(takewhile(lambda _: not over(), some))), failing, passing, over)
+        fit = runs.fitting(pairs(list(takewhile(lambda _: not over(), some))))
     found = [_measured(each, declared, failing, passing) for each in fit]
     # Of those that are as wide as each other the one that is derived first: "input" before a dtype by its name.
     found.sort(key=lambda each: (not each.telling, each.width if each.width > _ALIKE else 1.0))
-    if not found or over() or not all(run.conforms(found[0].neighbour.contract) for run in (*failing, *passing)):
+    if not found or over() or not runs.conform(found[0].neighbour.contract):
         return None
     first = found[0]
     return replace(first, others=sum(each.width > first.width for each in found))
 
 
-def _fitting(
-    known: Iterable[Neighbour], failing: Sequence[Run], passing: Sequence[Run], over: Callable[[], bool]
-) -> list[Neighbour]:
-    found = []
-    for each in known:
-        if over():
-            break
-        if all(run.ratio(each.contract) is not None for run in (*failing, *passing)):
-            found.append(each)
-    return found
-
-
 def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passing: Sequence[Run]) -> Fitting:
-    width = times_as_wide(failing, each.contract, declared, failing=True)
+    width = times_as_wide(failing, each.contract, declared)
     typical = times_as_wide(passing, each.contract, declared) if passing else width
     used = max(run.ratio(each.contract) or 0.0 for run in failing)
     return Fitting(each, declared, width, typical, used, len(failing), len(passing))

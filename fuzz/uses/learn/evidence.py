@@ -21,7 +21,6 @@ from fuzz.judge.fitting import Run
 from fuzz.triage.storage import grids
 from fuzz.triage.variations import base_of, made, of_dtype, sized
 from oracles.dtypes import SINGLE
-from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
 _LARGEST = 1 << 11
@@ -35,29 +34,11 @@ _BESIDE = 8
 """One batch of the search in so many is followed by such cases of its own."""
 
 
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """What targets made of one case: those that returned the same count together."""
-
-    run: Run
-    target: Target
-    """One of them; the width of vectors is the same on the others."""
-    times: int = 1
-
-    def ratio(self, contract: Contract) -> float | None:
-        """The worst err/budget under a contract; None where it is contradicted."""
-        return self.run.ratio(self.meant(contract))
-
-    def meant(self, contract: Contract) -> Contract:
-        """The contract where they run."""
-        return self.target.meant(contract)
-
-
 @dataclass
 class Evidence:
     """What a kernel did."""
 
-    runs: list[Observed] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
     cases: int = 0
     unjudged: Counter[str] = field(default_factory=Counter)
     """How many runs have no values to be judged, by what happened."""
@@ -71,16 +52,15 @@ class Evidence:
 
     def add(self, case: Case, outcomes: Mapping[Target, Outcome]) -> None:
         """What targets made of a case."""
-        known: dict[object, Observed] = {}
+        known: dict[object, Run] = {}
         for target, outcome in outcomes.items():
-            run = Run(case, outcome)
+            run = Run(case, outcome, target=target)
             if run.query(target.contract) is None:
                 if outcome.status is not Status.NOT_RUN:
                     self.unjudged[_words(outcome.status)] += 1
                 continue
-            key = target.lanes, tuple(outcome.outputs.items())
-            before = known.get(key)
-            known[key] = Observed(run, target) if before is None else replace(before, times=before.times + 1)
+            first = known.setdefault((target.lanes, tuple(outcome.outputs.items())), run)
+            first.times += first is not run
         self.runs += known.values()
 
 

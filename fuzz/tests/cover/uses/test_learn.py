@@ -25,5 +25,5 @@ def test_to_round_to_the_dtype_in_which_everything_is_calculated_is_no_contract(
             evidence.add(case, {target: outcomes[target.id]})
     near = Learning(OPS["rms_norm"], evidence, lambda: False).near(Contract())
     assert len(evidence.runs) == len(cases)
-    assert any("f16" in each.points.values() for each in near)
-    assert any(INPUT in each.points.values() for each in near) == rounds
+    assert any("f16" in each.contract.points.values() for each in near)
+    assert any(INPUT in each.contract.points.values() for each in near) == rounds

@@ -40,9 +40,9 @@ def test_a_declared_contract_is_found_again_or_a_narrower_one(kernel: str, place
     assert found.whole
     first = found.fitting[0].contract
     if known.edits:  # a mutant that calculates the variance by moments, and says nothing of it
-        assert not learning.fits(known.contract)
+        assert not learning.runs.fits(known.contract)
         assert first.algorithm.get("var") == "moments"
         return
     declared = targets[0].contract
-    assert learning.fits(declared), "a correct kernel's own contract is never contradicted"
+    assert learning.runs.fits(declared), "a correct kernel's own contract is never contradicted"
     assert learning.width(first, declared) <= ALIKE
