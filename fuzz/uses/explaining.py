@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 from rich.console import Console
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import hangs
 from fuzz.findings.desk import Desk, TimeShares
-from fuzz.judge.judge import Judgement
 from fuzz.triage.history import Need, recognise
 from fuzz.triage.trial import FreshProcess
+from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import GRACE_S, Interruption, late
 
 _FINDINGS = 4
@@ -26,31 +24,26 @@ _LEAST_S = 2.0
 """With fewer seconds left than this a finding is shown as it is. The number is chosen, not measured."""
 
 
-class _Ran(Protocol):
-    """What was searched: a run, or a gate."""
-
-    def target(self, name: str) -> Target: ...
-
-    def before(self, judgement: Judgement) -> tuple[Case, ...]: ...
-
-
 def note_histories(
     book: FindingBook,
-    runner: _Ran,
+    runners: Sequence[Runner],
+    targets: Sequence[Target],
     case_limit: float | None,
     interruption: Interruption,
 ) -> None:
-    """Try each bucket's case again in new processes; keep with it the calls that it needs, or say that it does not
-    repeat."""
+    """Try each bucket's case again in new processes; keep with it the calls that it needs, of those that a runner knows
+    to have come before it, or say that it does not repeat."""
+    by_id = {target.id: target for target in targets}
     for bucket in book.buckets.values():
         if interruption.wanted:
             return
         if not hangs(bucket):
-            target = runner.target(bucket.judgement.target)
+            target = by_id[bucket.judgement.target]
+            calls = next((calls for runner in runners if (calls := runner.before(bucket.judgement))), ())
             with WorkerPool([target], limit=case_limit, bounded=False) as pool:
                 pool.watch = late(lambda: interruption.overdue)
                 trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                found = recognise(trial.fails, bucket.case, runner.before(bucket.judgement))
+                found = recognise(trial.fails, bucket.case, calls)
             if found.need is not Need.NOTHING and not interruption.wanted:
                 book.note_need(bucket, found)
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.adapters.target import Attestation, Target
 from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
-from fuzz.findings.tally import Observer, Tally
+from fuzz.findings.tally import Observer
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.report.failure import explained
@@ -21,10 +19,8 @@ from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key, Ratchet, Table
 from fuzz.uses.gate.known import Known, Watch
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, Phase
-from fuzz.uses.search.processes import Processes
-from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.schedule import CountedSchedule, EndsSoonAfter
-from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.session import Session
 from oracles.ops import OPS
 from oracles.truth import GaveUp
 
@@ -59,25 +55,12 @@ class Fitting(Observer):
 
 @dataclass
 class GateRun:
-    """Runs a plan. What it finds is in `tally` and `book`; where a kernel is known to fail, `watch` says so."""
+    """Runs a plan in a session. Where a kernel is known to fail, `watch` says so."""
 
-    targets: Sequence[Target]
-    book: FindingBook
+    session: Session
     watch: Watch
-    laws: Sequence[str]
-    max_cases: int
-    """The search has at most this many cases."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """For each kernel that the change touches, the file that does it."""
-    kernels: Sequence[Kernel] = ()
-    """Cases are made for these: those of the whole pack."""
-    records: Callable[[Iterable[str]], None] = lambda records: None
-    """See `Runner`."""
-    observers: Sequence[Observer] = ()
-    crew: Processes | None = None
-    """They take the turns of the search; without them this process does."""
-    interruption: Interruption = field(default_factory=Interruption)
-    tally: Tally = field(default_factory=Tally)
     counts: dict[str, int] = field(default_factory=dict)
     """The number of cases of each phase."""
     fitting: dict[str, Fitting] = field(default_factory=dict)
@@ -86,11 +69,13 @@ class GateRun:
     """The kernels whose search was done in full."""
     notes: list[str] = field(default_factory=list)
     """What was left out, and why."""
-    _runners: list[Runner] = field(default_factory=list)
     cut: bool = False
     """True where what was not changed was not run, since what was changed fails."""
 
-    def run(self, pool: WorkerPool, plan: Sequence[Phase]) -> Ratchet:
+    def __post_init__(self) -> None:
+        self.targets, self.tally, self.book = self.session.targets, self.session.tally, self.session.book
+
+    def run(self, plan: Sequence[Phase]) -> Ratchet:
         """The corpora, then a search, of what the change touches; unless it failed, the corpora on everything else.
 
         A red gate is red soon: what the change does not touch is not waited for.
@@ -98,42 +83,40 @@ class GateRun:
         touched = [target for target in self.targets if target.kernel.name in self.reasons]
         first = touched or self.targets
         rest = [target for target in self.targets if target not in first]
-        measured = self.replay(pool, first, plan)
+        measured = self.replay(first, plan)
         if touched and self.unknown:
             self.notes.append("not searched: the kept cases fail already")
-        elif touched and not self.interruption.wanted:
-            self.search(pool, touched)
+        elif touched and not self.session.interruption.wanted:
+            self.search(touched)
         self.cut = bool(rest and self.unknown)
         if self.cut:
             self.notes.append(f"not run on the {len(rest)} targets of kernels that were not changed: it fails already")
-        elif rest and not self.interruption.wanted:
-            measured |= self.replay(pool, rest, plan)
-        return Ratchet(measured, _measured_on(pool, measured))
+        elif rest and not self.session.interruption.wanted:
+            measured |= self.replay(rest, plan)
+        return Ratchet(measured, _measured_on(self.session.pool, measured))
 
-    def replay(self, pool: WorkerPool, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
+    def replay(self, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
         """Run the phases one after the other on these targets; how accurate every kernel was on them."""
         worst = WorstCases({target.id: target for target in self.targets})
-        runner = self._runner(pool, targets, ())
-        self._runners.append(runner)
+        runner = self.session.runner(targets, search=False)
         for phase in phases:
-            runner.observers = [*self.observers, worst, self.fitting.setdefault(phase.name, Fitting())]
+            runner.observers = [*self.session.observers, worst, self.fitting.setdefault(phase.name, Fitting())]
             before = self.tally.cases
             runner.skipped = self._schedule(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))
             self.counts[phase.name] = self.tally.cases - before
-        return _measured(pool, worst)
+        return _measured(self.session.pool, worst)
 
-    def search(self, pool: WorkerPool, targets: Sequence[Target]) -> None:
+    def search(self, targets: Sequence[Target]) -> None:
         """Search the inputs of these targets. A finding that nobody knew of ends it soon."""
-        runner = self._runner(pool, targets, self.observers, self.crew)
-        self._runners.append(runner)
+        runner = self.session.runner(targets)
         runner.enough = EndsSoonAfter(lambda tally: self.unknown, AFTER_FINDING)
         ops = sorted({target.kernel.op for target in targets})
         before = self.tally.cases
         for op in ops:
             runner.run(op, SEED, share=1 / len(ops))
         self.counts["search"] = self.tally.cases - before
-        if not self.unknown and not self.interruption.wanted:
+        if not self.unknown and not self.session.interruption.wanted:
             self.searched = {target.kernel.name for target in targets}
 
     @property
@@ -141,14 +124,6 @@ class GateRun:
         """By phase how many cases some target ran, of how many."""
         ran = {name: len(each.ran) for name, each in self.fitting.items()}
         return {name: (ran.get(name, cases), cases) for name, cases in self.counts.items()}
-
-    def target(self, name: str) -> Target:
-        """The target of that id."""
-        return next(target for target in self.targets if target.id == name)
-
-    def before(self, judgement: Judgement) -> tuple[Case, ...]:
-        """The calls of its process before a finding, as far as they are known."""
-        return next((calls for runner in self._runners if (calls := runner.before(judgement))), ())
 
     def ran_nowhere(self) -> list[str]:
         """A line for each kernel that was changed and of which nothing was judged."""
@@ -191,15 +166,6 @@ class GateRun:
         slow = frozenset(target.id for target in targets if target.slow)
         others = frozenset(target.id for target in self.targets) - chosen
         return CountedSchedule(others, slow, slow_every)
-
-    def _runner(
-        self, pool: WorkerPool, targets: Sequence[Target], observers: Sequence[Observer], crew: Processes | None = None
-    ) -> Runner:
-        return Runner(
-            pool, targets, Limits(None, self.max_cases), self.book, self.laws, self.kernels, observers, crew=crew,
-            terms=crew.terms if crew is not None else None, records=self.records, interruption=self.interruption,
-            tally=self.tally,
-        )  # fmt: skip
 
 
 def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:

@@ -1,0 +1,107 @@
+"""A session: what a run and a gate have alike, from their processes and workers to what they say at their end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any
+
+from fuzz.adapters.target import Target
+from fuzz.findings.book import FindingBook
+from fuzz.findings.tally import Tally
+from fuzz.generate.pairing import Held
+from fuzz.report import console
+from fuzz.report.outline import Outline
+from fuzz.report.progress import Progress
+from fuzz.report.records import RecordLog
+from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
+from fuzz.uses.explaining import explain_findings, note_histories
+from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.taker import Terms
+from fuzz.uses.starting import crew_of, note_not_running, restarted, started
+
+
+@dataclass
+class Session:
+    """A run or a gate. Its processes and workers are there while it is entered."""
+
+    targets: Sequence[Target]
+    book: FindingBook
+    terms: Terms
+    seed: int
+    limits: Limits
+    json: Path | None = None
+    """The file of its records."""
+    jobs: int = 0
+    case_limit: float | None = None
+    sanitize: bool = False
+    searched: Sequence[Target] | None = None
+    """The targets of its search, where these are not all."""
+    tally: Tally = field(default_factory=Tally)
+    interruption: Interruption = field(default_factory=Interruption)
+
+    def __enter__(self) -> Session:
+        self.out, self.err = console.results(), console.progress()
+        searched = self.targets if self.searched is None else self.searched
+        most, limit, sanitize = self.limits.max_cases, self.case_limit, self.sanitize
+        with ExitStack() as stack:
+            # The processes first: they are forked, and must not be while there are threads.
+            self.crew = stack.enter_context(crew_of(searched, self.terms, self.jobs, most, limit, sanitize=sanitize))
+            self.log = stack.enter_context(RecordLog(self.json))
+            self.pool = stack.enter_context(started(self.targets, self.jobs, self.err, limit, sanitize=sanitize))
+            self.log.header(self.seed, self.pool.statuses)
+            note_not_running(self.tally, self.targets, self.pool)
+            self._progress = stack.enter_context(Progress(self.err, self.tally, self.limits.max_time, most))
+            self.observers, self._runners = (self._progress, self.log), list[Runner]()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+
+    def runner(self, targets: Sequence[Target], *, search: bool = True) -> Runner:
+        """A runner of some of its targets, whose turns its processes take where it shall `search`."""
+        crew = self.crew if search else None
+        runner = Runner(
+            self.pool, targets, self.limits, self.book, self.terms.laws, self.terms.kernels, self.observers, crew=crew,
+            terms=None if crew is None else crew.terms, records=self.log.lines, interruption=self.interruption,
+            tally=self.tally,
+        )  # fmt: skip
+        self._runners.append(runner)
+        return runner
+
+    def explain(self, seconds: float | None) -> None:
+        """Try what was found again in new processes, then shrink and explain it, in so many seconds for each."""
+        self._progress.stop()
+        with Interruption("what is known of the findings is shown") as skip:
+            note_histories(self.book, self._runners, self.targets, self.case_limit, skip)
+            if seconds is not None:
+                explain_findings(self.book, self.pool, self.targets, seconds, self.err, skip)
+
+    def conclude(
+        self, outline: Outline, elapsed: float, pairs: Mapping[str, Held] = MappingProxyType({}),
+        **notes: Mapping[str, Any],
+    ) -> UndeclaredByOp:  # fmt: skip
+        """Record what was found, the notes by their kind, and the totals; what its kernels do not declare."""
+        self._progress.stop()
+        self.log.findings(self.book, [failure.text for failure in outline.failures if not failure.broken])
+        for kind, facts in notes.items():
+            self.log.note(kind, facts)
+        undeclared = undeclared_by_op(kernels_judged(self.targets, self.tally))
+        self.log.summary(self.tally, undeclared, elapsed, pairs)
+        return undeclared
+
+    def tell_troubles(self, missing: Collection[str] = ()) -> bool:
+        """Print what went wrong with it, `missing` targets too; whether something could not be written."""
+        troubles = [each for each in (self.book.trouble, self.log.trouble) if each]
+        for line in (*restarted(self.pool, self.crew), *troubles):
+            self.err.print(line, style="yellow", soft_wrap=True)
+        for line in (*missing, *self.book.errors):
+            self.err.print(line, style="bold red", soft_wrap=True)
+        return bool(troubles)
