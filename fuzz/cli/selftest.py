@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
@@ -62,7 +62,7 @@ def selftest(options: SelftestOptions) -> Exit:
         out.print(f"interrupted: {len(mutants) - len(results)} more mutants were not hunted for")
     for line in explained_lines(results) if options.explain else ():
         out.print(line, soft_wrap=True)
-    write_record(options.json, {"mutants": [result.facts for result in results]})
+    write_record(options.json, {"mutants": [asdict(result) for result in results]})
     explained = [result.explained for result in results if result.explained is not None]
     if any(result.failed for result in results) or any(each.missing or not each.is_smallest for each in explained):
         return Exit.FINDINGS

@@ -11,6 +11,7 @@ from fuzz.base.case import Case
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Pool
 from fuzz.uses.search.calls import FindingId
+from fuzz.uses.search.guide import Lessons
 from fuzz.uses.search.taker import AHEAD, Report, Taker, Task, Terms
 
 Watch = Callable[[Sequence[Wait]], object]
@@ -35,7 +36,7 @@ class Crew(Protocol):
         """Return how many more turns may be given to that group now."""
         ...
 
-    def give(self, task: Task, lessons: Sequence[Sequence[object]]) -> None:
+    def give(self, task: Task, lessons: Sequence[Lessons]) -> None:
         """Have a turn taken; `lessons` are those of all places that are judged, in order."""
         ...
 
@@ -75,7 +76,7 @@ class Here:
     def room(self, group: int) -> int:
         return AHEAD - self._taker.on_their_way - len(self._given)
 
-    def give(self, task: Task, lessons: Sequence[Sequence[object]]) -> None:
+    def give(self, task: Task, lessons: Sequence[Lessons]) -> None:
         known = self._taker.searched(task.op, task.seed)
         known.lessons += lessons[len(known.lessons) :]
         self._given.append(task)

@@ -77,6 +77,8 @@ class Attempt:
 
 
 Lesson = Elite | Attempt
+Lessons = Sequence[Lesson] | bytes
+"""The lessons of one turn, or what they are in a message: there they are only handed on."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,22 @@ from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.uses.parallel import stand_alone
 from fuzz.uses.search.taker import Taker, Task, Terms
-from fuzz.uses.search.wire import Json, Tail, case_to, joined, lessons_from, parted, report_to, task_from
+from fuzz.uses.search.wire import (
+    Ask,
+    Calls,
+    Cut,
+    Failed,
+    Start,
+    Started,
+    Take,
+    Taken,
+    Told,
+    Waiting,
+    lessons_from,
+    order,
+    packed,
+    taken,
+)  # fmt: skip
 
 TOLD_S = 1.0
 """A case that runs for so many seconds is told of, and no more often: a live line names it from two on."""
@@ -43,7 +58,7 @@ class Member:
     def __init__(self, connection: Connection, targets: Sequence[Target], terms: Terms, pool: WorkerPool) -> None:
         self._connection, self._targets, self._terms, self._pool = connection, targets, terms, pool
         self._taker: Taker | None = None
-        self._inbox: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Start | Take | Ask | None] = queue.SimpleQueue()
         self._cut = False
         self._told = 0.0
         self._ends = 0
@@ -76,47 +91,42 @@ class Member:
     def _receive(self) -> None:
         with suppress(EOFError, OSError):
             while True:
-                head, _ = parted(self._connection.recv_bytes())
-                if "cut" in head:
+                message = order(self._connection.recv_bytes())
+                if isinstance(message, Cut):
                     self._cut = True
                 else:
-                    self._inbox.put(head)
+                    self._inbox.put(message)
         self._inbox.put(None)
         self._cut = True
 
-    def _obey(self, message: Json) -> None:
-        if "calls" in message:
-            target, digest = message["calls"]
-            calls = self._taker.calls.before((target, digest)) if self._taker is not None else ()
-            tail = Tail()
-            self._send({"calls": [case_to(case, tail) for case in calls]}, tail)
+    def _obey(self, message: Start | Take | Ask) -> None:
+        if isinstance(message, Ask):
+            calls = self._taker.calls.before(message.finding) if self._taker is not None else ()
+            self._send(Calls(list(calls)))
             return
         if self._taker is None:
             self._taker = self._started()
-        if "start" in message:
+        if isinstance(message, Start):
             return
         self._cut = False
-        task = task_from(message["task"])
-        known = self._taker.searched(task.op, task.seed)
-        known.lessons += [lessons_from(each, known.search.capabilities) for each in message["lessons"]]
-        self._taker.kept = {(target, digest) for target, digest in message["kept"]}
-        self._tasks.append(task)
+        known = self._taker.searched(message.task.op, message.task.seed)
+        known.lessons += [lessons_from(each, known.search.capabilities) for each in message.lessons]
+        self._taker.kept = set(message.kept)
+        self._tasks.append(message.task)
 
     def _started(self) -> Taker:
         """Workers are started when they are asked for: by then what they run is built."""
         self._pool.watch = self._watch
         pool = self._pool.__enter__()
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
-        self._send({"missing": missing}, Tail())
+        self._send(Started(missing))
         return Taker(pool, self._targets, self._terms)
 
     def report(self, taker: Taker) -> None:
         """Send what came of the turns that began first, and forget all about them."""
         for report in taker.end():
-            tail = Tail()
             capabilities = taker.searched(report.task.op, report.task.seed).search.capabilities
-            head = report_to(report, capabilities, tail)
-            self._send({"report": head, "bytes": resident(), "restarts": self._pool.restarts}, tail)
+            self._send(taken(report, capabilities, resident(), self._pool.restarts))
         self._ends += 1
         gc.collect(2 if self._ends % COLLECT_EVERY == 0 else 0)
 
@@ -125,11 +135,11 @@ class Member:
         now, long = time.monotonic(), [wait for wait in waits if wait.seconds >= TOLD_S]
         if long and now - self._told >= TOLD_S:
             self._told = now
-            self._send({"waits": [(each.target, each.words, each.seconds, each.limit) for each in long]}, Tail())
+            self._send(Waiting([Told(each.target, None, each.seconds, each.limit, each.words) for each in long]))
         return [wait.target for wait in waits] if self._cut else ()
 
-    def _send(self, head: Json, tail: Tail) -> None:
-        self._connection.send_bytes(joined(head, tail))
+    def _send(self, message: Started | Waiting | Taken | Calls) -> None:
+        self._connection.send_bytes(packed(message))
 
 
 def resident() -> int:
@@ -165,6 +175,6 @@ def be_member(
     except BaseException as error:
         words = "".join(traceback.format_exception(error))
         with suppress(OSError):
-            connection.send_bytes(joined({"error": f"{type(error).__name__}: {error}", "traceback": words}, Tail()))
+            connection.send_bytes(packed(Failed(f"{type(error).__name__}: {error}", words)))
     pool.stop()
     os._exit(0)

@@ -20,9 +20,10 @@ from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.crew import Watch, silent
+from fuzz.uses.search.guide import Lessons
 from fuzz.uses.search.member import be_member
 from fuzz.uses.search.taker import AHEAD, Report, Task, Terms
-from fuzz.uses.search.wire import Tail, case_from, joined, parted, report_from, task_to
+from fuzz.uses.search.wire import Ask, Calls, Cut, Failed, Start, Started, Take, Taken, Waiting, answer, packed
 
 MOST_DEATHS = 3
 """A turn in which so many processes ended is given up: it would end a fourth one too."""
@@ -60,17 +61,6 @@ class _Member:
         return not self.retires and not any(task.is_big for task in self.tasks)
 
 
-@dataclass(frozen=True)
-class Told(Wait):
-    """What another process waits for, in its words."""
-
-    said: str = ""
-
-    @property
-    def words(self) -> str:
-        return self.said
-
-
 @dataclass
 class Processes:
     """Processes, each with its workers; a context manager. It must be entered before threads are started: a lock that
@@ -98,7 +88,7 @@ class Processes:
     def __post_init__(self) -> None:
         self.watch: Watch = silent
         self._members: list[_Member] = []
-        self._lessons: Sequence[Sequence[object]] = ()
+        self._lessons: Sequence[Lessons] = ()
         self._kept: Collection[FindingId] = ()
         self._seen_by: dict[FindingId, _Member] = {}
         self._failed: Counter[tuple[str, int, int, int]] = Counter()
@@ -140,7 +130,7 @@ class Processes:
         if not self._asked:
             self._asked = True
             for member in self._members:
-                self._ask_to_start(member)
+                self._send(member, Start())
         awaited = [member for member in self._members if member.group == 0] or self._members
         if not all(member.started for member in awaited):
             report = self._next(seconds)  # one of slow targets, from the op before
@@ -151,7 +141,7 @@ class Processes:
     def room(self, group: int) -> int:
         return sum(AHEAD - len(each.tasks) for each in self._members if each.group == group and each.is_free)
 
-    def give(self, task: Task, lessons: Sequence[Sequence[object]]) -> None:
+    def give(self, task: Task, lessons: Sequence[Lessons]) -> None:
         self._lessons = lessons
         free = [each for each in self._members if each.group == task.group and each.is_free]
         self._give(min(free, key=lambda each: len(each.tasks)), task)
@@ -175,8 +165,7 @@ class Processes:
     def cut(self) -> None:
         for member in self._members:
             if member.tasks:
-                with suppress(OSError):
-                    member.connection.send_bytes(joined({"cut": True}, Tail()))
+                self._send(member, Cut())
 
     def drop(self) -> None:
         for member in [each for each in self._members if each.tasks]:
@@ -194,11 +183,11 @@ class Processes:
         if member is None or member not in self._members or member.tasks:
             return ()
         with suppress(OSError, EOFError):
-            member.connection.send_bytes(joined({"calls": finding}, Tail()))
+            member.connection.send_bytes(packed(Ask(finding)))
             while True:
-                head, tail = parted(member.connection.recv_bytes())
-                if "calls" in head:
-                    return tuple(case_from(each, tail) for each in head["calls"])
+                said = answer(member.connection.recv_bytes())
+                if isinstance(said, Calls):
+                    return tuple(said.cases)
         return ()
 
     def _forked(self, group: int) -> _Member:
@@ -215,43 +204,39 @@ class Processes:
         theirs.close()
         return _Member(group, process, ours)
 
-    def _ask_to_start(self, member: _Member) -> None:
+    def _send(self, member: _Member, message: Start | Cut | Take) -> None:
         with suppress(OSError):  # that it has ended is seen when it is waited for
-            member.connection.send_bytes(joined({"start": True}, Tail()))
+            member.connection.send_bytes(packed(message))
 
     def _give(self, member: _Member, task: Task) -> None:
         search = task.op, task.seed
         if member.search != search:
             member.search, member.told = search, 0
         kept = [finding for finding in self._kept if self._seen_by.get(finding) is member]
-        head = {"task": task_to(task), "lessons": self._lessons[member.told : task.known], "kept": kept}
+        lessons = [each for each in self._lessons[member.told : task.known] if isinstance(each, bytes)]
         member.told = max(member.told, task.known)
         member.tasks.append(task)
-        with suppress(OSError):  # that it has ended is seen when it is waited for
-            member.connection.send_bytes(joined(head, Tail()))
+        self._send(member, Take(task, lessons, kept))
 
     def _received(self, member: _Member) -> Report | None:
         """What a process has said. Raises InternalError where it came upon an error of ours."""
         try:
-            head, tail = parted(member.connection.recv_bytes())
+            said = answer(member.connection.recv_bytes())
         except (EOFError, OSError):
             self._died(member)
             return None
-        if "error" in head:
-            raise InternalError(f"{head['error']}\n{head['traceback']}")
-        if "missing" in head:
-            self.missing |= head["missing"]
-            member.started, member.waits = True, ()
-        if "waits" in head:
-            member.waits = [
-                Told(target, None, seconds, limit, words) for target, words, seconds, limit in head["waits"]
-            ]
-        if "report" not in head:
-            return None
-        member.waits, member.restarts = (), head["restarts"]
-        self.most_bytes = max(self.most_bytes, head["bytes"])
-        member.retires = member.retires or head["bytes"] > MEMORY_LIMIT
-        report = report_from(head["report"], tail)
+        if isinstance(said, Failed):
+            raise InternalError(f"{said.error}\n{said.trace}")
+        member.waits = said.waits if isinstance(said, Waiting) else ()
+        if isinstance(said, Started):
+            self.missing |= said.missing
+            member.started = True
+        return self._reported(member, said) if isinstance(said, Taken) else None
+
+    def _reported(self, member: _Member, said: Taken) -> Report:
+        member.restarts, report = said.restarts, said.report
+        self.most_bytes = max(self.most_bytes, said.resident)
+        member.retires = member.retires or said.resident > MEMORY_LIMIT
         member.tasks.popleft()
         for sighting in report.sightings:
             self._seen_by[sighting.judgement.target, sighting.judgement.case] = member
@@ -279,7 +264,7 @@ class Processes:
         fresh = self._forked(member.group)
         self._members[self._members.index(member)] = fresh
         if self._asked:
-            self._ask_to_start(fresh)
+            self._send(fresh, Start())
         return fresh
 
     def _end(self, member: _Member) -> None:

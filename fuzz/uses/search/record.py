@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from msgspec import MsgspecError
+
 from fuzz.base.errors import UsageError
 from fuzz.base.files import write_whole
 from fuzz.findings.book import FindingBook
@@ -14,7 +16,7 @@ from fuzz.generate.turn import BATCH, Made
 from fuzz.uses.search.course import Course, in_order, known_at
 from fuzz.uses.search.guide import Elite, Guide
 from fuzz.uses.search.taker import placed
-from fuzz.uses.search.wire import lessons_from
+from fuzz.uses.search.wire import lessons_of_text, lessons_text
 
 _KIND, _VERSION = "kernelfuzz search", 1
 _MOST_BYTES = 1 << 28
@@ -43,8 +45,8 @@ def write_record(path: Path, course: Course) -> None:
     """Save the record of a search. Raises OSError."""
     chosen = [place for place, each in enumerate(course.search.capabilities) if each in course.chosen]
     head = {_KIND: _VERSION, "op": course.op, "seed": course.seed, "chosen": chosen, "counted": course.is_counted}
-    lines = [head, *course.lessons]
-    write_whole(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    lines = [json.dumps(head, separators=(",", ":")), *map(lessons_text, course.lessons)]
+    write_whole(path, "".join(f"{line}\n" for line in lines))
 
 
 def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None:
@@ -61,7 +63,7 @@ def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None
         index = next(index for index, each in enumerate(steps) if each == turn or index > len(lines) + PLACES)
         guide = Guide(search.seed)
         for line in lines[: known_at(index)]:
-            lessons = lessons_from(json.loads(line), search.capabilities)
+            lessons = lessons_of_text(line, search.capabilities)
             if any(isinstance(each, Elite) and each.draw.n * each.draw.rows > _MOST_ELEMENTS for each in lessons):
                 raise UsageError(f"{path}: asks for tensors that no search has")
             guide.learn(lessons)
@@ -70,7 +72,7 @@ def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None
             f"{search.seed}:{search.op}:{shard}:{number}: a guide proposed this case, and the record of the search is "
             f"missing: {path}: {error.strerror}; see --findings, or replay its case file. A run with --json keeps it"
         ) from error
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (MsgspecError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: is no record of this search: {error!r}") from error
     found = guide.relatives(index, lambda proposed: search.relatives(placed(proposed), turn))
     return next((each.made for each in found if each.made.case.origin.number % PLACES == place), None)

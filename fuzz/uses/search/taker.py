@@ -21,7 +21,7 @@ from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.report.records import run_lines
 from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examined, Examiner
-from fuzz.uses.search.guide import Guide, Relative
+from fuzz.uses.search.guide import Guide, Lessons, Relative
 
 TOGETHER = 8
 """At most so many turns are executed and judged together: what a message to a worker and a pass over many cases cost
@@ -70,8 +70,8 @@ class Report:
     state: bytes = b""
     """The shard's state for its next turn."""
     sightings: list[Sighting] = field(default_factory=list)
-    lessons: Sequence[object] = ()
-    """What the guides learn from it: lessons, or what they are in a message. Whoever merges reports hands them on."""
+    lessons: Lessons = b""
+    """What the guides learn from it."""
     errors: list[tuple[str, Case]] = field(default_factory=list)
     records: list[str] = field(default_factory=list)
     """A JSON object for each judged run, where they are wanted."""
@@ -116,7 +116,7 @@ class _Searched:
         self.search = Search(op, seed, terms.kernels)
         of_op = declared(kernel for kernel in terms.kernels if kernel.op == op)
         self.laws = tuple(law for law in terms.laws if law in of_op)  # one that no kernel declares would show nothing
-        self.lessons: list[Sequence[object]] = []
+        self.lessons: list[Lessons] = []
         """Those of each place, in order, as far as they are known here."""
         self.latest = Guide(seed)
         """The guide as it was asked for last: it knows nothing of places that are not judged."""

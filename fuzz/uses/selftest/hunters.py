@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+
+from msgspec import json
 
 from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Mutant
@@ -22,21 +23,20 @@ def hunted_by(
     since their mutant may just not have been found yet. Raises InternalError where a hunt comes upon an error of ours.
     """
 
-    def hunted(place: int) -> str:
+    def hunted(place: int) -> bytes | str:
         try:
-            return json.dumps(hunt(mutants[place]).facts)
+            return json.encode(hunt(mutants[place]))
         except Exception as error:
-            return json.dumps({"error": error_words(error)})
+            return error_words(error)
 
     def told() -> Iterator[int]:
         for place, mutant in enumerate(mutants):
             say(f"[{place + 1}/{len(mutants)}] {mutant.name}: {mutant.trigger}")
             yield place
 
-    ended = json.dumps({"error": "the process that hunted for it was ended from outside"})
     with closing(spread(hunted, told(), min(processes, len(mutants)), "fork", lambda: stop.wanted)) as found:
-        for place, text in found:
-            facts = json.loads(text or ended)
-            if "error" in facts:
-                raise InternalError(f"{mutants[place].name}: {facts['error']}")
-            yield Hunted.from_facts(facts)
+        for place, came in found:
+            if not isinstance(came, bytes):
+                why = came or "the process that hunted for it was ended from outside"
+                raise InternalError(f"{mutants[place].name}: {why}")
+            yield json.decode(came, type=Hunted)

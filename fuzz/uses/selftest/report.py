@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.table import Table
 
@@ -57,19 +56,6 @@ class Hunted:
     """Why one of its targets did not run."""
     targets: tuple[HuntedOn, ...]
     explained: Statement | None = None
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Hunted:
-        """The inverse of `facts`."""
-        said = facts["explained"]
-        lists = {} if said is None else {"missing": tuple(said["missing"]), "lines": tuple(said["lines"])}
-        explained = None if said is None else Statement(**{**said, **lists})
-        return cls(**{**facts, "targets": tuple(HuntedOn(**each) for each in facts["targets"]), "explained": explained})
 
 
 def hunted(result: MutantResult) -> Hunted:

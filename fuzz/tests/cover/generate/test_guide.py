@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -152,7 +151,7 @@ def test_what_is_told_again_in_the_same_order_makes_the_same_guide() -> None:
     _tell(again, _made(100), 0.5)
     search = Search("rms_norm", 1, [KERNEL])
     for lessons in told:
-        again.learn(lessons_from(json.loads(json.dumps(lessons_to(lessons, search.capabilities))), search.capabilities))
+        again.learn(lessons_from(lessons_to(lessons, search.capabilities), search.capabilities))
     seen = [[each.made.case.digest for each in _relatives(guide, 50, 51)] for guide in (first, again)]
     assert seen[0] == seen[1]
 

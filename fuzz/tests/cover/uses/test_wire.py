@@ -1,0 +1,74 @@
+"""What comes of a turn is the same after it was a message."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+
+import numpy as np
+
+from fuzz.base.outcome import Change, Damage, Outcome, Status, Unwritten
+from fuzz.base.verdict import Verdict
+from fuzz.findings.accuracy import Point, WorstRun
+from fuzz.findings.tally import Sighting, Tally, TargetTally, WorstPass
+from fuzz.generate.conditions import Together
+from fuzz.generate.search import Search, Turn
+from fuzz.judge.judge import Judgement
+from fuzz.laws.law import LawCheck
+from fuzz.laws.registry import LAWS
+from fuzz.tests.common.examples import plain
+from fuzz.uses.search.guide import Attempt, Elite, Lesson
+from fuzz.uses.search.taker import Report, Task
+from fuzz.uses.search.wire import Ask, Taken, answer, lessons_from, lessons_of_text, lessons_text, order, packed, taken
+from oracles.truth import OutputCheck
+
+
+def _report(search: Search) -> Report:
+    case, mask = plain(5), np.arange(10).reshape(2, 5) % 3 == 0
+    outcome = Outcome(
+        "one", Status.RAN, {"y": bytes(40)}, None, (Damage("x", "gap", None, -4, "before", 4),),
+        (Unwritten("y", 3, 1),), (Change("memory", "64 bytes"),),
+    )  # fmt: skip
+    check = OutputCheck("y", "numeric", (1, 2), inf, 4, contradicts=True, mask=mask)
+    law = LawCheck(LAWS["rerun"], 2**64 - 1)
+    wrong = Judgement("one", case, Verdict.FAIL_NUMERIC, inf, check, outcome=outcome)
+    broken = Judgement("two", case, Verdict.FAIL_LAW, reason="rerun", law=law, outcome=outcome)
+    tally = Tally({"one": TargetTally("one", "k", 3, worst={"f32": WorstPass(0.5, "2x5")}, twins=Counter(rerun=1))}, 2)
+    tally.laws, tally.visits = Counter(rerun=1), {"rms_norm": Counter({("n", "5"): 2})}
+    tally.accuracy = {Point("one", "f32", 8, False): WorstRun(4, 0.1, 1.0, "2x5")}
+    tally.together = {"rms_norm": Together({1 << 300: 1 << 300 | 1})}
+    made, _ = search.cases(Turn(0, 0), b"")
+    draw = next(each.draw for each in made if each.draw is not None)
+    lessons: list[Lesson] = [
+        Attempt("k", ("1", "f32"), "n", True),
+        Elite("k", ("1", "f32"), 0.25, draw, search.capabilities[0]),
+    ]
+    sightings = [Sighting(case, each, {"one": "FAIL_NUMERIC"}) for each in (wrong, broken)]
+    return Report(Task(3, "rms_norm", 1, Turn(0, 7)), tally, b"\0\xff", sightings, lessons, [("error", case)], ["{}"])
+
+
+def test_a_report_is_the_same_after_it_was_a_message() -> None:
+    search = Search("rms_norm", 1)
+    told = _report(search)
+    message = answer(packed(taken(told, search.capabilities, 7, {"one": 2})))
+    assert isinstance(message, Taken)
+    assert (message.resident, message.restarts) == (7, {"one": 2})
+    heard = message.report
+    assert isinstance(heard.lessons, bytes)
+    for lessons in (lessons_from(heard.lessons, search.capabilities),
+                    lessons_of_text(lessons_text(heard.lessons), search.capabilities)):  # fmt: skip
+        assert lessons == told.lessons
+    heard.lessons = told.lessons
+    beside = [tally.together.pop("rms_norm").beside for tally in (told.tally, heard.tally)]
+    assert beside[0] == beside[1]
+    for one, two in zip(told.sightings, heard.sightings, strict=True):
+        assert two.case is heard.sightings[0].case
+        assert two.judgement.of == one.case.digest
+        object.__setattr__(two.judgement, "of", one.case)
+        first, second = (each.judgement.worst and each.judgement.worst.mask for each in (one, two))
+        assert (first is None and second is None) or np.array_equal(first, second)  # type: ignore[arg-type]
+    assert heard == told
+
+
+def test_what_a_process_is_told_is_what_was_said() -> None:
+    assert order(packed(Ask(("one", "digest")))) == Ask(("one", "digest"))
