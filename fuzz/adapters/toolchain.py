@@ -78,7 +78,7 @@ class Host:
 
     arch: str
     features: frozenset[str]
-    settings: Mapping[str, Value] = field(default_factory=dict)
+    settings: Mapping[str, Value] = field(default_factory=dict, hash=False)
     """What it has of what its instruction sets leave open, by the settings' words."""
 
 
