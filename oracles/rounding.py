@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
-from oracles.dtypes import FORMATS, DtypeError, Format
+from oracles.dtypes import DOUBLE, FORMATS, DtypeError, Format
 
 
 def _stored(form: Format) -> np.dtype[Any]:
@@ -65,8 +65,8 @@ def round_to(values: Real, form: Format) -> F64:
     their versions go through float32 and round twice; NumPy's own casts round once.
     """
     if isinstance(values, DoubleDouble):
-        return values.high if form.name == "f64" else round_to(sticky(values), form)
-    if form.name == "f64":
+        return values.high if form is DOUBLE else round_to(sticky(values), form)
+    if form is DOUBLE:
         return values
     if (native := NATIVE.get(form.name)) is not None:
         with np.errstate(over="ignore", under="ignore"):
@@ -159,7 +159,7 @@ def _at_least(mantissa: int, exponent: int, limit: int, scale: int) -> bool:
 
 def bits(value: float, form: Format) -> str:
     """The bits of `value`, which must be representable in `form`, in hex: 0x3f800000."""
-    if form.name == "f64":
+    if form is DOUBLE:
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016x}"
     stored = np.array(value, dtype=STORAGE[form.name])
     return f"0x{int.from_bytes(stored.tobytes(), 'little'):0{2 * form.itemsize}x}"

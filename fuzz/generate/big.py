@@ -21,7 +21,7 @@ from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
 from oracles.declared import AXIS
-from oracles.dtypes import ITEMSIZE
+from oracles.dtypes import ITEMSIZE, SINGLE
 from oracles.op import Op, Role
 from oracles.operand import Parameter
 from oracles.ops import OPS
@@ -40,7 +40,7 @@ class Big:
     n: int
     pitch: int | None = None
     """The elements between rows, in grids; each tensor has a pitch of its own, a few elements more."""
-    dtype: str = "f32"
+    dtype: str = SINGLE.name
     grids: int | None = None
     """It is for ops that need no more tensors of its size: the oracle of others would need too much memory."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate.recipes import Fill, Recipe, RowSpec, normal, positions, random_signs, recipe, repeated
-from oracles.dtypes import FORMATS, SINGLE
+from oracles.dtypes import SINGLE
 from oracles.elementary.functions import exp, log
 
 LOGITS: dict[str, Recipe] = {}
@@ -154,7 +154,7 @@ def _of(name: str) -> Callable[[RowSpec, Stream], Reals]:
 
 
 _returned("spread", "the softmax of normal logits", normal, structured=False)
-_returned("certain", "one probability next to 1", _of("dominant"), structured=True, emin=FORMATS["f16"].emin)
+_returned("certain", "one probability next to 1", _of("dominant"), structured=True, emin=-14)
 _returned("equal", "all probabilities of a row the same", _flat, structured=True)
 _returned("impossible", "zeros in a run, or everywhere", _of("masked_run"), structured=True)
 _returned("few", "a few probabilities with nearly all of the mass", _of("peaked"), structured=False)

@@ -15,6 +15,7 @@ from fuzz.generate.menus import LIKE_FIRST, MENUS, menus_of
 from fuzz.generate.realise import realise
 from fuzz.judge.values import problem_of
 from oracles.doubledouble import F64
+from oracles.dtypes import DOUBLE, SINGLE
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.simulated.simulation import Simulated
@@ -45,7 +46,7 @@ def chosen(pattern: str) -> list[Op]:
 
 def usual(op: Op, dtype: str) -> Contract:
     """The contract of a plain kernel with vectors: short chains of additions, float32 but for float64."""
-    return Contract("f64" if dtype == "f64" else "f32", sums=dict.fromkeys((op.row, OUTER), _LANES))
+    return Contract(DOUBLE.name if dtype == DOUBLE.name else SINGLE.name, sums=dict.fromkeys((op.row, OUTER), _LANES))
 
 
 def plain(op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN) -> Problem:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from oracles.dtypes import FORMATS, form
+from oracles.dtypes import DOUBLE, FORMATS, form
 from oracles.elementary import CORRECT
 from oracles.elementary.functions import NAMES, function, records
 from oracles.formula.node import Node
@@ -119,7 +119,7 @@ class Contract:
     @lazy
     def is_wide(self) -> bool:
         """Whether something is calculated in float64, of a settled contract."""
-        return "f64" in (self.compute, *self.dtypes.values())
+        return DOUBLE.name in (self.compute, *self.dtypes.values())
 
     @lazy
     def flushes_operands(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
-from oracles.dtypes import COMPUTED, NARROW
+from oracles.dtypes import COMPUTED, DOUBLE, NARROW
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.formula.tiers.reading import reading
@@ -92,7 +92,7 @@ def _new(row: Mapping[str, int], name: str, value: int, names: Sequence[str], mi
 def _dtypes(op: Op, names: Sequence[str]) -> Sequence[Mapping[str, str]]:
     """Some locals in other dtypes: narrower, wider, and those of inputs."""
     last = [each.name for each in op.inputs if not each.integers][-1]
-    found = (dict.fromkeys(names[::2], "bf16"), dict.fromkeys(names[1::2], "f64"), {names[-1]: last})
+    found = (dict.fromkeys(names[::2], NARROW[-1]), dict.fromkeys(names[1::2], DOUBLE.name), {names[-1]: last})
     return [each for each in found if each]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from fuzz.base.case import Case
 from fuzz.judge.fitting import Runs, times_as_wide
 from fuzz.uses.learn.evidence import Evidence
-from oracles.dtypes import form
+from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import INPUT, Contract
 from oracles.formula.neighbours import BOUNDS, DTYPES, SCALABLE, Neighbour, neighbours
 from oracles.op import Op
@@ -188,7 +188,7 @@ def _plainer(contract: Contract, name: str, default: Any) -> list[Contract]:
     return [] if now == default else [replace(contract, **{name: default})]
 
 
-def _loosest(op: Op, compute: str = "f32") -> Contract:
+def _loosest(op: Op, compute: str = SINGLE.name) -> Contract:
     """The widest plain contract of an op: only its formula and the dtype say what is calculated."""
     kinds = {key for each in neighbours(op, Contract()) for key in each.contract.accuracy}
     dims = {key for each in neighbours(op, Contract()) for key in each.contract.sums}

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from oracles.doubledouble import F64, two_sum
-from oracles.dtypes import Format, form
+from oracles.dtypes import DOUBLE, Format, form
 from oracles.formula.affine import noise
 from oracles.formula.affine.edges import carried, lowered
 from oracles.formula.affine.errors import again, either, marked, taken, zeroed
@@ -47,12 +47,12 @@ LOST = 2.0**-1000
 @lru_cache(maxsize=4096)
 def _number(value: float, low: float, rank: int) -> Form:
     rest = np.full((1,) * rank, abs(low)) if low else None
-    return Form(np.full((1,) * rank, value), form("f64"), bits=bits_of(value), rest=rest)
+    return Form(np.full((1,) * rank, value), DOUBLE, bits=bits_of(value), rest=rest)
 
 
 def bits_of(value: float) -> int:
     """Return the bits that are enough for a number: products with one of a single bit are exact."""
-    return 1 if abs(math.frexp(value)[0]) in (0.0, 0.5) else form("f64").precision
+    return 1 if abs(math.frexp(value)[0]) in (0.0, 0.5) else DOUBLE.precision
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Budget(Setting):
                 return args[0 if nothing[1] else 1]
         exact, dtype = self._step(node, args, last=True), self.dtype(node)
         alike = exact.spread == 0
-        if dtype.name == "f64":
+        if dtype is DOUBLE:
             found = exact if exact.is_exact else blended(alike, exact, self._step(node, args))
             narrow = Narrowed(replace(found, bits=dtype.precision))
         else:
@@ -199,7 +199,7 @@ class Budget(Setting):
         before = read.forms[arg]
         if dtype is None or (before.is_exact and holds(before, dtype)):
             return before
-        if self.dtype(arg) is dtype and self.contract.rounds_once(arg) and dtype.name != "f64":
+        if self.dtype(arg) is dtype and self.contract.rounds_once(arg) and dtype is not DOUBLE:
             before = self._unrounded(read, arg)  # one rounding is both
         elif holds(before, dtype):
             return before
@@ -289,16 +289,16 @@ class Budget(Setting):
     def _leaf(self, node: Node) -> Form:
         values = self.inputs.leaf(node)
         if node.kind == "tensor" and self.inputs.tensors[node.label].dtype.kind in "bi":
-            return Form(values, form("f64"), bits=max(1, int(np.abs(values).max(initial=0.0)).bit_length()))
+            return Form(values, DOUBLE, bits=max(1, int(np.abs(values).max(initial=0.0)).bit_length()))
         if node.kind == "tensor":
-            dtype = form(NAMES.get(self.inputs.tensors[node.label].dtype, "f64"))
+            dtype = form(NAMES.get(self.inputs.tensors[node.label].dtype, DOUBLE.name))
             wild = ~np.isfinite(values) if self.contract.nonfinite == "unspecified" else None
             may = wild if wild is not None and wild.any() else None
             return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
         if values.size == 1:
             return _number(values.item(), node.low, values.ndim)
-        bits = form("f64").precision if node.dims else max(map(bits_of, {*values.flat}))
-        return Form(values, form("f64"), bits=bits)
+        bits = DOUBLE.precision if node.dims else max(map(bits_of, {*values.flat}))
+        return Form(values, DOUBLE, bits=bits)
 
     def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
         if node.kind in REDUCED:

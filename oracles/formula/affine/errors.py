@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import Format
+from oracles.dtypes import DOUBLE, Format
 from oracles.formula.affine.forms import DUST, Edge, Form, Mask, dust, replace, upwards
 from oracles.formula.contract import Contract
 
@@ -108,7 +108,7 @@ def _flushed(form: Form, errors: F64 | None) -> F64:
     own = own if errors is None else own + errors
     whole = (np.abs(form.centre) + shared) * (1 + DUST)
     missing = whole - own
-    if form.dtype.name == "f64":  # as far off is what float64 makes of the exact value, which may be the larger one
+    if form.dtype is DOUBLE:  # as far off is what float64 makes of the exact value, which may be the larger one
         missing = np.where(own < np.abs(form.centre), whole, missing)
     else:
         missing = missing + (own + shared) * _CENTRE

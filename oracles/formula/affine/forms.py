@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
-from oracles.dtypes import Format
+from oracles.dtypes import DOUBLE, Format
 from oracles.formula.exact.contraction import part
 from oracles.lazy import lazy
 
@@ -33,7 +33,7 @@ DUST = 2.0**-50
 def dust(dtype: Format) -> float:
     """So much less exact does an operation count, relative to its result: the error of a centre in float64 is a part of
     it. A kernel that calculates in float64 itself is allowed no more than it needs, see `Setting.far`."""
-    return 0.0 if dtype.name == "f64" else DUST
+    return 0.0 if dtype is DOUBLE else DUST
 
 
 ETA = 2.0**-1074
@@ -43,7 +43,7 @@ ETA = 2.0**-1074
 def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
     """A product of magnitudes that may underflow where kernels calculate in float64, no smaller than it is. A zero
     stays one."""
-    if dtype.name != "f64":
+    if dtype is not DOUBLE:
         return values
     lost: Mask | bool = True
     for each in factors:
@@ -227,7 +227,7 @@ def combined(
         for symbol, coefficient in form.parts.items():
             term = coefficient if factor is None else factor * coefficient
             parts[symbol] = parts[symbol] + term if symbol in parts else term
-            if factor is not None and form.dtype.name == "f64":
+            if factor is not None and form.dtype is DOUBLE:
                 rest = _vanished(term, factor, coefficient, symbol, rest)
         spread = form.spread * DUST
         if form.rest is not None:
@@ -252,7 +252,7 @@ def shared(form: Form) -> Form:
         return form
     radius = np.broadcast_to(form.rest, np.broadcast_shapes(form.rest.shape, form.centre.shape))
     size = np.ones((1,) * form.centre.ndim)
-    if form.dtype.name == "f64":  # in proportion to the value: products of many values are numbers of float64 as well
+    if form.dtype is DOUBLE:  # in proportion to the value: products of many values are numbers of float64 as well
         size = np.where(np.isfinite(form.centre) & (form.centre != 0), np.ldexp(0.5, np.frexp(form.centre)[1]), 1.0)
         radius = upwards(radius / size, form.dtype, radius)
     return replace(form, parts={**form.parts, Symbol(radius): size}, rest=None)

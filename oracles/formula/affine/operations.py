@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import Format, form
+from oracles.dtypes import DOUBLE, Format
 from oracles.elementary.function import Elementary, Tangent
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, zeroed
 from oracles.formula.affine.forms import ANY, DUST, Form, Mask, combined, dust, replace, upwards
@@ -92,7 +92,7 @@ def bits_of_product(a: Form, b: Form) -> int:
 def _vanished(found: Form, args: Sequence[Form], added: bool) -> Form:
     """The form of what is a zero in float64, but not exactly: no narrower dtype tells the two apart. One of exact
     factors that is only `added` to something is a zero to every kernel."""
-    if found.dtype.name != "f64":
+    if found.dtype is not DOUBLE:
         return found
     lost = found.centre == 0
     for each in args:
@@ -120,7 +120,7 @@ def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
         remainder = np.abs(centre) * share * growth + here.far(a) / np.abs(b.centre) * growth
         remainder = np.where(b.spread == 0, 0.0, upwards(remainder, dtype, b.spread))
     of_b = (b, -centre / b.centre)
-    if b.dtype.name == "f64" and not b.is_exact:  # one factor after the other: their product may underflow
+    if b.dtype is DOUBLE and not b.is_exact:  # one factor after the other: their product may underflow
         of_b = _over(b), -centre
     parts, rest = combined([(a, 1 / b.centre), of_b], remainder)
     ulp = here.contract.ulp("divide")
@@ -262,12 +262,12 @@ def compared(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     mask = Float64().compare(node.kind, a.centre, b.centre).astype(np.float64)
     may = either(args)
     if a.is_exact and b.is_exact and may is None:
-        return Form(mask, form("f64"), bits=1)
+        return Form(mask, DOUBLE, bits=1)
     parts, rest = combined([(a, None), (b, np.full((1,) * mask.ndim, -1.0))])
-    between = Form(a.centre - b.centre, form("f64"), 53, parts, rest)
+    between = Form(a.centre - b.centre, DOUBLE, 53, parts, rest)
     unsure = (np.abs(between.centre) <= here.far(between)) & (between.spread > 0)
     unsure = unsure if may is None else unsure | may
-    return Form(mask, form("f64"), bits=1, rest=np.where(unsure, 1.0, 0.0) if unsure.any() else None)
+    return Form(mask, DOUBLE, bits=1, rest=np.where(unsure, 1.0, 0.0) if unsure.any() else None)
 
 
 def negated(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:

@@ -9,7 +9,7 @@ from dataclasses import replace as fields_replaced
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import Format, form
+from oracles.dtypes import DOUBLE, Format, form
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
 from oracles.formula.affine.forms import DUST, Form, Mask, Summed, Symbol, Weights, dust, replace, shared, upwards
 from oracles.formula.affine.operations import FAR, added, function
@@ -178,7 +178,7 @@ def are_alike(terms: F64, axis: int, dtype: Format, inputs: Inputs | None = None
     """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
     is taken from it leaves all the same."""
     sizes = round_to(np.abs(terms), dtype)
-    sizes = sizes if dtype.name == "f64" else sizes.astype(np.float32)  # sorted in half the time
+    sizes = sizes if dtype is DOUBLE else sizes.astype(np.float32)  # sorted in half the time
     sizes, others = np.sort(sizes, axis=axis), sizes > 0
     places = (slice(None),) * axis
     own = (sizes[(*places, slice(1, None))] > sizes[(*places, slice(-1))]).sum(axis=axis, keepdims=True) + 1

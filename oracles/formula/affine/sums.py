@@ -14,6 +14,7 @@ from dataclasses import replace as fields_replaced
 import numpy as np
 
 from oracles.doubledouble import F64
+from oracles.dtypes import DOUBLE
 from oracles.formula.affine.errors import either, marked, taken
 from oracles.formula.affine.forms import DUST, ETA, Form, Mask, Symbol, dust, replace, upwards
 from oracles.formula.affine.operations import FAR, bits_of_product, product
@@ -205,7 +206,7 @@ def _by_matrices(here: Setting, node: Node, a: Form, b: Form) -> Sums:
                 radii[symbol] = radius
             else:  # coefficients that cancel are off by n roundings of their magnitudes
                 parts[symbol] = by(coefficient, factor)
-                rest.append(n * (radius * 2.0**-52 + (symbol.radius * ETA if dtype.name == "f64" else 0.0)))
+                rest.append(n * (radius * 2.0**-52 + (symbol.radius * ETA if dtype is DOUBLE else 0.0)))
         if not each.is_exact:
             own = each.spread * DUST
             rest.append(errors(own if each.rest is None else own + each.rest, np.abs(factor)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.doubledouble import F64, DoubleDouble, head
-from oracles.dtypes import Format
+from oracles.dtypes import DOUBLE, Format
 from oracles.elementary.function import Elementary
 from oracles.elementary.functions import function
 from oracles.formula.contract import Contract
@@ -50,7 +50,7 @@ class Roundings:
         if of.reciprocal_of and self.contract.ulp(of.name) == of.usual:
             return self.result(1.0 / self.result(function(of.reciprocal_of).float64.value(arg), dtype), dtype)
         exact = Float64().apply(of, arg)
-        if dtype.name == "f64":  # float64's own function errs by as much as it is given to err by
+        if dtype is DOUBLE:  # float64's own function errs by as much as it is given to err by
             exact = head(Double().apply(of, DoubleDouble(arg)))
         return np.where(np.isfinite(arg), self.erring(exact, of.name, dtype), exact)
 

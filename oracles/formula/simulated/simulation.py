@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
-from oracles.dtypes import Format, form
+from oracles.dtypes import DOUBLE, Format, form
 from oracles.elementary.functions import function
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
@@ -89,9 +89,10 @@ class Simulated:
         if node.is_exact and node.kind not in ("at_most", "less"):
             among = node.args[1:] if node.kind == "where" else node.args[:1]
             values = (each for each in among if each.args or each.kind == "tensor")  # a number lies in any dtype
-            return max(map(self._held, values), key=lambda each: each.precision, default=form("f64"))
+            return max(map(self._held, values), key=lambda each: each.precision, default=DOUBLE)
         if not node.args:
-            return form(NAMES.get(self.inputs.tensors[node.label].dtype, "f64") if node.kind == "tensor" else "f64")
+            stored = NAMES.get(self.inputs.tensors[node.label].dtype) if node.kind == "tensor" else None
+            return DOUBLE if stored is None else form(stored)
         return self._dtype(node)
 
     @lazy
@@ -181,7 +182,7 @@ class Simulated:
         """Whether a sum may take a product as it is: of one that is declared in another dtype it takes what that
         rounds. In f64 such a product is no number of float64."""
         dtype = self._dtype(node)
-        return self.contract.fused and dtype is self._dtype(product) and dtype.name != "f64"
+        return self.contract.fused and dtype is self._dtype(product) and dtype is not DOUBLE
 
     def _quotient(self, node: Node, args: list[F64]) -> F64:
         if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
-from oracles.dtypes import Format, form
+from oracles.dtypes import DOUBLE, Format, form
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
 from oracles.extendeddouble import ExtendedDouble
 from oracles.formula.affine import edges
@@ -198,7 +198,7 @@ class Conformance:
         share = share if np.ndim(share) == 0 else self.shaped(output, np.asarray(share))
         own = width * (share + SAME) + np.abs(quick) * (2 * relative) + lost
         known = np.isfinite(quick)
-        if not self.wide and self._kept(output).bits <= form("f64").precision:
+        if not self.wide and self._kept(output).bits <= DOUBLE.precision:
             known = known & ((width != 0) | (quick == 0))  # else every kernel has it, and float64 too
         return np.where(known, own, 0.0)
 

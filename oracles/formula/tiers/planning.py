@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from oracles.dtypes import FORMATS, Format, form
+from oracles.dtypes import DOUBLE, FORMATS, Format, form
 from oracles.formula.tiers.plan import Plan, Value
 from oracles.formula.trace import Kind, Node
 from oracles.operand import OUTER
@@ -39,10 +39,10 @@ def _known(plan: Plan, node: Node) -> Value:
         power = kind == "constant" and abs(math.frexp(node.value)[0]) in (0.0, 0.5)
         if node.low:
             raise _Apart
-        return Value(form("f64"), 1 if power else form("f64").precision, True, node.value >= 0)
+        return Value(DOUBLE, 1 if power else DOUBLE.precision, True, node.value >= 0)
     if kind in ("tensor", "position"):
         stored = FORMATS.get(plan.tensors.get(node.label, ""))
-        dtype = stored or form("f64")
+        dtype = stored or DOUBLE
         if OUTER not in node.dims or stored is None:
             plan.apart.append(node)
         return Value(dtype, dtype.precision, True, False)
@@ -85,7 +85,7 @@ def _added(plan: Plan, node: Node, args: Sequence[Value], positive: bool) -> Val
         if nothing and not plan.contract.flushes_results and (zero == 1 or node.kind == "add"):
             plan.same[node] = node.args[place]
             return args[place]
-    if dtype.name == "f64":
+    if dtype is DOUBLE:
         return Value(dtype, dtype.precision, False, positive)
     plan.rounded[node, None] = dtype
     return Value(dtype, dtype.precision, True, positive)
@@ -101,7 +101,7 @@ def _pointed(plan: Plan, node: Node) -> Value:
         if plan.dtype(arg) is dtype:
             raise _Apart  # numbers so near to each other that errors decide which
         return value
-    if dtype.name == "f64":
+    if dtype is DOUBLE:
         raise _Apart
     plan.rounded[node, None] = dtype
     return Value(dtype, min(value.bits, dtype.precision), True, value.positive)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
-from oracles.dtypes import form
+from oracles.dtypes import SINGLE, form
 from oracles.enclosure import Enclosure, concatenated
 from oracles.formula.affine.budget import bits_of
 from oracles.formula.affine.setting import ALONE, Joined
@@ -146,8 +146,7 @@ class FormulaProblem:
         contract = self.settled(contract)
         inverts = (
             contract.mean == "reciprocal"
-            and min(form(each).precision for each in (contract.compute, *contract.dtypes.values()))
-            < form("f32").precision
+            and min(form(each).precision for each in (contract.compute, *contract.dtypes.values())) < SINGLE.precision
         )
         return not (contract.is_wide or inverts) and all(each.joins_lengths for each in self.read(contract))
 

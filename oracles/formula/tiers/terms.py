@@ -11,7 +11,7 @@ import numpy as np
 from oracles.breakdown import Number, digits
 from oracles.budget import CONFIDENCE, Term, sum_budget
 from oracles.doubledouble import F64
-from oracles.dtypes import Format, form
+from oracles.dtypes import DOUBLE, Format, form
 from oracles.formula.affine.budget import Budget, Read
 from oracles.formula.affine.errors import more
 from oracles.formula.affine.forms import Form
@@ -34,7 +34,8 @@ class Alone(Budget):
 
     @lazy
     def _quiet(self) -> Budget:
-        return Budget(self.inputs, Contract("f64", sums=self.contract.sums, fused=self.contract.fused), self.structured)
+        exact = Contract(DOUBLE.name, sums=self.contract.sums, fused=self.contract.fused)
+        return Budget(self.inputs, exact, self.structured)
 
     def _form(self, read: Read, node: Node) -> Form:
         return self._rounding_too(node, self._quiet._form(self._left(read, node), node), last=False)
@@ -217,8 +218,8 @@ class Element:
                 own = float(
                     values[tuple(self._places.get(dim, 0) if dim in node.dims else 0 for dim in inputs.trace.dims)]
                 )
-                is_whole = stored.kind in "bi"
-                said.append(str(int(own)) if is_whole else str(Number(own, bits(own, form(NAMES.get(stored, "f64"))))))
+                number = Number(own, bits(own, form(NAMES.get(stored, DOUBLE.name))))
+                said.append(str(int(own)) if stored.kind in "bi" else str(number))
             if over := self._added(node):
                 said.append(_span(self._of(values, over), " and ".join(over)))
             yield node.label, "; ".join(said)
