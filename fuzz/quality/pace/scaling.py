@@ -34,9 +34,11 @@ KERNELS = tuple(bounded(kernel, {max_n}) for kernel in load(Path({path!r})).kern
 
 
 def bounded(kernel: _K, max_n: int) -> _K:
-    """The kernel, which says of itself that it takes no longer rows. It rejects none: nobody wrote that it does."""
+    """Return the kernel, which says of itself that it takes no longer rows, or none of several tiles where one tile is
+    longer. It rejects none: nobody wrote that it does."""
     able, row = kernel.capabilities, OPS[kernel.op].row
-    most = {**able.max, row: min(max_n, able.max.get(row, max_n))}
+    longest = max(max_n, able.multiple_of.get(row, 1))
+    most = {**able.max, row: min(longest, able.max.get(row, longest))}
     return replace(kernel, capabilities=replace(able, max=most, outside="undefined"))
 
 

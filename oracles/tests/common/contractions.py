@@ -74,7 +74,7 @@ CONTRACTS: Mapping[str, Contract] = {
     "f64": Contract("f64"),
     "f16": Contract("f16"),
     "bf16": Contract("bf16"),
-    "points": Contract(points={"c": "bf16", "t": "bf16", "p": "f16", "s": "f16", "u": "e4m3"}),
+    "points": Contract(points={"c": "bf16", "t": "bf16", "p": "f16", "s": "f16", "u": "e4m3fn"}),
     "overflow": Contract(nonfinite="overflow"),
     "flush results": Contract(denormals="flush results"),
 }
