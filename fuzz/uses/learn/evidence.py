@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -50,10 +50,10 @@ class Evidence:
         """The number of judged runs."""
         return sum(each.times for each in self.runs)
 
-    def add(self, case: Case, outcomes: Mapping[Target, Outcome]) -> None:
+    def add(self, case: Case, outcomes: Iterable[tuple[Target, Outcome]]) -> None:
         """What targets made of a case."""
         known: dict[object, Run] = {}
-        for target, outcome in outcomes.items():
+        for target, outcome in outcomes:
             run = Run(case, outcome, target=target)
             if run.query(target.contract) is None:
                 if outcome.status is not Status.NOT_RUN:
@@ -77,7 +77,7 @@ def gathered(pool: WorkerPool, targets: Sequence[Target], seed: int, most: int, 
             cases += _telling(cases)
         cases = [case for case in cases if kernel.capability.accepts(case)][: most - found.cases]
         for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
-            found.add(case, {each: outcomes[each.id] for each in running if each.id in outcomes})
+            found.add(case, [(each, outcomes[each.id]) for each in running if each.id in outcomes])
         found.cases += len(cases)
         found.cut_short = found.cases < most and over()
         if found.cases >= most or found.cut_short:
