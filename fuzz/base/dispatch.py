@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from oracles.declared import AXIS
+from oracles.op import Op
 from oracles.ops import OPS
+
+_TILE = 16
+"""The rows of a small tile."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class SizeLimit:
     elements: int
     """No tensor has more elements."""
     rows: int
-    """No case has more rows: each of them may be a program of its own."""
+    """No case has more rows: each of them may be a program of its own. See `most_rows`."""
     far: bool = False
     """Tensors may reach further than memory does. An emulator bounds the addresses of its guest, so that 8 GiB have no
     place there, however few the elements."""
@@ -29,9 +33,15 @@ class SizeLimit:
             tensor.layout.size > self.elements for tensor in case.tensors.values()
         ):
             return False
-        shape = case.inputs[OPS[case.op].main].layout.shape
+        op = OPS[case.op]
+        shape = case.inputs[op.main].layout.shape
         axis = int(case.params.get(AXIS, -1))
-        return not shape or math.prod(shape) <= self.rows * shape[axis]
+        return not shape or math.prod(shape) <= self.most_rows(op) * shape[axis]
+
+    def most_rows(self, op: Op) -> int:
+        """The number of rows that the first input may have: more where kernels take tiles of several dimensions, since
+        a program has several rows there."""
+        return self.rows * (_TILE if len(op.tiled) > 1 else 1)
 
 
 SMALL = SizeLimit(elements=1 << 13, rows=12)

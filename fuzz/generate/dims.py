@@ -19,6 +19,8 @@ from oracles.ops import OPS, remembered
 
 USUAL_WORK = 1 << 15
 """Most cases have no step of more terms, see `Op.work`: the oracle takes a few milliseconds for these."""
+_SMALL_WORK = 1 << 13
+"""Every second one has no step of more: an op of many dimensions would fill what room there is in each case."""
 CHEAP_WORK = 1 << 17
 """What is made of other cases, relatives and probes, has no more: there are many of them."""
 LARGE_WORK = 1 << 20
@@ -79,7 +81,7 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, e
     op = OPS[sketch.capability.op]
     if op.by_rows:
         return sketch
-    most = LARGE_WORK if dice.one_in(_LARGE_ONE_IN) else USUAL_WORK
+    most = LARGE_WORK if dice.one_in(_LARGE_ONE_IN) else dice.pick((_SMALL_WORK, USUAL_WORK))
     if free and dice.one_in(_FREE_ONE_IN):
         sketch = replace(sketch, n=fitting_n(sketch.capability, _any(dice, _LARGEST)))
     extents = _Extents(fitted(sketch), dice, most)

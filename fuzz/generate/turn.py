@@ -199,6 +199,8 @@ def _counted(labels: Labels, small: bool) -> Sequence[Label]:
 
 def _is_small(draw: Draw) -> bool:
     """As SMALL would say of its case."""
+    if draw.rows > SMALL.most_rows(OPS[draw.op]):
+        return False
     if not OPS[draw.op].by_rows:
-        return draw.rows <= SMALL.rows and all(math.prod(draw.block(p.name)) <= SMALL.elements for p in draw.parts)
-    return draw.rows <= SMALL.rows and draw.rows * draw.n <= SMALL.elements
+        return all(math.prod(draw.block(part.name)) <= SMALL.elements for part in draw.parts)
+    return draw.rows * draw.n <= SMALL.elements

@@ -110,7 +110,7 @@ def test_extents_of_published_models_are_drawn_together() -> None:
     with known(heads):
         sizes = [Frame(made.case).sizes for made in _first(anything(heads.name), 256)]
     published = [size for size in sizes if size["d"] == size["e"] and size["d"] in (80, 96)]
-    assert len(published) > len(sizes) // 32
+    assert len(published) > len(sizes) // 64, "by chance there is none"
     assert {77} < {size["i"] for size in published}
 
 
