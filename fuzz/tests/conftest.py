@@ -209,17 +209,21 @@ def _loaded() -> None:
     and a class that is loaded twice is two: all that such a suite may need is loaded before."""
     for package in (fuzz, oracles):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if ".tests" not in module.name and not module.name.endswith("__main__"):
+            # What needs torch and Triton takes seconds more, and no such suite needs them.
+            if ".tests" not in module.name and not module.name.endswith(("__main__", ".probe")):
                 importlib.import_module(module.name)
 
 
 @pytest.fixture
-def suite(request: pytest.FixtureRequest, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
+def suite(
+    cache: Path, request: pytest.FixtureRequest, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> Suite:
     """Run pytest with our plugin, those of Hypothesis and xdist, and no other that may be installed.
 
     Failures are shown as they are found, unless the options say otherwise: explaining takes seconds.
     """
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("KERNELFUZZ_CACHE", str(cache))  # pytester has a home of its own, in which nothing is built
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     # What --hypothesis-seed sets in this process outlives the suite that it was given to.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -20,6 +21,10 @@ LIMIT_S = 100.0
 _SHOWN = 5
 """Tests that are named at the end, the dearest first."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+# The tests start hundreds of processes: without byte code each compiles the whole engine again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 _started = pytest.StashKey[float]()
 _shared = [0.0]

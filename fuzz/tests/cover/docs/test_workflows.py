@@ -16,6 +16,7 @@ import pytest
 import typer
 import yaml
 
+from fuzz.adapters.build import cache_directory
 from fuzz.cli import app
 from fuzz.report.formats import parse
 from fuzz.tests.common.validity import valid_junit, valid_sarif
@@ -100,6 +101,7 @@ class Runner:
             **{key: values[text] for key, text in step.get("env", {}).items()},
             "PATH": os.pathsep.join([*self._found_first(), str(self.fake), os.environ["PATH"]]),
             "HOME": str(self.folder),
+            "KERNELFUZZ_CACHE": str(cache_directory()),
             "RECORD": str(self.folder / "record"),
             "RUNNER_OS": "Linux",
             "RUNNER_ARCH": "X64",
