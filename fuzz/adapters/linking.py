@@ -114,7 +114,7 @@ def _found(command: tuple[str, ...], name: str) -> Path | None:
 
 @lru_cache(maxsize=16)
 def _machine(command: tuple[str, ...]) -> bytes:
-    """Of the code that a compiler links; nothing where that cannot be told."""
+    """The machine that a compiler links for, as its start files say; empty where that cannot be told."""
     path = _found(command, _START)
     return b"" if path is None else _read(path).machine
 

@@ -127,7 +127,7 @@ def planted(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def cache() -> Path:
-    """That of everybody: what one process built, or an earlier run, no other builds again."""
+    """The cache that all runs share: what one process built, no other builds again."""
     return cache_directory()
 
 

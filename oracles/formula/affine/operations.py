@@ -85,7 +85,7 @@ def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: 
 
 
 def bits_of_product(a: Form, b: Form) -> int:
-    """So many bits are enough for the products of two values."""
+    """The number of bits that is enough for the products of two values."""
     return a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
 
 

@@ -64,7 +64,7 @@ class Matrices:
     axes: Sequence[int]
     """Those of the arrays in the order in which they lie here, the multiplied one last."""
     shape: Shape
-    """That of an array of all products."""
+    """The shape of an array of all products."""
 
     @staticmethod
     def of(a: F64, b: F64, axis: int) -> Matrices:
