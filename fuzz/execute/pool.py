@@ -36,8 +36,6 @@ class Batch:
     parts: list[Part] = field(default_factory=list, repr=False)
     advance: Callable[[], None] = field(default=lambda: None, repr=False)
     """Takes the batch some steps further, or waits for a moment."""
-    refused: list[tuple[str, int, Outcome]] = field(default_factory=list, repr=False)
-    """The cases that a target's surroundings cannot run right."""
 
     def outcomes(self) -> list[dict[str, Outcome]]:
         """Wait for the batch. Per case, in order: the outcome of each target that it was dispatched to.
@@ -52,8 +50,6 @@ class Batch:
                 raise part.error
             for index, outcome in zip(part.indices, part.outcomes or (), strict=True):
                 outcomes[index][part.target] = outcome
-        for target, index, outcome in self.refused:
-            outcomes[index][target] = outcome
         return outcomes
 
 
@@ -235,16 +231,13 @@ class WorkerPool:
 
     def _without_faults(self, batch: Batch, target: str, status: Attestation, indices: Sequence[int]) -> list[int]:
         """Those of the cases that need no dtype that is wrong there. The others are NOT_RUN, and say why."""
-        kept = []
-        for index in indices:
-            reason = next(
-                (why for dtype, why in status.wrong_dtypes.items() if dtype in batch.cases[index].dtypes), None
-            )
-            if reason is None:
-                kept.append(index)
-            else:
-                batch.refused.append((target, index, Outcome(target, Status.NOT_RUN, detail=reason)))
-        return kept
+        wrong: dict[int, Outcome] = {}
+        for dtype, why in status.wrong_dtypes.items():
+            concerned = [index for index in indices if dtype in batch.cases[index].dtypes]
+            wrong |= dict.fromkeys(concerned, Outcome(target, Status.NOT_RUN, detail=why))
+        if wrong:
+            batch.parts.append(Part(target, list(wrong), list(wrong.values())))
+        return [index for index in indices if index not in wrong]
 
     def _close(self) -> None:
         self.stop()

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Target
+from fuzz.base.capability import Capability
 from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel
 from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
-from fuzz.judge.values import Bits, CaseOracle, Query, values_of
+from fuzz.judge.values import Bits, CaseOracle, Query
 from fuzz.laws.law import Difference, LawCheck, first_difference
 from fuzz.laws.registry import Entry
 from oracles.formula.contract import Contract
@@ -77,10 +77,7 @@ class Judge:
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
         """`confirms`: see `Truth`."""
         self.case = case
-        self.oracle = CaseOracle(values_of(case), confirms=confirms)
-        self._passed: dict[tuple[int, int], tuple[Contract, Mapping[str, bytes], OutputCheck]] = {}
-        """What passed, by the identities of contract and outputs, which are held here: those of many targets are the
-        same objects."""
+        self.oracle = CaseOracle(case, confirms=confirms)
 
     def judge(self, outcome: Outcome, contract: Contract) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
@@ -88,18 +85,12 @@ class Judge:
         if verdict is not None:
             raised = outcome.status is Status.RAISED
             return Judgement(outcome.target, self.case, verdict, reason=reason, raised=raised, outcome=outcome)
-        key = id(contract), id(outcome.outputs)
-        if not outcome.changes and key in self._passed:
-            _, _, worst = self._passed[key]
-            return Judgement(outcome.target, self.case, Verdict.PASS, worst.worst_ratio, worst)
         try:
-            worst = self.oracle.check((contract, self._bits(outcome)))
+            worst = self.oracle.check((contract, self.bits(outcome)))
         except NumericsError as error:
             reason = f"what its kernel declares contradicts the case: {error}"
             return Judgement(outcome.target, self.case, Verdict.NOT_RUN, reason=reason, outcome=outcome)
         verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
-        if verdict is Verdict.PASS:
-            self._passed[key] = contract, outcome.outputs, worst
         if verdict is Verdict.PASS and outcome.changes:
             verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
         shown = None if verdict is Verdict.FAIL_PROCESS else worst
@@ -108,7 +99,7 @@ class Judge:
 
     def query(self, outcome: Outcome, contract: Contract) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""
-        return (contract, self._bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
+        return (contract, self.bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
 
     def judge_invalid(self, outcome: Outcome, why: str) -> Judgement:
         """The verdict on a kernel that was given what it must reject, because of `why`."""
@@ -141,7 +132,8 @@ class Judge:
             return Verdict.FAIL_UNWRITTEN, _unwritten_text(unwritten, self.case.outputs[unwritten.output].layout.shape)
         return None, ""
 
-    def _bits(self, outcome: Outcome) -> Bits:
+    def bits(self, outcome: Outcome) -> Bits:
+        """What a kernel that ran returned, in the order of the case's outputs."""
         return tuple(map(outcome.outputs.__getitem__, self.case.outputs))
 
 
@@ -161,10 +153,9 @@ class EntryJudge:
         self.outcomes = outcomes
         self.checked: list[str] = []
         """The targets on which the law was compared."""
-        self._refusals: dict[str, str | None] = {}
-        self._differences: dict[tuple[int, int], Difference | None] = {}
-        """What came of the law, by the identities of the outputs of case and twin: those of many targets are the same
-        object."""
+        self._refusals: dict[Capability, str | None] = {}
+        self._differences: dict[tuple[Bits, Bits], Difference | None] = {}
+        """What came of the law, by the outputs of case and twin: those of many targets are the same."""
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
         shared = self._before is not None and _are_same(self._before.entry.case, entry.case)
@@ -175,7 +166,7 @@ class EntryJudge:
     def judge(self, target: Target) -> Judgement:
         """The verdict on one target. A law is compared only where case and twin pass on their own: what is wrong by the
         oracle needs no second reason."""
-        outcome, invalid = self.outcomes[target.id], self._refusal(target.kernel)
+        outcome, invalid = self.outcomes[target.id], self._refusal(target.kernel.capability)
         if invalid is not None:
             return self._judge.judge_invalid(outcome, invalid)
         judgement = self._judge.judge(outcome, target.contract)
@@ -192,20 +183,15 @@ class EntryJudge:
 
     def queries(self, targets: Iterable[Target]) -> list[Query]:
         """What judging these targets will ask the oracle; some of it may be the same."""
-        found: dict[tuple[int, int], Query | None] = {}
-        for target in targets:
-            if self._refusal(target.kernel) is None:
-                outcome = self.outcomes[target.id]
-                key = id(target.contract), id(outcome.outputs)
-                if key not in found:
-                    found[key] = self._judge.query(outcome, target.contract)
-        return [query for query in found.values() if query is not None]
+        judged = [target for target in targets if self._refusal(target.kernel.capability) is None]
+        found = [self._judge.query(self.outcomes[target.id], target.contract) for target in judged]
+        return [query for query in found if query is not None]
 
-    def _refusal(self, kernel: Kernel) -> str | None:
-        """Why the case is invalid for that kernel; asked once for all of its targets."""
-        if kernel.name not in self._refusals:
-            self._refusals[kernel.name] = kernel.capability.refusal(self.entry.case)
-        return self._refusals[kernel.name]
+    def _refusal(self, capability: Capability) -> str | None:
+        """Why the case is invalid for kernels that take this; asked once for all of their targets."""
+        if capability not in self._refusals:
+            self._refusals[capability] = capability.refusal(self.entry.case)
+        return self._refusals[capability]
 
     def evidence(self, judgement: Judgement) -> Case:
         """The case to show and to keep: where a law is broken, the one that the twin was made of."""
@@ -216,7 +202,7 @@ class EntryJudge:
         self.checked.append(judgement.target)
         case, name = before.entry.case, judgement.target
         known, got = before.outcomes[name].outputs, self.outcomes[name].outputs
-        key = id(known), id(got)
+        key = before._judge.bits(before.outcomes[name]), self._judge.bits(self.outcomes[name])
         if key not in self._differences:
             expected, leeway = check.expected(case, known), check.leeway(case, known)
             self._differences[key] = first_difference(self.entry.case.outputs, expected, got, leeway)

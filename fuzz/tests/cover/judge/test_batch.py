@@ -15,7 +15,7 @@ from fuzz.base.outcome import Change, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judge
-from fuzz.judge.values import CaseOracle, Query, values_of
+from fuzz.judge.values import CaseOracle, Query
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.examples import plain
 from oracles.formula.contract import Contract
@@ -45,12 +45,12 @@ def _asked(case: Case) -> list[Query]:
 
 
 def test_what_is_settled_is_what_each_oracle_finds_by_itself() -> None:
-    asked = {CaseOracle(values_of(case)): _asked(case) for case in SOME}
+    asked = {CaseOracle(case): _asked(case) for case in SOME}
     settle(asked)
     known = sum(len(oracle.known) for oracle in asked)
     for oracle, queries in asked.items():
         assert all(check.result == "pass" for check in map(oracle.check, oracle.known))
-        alone = CaseOracle(oracle.values)
+        alone = CaseOracle(oracle.case)
         for query in queries:
             found, expected = oracle.check(query), alone.check(query)
             assert repr(found) == repr(expected)
@@ -59,14 +59,14 @@ def test_what_is_settled_is_what_each_oracle_finds_by_itself() -> None:
 
 def test_nothing_asked_is_nothing_to_settle() -> None:
     settle({})
-    oracle = CaseOracle(values_of(SOME[0]))
+    oracle = CaseOracle(SOME[0])
     settle({oracle: []})
     assert not oracle.known
 
 
 def test_an_op_that_the_oracle_does_not_know_is_left_to_its_own_judge() -> None:
-    odd = CaseOracle(values_of(Case("no such op", {}, SOME[0].inputs, SOME[0].outputs)))
-    good = CaseOracle(values_of(SOME[0]))
+    odd = CaseOracle(Case("no such op", {}, SOME[0].inputs, SOME[0].outputs))
+    good = CaseOracle(SOME[0])
     settle({odd: _asked(SOME[0]), good: _asked(SOME[0])})
     assert not odd.known
     assert good.known
@@ -74,7 +74,7 @@ def test_an_op_that_the_oracle_does_not_know_is_left_to_its_own_judge() -> None:
 
 def test_an_error_of_ours_is_said_of_its_own_run_only(monkeypatch: pytest.MonkeyPatch) -> None:
     case = SOME[0]
-    oracle, (first, second, *_) = CaseOracle(values_of(case)), _asked(case)
+    oracle, (first, second, *_) = CaseOracle(case), _asked(case)
     monkeypatch.setattr("oracles.truth.SAMPLE", 1 - 7)
     monkeypatch.setattr("oracles.truth.conforms", lambda bounds, got: False)
     settle({oracle: [first]})
