@@ -12,7 +12,6 @@ from oracles.elementary.functions import NAMES
 from oracles.formula.trace import (
     FormulaError,
     Node,
-    Operand,
     Outputs,
     avg,
     dot,
@@ -36,7 +35,7 @@ __all__ = [  # noqa: PLE0604 (`NAMES` are strings)
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Callable[[Operand], Node]:
+def __getattr__(name: str) -> Callable[..., Node]:
     """Return what an elementary function makes of a value, by the function's name."""
     if name not in NAMES:
         known = ", ".join(sorted(each for each in __all__ if each.islower()))

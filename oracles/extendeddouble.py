@@ -107,3 +107,15 @@ def proportional(
         return whichever(x.exponent < -ORDINARY, small, ExtendedDouble.of(double(x.doubled)))
 
     return value
+
+
+def whole(double: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[ExtendedDouble], ExtendedDouble]:
+    """Return the same of one whose values are whole numbers: larger numbers are that themselves, smaller ones have the
+    value of 2^-900 with their sign."""
+
+    def value(x: ExtendedDouble) -> ExtendedDouble:
+        small = (x.exponent < -ORDINARY) & (x.fraction.high != 0)
+        ordinary = chosen(small, DoubleDouble(np.copysign(2.0**-ORDINARY, x.fraction.high)), x.doubled)
+        return whichever(x.exponent > ORDINARY, x, ExtendedDouble.of(double(ordinary)))
+
+    return value

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, head
+from oracles.elementary.functions import records
 from oracles.enclosure import (
     Comparison,
     Enclosure,
@@ -32,6 +33,8 @@ from oracles.lazy import lazy
 from oracles.precise import MOST, START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
 from oracles.rounding import STORAGE
+
+records()  # Reading them raises for a file without a record, and for a record that lacks a field.
 
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 

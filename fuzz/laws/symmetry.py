@@ -32,12 +32,19 @@ def _check_flip(op: Op, formula: Trace, flip: Flip) -> None:
         wanted: Parity = "odd" if name in flip.outputs else "even"
         if found[node] not in (wanted, "zero"):
             raise OpError(f"{op.name}: flips: with {', '.join(flip.inputs)} negated {name} is {_WORDS[found[node]]}")
-        sums = [each for each in ordered([node]) if each.kind in _SUMS and found[each] == "odd"]
-        if wanted == "odd" and not flip.zeros and sums:
-            raise OpError(f"{op.name}: flips: a sum that cancels is +0 whatever its terms: {name} needs zeros=True")
+        losing = [each for each in ordered([node]) if found[each] == "odd" and _loses_sign(each)]
+        if wanted == "odd" and not flip.zeros and losing:
+            what = losing[0].label if losing[0].kind == "function" else "a sum that cancels"
+            raise OpError(f"{op.name}: flips: {what} is +0 whatever the sign of its zeros: {name} needs zeros=True")
 
 
-_SUMS = ("add", "subtract", "sum", "dot")
+def _loses_sign(node: Node) -> bool:
+    """Whether a zero has not the sign that its arguments give it."""
+    if node.kind == "function":
+        return not node.function.keeps_zeros and node.function.at(-0.0) == 0.0
+    return node.kind in ("add", "subtract", "sum", "dot")
+
+
 _WORDS = {"even": "not", "odd": "negated too", "neither": "another number"}
 
 

@@ -14,6 +14,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
 from fuzz.report.console import PlainTable
+from oracles.elementary.function import Elementary, Family
 from oracles.elementary.functions import records
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
@@ -119,11 +120,13 @@ def _number(parameter: Parameter) -> str:
 
 def functions_table(path: Path | None) -> PlainTable:
     """One line per elementary function, with the accuracy that a contract promises unless it says otherwise."""
-    rows = [
-        (f"f.{name}(value)", "exact" if of.is_exact else f"{of.usual:g} ulp", of.summary)
-        for name, of in records().items()
-    ]
+    rows = [(_call(of), "exact" if of.is_exact else f"{of.usual:g} ulp", of.summary) for of in records().values()]
     return PlainTable(("function", "accuracy", "what it is"), rows)
+
+
+def _call(of: Elementary | Family) -> str:
+    more = f", {of.constant}" if isinstance(of, Family) else ""
+    return f"f.{of.name}(value{more})"
 
 
 def recipes_table(path: Path | None) -> PlainTable:

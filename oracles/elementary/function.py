@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import mpmath
 import numpy as np
 from mpmath import mpf
+from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble
 from oracles.elementary import CORRECT, Bound
 from oracles.extendeddouble import ExtendedDouble
-from oracles.formula.node import Node
+from oracles.formula.node import FormulaError, Node
 from oracles.lazy import lazy
 
 Values = TypeVar("Values")
@@ -40,6 +41,16 @@ class Certified(NamedTuple, Generic[Values]):
     bound: Bound
 
 
+def constant(value: DoubleDouble) -> Node:
+    """Return a number as a node of a formula."""
+    return Node("constant", value=float(value.high), low=float(value.low))
+
+
+def of_growth(value: F64, radius: F64) -> F64:
+    """Return the remainder (see `Tangent`) of e^x, from e^x: f'' / 2 is at most e^r / 2 times that."""
+    return np.where(radius < 700.0, value * radius**2 / 2 * np.exp(np.minimum(radius, 700.0)), np.inf)
+
+
 class Tangent(NamedTuple):
     """f(x + e) = f(x) + slope e + what is at most `remainder` for |e| <= r."""
 
@@ -48,18 +59,61 @@ class Tangent(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Elementary:
+class Named:
+    """What formulas and contracts know of a function."""
+
+    name: str
+    """The name that they call it by, and that of its file."""
+    summary: str
+    """What it is, in terms of `value`: "e^value"."""
+    usual: float
+    """The accuracy in ulp of a plain CPU kernel, which contracts promise unless they say otherwise; or `EXACT`."""
+    loose: float
+    """The accuracy in ulp of the least accurate kernels in use, for calibration; or `EXACT`."""
+    c: str
+    """The value of `x` as an expression of C, of f32 and of f64, with the generic functions of <tgmath.h>; the constant
+    of a family is `c`."""
+    examples: tuple[float, ...] = (0.0,)
+    """The constants that tests try; one without a constant has 0."""
+    reciprocal_of: str = ""
+    """The function that it is 1 over. Where a contract promises no more than the usual accuracy, kernels are both
+    rounded correctly, one after the other."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no result needs rounding, whatever the format."""
+        return self.usual == EXACT
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Family(Named):
+    """Functions that differ by a constant, such as an exponent."""
+
+    constant: str
+    """What the constant is."""
+    member: Callable[[float, float], Elementary]
+    """The function of a constant and of what that is more than float64 holds. Raises FormulaError where there is none.
+    """
+
+    def of(self, constant: float, low: float) -> Elementary:
+        """Return the function of that constant."""
+        if (constant, low) not in self._members:
+            self._members[constant, low] = self.member(constant, low)
+        return self._members[constant, low]
+
+    @lazy
+    def _members(self) -> dict[tuple[float, float], Elementary]:
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Elementary(Named):
     """An elementwise function of one value. Fields without a default must be given; of the others each says what is
     lost without it, which is never soundness."""
 
-    name: str
-    """The name that formulas and contracts call it by, and that of its file."""
-    summary: str
-    """What it is, in terms of `value`: "e^value"."""
-
     precise: Callable[[mpf], mpf]
-    """The exact value at mpmath's working precision, of finite arguments within the domain that `limits` does not
-    name. It must not fill the memory, however large the argument is."""
+    """The exact value at mpmath's working precision, of arguments within the domain; of those that `limits` names, if
+    their value is finite and no whole number. It must not fill the memory, however large the argument is."""
     double: Certified[DoubleDouble]
     """The value in double-double, special values included."""
     float64: Certified[F64]
@@ -99,13 +153,6 @@ class Elementary:
     """Arguments that tests try besides: where a method changes, results leave the normal numbers, or errors are known
     to be largest."""
 
-    usual: float
-    """The accuracy in ulp of a plain CPU kernel, which contracts promise unless they say otherwise; or `EXACT`."""
-    loose: float
-    """The accuracy in ulp of the least accurate kernels in use, for calibration; or `EXACT`."""
-    c: str
-    """The value of `x` as an expression of C, of f32 and of f64, with the generic functions of <tgmath.h>."""
-
     power: float | None = None
     """p of x^p, so that errors are in proportion to values. None: no screen decides about formulas that have it."""
     degree: float | None = None
@@ -114,9 +161,12 @@ class Elementary:
     elasticity: Callable[[F64], F64 | float] | None = None
     """The slope times x, from the value: told of functions whose slope leaves float64 near a singular zero long before
     their value does. None is for others."""
-    reciprocal_of: str = ""
-    """The function that it is 1 over. Where a contract promises no more than the usual accuracy, kernels are both
-    rounded correctly, one after the other."""
+    constant: float = 0.0
+    low: float = 0.0
+    """The constant of its family, and what it is more than that."""
+    strays: Callable[[F64, F64, float], F64] | None = None
+    """How far values between two arguments move, as a share of themselves, with a constant that is off by so much:
+    kernels round it to the dtype that they calculate in, or do not. None: it has no constant."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for fields that contradict each other."""
@@ -130,6 +180,7 @@ class Elementary:
             "parity": self.parity == "neither" or self._is_of_parity(-1.0 if self.parity == "odd" else 1.0),
             "sign": self.sign != "positive" or all(not (value or 0.0) < 0 for _, value in self.limits),
             "elasticity": self.elasticity is not None or self.singular != 0.0,
+            "strays": (self.strays is not None) == bool(self.constant),
         }
         wrong = [name for name, right in told.items() if not right]
         if wrong:
@@ -139,10 +190,11 @@ class Elementary:
         below, above = self.limits[0][1], self.limits[3][1]
         return below is None or above is None or repr(below) == repr(factor * above) or math.isnan(above)
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether no result needs rounding, whatever the format."""
-        return self.usual == EXACT
+    def of(self, constant: float, low: float) -> Elementary:
+        """Return the function itself. Raises FormulaError for a constant, which it has not."""
+        if constant or low:
+            raise FormulaError(f"{self.name} has no constant: write f.{self.name}(value)")
+        return self
 
     @property
     def is_never_negative(self) -> bool:
@@ -164,15 +216,29 @@ class Elementary:
 
     def exactly(self, value: mpf) -> mpf:
         """Return the value in mpmath, at its working precision; a zero of mpmath's counts as +0."""
-        if not value or not mpmath.isfinite(value) or value <= self.domain:
-            limit = self._values.get(repr(float(value)) if value in self._ends else "", math.nan)
+        if value and mpmath.isfinite(value) and value > self.domain:
+            return self.precise(value)
+        limit = self._values.get(repr(float(value)) if value in self._ends else "", math.nan)
+        if limit is None or not math.isfinite(limit) or limit.is_integer():
             return mpf(math.nan if limit is None else limit)
-        return self.precise(value)
+        return self.precise(value)  # the limit is its rounding
 
     @lazy
     def _ends(self) -> tuple[float, ...]:
         """The arguments of `limits` but NaN, which equals nothing."""
         return tuple(argument for argument, _ in self.limits if not math.isnan(argument))
+
+    def undecided(self, x: F64) -> NDArray[np.bool_] | None:
+        """Return where kernels differ, see `limits`; None: nowhere."""
+        found: NDArray[np.bool_] | None = None
+        for argument, value in self.limits:
+            if value is None:
+                same = np.isnan(x) if math.isnan(argument) else (x == argument) & (np.signbit(x) == (argument < 0))
+                if argument == 0:
+                    same = (x == 0) & (np.signbit(x) == (math.copysign(1.0, argument) < 0))
+                if same.any():
+                    found = same if found is None else found | same
+        return found
 
     def bend(self, x: F64, value: F64, radius: F64) -> Tangent:
         """Return the tangent at x, where the function has that value, within that radius. All arrays broadcast."""
@@ -188,13 +254,13 @@ class Elementary:
         ends = [np.abs(self.float64.value(end) - value) for end in (low, high)]
         return np.where(np.isnan(ends[0]) | np.isnan(ends[1]), np.inf, np.maximum(*ends))
 
-    def distance(self, x: F64) -> F64 | float:
-        """Return that from the singular place, in whose proportion errors are told; 1 where there is none."""
-        return 1.0 if self.singular is None else np.abs(x - self.singular)
+    def share(self, x: F64, radius: F64) -> F64:
+        """Return how large errors of arguments are, in proportion to the distance from the singular place."""
+        return radius if self.singular is None else radius / np.abs(x - self.singular)
 
-    def meets(self, low: F64, high: F64) -> Any:
+    def meets(self, low: F64, high: F64) -> NDArray[np.bool_]:
         """Return where the singular place lies between two arguments, or they lie outside of the domain."""
         if self.singular is None:
             return np.zeros(np.shape(low), bool)
-        below: Any = low <= self.singular
+        below = np.asarray(low <= self.singular)
         return below if self.domain == self.singular else below & (high >= self.singular)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from oracles.declared import OpError
+from oracles.elementary.functions import function
 from oracles.formula.algorithm import traced
 from oracles.formula.trace import FormulaError, Trace, trace
 from oracles.op import Op
@@ -49,7 +50,11 @@ def _read(op: Op, inputs: list[str]) -> Trace:
     numbers = [each.name for each in op.parameters if len(inputs) == len(op.inputs) or each.neutral is None]
     dims = {name: op.operand(name).axes for name in inputs}
     try:
-        return trace(op.formula, dims, numbers)
+        found = trace(op.formula, dims, numbers)
+        for node in found.nodes:
+            if node.kind == "function":
+                function(node.label, node.value, node.low)  # raises for a constant that it does not have
+        return found
     except FormulaError as error:
         raise OpError(f"{op.name}: {error}") from error
     except Exception as error:

@@ -10,7 +10,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import DOUBLE, FORMATS, form
 from oracles.elementary import CORRECT
-from oracles.elementary.functions import NAMES, function, records
+from oracles.elementary.functions import NAMES, records
 from oracles.formula.node import Node
 from oracles.lazy import lazy
 from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
@@ -70,7 +70,7 @@ class Contract:
         for name, ulp in self.accuracy.items():
             if name not in (*NAMES, DIVIDE):
                 raise NumericsError(f"accuracy: {name!r} is no function; there are {', '.join(stated())}")
-            if name != DIVIDE and function(name).is_exact:
+            if name != DIVIDE and records()[name].is_exact:
                 raise NumericsError(f"accuracy: {name} needs none: its results are exact")
             if not CORRECT <= ulp < 2**20:
                 raise NumericsError(f"accuracy: {name} within {ulp} ulp: it must be at least {CORRECT}, and sensible")
@@ -139,12 +139,12 @@ class Contract:
         """The error bound of an elementary function or of "divide"."""
         if name in self.accuracy:
             return self.accuracy[name]
-        return CORRECT if name == DIVIDE else function(name).usual
+        return CORRECT if name == DIVIDE else records()[name].usual
 
     def relative(self, name: str, u: float) -> float:
         """The same as a share of the result, in a format of that unit roundoff."""
         ulp = self.ulp(name)
-        if name != DIVIDE and function(name).reciprocal_of and ulp == function(name).usual:
+        if name != DIVIDE and records()[name].reciprocal_of and ulp == records()[name].usual:
             return 2 * u / (1 - u)  # two correct roundings, one after the other
         return 2 * u * ulp
 

@@ -52,7 +52,9 @@ def gradient(graph: Trace, of: str, by: Sequence[str]) -> Trace:
     leaves = {node.label: node for node in graph.nodes if node.kind == "tensor"}
     missing = [name for name in by if leaves.get(name) not in adjoints]
     if missing:
-        raise FormulaError(f"{of} does not depend on {', '.join(missing)}")
+        flat = {node.label for node in graph.nodes if node.kind == "function" and node.function.gradient is None}
+        by_steps = f" but by {', '.join(sorted(flat))}, whose slope is zero" if flat else ""
+        raise FormulaError(f"{of} does not depend on {', '.join(missing)}{by_steps}")
     outputs = {f"d{name}": adjoints[leaves[name]] for name in by}
     dims = tuple(dim for dim in graph.dims if dim in output.dims)
     tensors = {**graph.tensors, cotangent.label: dims}

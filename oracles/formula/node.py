@@ -37,14 +37,14 @@ class Node:
     """The name of a tensor, a parameter or an elementary function; the dimension of a reduction, an extent or a
     position."""
     value: float = 0.0
-    """The value of a constant."""
+    """The value of a constant; the constant of an elementary function that has one."""
     low: float = 0.0
-    """What a constant is more than that, where float64 does not hold it."""
+    """What such a constant is more than that, where float64 does not hold it."""
 
     @lazy
     def function(self) -> Elementary:
         """The record of the elementary function that a node of this kind is a value of."""
-        return function(self.label)
+        return function(self.label, self.value, self.low)
 
     @property
     def operation(self) -> str:

@@ -35,7 +35,7 @@ Outputs = Mapping[str, Node]
 Formula = Callable[..., Outputs]
 
 
-def __getattr__(name: str) -> Callable[[Operand], Node]:
+def __getattr__(name: str) -> Callable[..., Node]:
     """Return what an elementary function makes of a value, by the function's name."""
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -43,12 +43,12 @@ def __getattr__(name: str) -> Callable[[Operand], Node]:
 
 
 @cache
-def elementary(name: str) -> Callable[[Operand], Node]:
-    """Return what an elementary function makes of a value."""
+def elementary(name: str) -> Callable[..., Node]:
+    """Return what an elementary function makes of a value, and of a number where it has a constant."""
 
-    def of(value: Operand) -> Node:
+    def of(value: Operand, constant: float = 0.0) -> Node:
         arg = lifted(value)
-        return Node("function", (arg,), arg.dims, name)
+        return Node("function", (arg,), arg.dims, name, float(constant))
 
     of.__name__ = of.__qualname__ = name
     of.__doc__ = f"Elementwise: `kernelfuzz list functions` says what {name} is."

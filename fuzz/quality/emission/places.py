@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fuzz.quality.emission.prelude import HELD
-from oracles.elementary.functions import function
+from oracles.elementary.function import Family
+from oracles.elementary.functions import records
 from oracles.formula.trace import Node
 from oracles.operand import OUTER
 
@@ -89,14 +90,18 @@ def number(node: Node) -> str:
 
 
 def definition(name: str, dtype: str) -> str:
-    """Return the definition in C of an elementary function that calculates in a dtype: in f64, or in f32."""
-    of = _made_in(dtype)
-    return f"\nCOMMON {of} {name}_{of}({of} x) {{ return {function(name).c}; }}\n"
+    """Return the definition in C of an elementary function that calculates in a dtype: in f64, or in f32. A family has
+    its constant as second argument."""
+    of, made = records()[name], _made_in(dtype)
+    more = f", {made} c" if isinstance(of, Family) else ""
+    return f"\nCOMMON {made} {name}_{made}({made} x{more}) {{ return {of.c}; }}\n"
 
 
-def applied(name: str, dtype: str, arg: str) -> str:
-    """Return what it makes of an argument."""
-    return f"{name}_{_made_in(dtype)}({arg})"
+def applied(name: str, dtype: str, arg: str, constant: float = 0.0) -> str:
+    """Return what it makes of an argument, and of a constant that is not 0."""
+    made = _made_in(dtype)
+    more = f", ({made})({constant.hex()})" if constant else ""
+    return f"{name}_{made}({arg}{more})"
 
 
 def _made_in(dtype: str) -> str:

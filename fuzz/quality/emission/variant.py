@@ -275,7 +275,7 @@ class Variant:
         inner = node.function.reciprocal_of
         if inner:
             return rounded(dtype, f"1 / {rounded(dtype, applied(inner, dtype, arg))}")
-        value = applied(node.label, dtype, arg)
+        value = applied(node.label, dtype, arg, node.value)
         return value if node.is_exact else rounded(dtype, value)
 
     def _fused_sum(self, node: Node) -> str:

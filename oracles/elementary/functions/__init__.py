@@ -13,25 +13,32 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oracles.elementary.function import Elementary
+    from oracles.elementary.function import Elementary, Family
 
 NAMES = tuple(sorted(each.name for each in iter_modules(__path__)))
 """The names of all functions."""
 
 
-def function(name: str) -> Elementary:
-    """Return the record of the function of that name. Raises KeyError."""
-    return records()[name]
+def function(name: str, constant: float = 0.0, low: float = 0.0) -> Elementary:
+    """Return the record of the function of that name, and of that constant plus `low` where it is a family's. Raises
+    KeyError; FormulaError for a constant that the function has not."""
+    return records()[name].of(constant, low)
 
 
 @cache
-def records() -> Mapping[str, Elementary]:
+def records() -> Mapping[str, Elementary | Family]:
     """Return all records, by name. Raises ImportError for a file without one, TypeError for one that lacks a field."""
     return {name: _record(name) for name in NAMES}
 
 
-def _record(name: str) -> Elementary:
-    found: Elementary | None = getattr(import_module(f"{__name__}.{name}"), "FUNCTION", None)
+def members() -> Mapping[str, Elementary]:
+    """Return the functions of all records; those of families with the constants that tests try, as "pow 2.5"."""
+    pairs = ((each, constant) for each in records().values() for constant in each.examples)
+    return {f"{each.name} {value:.6g}" if value else each.name: each.of(value, 0.0) for each, value in pairs}
+
+
+def _record(name: str) -> Elementary | Family:
+    found: Elementary | Family | None = getattr(import_module(f"{__name__}.{name}"), "FUNCTION", None)
     if found is None or found.name != name:
         raise ImportError(f"{__name__}.{name}: its FUNCTION must be the record of an elementary function called {name}")
     return found

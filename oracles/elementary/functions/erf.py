@@ -12,7 +12,7 @@ from oracles.doubledouble import F64, LOST, DoubleDouble, absolute, chosen, two_
 from oracles.elementary import Bound
 from oracles.elementary.bits import nearest, polynomial
 from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Certified, Elementary, constant
 from oracles.elementary.tables import CELLS, FARTHEST, doubled, erf_cells, fixed
 from oracles.extendeddouble import proportional
 from oracles.formula.node import Node
@@ -76,8 +76,7 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
 
 
 def gradient(x: Node, y: Node, g: Node) -> Node:
-    slope = slope_at_zero()
-    return g * (exp(-(x * x)) * Node("constant", value=float(slope.high), low=float(slope.low)))
+    return g * (exp(-(x * x)) * constant(slope_at_zero()))
 
 
 FUNCTION = Elementary(
@@ -95,7 +94,7 @@ FUNCTION = Elementary(
     gradient=gradient,
     sign="argument",
     parity="odd",
-    reach=lambda least, high: (least - 1, 1),
+    reach=lambda least, high: (min(least, 0) - 1, 1),
     hard=(1 / 128, 3 / 128, 5.9, 6.0, 8.5, 9.0, 2.0**-1022),
     usual=2.0,
     loose=4.0,

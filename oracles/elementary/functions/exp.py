@@ -12,7 +12,7 @@ from oracles.doubledouble import F64, DoubleDouble, chosen, plus, two_sum
 from oracles.elementary import Bound
 from oracles.elementary.bits import I64, nearest, polynomial, scaled
 from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
+from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, of_growth
 from oracles.elementary.tables import STEP_BITS, STEPS, powers, ratio
 from oracles.extendeddouble import ExtendedDouble, whichever
 
@@ -43,11 +43,16 @@ def float64(x: F64) -> F64:
     r = (x - n L1) - n L2 is off by 1.01 * 2^-65: its own rounding, as the first difference is exact. That of q is as
     large, the remainder r^5/120 is 1.4 * 2^-65, and T q and its sum with the low part of T add 1.42 * 2^-65 each: 0.002
     u in all. The last sum adds u, scaling a subnormal result half of 2^-1074."""
-    table = powers()
     exponent, index, r, _ = steps(np.clip(x, LEAST, LARGEST))
+    return powered(exponent, index, r)
+
+
+def powered(exponent: I64, index: I64, r: F64) -> F64:
+    """Return 2^exponent T (1 + q), T of that index in the table and q = e^r - 1, |r| < 2^-11.5."""
+    value = powers().value
     q = r + r * r * polynomial(r, SHORT)
-    high = table.value.high[index]
-    return scaled(high + (table.value.low[index] + high * q), exponent)
+    high = value.high[index]
+    return scaled(high + (value.low[index] + high * q), exponent)
 
 
 SHORT = [1 / math.factorial(k) for k in range(2, 5)]
@@ -93,10 +98,15 @@ def parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
     first, second, third = table.step
     r = two_sum(x.high - steps * first, -steps * second) + two_sum(x.low, -steps * third)
     number += STEPS // 2
-    t = table.less_one[number & (STEPS - 1)]
+    return number >> STEP_BITS, less_one(number & (STEPS - 1), r)
+
+
+def less_one(index: I64, r: DoubleDouble) -> DoubleDouble:
+    """Return a of `parts`, from the table's index of t and from r."""
+    t = powers().less_one[index]
     series = r.high * polynomial(r.high, LONG) + ratio(1, 24)
     q = plus(r, r * r * plus(ratio(1, 2), plus(ratio(1, 6), series * r) * r))
-    return number >> STEP_BITS, plus(t, plus(q, q * t))
+    return plus(t, plus(q, q * t))
 
 
 LONG = [1 / math.factorial(k) for k in range(5, 9)]
@@ -133,7 +143,7 @@ FUNCTION = Elementary(
     limits=((-math.inf, 0.0), (-0.0, 1.0), (0.0, 1.0), (math.inf, math.inf), (math.nan, math.nan)),
     domain=-math.inf,
     singular=None,
-    tangent=lambda x, value, radius: (value, value * radius**2 / 2 * np.exp(np.minimum(radius, 700.0))),
+    tangent=lambda x, value, radius: (value, of_growth(value, radius)),
     farthest=None,
     gradient=lambda x, y, g: g * y,
     sign="positive",

@@ -9,7 +9,7 @@ import numpy as np
 
 from oracles.doubledouble import F64, LOST, DoubleDouble, chosen, of_ieee, plus, two_sum
 from oracles.elementary import Bound
-from oracles.elementary.bits import halves, mantissa, nearest, polynomial, scaled
+from oracles.elementary.bits import I64, halves, mantissa, nearest, polynomial, scaled
 from oracles.elementary.elementwise import U, V, of_double, of_float64
 from oracles.elementary.function import CANCELLED, Certified, Elementary
 from oracles.elementary.tables import STEPS, logarithms, ratio
@@ -29,11 +29,16 @@ def float64(x: F64) -> F64:
     index = nearest(m * STEPS)[1] - table.start
     c = table.reciprocal[index]
     high, low = halves(m)
-    r = two_sum(high * c - 1.0, low * c)
-    e = exponent.astype(np.float64)
+    value = added(two_sum(high * c - 1.0, low * c), index, exponent.astype(np.float64))
+    return np.where(inside, value, outside(x))
+
+
+def added(r: DoubleDouble, index: I64, e: F64) -> F64:
+    """Return e log 2 - log c + log(1 + r) for c of that index in the table; the low part of r need not be small."""
+    table, size = logarithms(), r.high + r.low
     whole = two_sum(e * table.two[0] + table.coarse[index], r.high)
-    rest = r.high * r.high * polynomial(r.high, SHORT) + (r.low + (table.rest[index] + e * table.two[1]))
-    return np.where(inside, whole.high + (whole.low + rest), outside(x))
+    rest = size * size * polynomial(size, SHORT) + (r.low + (table.rest[index] + e * table.two[1]))
+    return whole.high + (whole.low + rest)
 
 
 SHORT = [(-1) ** (k + 1) / k for k in range(2, 7)]
@@ -57,13 +62,18 @@ def double(x: DoubleDouble) -> DoubleDouble:
     high, low = halves(m)
     rest, least = halves(scaled(np.where(inside, x.low, 0.0), -exponent))
     r = two_sum(high * c - 1.0, low * c) + two_sum(rest * c, least * c)
+    return chosen(inside, added_double(r, index, exponent.astype(np.float64)), DoubleDouble(outside(x.high)))
+
+
+def added_double(r: DoubleDouble, index: I64, e: F64) -> DoubleDouble:
+    """Return e log 2 - log c + log(1 + r) for c of that index in the table."""
+    table = logarithms()
     s = r / (r + 2.0)
     square = s * s
     series = square.high * polynomial(square.high, LONG) + ratio(1, 5)
     half = plus(s, s * (square * plus(ratio(1, 3), series * square)))
-    value = plus(table.log_two * exponent.astype(np.float64), table.value[index])
-    value = value + DoubleDouble(2.0 * half.high, 2.0 * half.low)
-    return chosen(inside, value, DoubleDouble(outside(x.high)))
+    value = plus(table.log_two * e, table.value[index])
+    return value + DoubleDouble(2.0 * half.high, 2.0 * half.low)
 
 
 LONG = [1 / 7, 1 / 9]

@@ -7,13 +7,11 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, chosen, two_sum
+from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
 from oracles.elementary import Bound
-from oracles.elementary.bits import polynomial, power, scaled
 from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
 from oracles.elementary.function import Certified, Elementary
-from oracles.elementary.functions.exp import parts, steps
-from oracles.elementary.tables import powers
+from oracles.elementary.functions.expm1 import less_one, less_one_double
 from oracles.extendeddouble import proportional
 
 EQUAL = 2.0**-55
@@ -26,31 +24,13 @@ def float64(x: F64) -> F64:
 
     With E off by 1.01 u (half that from |E| = 1/2 on, where it has a fixed unit) the quotient is off by 2 / (2 + E)
     times it: at most 1.35 u; 2 + E and the division add u / (2 + E) and u. In all at most 3.03 u."""
-    less = _exp_less_one(np.maximum(-2.0 * np.abs(x), -40.0))
+    less = less_one(np.maximum(-2.0 * np.abs(x), -40.0))
     return np.copysign(less / (2.0 + less), x)
-
-
-def _exp_less_one(x: F64) -> F64:
-    """e^x - 1 for -40 <= x <= 0, within 1.01 u.
-
-    With A = 2^m T - 1 it is A + q + A q. A + r is taken without error; what is left, with the roundings of r and A, is
-    at most 2^-10 of the result and carries at most 8 u."""
-    table = powers()
-    exponent, index, r, r_low = steps(x)
-    scale = scaled(np.ones_like(x), exponent)
-    a = two_sum(scale * table.value.high[index], np.full_like(x, -1.0))
-    p = r * r * polynomial(r, LONGER)
-    whole = two_sum(a.high, r)
-    return whole.high + (whole.low + ((r_low + p + a.high * (r + p)) + (a.low + scale * table.value.low[index])))
-
-
-LONGER = [1 / math.factorial(k) for k in range(2, 6)]
-"""One more of those of `exp`, for a remainder small beside r."""
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """tanh x = -E / (2 + E) with E = e^(-2|x|) - 1 = 2^m a + (2^m - 1), and the sign of x.
+    """tanh x = -E / (2 + E) with E = e^(-2|x|) - 1, and the sign of x.
 
     E is off by 20 V for m = 0, where |E| < 0.3, and by 6 V else, where |E| is at least 0.29 and its sum adds 3 V of it.
     The quotient is off by 2 / (2 + E) times that, at most 1.18 and 2 times; 2 + E and the division add 2 V and 10 V:
@@ -58,9 +38,7 @@ def double(x: DoubleDouble) -> DoubleDouble:
     size = absolute(x)
     near = size.high < 40.0
     doubled = DoubleDouble(np.where(near, -2.0 * size.high, -80.0), np.where(near, -2.0 * size.low, 0.0))
-    exponent, a = parts(doubled)
-    scale = power(exponent)
-    less = DoubleDouble(scale * a.high, scale * a.low) + two_sum(scale, np.full_like(scale, -1.0))
+    less = less_one_double(doubled)
     value = signed(-less / (less + 2.0), x)
     return chosen((size.high < EQUAL) | np.isnan(x.high), x, value)
 
@@ -87,7 +65,7 @@ FUNCTION = Elementary(
     gradient=lambda x, y, g: g * (1.0 - y * y),
     sign="argument",
     parity="odd",
-    reach=lambda least, high: (least - 1, 0),
+    reach=lambda least, high: (min(least, 0) - 1, 0),
     hard=(20.0, 19.06, 22.0, 40.0, 2.0**-27, 2.0**-55),
     usual=2.0,
     loose=4.0,

@@ -20,8 +20,8 @@ from oracles.formula.affine import noise
 from oracles.formula.affine.edges import carried, lowered
 from oracles.formula.affine.errors import again, either, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
-from oracles.formula.affine.narrowing import ALIKE, Narrowed, Reach, holds, narrowed
-from oracles.formula.affine.operations import OPERATIONS
+from oracles.formula.affine.narrowing import ALIKE, Narrowed, Reach, holds, narrowed, stepped
+from oracles.formula.affine.operations import FAR, OPERATIONS
 from oracles.formula.affine.reductions import REDUCED
 from oracles.formula.affine.setting import Setting
 from oracles.formula.affine.sums import any_along
@@ -151,9 +151,35 @@ class Budget(Setting):
         if node.kind == "point":
             return self._rounded_at(read, node)
         args = self._taken(read, node)
+        if node.kind == "function" and not args[0].is_exact:
+            return self._applied(read, node, args[0])
         if node.kind in ("add", "subtract") and not any(arg.args for arg in node.args):
             return self._added(read, node, args)
         return self._step(node, args)
+
+    def _applied(self, read: Read, node: Node, arg: Form) -> Form:
+        """A function of what kernels have in different ways. Where float64 has the argument so wrong that the function
+        has another value there, its own is held: kernels' may lie on either side of it all the same."""
+        found, of = self._step(node, [arg]), node.function
+        if of.tangent is None:
+            reach = self._reach(read, node.args[0], arg)
+            return self._keep(read, node, None, arg, stepped(found, of, arg, reach))
+        far = of.share(arg.centre, arg.spread) > FAR
+        if not far.any():
+            return found
+        share = self.own_share(self.wide)
+        allowed = found.spread * (share + SAME) + np.abs(found.centre) * (4 * of.float64.bound.relative) + LOST
+
+        def displaced(own: F64) -> Mask:
+            away = of.hull(arg.centre - own, arg.centre + own, found.centre)
+            return np.asarray(far & (away > allowed) & np.isfinite(away) & np.isfinite(found.centre))
+
+        wrong = displaced(arg.spread * share)
+        if wrong.any():  # what float64 errs by is often less than its share of the half-width
+            wrong = displaced(np.fmin(arg.spread * share, self._error(read, node.args[0]) * (1 + 2.0**-20) + LOST))
+        if not wrong.any():
+            return found
+        return read.keep(node, None, Narrowed(found, np.where(wrong, found.centre, np.nan), wrong))
 
     def _added(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
         """The sum of two operands, which every kernel rounds alike: to float64 as it was here, or to a dtype of so many

@@ -7,12 +7,15 @@ kernel has it, whatever its errors were, and it is exact from there on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
+from oracles.elementary.function import Elementary
 from oracles.formula.affine.errors import Rounding, rounded, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace
 from oracles.formula.contract import Contract
@@ -64,7 +67,7 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE
         middle = _in_dtype(form.centre, dtype)
         return Narrowed(zeroed(replace(narrow, centre=middle, least=least), flush), _held(form, middle, True))
     alike = np.equal(reach.most, 0)
-    low, high, doubt = _candidates(form.centre, reach, dtype, flush)
+    low, high, doubt = _candidates(form.centre, reach, partial(_ends, dtype=dtype, flush=flush))
     if flush:  # what every kernel has lies at the middle of what it may be flushed to, as after an operation
         low, high = np.where(alike & (low == 0), high, low), np.where(alike & (high == 0), low, high)
     one = low == high
@@ -114,16 +117,33 @@ def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:
     return np.where(middle == 0, np.copysign(0.0, sign), middle), known | (middle != 0)
 
 
-def _candidates(centre: F64, reach: Reach, dtype: Format, flush: bool) -> tuple[F64, F64, Mask | None]:
-    """The least and the largest number that values may round to; where that is so by chance."""
-    low, high = _ends(centre, reach.most + reach.chance, dtype, flush)
+def stepped(form: Form, of: Elementary, arg: Form, reach: Reach) -> Narrowed:
+    """The form of a function that is constant but for jumps, of an argument: what it has where no jump lies among the
+    argument's values, and else what it has on both sides of it."""
+    if arg.is_exact:
+        return Narrowed(form)
+    value = of.float64.value
+    low, high, doubt = _candidates(arg.centre, reach, lambda centre, far: (value(centre - far), value(centre + far)))
+    several = (low != high) & np.isfinite(arg.centre)
+    radius = np.where(several, (high - low) / 2, 0.0)
+    held = several & np.isfinite(radius)
+    middle = np.where(held, low + radius, form.centre)
+    found = replace(form, centre=middle, parts={}, rest=radius if several.any() else None)
+    return Narrowed(found, np.where(held, middle, np.nan) if held.any() else None, doubt)
+
+
+def _candidates(
+    centre: F64, reach: Reach, ends: Callable[[F64, F64 | float], tuple[F64, F64]]
+) -> tuple[F64, F64, Mask | None]:
+    """The least and the largest number that the ends of values may become; where that is so by chance."""
+    low, high = ends(centre, reach.most + reach.chance)
     apart = low != high
     if not apart.any():
         return low, high, None
     middle, most, chance = (np.broadcast_to(each, apart.shape)[apart] for each in (centre, reach.most, reach.chance))
     outer = low[apart], high[apart]
-    inner = _ends(middle, np.maximum(most - chance, 0.0), dtype, flush)
-    low[apart], high[apart] = _ends(middle, most, dtype, flush)
+    inner = ends(middle, np.maximum(most - chance, 0.0))
+    low[apart], high[apart] = ends(middle, most)
     doubt = np.zeros(apart.shape, bool)
     doubt[apart] = (outer[0] != inner[0]) | (outer[1] != inner[1])
     doubt &= np.isfinite(low) & np.isfinite(high)

@@ -158,29 +158,47 @@ def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     (arg,), of = args, node.function
     centre, dtype = Float64().apply(of, arg.centre), here.dtype(node)
     least = np.zeros((1,) * centre.ndim) if of.is_never_negative else None
+    undecided = of.undecided(arg.centre)
     if of.is_exact:
-        found = replace(arg, centre=centre, parts={}, rest=None, least=least)
+        found = replace(arg, centre=centre, parts={}, rest=None, least=least, may=marked(arg.may, undecided))
     else:
-        found = Form(centre, dtype, ANY if last else dtype.precision, may=either(args), least=least)
+        may = marked(either(args), undecided)
+        found = Form(centre, dtype, ANY if last else dtype.precision, may=may, least=least)
     if not arg.is_exact:
         found = _moved(here, of, arg, found)
     if of.is_exact:
         return found
     ulp = here.contract.ulp(of.name)
     relative = here.contract.relative(of.name, dtype.u)
+    if of.strays is not None:
+        found = _strayed(here, of, arg, found)
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else max(0.5, ulp)), here.contract)
+
+
+def _strayed(here: Setting, of: Elementary, arg: Form, found: Form) -> Form:
+    """The value of a function whose constant kernels round to its dtype, or do not."""
+    assert of.strays is not None
+    off = abs(float(round_to(np.asarray(of.constant), found.dtype)) - of.constant) + abs(of.low)
+    if not off:
+        return found
+    far = here.far(arg)
+    share = of.strays(arg.centre - far, arg.centre + far, off)
+    return more(found, np.where(np.isfinite(found.centre) & (found.size > 0), found.size * share, 0.0))
 
 
 def _moved(here: Setting, of: Elementary, arg: Form, found: Form) -> Form:
     """The value of a function, with what the errors of its argument make of it."""
     far, low, centre, dtype = here.far(arg), here.lowest(arg), found.centre, found.dtype
     high = arg.centre + far
+    if of.tangent is None:
+        jumped = of.hull(low, high, centre) * here.ends
+        return replace(found, rest=np.where((far > 0) & np.isfinite(centre), jumped, 0.0))
     bend = of.bend(arg.centre, centre, far)
     if here.wide:
         bend = _in_range(of, arg, centre, bend)
     parts, rest = combined([(arg, bend.slope)], upwards(bend.remainder, dtype, arg.spread))
     found = replace(found, parts=parts, rest=rest)
-    share = far / of.distance(arg.centre)
+    share = of.share(arg.centre, far)
     if not (share > FAR).any():
         return found
     found = _bounded(found, of.hull(low, high, centre) * here.ends, share)

@@ -194,6 +194,10 @@ class Conformance:
         """How far a centre in float64 (`wide`: in double-double) may lie from the exact value."""
         quick, width = self.shaped(output, self._kept(output).centre), self.width(output)
         relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
+        node = self._node(output)
+        if node.kind == "function":
+            own_bound = (node.function.double if wide else node.function.float64).bound
+            relative = max(relative, own_bound.relative)
         share = self.budget.own_share(wide)
         share = share if np.ndim(share) == 0 else self.shaped(output, np.asarray(share))
         own = width * (share + SAME) + np.abs(quick) * (2 * relative) + lost

@@ -7,23 +7,25 @@ from typing import Literal
 
 import mpmath
 import numpy as np
+import pytest
 from mpmath import mpf
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, Real
 from oracles.elementary.function import Elementary
-from oracles.elementary.functions import NAMES, function
+from oracles.elementary.functions import members
 from oracles.elementary.tables import ANGLES, CELLS, STEPS
 
-FUNCTIONS = NAMES
+FUNCTIONS = members()
+every_function = pytest.mark.parametrize("of", FUNCTIONS.values(), ids=FUNCTIONS)
 Arithmetic = Literal["float64", "double"]
 ARITHMETICS: tuple[Arithmetic, ...] = ("float64", "double")
 
 
-def arguments(name: str, count: int, seed: int) -> F64:
+def arguments(of: Elementary, count: int, seed: int) -> F64:
     """About 8 `count` arguments, over all exponents, of ordinary size, beside hard ones, ends of the domain and
     multiples of quarter turns, and some in cells of tables."""
-    of, rng = function(name), np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     signs = rng.choice([-1.0, 1.0], count)
     wide = signs * 2.0 ** rng.uniform(-1074, 1024, count)
     usual = signs * 2.0 ** rng.uniform(-30, 5, count)
@@ -36,7 +38,8 @@ def arguments(name: str, count: int, seed: int) -> F64:
     steps = np.rint(rng.uniform(-100, 100, count)) / 2 * (1 + rng.choice([-1.0, 0.0, 1.0], count) * 2.0**-52)
     cell = rng.choice(cells(rng), 2 * count)
     found = np.concatenate([wide, usual, flat, whole, beside, edges, cell, turns, steps])
-    return np.abs(found[found != 0]) if of.domain >= 0 else found[found > of.domain]
+    found = found[found != 0]
+    return np.asarray(np.abs(found) if of.domain >= 0 else found[found > of.domain])
 
 
 def cells(rng: np.random.Generator) -> F64:
@@ -83,14 +86,13 @@ class Worst:
     low: float
 
 
-def worst(name: str, arithmetic: Arithmetic, x: F64, seed: int = 0) -> Worst:
-    """Return the worst error of the function `name` in `arithmetic` at (n,) `x`, with low parts for double-double."""
-    return worst_at(name, with_low_parts(x, seed) if arithmetic == "double" else x)
+def worst(of: Elementary, arithmetic: Arithmetic, x: F64, seed: int = 0) -> Worst:
+    """Return the worst error of a function in `arithmetic` at (n,) `x`, with low parts for double-double."""
+    return worst_at(of, with_low_parts(x, seed) if arithmetic == "double" else x)
 
 
-def worst_at(name: str, value: Real) -> Worst:
-    """Return the worst error of the function `name` at (n,) `value`, in its arithmetic."""
-    of = function(name)
+def worst_at(of: Elementary, value: Real) -> Worst:
+    """Return the worst error of a function at (n,) `value`, in its arithmetic."""
     bound = (of.double if isinstance(value, DoubleDouble) else of.float64).bound
     result = applied(of, value)
     found = Worst(-1.0, 0.0, 0.0)
@@ -105,7 +107,7 @@ def worst_at(name: str, value: Real) -> Worst:
                 overflows = abs(exact) * (1 + relative) >= mpmath.ldexp(1 - mpmath.ldexp(1, -54), 1024)
                 ratio = 0.0 if got[0] == mpmath.sign(exact) * np.inf and overflows else float("inf")
             else:
-                assert got[0] + got[1] == got[0], (name, high, low, got)
+                assert got[0] + got[1] == got[0], (of.name, high, low, got)
                 off = abs(mpmath.fadd(got[0], got[1], exact=True) - exact)
                 most = relative * abs(exact) + absolute
                 ratio = 0.0 if not off else float(off / most) if most else float("inf")
@@ -114,8 +116,8 @@ def worst_at(name: str, value: Real) -> Worst:
     return found
 
 
-def called(name: str, arithmetic: Arithmetic, x: F64) -> Real:
-    return applied(function(name), DoubleDouble(x) if arithmetic == "double" else x)
+def called(of: Elementary, arithmetic: Arithmetic, x: F64) -> Real:
+    return applied(of, DoubleDouble(x) if arithmetic == "double" else x)
 
 
 def applied(of: Elementary, value: Real) -> Real:

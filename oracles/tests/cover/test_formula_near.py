@@ -13,7 +13,7 @@ import pytest
 
 from oracles.doubledouble import F64
 from oracles.elementary.function import Elementary, Tangent
-from oracles.elementary.functions import NAMES, function, records
+from oracles.elementary.functions import function, records
 from oracles.formula.affine.budget import Budget
 from oracles.formula.contract import Contract
 from oracles.formula.exact import rigorous
@@ -23,6 +23,7 @@ from oracles.formula.exact.rigorous import Near, Rigorous
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Kind
 from oracles.ops import OPS
+from oracles.tests.common.elementary import FUNCTIONS, every_function
 from oracles.tests.common.judged import problem
 
 COUNT = 60
@@ -62,8 +63,8 @@ def _of_pairs(kind: Kind, errors: tuple[float, float]) -> float:
         return _worst(Rigorous().operate(kind, a, b), exact)
 
 
-def _of_function(name: str, error: float, scale: float = 1.0) -> float:
-    of, random = function(name), np.random.default_rng(6)
+def _of_function(of: Elementary, error: float, scale: float = 1.0) -> float:
+    random = np.random.default_rng(6)
     values = (
         random.uniform(0.1, 4.0, COUNT)
         if of.domain >= 0
@@ -87,11 +88,11 @@ def test_of_two_values(kind: Kind, errors: tuple[float, float]) -> None:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("name", NAMES)
-def test_of_functions(name: str, error: float) -> None:
+@every_function
+def test_of_functions(of: Elementary, error: float) -> None:
     # Bounds of functions are theorems about what they do: that of erf is reached by a sixth.
-    least = 0.15 if error or not function(name).is_exact else -1.0
-    assert least < _of_function(name, error) <= 1
+    least = -1.0 if of.tangent is None or (of.is_exact and not error) else 0.15
+    assert least < _of_function(of, error) <= 1
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -115,9 +116,9 @@ def test_where_results_are_subnormal(kind: Kind, scale: float, error: float) -> 
 
 
 @pytest.mark.parametrize("exponent", [-1060, -700, 700, 1020])
-@pytest.mark.parametrize("name", [name for name, of in records().items() if of.domain == 0.0])
-def test_of_roots_of_any_size(name: str, exponent: int) -> None:
-    assert _of_function(name, 2.0**-22, 2.0**exponent) <= 1
+@pytest.mark.parametrize("of", [of for of in FUNCTIONS.values() if of.domain == 0.0], ids=lambda of: of.summary)
+def test_of_roots_of_any_size(of: Elementary, exponent: int) -> None:
+    assert _of_function(of, 2.0**-22, 2.0**exponent) <= 1
 
 
 def _half_a_rounding(patch: pytest.MonkeyPatch) -> None:
@@ -154,9 +155,9 @@ def _no_errors_of_terms(patch: pytest.MonkeyPatch) -> None:
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[], float]]] = [
     *((_half_a_rounding, lambda kind=kind: _of_pairs(kind, (0.0, 0.0))) for kind in PAIRS),
     *((_no_error_of_the_second, lambda kind=kind: _of_pairs(kind, (2.0**-48, 2.0**-22))) for kind in PAIRS),
-    (_half_a_function, lambda: _of_function("sqrt", 0.0)),
-    (_half_a_slope, lambda: _of_function("exp", 2.0**-22)),
-    (_half_a_slope, lambda: _of_function("sin", 2.0**-22)),
+    (_half_a_function, lambda: _of_function(function("sqrt"), 0.0)),
+    (_half_a_slope, lambda: _of_function(function("exp"), 2.0**-22)),
+    (_half_a_slope, lambda: _of_function(function("sin"), 2.0**-22)),
     (_no_errors_of_terms, lambda: _of_sum(2.0**-22)),
 ]
 

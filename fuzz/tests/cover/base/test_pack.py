@@ -38,6 +38,13 @@ MISTAKES = {
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, 'avx3'),)": "isa: 'avx3' is not one of any,",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(sums={'n': 'pairwise'})),)": "summation",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(compute='f99')),)": "contract: dtype: 'f99'",
+    "Contract(accuracy={'foo': 1.0})": "accuracy: 'foo' is no function; there are atan, cos, ",
+    "Contract(accuracy={'floor': 1.0})": "accuracy: floor needs none: its results are exact",
+    OWN.replace("exp(x)}}", "formula.foo(x)}}").format("Op(own, X, Y)"): (
+        "own: its formula, given x: AttributeError: fuzz.formula has no function 'foo'; it has abs, atan, "
+    ),
+    OWN.replace("exp(x)}}", "exp(x, 2)}}").format("Op(own, X, Y)"): "own: exp has no constant: write f.exp(value)",
+    OWN.replace("exp(x)}}", "formula.pow(x)}}").format("Op(own, X, Y)"): "own: pow: write f.pow(value, exponent)",
     "Contract(**{'rounded': 'llama'})": "pack.py: line 5: Contract has no field 'rounded': it has compute, ",
     "Capabilities(stride='any')": "line 5: Capabilities has no field 'stride': did you mean 'strides'?",
     "CKernel('k', 'rms_norm', SOURCE, wibble=1)": "CKernel has no field 'wibble': it has name, op, source, isa, ",

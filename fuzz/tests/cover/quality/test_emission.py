@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+import ctypes
+import math
+import subprocess
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any as Anything
 
+import numpy as np
 import pytest
 
 from fuzz.quality.calibrate.contracts import contracts, fields
+from fuzz.quality.emission.places import applied, definition
 from fuzz.quality.emission.source import source
 from fuzz.quality.emission.variant import Emission
 from oracles.formula.contract import Contract
@@ -14,6 +21,7 @@ from oracles.op import Op
 from oracles.ops import OPS
 from oracles.summation import Any, Lanes, Pairwise
 from oracles.tests.common.dims import GEMM
+from oracles.tests.common.elementary import FUNCTIONS, arguments
 from oracles.tests.common.ops import LAYER_NORM
 
 
@@ -60,3 +68,27 @@ def test_each_tensor_lies_in_memory_as_its_own_dimensions_say() -> None:
         "store_f32(&call->c, at_n * n_m + at_m, ",
     ):
         assert words in text, words
+
+
+def test_every_elementary_function_has_its_values_in_c(tmp_path: Path) -> None:
+    """In both dtypes, as accurate as the C library is: within a loose contract."""
+    texts = ["#include <tgmath.h>", "#define COMMON", "typedef float f32;", "typedef double f64;"]
+    dtypes: dict[str, np.dtype[Anything]] = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+    texts += dict.fromkeys(definition(of.name, dtype) for of, dtype in product(FUNCTIONS.values(), dtypes))
+    for place, (of, dtype) in enumerate(product(FUNCTIONS.values(), dtypes)):
+        call = applied(of.name, dtype, "x[i]", of.constant)
+        texts.append(f"void of_{place}({dtype} *x, int n) {{ for (int i = 0; i < n; i++) x[i] = {call}; }}")
+    (tmp_path / "all.c").write_text("\n".join(texts))
+    command = ["gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", "all.so", "all.c", "-lm"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stderr == ""
+    library = ctypes.CDLL(str(tmp_path / "all.so"))
+    for place, (of, dtype) in enumerate(product(FUNCTIONS.values(), dtypes)):
+        with np.errstate(all="ignore"):
+            x = np.append(arguments(of, 40, 2), [math.inf]).astype(dtypes[dtype])
+            x = x[np.isinf(x) | (np.abs(x) < 1e30)]
+            y = of.float64.value(x.astype(np.float64)).astype(dtypes[dtype]).astype(np.float64)
+            got = x.copy()
+            library[f"of_{place}"](got.ctypes.data_as(ctypes.c_void_p), len(got))
+            off = np.abs(got.astype(np.float64) - y)
+            most = np.abs(y) * (of.loose * 4 + 2) * np.finfo(x.dtype).eps + np.finfo(x.dtype).tiny
+        assert ((off <= most) | (got == y) | (np.isnan(got) & np.isnan(y))).all(), (of.name, dtype, x[~(off <= most)])

@@ -1,0 +1,186 @@
+"""Powers with a constant exponent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+from mpmath import mpf
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64, DoubleDouble, chosen, two_product, two_sum
+from oracles.elementary import Bound
+from oracles.elementary.bits import I64, nearest
+from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
+from oracles.elementary.function import Certified, Elementary, Family, Limits, Sign, constant
+from oracles.elementary.functions import exp2, log2
+from oracles.elementary.powers import farthest_of, tangent_of
+from oracles.extendeddouble import ExtendedDouble
+from oracles.formula.node import FormulaError, Node
+
+MOST = 1024.0
+"""The largest exponent: of larger ones all powers are infinite or zero but those of numbers next to 1."""
+BINADES = -1100, 1030
+"""Powers of two that float64 has, and some more: of what is larger the low part would be infinite too."""
+FARTHEST = 1 << 28
+"""The largest power of two that is formed: no format has it."""
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """The exponent of a power, `high + low`."""
+
+    high: float
+    low: float
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether negative numbers have such a power."""
+        return not self.low and self.high.is_integer()
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether their power is negative."""
+        return self.is_whole and bool(self.high % 2)
+
+    def parts(self, x: DoubleDouble, binades: I64 | int = 0) -> tuple[I64, DoubleDouble]:
+        """k and a, with (x 2^binades)^p = 2^k (1 + a), of x that is positive and finite.
+
+        With e + l = log2 x, |l| <= 1/2, it is 2 to p e + p l. The product of the whole number is exact in two numbers.
+        What is left of it without its whole part, and p l, are off by p (34 V / 2 + 5 V / 2 + 3 V / 2) + 3 V / 2: that
+        is 15 p V + 1 V of the result, and `exp2` adds 4.3 V."""
+        whole, part = log2.parts(x)
+        whole = whole + binades
+        product = two_product(np.full_like(whole, self.high), whole)
+        nearby, number = nearest(product.high)
+        rest = two_sum(product.high - nearby, product.low + self.low * whole)
+        more, a = exp2.parts(rest + part * DoubleDouble(np.full_like(whole, self.high), np.full_like(whole, self.low)))
+        return number + more, a
+
+    def double(self, x: DoubleDouble) -> DoubleDouble:
+        """See `parts`."""
+        inside, size = self._inside(x)
+        number, a = self.parts(size)
+        value = scaled_double(a + 1.0, np.clip(number, *BINADES))
+        return chosen(inside, self._signed(value, x.high), self._special(x.high))
+
+    def float64(self, x: F64) -> F64:
+        """The double-double value, rounded, and off by less than 0.01 u before that."""
+        return self.double(DoubleDouble(x)).high
+
+    def extended(self, x: ExtendedDouble) -> ExtendedDouble:
+        """See `parts`."""
+        inside, size = self._inside(x.fraction)
+        number, a = self.parts(size, np.where(inside, x.exponent, 0))
+        value = chosen(inside, self._signed(a + 1.0, x.fraction.high), self._special(x.fraction.high))
+        return ExtendedDouble.of(value, np.where(inside, np.clip(number, -FARTHEST, FARTHEST), 0))
+
+    def _inside(self, x: DoubleDouble) -> tuple[NDArray[np.bool_], DoubleDouble]:
+        """Where `parts` says the power, and the magnitude there; else 1."""
+        inside = (x.high != 0) & np.isfinite(x.high) & ((x.high > 0) | self.is_whole)
+        sign = np.where(x.high < 0, -1.0, 1.0)
+        return inside, chosen(inside, DoubleDouble(sign * x.high, sign * x.low), DoubleDouble(np.ones_like(x.high)))
+
+    def _signed(self, size: DoubleDouble, x: F64) -> DoubleDouble:
+        sign = np.where((x < 0) & self.is_odd, -1.0, 1.0)
+        return DoubleDouble(sign * size.high, sign * size.low)
+
+    def _special(self, x: F64) -> DoubleDouble:
+        """The powers of zeros, infinities, NaN, and of negative numbers that have none."""
+        size = np.where((x == 0) == (self.high > 0), 0.0, np.inf)
+        value = np.copysign(size, x) if self.is_odd else size
+        return DoubleDouble(np.where((x == 0) | np.isinf(x), value, np.nan))
+
+    def precise(self, x: mpf) -> mpf:
+        """A number of mpmath's has an exponent of its own, so that no power is too large for it."""
+        value = mpmath.power(abs(x), mpmath.fadd(self.high, self.low, exact=True))
+        return -value if x < 0 and self.is_odd else value
+
+    @property
+    def limits(self) -> Limits:
+        """Where the exponent is no whole number kernels differ about -0 and -inf: 1/2 and -1/2 are roots to some."""
+        zero, infinity = (0.0, math.inf) if self.high > 0 else (math.inf, 0.0)
+        above = (0.0, zero), (math.inf, infinity), (math.nan, math.nan)
+        if not self.is_whole:
+            return (-math.inf, None), (-0.0, None), *above
+        sign = -1.0 if self.is_odd else 1.0
+        return (-math.inf, math.copysign(infinity, sign)), (-0.0, math.copysign(zero, sign)), *above
+
+    def gradient(self, x: Node, y: Node, g: Node) -> Node:
+        """p x^(p - 1)."""
+        less = two_sum(np.asarray(self.high), np.asarray(-1.0)) + self.low
+        own, exponent = constant(DoubleDouble(self.high, self.low)), Exponent(float(less.high), float(less.low))
+        if not exponent.high:
+            return g
+        slope = x if exponent == Exponent(1.0, 0.0) else power(x, exponent)
+        return g * (own * slope)
+
+    def strays(self, low: F64, high: F64, off: float) -> F64:
+        """x^(p + d) is e^(d log x) times x^p."""
+        logs = np.maximum(np.abs(np.log(np.abs(low))), np.abs(np.log(np.abs(high))))
+        return np.expm1(off * logs) * (1 + 2.0**-40)
+
+    def reach(self, least: int, high: int) -> tuple[int, int]:
+        """Whichever end is the lower one."""
+        ends = sorted((least * self.high, high * self.high))
+        return math.floor(ends[0]) - 1, math.ceil(ends[1]) + 1
+
+    @property
+    def record(self) -> Elementary:
+        """The function that raises to this power."""
+        singular = None if self.is_whole and self.high > 0 else 0.0
+        sign: Sign = "argument" if self.is_odd else "positive"
+        return Elementary(
+            name="pow",
+            summary=f"value^{self.high:g}",
+            precise=self.precise,
+            double=Certified(of_double(self.double), Bound((15 * abs(self.high) + 8) * V, 2.0**-1073)),
+            float64=Certified(of_float64(self.float64), Bound(1.01 * U, 2.0**-1074)),
+            extended=self.extended,
+            limits=self.limits,
+            domain=-math.inf if self.is_whole else 0.0,
+            singular=singular,
+            tangent=tangent_of(self.high),
+            farthest=farthest_of(self.float64, self.high) if self.is_whole else None,
+            gradient=self.gradient,
+            sign=sign,
+            parity="odd" if self.is_odd else "even" if self.is_whole else "neither",
+            reach=self.reach,
+            hard=(1.0, 2.0, 0.5, 2.0**-1074, 2.0**1023, 2.0 ** (1024 / self.high) if abs(self.high) > 1 else 3.0),
+            usual=FUNCTION.usual,
+            loose=FUNCTION.loose,
+            c=FUNCTION.c,
+            power=self.high,
+            elasticity=lambda value: self.high * value,
+            constant=self.high,
+            low=self.low,
+            strays=self.strays,
+        )
+
+
+def power(x: Node, exponent: Exponent) -> Node:
+    """Return the power as a node of a formula."""
+    return Node("function", (x,), x.dims, "pow", exponent.high, exponent.low)
+
+
+def member(high: float, low: float) -> Elementary:
+    """Return the function of that exponent. Raises FormulaError for one that has none."""
+    if not 0 < abs(high) <= MOST:
+        raise FormulaError(
+            f"pow: write f.pow(value, exponent) with a number from -{MOST:g} to {MOST:g}, and not {high:g}"
+        )
+    return Exponent(high, low).record
+
+
+FUNCTION = Family(
+    name="pow",
+    constant="exponent",
+    summary="value^exponent, the exponent a number",
+    member=member,
+    examples=(2.5, -1.5, 3.0, -2.0, 1 / 3, 2.0, -1.0, 0.5, 40.0),
+    usual=2.0,
+    loose=8.0,
+    c="pow(x, c)",
+)
