@@ -22,7 +22,7 @@ def float64(x: F64) -> F64:
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """That of the high part."""
+    """The sign of the high part, which a low one never changes."""
     return DoubleDouble(float64(x.high))
 
 
