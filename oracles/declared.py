@@ -44,14 +44,13 @@ def check_declared(op: Op) -> None:
         raise OpError(f"{op.name}: it needs an input and an output")
     if op.inputs[0].optional or not op.inner:
         raise OpError(f"{op.name}: its first input must always be there, with dimensions such as '... n' or 'm k'")
-    if not op.by_rows:
-        _check_dims(op)
+    _check_dims(op)
     for field, extents in (("fixed", op.fixed), *(("shapes", shape) for shape in op.shapes)):
         for dim, size in extents.items():
-            if op.by_rows or dim not in op.named or size < 1 or op.fixed.get(dim, size) != size:
-                raise OpError(
-                    f"{op.name}: {field}: {dim!r} cannot be {size}: only named dimensions can, and none of a row op"
-                )
+            if dim not in op.named or size < 1 or op.fixed.get(dim, size) != size:
+                raise OpError(f"{op.name}: {field}: {dim!r} cannot be {size}: only named dimensions can, and 1 or more")
+    if op.shapes and op.turns and not op.further:
+        raise OpError(f"{op.name}: shapes: rows alone have the lengths of published models anyway")
     for each in op.operands:
         _check_integers(op, each)
     for output, source in op.aliases:
@@ -86,7 +85,7 @@ def _check_integers(op: Op, operand: Operand) -> None:
 
 
 def _check_dims(op: Op) -> None:
-    """Raise OpError for dimensions that tensors cannot have. Those of a row op leave nothing to be wrong."""
+    """Raise OpError for dimensions that tensors cannot have."""
     given = {dim for each in op.inputs if not each.optional for dim in each.axes}
     for each in op.operands:
         about = f"{op.name}: {each.name} has the dimensions {each.dims!r}"
@@ -100,8 +99,8 @@ def _check_dims(op: Op) -> None:
             raise OpError(f"{about}, and its first input has no '...'")
         if not op.is_input(each.name) and (missing := [dim for dim in each.axes if dim not in given]):
             raise OpError(f"{about}: no input that is always there says how long {missing[0]!r} is")
-        if each.stackable:
-            raise OpError(f"{about}: only the columns of a row op can be stackable")
+        if each.stackable and each.name not in op.columns:
+            raise OpError(f"{about}: only an input along the row of a first input such as '... n' can be stackable")
     for output, source in op.aliases:
         if {output, source} <= {each.name for each in op.operands} and op.operand(output).axes != op.operand(
             source

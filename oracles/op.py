@@ -12,16 +12,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from oracles.declared import AXIS, check_declared
 from oracles.dim import Dim, dims_of, steps_of
 from oracles.lazy import lazy
 from oracles.operand import OUTER, Flip, Operand, Parameter
-
-Role = Literal["grid", "columns", "rows", "other"]
-"""How a tensor hangs on the grid of the first input: 'grid' has its shape; of a row op, whose grid is (..., n),
-'columns' have one element for each place along n, and 'rows' one for each row; all else is 'other'."""
 
 Extents = Mapping[str, int]
 """The number of elements along dimensions, by name."""
@@ -51,10 +47,10 @@ class Op:
     """Ways of its own to draw an input's values: functions of a `fuzz.generate.scene.Scene`, which has the inputs that
     are there already, and of a stream of random numbers."""
     fixed: Extents = field(default_factory=dict)
-    """The dimensions that always have so many elements, such as {"half": 2} of rotary embeddings; none of a row op."""
+    """The dimensions that always have so many elements, such as {"half": 2} of rotary embeddings."""
     shapes: tuple[Extents, ...] = ()
     """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
-    {"group": 8, "head": 4}: a share of the cases has them. None of a row op."""
+    {"group": 8, "head": 4}: a share of the cases has them."""
     summary: str = ""
     """The line that `kernelfuzz list ops` shows."""
 
@@ -89,13 +85,6 @@ class Op:
     def inner(self) -> tuple[str, ...]:
         """The named dimensions of the first input."""
         return tuple(dim for dim in self.inputs[0].axes if dim != OUTER)
-
-    @lazy
-    def by_rows(self) -> bool:
-        """Whether it is a row op: the first input is rows, and each tensor such rows, columns of them, or one element
-        for each. All that cases are told by, such as n and the axis of the rows, is meant for these; an op with other
-        dimensions is told by their names, and has its rows along the last axis."""
-        return self.inputs[0].axes[0] == OUTER and all(each.axes in self._of_rows for each in self.operands)
 
     @lazy
     def turns(self) -> bool:
@@ -139,7 +128,7 @@ class Op:
         return tuple(dim for dim in self.named if dim not in self.fixed and (dim in last or dim not in shared))
 
     @lazy
-    def batch(self) -> str:
+    def batch_name(self) -> str:
         """What the dimensions without a name are called: rows, or the batch where the first input has several names."""
         return "rows" if len(self.inner) == 1 else "batch"
 
@@ -153,10 +142,6 @@ class Op:
     def named(self) -> tuple[str, ...]:
         """All named dimensions, those of the first input first."""
         return *self.inner, *self.further
-
-    @lazy
-    def _of_rows(self) -> Mapping[tuple[str, ...], Role]:
-        return {(OUTER, self.row): "grid", (self.row,): "columns", (OUTER,): "rows"}
 
     @lazy
     def main(self) -> str:
@@ -184,17 +169,6 @@ class Op:
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name. Raises KeyError."""
         return self._parameters[name]
-
-    def role(self, name: str) -> Role:
-        """How an operand hangs on the grid. Raises KeyError."""
-        return self._roles[name]
-
-    @lazy
-    def _roles(self) -> Mapping[str, Role]:
-        if self.by_rows:
-            return {each.name: self._of_rows[each.axes] for each in self.operands}
-        first = self.inputs[0].axes
-        return {each.name: "grid" if each.axes == first else "other" for each in self.operands}
 
     def has_rows(self, name: str) -> bool:
         """Whether an operand has rows of its own, which lie in layouts and are drawn by recipes as those of the first

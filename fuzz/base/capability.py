@@ -59,7 +59,7 @@ class Capabilities:
     """These tensors may also have rank 2, as `Operand.stackable` says: row r of the first input takes their row r mod
     rows."""
     max: Mapping[str, int] = field(default_factory=dict)
-    """The largest extents, by dimension, such as {"n": 8192} of a row op."""
+    """The largest extents, by dimension, such as {"n": 8192}."""
     multiple_of: Mapping[str, int] = field(default_factory=dict)
     """What extents must be multiples of, by dimension. A kernel that takes nothing but d = 64 says it with both:
     `multiple_of={"d": 64}, max={"d": 64}`."""
@@ -218,8 +218,8 @@ class Capability:
         return self._extent_refusal(Frame(case)) if shape and (self.able.max or self.able.multiple_of) else None
 
     def _extent_refusal(self, frame: Frame) -> str | None:
-        for dim in frame.sizes:
-            size, most, step = frame.length(dim), self.able.max.get(dim), self.step(dim)
+        for dim, size in frame.sizes.items():
+            most, step = self.able.max.get(dim), self.step(dim)
             if most is not None and size > most:
                 return f"{dim} = {size}, more than {most}"
             if size % step:
@@ -273,7 +273,7 @@ class Capability:
         op, able = OPS[self.op], self.able
         loosest, found = get_args(Strides).index(able.strides), dict[str, tuple[int, int, int]]()
         for name in self._usual:
-            flat = op.role(name) == "columns" and name not in able.stacked
+            flat = name in op.columns and name not in able.stacked
             # A tensor without rows of its own has no pitch that a kernel could be told.
             pitched = op.has_rows(name) or able.strides == "any"
             alignment = able.alignment if op.has_rows(name) else 1

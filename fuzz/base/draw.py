@@ -89,7 +89,7 @@ class Draw:
     origin: Origin | None = None
     """None: what it is made of."""
     extents: Extents = field(default_factory=dict)
-    """Those of the dimensions that the first input does not have, of which a row op has none."""
+    """Those of the dimensions that the first input does not have."""
 
     @lazy
     def rows(self) -> int:
@@ -117,18 +117,19 @@ class Draw:
 
     @lazy
     def sizes(self) -> Extents:
-        """The extents of all named dimensions, of an op that is not a row op."""
+        """The extents of all named dimensions."""
         return {**OPS[self.op].sizes(self.grid, self.axis), **self.extents}
 
-    def length(self, dim: str) -> int:
-        """The extent of a dimension with a name."""
-        return self.n if OPS[self.op].by_rows else self.sizes[dim]
+    @lazy
+    def batch(self) -> tuple[int, ...]:
+        """The extents of the dimensions without a name."""
+        return self.outer[: self.rank - len(OPS[self.op].inner)]
 
     @lazy
     def work(self) -> int:
         """The number of terms of the largest step of the formula, see `Op.work`."""
         op = OPS[self.op]
-        return op.work({OUTER: math.prod(op.outer(self.grid, self.axis)), **self.sizes})
+        return op.work({OUTER: math.prod(self.batch), **self.sizes})
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, unless it is stacked."""
@@ -136,13 +137,13 @@ class Draw:
 
     def block(self, name: str) -> tuple[int, int]:
         """How many rows a tensor has, and how long they are; unless it is stacked."""
-        role = OPS[self.op].role(name)
-        if role == "other":
-            *outer, n = (1, *self.shape(name))
-            return (
-                (math.prod(outer), n) if OPS[self.op].operand(name).axes[-1:] != (OUTER,) else (math.prod(outer) * n, 1)
-            )
-        return {"grid": (self.rows, self.n), "columns": (1, self.n), "rows": (self.rows, 1)}[role]
+        op = OPS[self.op]
+        if name in op.alike:
+            return self.rows, self.n
+        shape = self.shape(name)
+        if op.operand(name).axes[-1:] in ((), (OUTER,)):
+            return math.prod(shape), 1
+        return math.prod(shape[:-1]), shape[-1]
 
     def part(self, name: str) -> Part:
         """The part of that name. Raises KeyError."""
@@ -218,18 +219,16 @@ class Frame:
 
     @property
     def sizes(self) -> Extents:
-        """The extents of all named dimensions, of an op that is not a row op."""
+        """The extents of all named dimensions."""
         return {**OPS[self.case.op].sizes(self.grid, self.axis), **self.extents}
 
-    def length(self, dim: str) -> int:
-        """The extent of a dimension with a name."""
-        return self.n if OPS[self.case.op].by_rows else self.sizes[dim]
-
-    def role(self, name: str) -> str:
-        return OPS[self.case.op].role(name)
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The extents of the dimensions without a name."""
+        return OPS[self.case.op].outer(self.grid, self.axis)
 
     def fits(self) -> bool:
-        """True when every tensor has the shape that its role asks for: else it is no draw's."""
+        """True when every tensor has the shape that its dimensions ask for: else it is no draw's."""
         op = OPS.get(self.case.op)
         if op is None or op.main not in self.case.inputs or not self.grid:
             return False

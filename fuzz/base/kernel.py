@@ -189,9 +189,15 @@ def _graph(op: Op, inputs: Sequence[Operand]) -> Trace:
 
 def _check_tensors(able: Capabilities, op: Op) -> None:
     """Raise DeclarationError for a name that the op does not have: misspelt, it would never be given."""
-    if not op.by_rows and (able.axis != "last" or able.alignment != 1):
-        field, value = ("axis", able.axis) if able.axis != "last" else ("alignment", able.alignment)
-        raise DeclarationError(f"capabilities.{field}: {value!r} is for row ops, which {op.name} is none of")
+    if able.axis != "last" and not op.turns:
+        own = f"{op.main} of {op.name} is {op.inputs[0].dims!r}"
+        raise DeclarationError(f"capabilities.axis: {able.axis!r} is for '... {op.row}', and {own}")
+    if able.alignment != 1 and able.strides == "contiguous" and len(op.named) > 1:
+        lengths = " and ".join(dict.fromkeys(each.axes[-1] for each in op.operands if op.has_rows(each.name)))
+        raise DeclarationError(
+            f"capabilities.alignment: {able.alignment}: contiguous rows of {lengths} elements may begin anywhere; add"
+            " strides='pitched'"
+        )
     stackable = tuple(operand.name for operand in op.operands if operand.stackable)
     for field, names, known in (
         ("takes", able.takes or (), op.optional),

@@ -43,8 +43,8 @@ def distances(source: Layout, output: Layout, axis: int) -> tuple[NDArray[np.int
     """Return, for each element of an input that is at the place of one of an output, how many elements and how many
     rows it comes after that one, row by row along an axis. Where several are at one place it is the first and the
     last."""
-    read = _by_rows(source, axis)
-    written = _by_rows(output, axis) + shift(source, output)
+    read = _row_by_row(source, axis)
+    written = _row_by_row(output, axis) + shift(source, output)
     place, first = np.unique(read, return_index=True)
     last = read.size - 1 - np.unique(read[::-1], return_index=True)[1]
     _, here, there = np.intersect1d(place, written, return_indices=True)
@@ -52,7 +52,7 @@ def distances(source: Layout, output: Layout, axis: int) -> tuple[NDArray[np.int
     return later - np.tile(there, 2), later // n - np.tile(there // n, 2)
 
 
-def _by_rows(layout: Layout, axis: int) -> NDArray[np.int64]:
+def _row_by_row(layout: Layout, axis: int) -> NDArray[np.int64]:
     """As of `_places`, row by row along an axis."""
     return np.moveaxis(_places(layout).reshape(layout.shape), axis, -1).reshape(-1)
 

@@ -34,10 +34,9 @@ def check_case(case: Case) -> None:
     _check_names(op, "outputs", case.outputs, op.outputs)
     grid = case.inputs[op.main].layout.shape
     _check_params(op, case.params, len(grid))
-    if not op.by_rows and case.params[AXIS] != len(grid) - 1:
-        raise CaseError(
-            f"params.{AXIS}: {case.params[AXIS]!r}, must be the last of {op.main}, as of every op but a row op"
-        )
+    if not op.turns and case.params[AXIS] != len(grid) - 1:
+        dims = op.inputs[0].dims
+        raise CaseError(f"params.{AXIS}: {case.params[AXIS]!r}, must be the last of {op.main}, which is {dims!r}")
     extents = op.extents({name: tensor.layout.shape for name, tensor in case.tensors.items()})
     for name, tensor in case.tensors.items():
         kind = "inputs" if name in case.inputs else "outputs"
@@ -64,7 +63,7 @@ def _check_places(op: Op, name: str, case: Case) -> None:
         return
     dim, given = op.integers[name], case.inputs[name]
     values = np.frombuffer(given.bits, NUMPY_DTYPE[given.dtype])
-    count = 2 if not dim else Frame(case).length(dim)
+    count = 2 if not dim else Frame(case).sizes[dim]
     wrong = values[(values < 0) | (values >= count)]
     if wrong.size:
         may = f"places along {dim}, which are 0 to {count - 1}" if dim else "flags, which are 0 or 1"

@@ -65,7 +65,7 @@ def memory_labels(capability: Capability) -> Iterator[str]:
 
 def _addable(op: Op) -> Iterator[str]:
     """Inputs that the first may be given as a second time."""
-    return (operand.name for operand in op.inputs if op.role(operand.name) == "grid" and operand.name != op.main)
+    return (operand.name for operand in op.inputs if operand.name in op.alike and operand.name != op.main)
 
 
 def _with_shared_memory(case: Case, way: _Sharing, how: int, far: int) -> Case | None:

@@ -22,8 +22,8 @@ from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE, SINGLE
-from oracles.op import Op, Role
-from oracles.operand import Parameter
+from oracles.op import Op
+from oracles.operand import OUTER, Operand, Parameter
 from oracles.ops import OPS
 
 _RECIPE = "normal"
@@ -46,12 +46,12 @@ class Big:
 
     def fits(self, op: Op) -> bool:
         """Whether it is for that op."""
-        needed = [each for each in op.operands if op.role(each.name) == "grid" and not each.optional]
+        needed = [each for each in op.operands if each.name in op.alike and not each.optional]
         return self.grids is None or len(needed) <= self.grids
 
-    def place(self, role: Role, number: int) -> Placement:
-        """Where the op's tensor of that number lies."""
-        if role != "grid" or self.pitch is None:
+    def place(self, op: Op, name: str, number: int) -> Placement:
+        """Where the op's tensor of that name and number lies."""
+        if name not in op.alike or self.pitch is None:
             return Placement()
         pitch = self.pitch + (number if self.pitch > 0 else -number)
         return Placement(guard="before" if number % 2 else "after", strides=(pitch, 1))
@@ -89,7 +89,7 @@ class Due:
 
 def series(op: str) -> Iterator[Due]:
     """All big cases of an op: with no optional tensor and with all."""
-    if not OPS[op].by_rows:
+    if OPS[op].further or not OPS[op].turns:
         return  # many rows, and long ones, are what its other dimensions multiply
     numbers = count(1)
     for place, big in enumerate(big for big in SERIES if big.fits(OPS[op])):
@@ -103,9 +103,9 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
     wanted = [operand for operand in op.operands if optional or not operand.optional]
     parts = []
     for number, operand in enumerate(wanted):
-        role, dtype = op.role(operand.name), operand.dtype if operand.dtype in ITEMSIZE else big.dtype
-        part = Part(operand.name, dtype, big.place(role, number))
-        given = _given(big, role, dtype, stream.child(operand.name)) if op.is_input(operand.name) else None
+        dtype = operand.dtype if operand.dtype in ITEMSIZE else big.dtype
+        part = Part(operand.name, dtype, big.place(op, operand.name, number))
+        given = _given(big, operand, dtype, stream.child(operand.name)) if op.is_input(operand.name) else None
         parts.append(replace(part, recipe=GIVEN, given=given) if given is not None else part)
     origin = Origin(_RECIPE, big.name, labels=(("big", big.name),))
     params = {**{each.name: usual(each) for each in op.parameters if each.neutral is None}, AXIS: 1}
@@ -117,8 +117,8 @@ def usual(parameter: Parameter) -> float:
     return parameter.values[len(parameter.values) // 2]
 
 
-def _given(big: Big, role: Role, dtype: str, stream: Stream) -> Given:
+def _given(big: Big, operand: Operand, dtype: str, stream: Stream) -> Given:
     """Random values; of one number for each row, positive ones."""
-    rows, n = {"grid": (big.rows, big.n), "columns": (1, big.n), "rows": (big.rows, 1)}[role]
+    rows, n = (big.rows if OUTER in operand.axes else 1), (big.n if operand.axes[-1:] != (OUTER,) else 1)
     values = stream.normal(rows * n).reshape(rows, n)
-    return given_rows(quantise(np.abs(values) + 0.5 if role == "rows" else values, dtype))
+    return given_rows(quantise(np.abs(values) + 0.5 if operand.axes == (OUTER,) else values, dtype))

@@ -66,14 +66,14 @@ def undeclared(capability: Capability) -> Undeclared:
     it, such as the longest row."""
     able, op = capability.able, OPS[capability.op]
     there = [each.name for each in op.inputs if "yes" in presence(capability, each)]
-    columns = [name for name in there if op.role(name) == "columns"]
+    columns = [name for name in there if name in op.columns]
     of_one_dtype = [name for name in columns if all(own == main for own, main in dtype_pairs(capability, name))]
     found = {
         "takes": tuple(name for name in op.optional if name not in able.optional),
         "dtypes": tuple(dtype for dtype in _formats(able) if dtype not in able.dtypes),
         "mixed": tuple(f"{name} of another dtype than {op.main}" for name in of_one_dtype),
         "strides": (f"any but {able.strides}",) if able.strides != "any" else (),
-        "axis": ("any but the last",) if able.axis != "any" and op.by_rows else (),
+        "axis": ("any but the last",) if able.axis != "any" and op.turns else (),
         "aliases": ("in place",) if not able.aliases else (),
         "overlap": ("an output over an input in part",) if capability.shares_memory and not able.overlap else (),
         "params": tuple(
@@ -119,11 +119,11 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
     return replace(
         able,
         dtypes=formats,
-        axis="any" if spec.by_rows else "last",
+        axis="any" if spec.turns else "last",
         strides="any",
         aliases=spec.aliases,
         mixed=tuple((each.name, each.integers or formats) for each in spec.operands if each.name != spec.main),
-        stacked=tuple(each.name for each in spec.inputs if spec.role(each.name) == "columns"),
+        stacked=tuple(each.name for each in spec.inputs if each.name in spec.columns),
         empty=True,
         max={},
         multiple_of={},
@@ -141,5 +141,5 @@ def _formats(able: Capabilities) -> tuple[str, ...]:
 def _flat(capability: Capability) -> tuple[str, ...]:
     """The inputs that it may be given and that have rank 1, unless they are stacked."""
     op = OPS[capability.op]
-    columns = [each for each in op.inputs if op.role(each.name) == "columns"]
+    columns = [each for each in op.inputs if each.name in op.columns]
     return tuple(each.name for each in columns if "yes" in presence(capability, each))

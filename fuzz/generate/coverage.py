@@ -78,13 +78,13 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
     """What a case visits whose tensors lie so, whatever their values; see `fuzz.generate.space`."""
     op = OPS[draw.op]
     main = draw.part(op.main)
-    sizes = {} if op.by_rows else draw.sizes
+    sizes = draw.sizes
     if 0 in (draw.n, draw.rows, *sizes.values()):  # a kernel has nothing to do, whatever else the case is
         none = ["n"] if draw.n == 0 else ["rows"] if draw.rows == 0 else []
         none += [EXTENT + dim for dim, size in sizes.items() if size == 0 and dim != op.row]
         return ("dtype", main.dtype), *((each, "0") for each in none)
     found = [*length_labels(draw.n), *frame_labels(draw.outer, draw.axis, draw.n)]
-    found += () if op.by_rows else sizes_labels(op.name, tuple(sizes.items()))
+    found += sizes_labels(op.name, tuple(sizes.items())) if len(sizes) > 1 else ()
     # In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next depends
     # on these labels.
     found += [(f"{name} value", repr(value)) for name, value in draw.parameters.items()]
@@ -140,7 +140,7 @@ def together(dims: Sequence[str]) -> str:
 
 @remembered(1 << 12)
 def sizes_labels(op: str, sizes: tuple[tuple[str, int], ...]) -> Labels:
-    """What the extents of named dimensions visit, of an op that is not a row op, but for that of its rows: it is n."""
+    """What the extents of several named dimensions visit, but for that of the row: it is n."""
     found, row, tiled = list[Label](), OPS[op].row, OPS[op].tiled
     for tile in TILES:
         whole = [dim for dim, size in sizes if size >= tile]
@@ -156,10 +156,10 @@ def sizes_labels(op: str, sizes: tuple[tuple[str, int], ...]) -> Labels:
 
 
 def said(op: str, kind: str) -> str:
-    """A kind as reports name it: of an op that is not a row op by the names of its dimensions and its first input,
-    since n may be the name of another one than that of the rows."""
+    """A kind as reports name it: of an op with several named dimensions by their names and its first input, since n may
+    be the name of another one than that of the rows."""
     known = OPS.get(op)
-    if known is None or known.by_rows:
+    if known is None or len(known.named) == 1:
         return kind
     first, *rest = kind.split()
     if first == "n":

@@ -1,5 +1,5 @@
-"""The extents of an op that is not a row op: of each named dimension, with tails, in relation to one another, and
-within what its formula has to calculate."""
+"""The extents of several dimensions: of each with a name, with tails, in relation to one another, and within what the
+formula has to calculate."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ _BESIDE_LONG = (8, 16, 32)
 def ranks_of(op: Op) -> Sequence[int]:
     """The ranks that the first input may have."""
     named = max(len(set(each.axes) - {OUTER}) for each in op.operands)
-    outer = range(min(MAX_RANK - named, 3) + 1) if OUTER in op.inputs[0].axes else range(1)
-    return [len(op.inner) + more for more in outer]
+    most = min(MAX_RANK - named, 4 if len(op.inner) == 1 else 3) if OUTER in op.inputs[0].axes else 0
+    return range(len(op.inner), len(op.inner) + most + 1)
 
 
 @remembered(4096)
@@ -73,13 +73,13 @@ def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
 
 
 def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, even: int = 1) -> Sketch:
-    """The sketch with an extent for each named dimension; of a row op it is as it was.
+    """The sketch with an extent for each named dimension; of rows alone it is as it was.
 
     `free`: its shape is nobody's wish. What is wished for stands, as far as all of it is not too much. `even`: a number
     that divides the extents, where that is not too much.
     """
     op = OPS[sketch.capability.op]
-    if op.by_rows:
+    if _has_rows_alone(op):
         return sketch
     most = LARGE_WORK if dice.one_in(_LARGE_ONE_IN) else dice.pick((_SMALL_WORK, USUAL_WORK))
     if free and dice.one_in(_FREE_ONE_IN):
@@ -103,23 +103,30 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, e
 
 
 def has_room(sketch: Sketch, wished: Extents) -> bool:
-    """Whether these extents beside those of the sketch are not too much; of a row op, which has no others, they are
+    """Whether these extents beside those of the sketch are not too much; of rows alone, which have no others, they are
     not."""
     extents = _Extents(fitted(sketch), Dice(Stream(0)), USUAL_WORK)
     return not wished or extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
 
 
 def fitted(sketch: Sketch) -> Sketch:
-    """The sketch with a rank that the op has, its rows along the last axis; of a row op it is as it was."""
+    """The sketch with a rank that the op has, its row along the last axis where that is its place; of rows alone it is
+    as it was."""
     op = OPS[sketch.capability.op]
-    if op.by_rows:
+    if _has_rows_alone(op):
         return sketch
     ranks = ranks_of(op)
     rank = min(max(sketch.rank, ranks[0]), ranks[-1])
     outer, rows = sketch.outer, 1 if rank == 1 else sketch.rows
     if not outer or len(outer) != rank - 1:
         outer = spread_over(rows, rank - 1)
-    return replace(sketch, rank=rank, axis=rank - 1, outer=outer)
+    axis = min(sketch.axis, rank - 1) if op.turns else rank - 1
+    return replace(sketch, rank=rank, axis=axis, outer=outer)
+
+
+def _has_rows_alone(op: Op) -> bool:
+    """Whether there is one extent to decide on, beside the number of rows, and a sketch has both."""
+    return op.turns and not op.further
 
 
 def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:

@@ -17,8 +17,7 @@ from fuzz.generate.recipes import Recipe
 from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE, SINGLE
-from oracles.op import Role
-from oracles.operand import Operand
+from oracles.operand import OUTER, Operand
 from oracles.ops import OPS, remembered
 
 Wish = Mapping[str, str]
@@ -44,10 +43,10 @@ _RELATED_GAP = 1024
 
 
 @remembered(1024)
-def layouts_of(capability: Capability, role: Role, is_input: bool) -> tuple[str, ...]:
-    """The layout classes in which that kernel takes a tensor of that role."""
-    strides = capability.able.strides
-    with_rows = role in ("grid", "other")
+def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
+    """The layout classes in which that kernel takes a tensor."""
+    strides, op = capability.able.strides, OPS[capability.op]
+    with_rows, is_input = op.has_rows(name), op.is_input(name)
     if strides == "contiguous" or (not with_rows and strides != "any"):
         return ("contiguous",)
     if capability.able.alignment > 1 and with_rows:
@@ -80,7 +79,6 @@ class _Choice:
     """What a kernel leaves open of one operand, and how wishes for it are called."""
 
     operand: Operand
-    role: Role
     presence: tuple[str, ...]
     is_input: bool
     layouts: tuple[str, ...]
@@ -107,12 +105,11 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
     found = []
     for operand in op.operands:
         name, is_input = operand.name, operand in op.inputs
-        layouts = layouts_of(capability, op.role(operand.name), is_input)
+        layouts = layouts_of(capability, name)
         sources = tuple(source for output, source in op.aliases if output == name and (name, source) in able.aliases)
         found.append(
             _Choice(
                 operand,
-                op.role(name),
                 presence(capability, operand),
                 is_input,
                 layouts,
@@ -184,7 +181,7 @@ class _Planner:
             operand = choice.operand
             if operand.only_with and operand.only_with not in self.parts:
                 return False
-            if choice.role == "rows" and not choice.is_input and self.sketch.n == 0:
+            if operand.axes == (OUTER,) and not choice.is_input and self.sketch.n == 0:
                 return False  # what the mean of nothing is, nobody promises
             wished = self.wish.get(choice.there)
             return not self.dice.one_in(3) if wished is None else wished == "yes"
@@ -246,15 +243,24 @@ class _Planner:
         menu = menus_of(self.op)[choice.operand.name]
         return self.dice.pick(menu.names if self.dice.one_in(4) else menu.often)
 
+    def _length(self, operand: Operand) -> int:
+        """The length of a tensor's rows, if it has any."""
+        last, sketch = operand.axes[-1:], self.sketch
+        if last in ((), (OUTER,), (self.op.row,)):
+            return sketch.n
+        named = dict(zip(self.op.inner[:-1], sketch.outer[len(sketch.outer) - len(self.op.inner) + 1 :], strict=False))
+        return {**named, **sketch.extents}[last[0]]
+
     def _place(self, choice: _Choice, dtype: str) -> Placement:
         """Where a tensor goes. No two share the gap between their rows."""
         sketch, able, dice = self.sketch, self.able, self.dice
         beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
         layout = self.wish.get(choice.layout, dice.pick(choice.layouts if beyond else choice.usual))
         spread, guard = 1 + dice.below(19), dice.pick(_GUARDS)
-        if layout in _GAPPED and sketch.n <= _RELATED_GAP and dice.one_in(_RELATED_ONE_IN):
+        n = self._length(choice.operand)
+        if layout in _GAPPED and n <= _RELATED_GAP and dice.one_in(_RELATED_ONE_IN):
             # As slices of joined tensors are: rows two or three times their length apart, or a power of two.
-            spread = max(1, dice.pick((sketch.n, 2 * sketch.n, (1 << sketch.n.bit_length()) - sketch.n)))
+            spread = max(1, dice.pick((n, 2 * n, (1 << n.bit_length()) - n)))
         steps = CACHE_LINE // ITEMSIZE[dtype]
         offset = 0 if dice.one_in(2) else dice.below(steps)
         byte = self.wish.get(choice.byte)
@@ -268,7 +274,7 @@ class _Planner:
             spread, guard, offset = EVEN * (1 + spread % 4), "before", offset // EVEN * EVEN
         step = max(1, choice.step // ITEMSIZE[dtype])
         if step > 1:
-            layout, spread, guard, offset = _aligned(layout, spread, offset, sketch.n, step, steps)
+            layout, spread, guard, offset = _aligned(layout, spread, offset, max(n, 1), step, steps)
         if layout in _GAPPED:  # a gap between rows that no other tensor has, by so many elements more
             while spread in self.gaps:
                 spread += max(step, EVEN if self.even else 1)

@@ -22,6 +22,7 @@ from fuzz.generate.menus import PLACED
 from fuzz.generate.values import Contents, filled_in
 from oracles.lazy import lazy
 from oracles.op import adjacent_extent
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 
@@ -46,7 +47,7 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
     in its place. Raises CaseError where the draw contradicts itself."""
     if not OPS[draw.op].has_fixed(draw.grid, draw.axis, draw.extents):
         raise CaseError(f"op {draw.op}: a dimension has not as many elements as it always has")
-    if empty := [dim for dim in OPS[draw.op].counted if not draw.length(dim)]:
+    if empty := [dim for dim in OPS[draw.op].counted if not draw.sizes[dim]]:
         raise CaseError(f"op {draw.op}: there is no place along {empty[0]}, which is empty")
     layouts = {
         part.name: layout_of(draw, part)
@@ -59,8 +60,8 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
             own = layouts[part.name] if part.place.strides is not None else layouts[home]
             own = contiguous(own.shape) if part.dense else own
             elements, rows = part.shift
-            length = draw.block(home)[1] if OPS[draw.op].role(home) == "other" else draw.n
-            layouts[home], layouts[part.name] = overlapping(layouts[home], own, elements + rows * length)
+            shift = elements + rows * draw.block(home)[1]
+            layouts[home], layouts[part.name] = overlapping(layouts[home], own, shift)
     for part in draw.parts:
         if part.alias is not None and part.shift is None:
             there = layouts[part.alias]
@@ -125,13 +126,14 @@ def draw_of(case: Case) -> Draw:
 def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
     layout = tensor.layout
     place = Placement(guard=layout.guard, offset=layout.offset, strides=layout.strides)
-    is_stacked = frame.role(name) == "columns" and len(layout.shape) == 2  # perhaps of no rows at all
+    op = OPS[frame.case.op]
+    is_stacked = name in op.columns and len(layout.shape) == 2  # perhaps of no rows at all
     part = Part(name, tensor.dtype, place, alias=tensor.alias)
     if isinstance(tensor, Tensor):
         many = is_stacked and layout.shape[0] == adjacent_extent(frame.grid, frame.axis)
         values = from_bits(tensor.bits, tensor.dtype, layout.shape)
-        rows = np.moveaxis(values, frame.axis, -1) if frame.role(name) == "grid" else values
-        n = {"rows": 1, "other": layout.shape[-1] if layout.shape else 1}.get(frame.role(name), frame.n)
+        rows = np.moveaxis(values, frame.axis, -1) if name in op.alike else values
+        n = 1 if op.operand(name).axes[-1:] in ((), (OUTER,)) else rows.shape[-1]
         given = Given(tensor.dtype, n, np.ascontiguousarray(rows).tobytes())
         return replace(part, recipe=GIVEN, given=given, stack="" if not is_stacked else "many" if many else "one")
     if tensor.alias is None:
@@ -152,9 +154,19 @@ def layout_of(draw: Draw, part: Part) -> Layout:
         return Layout(shape, place.strides, place.guard, place.offset)
     if not shape:
         return Layout((), (), place.guard, place.offset)
-    axis = draw.axis if op.role(part.name) == "grid" else len(shape) - 1
+    axis = draw.axis if part.name in op.alike else len(shape) - 1
     layout = lay_out(place.layout, shape, axis, place.spread, place.guard, place.offset)
     return layout if place.step == 1 else replace(layout, strides=tuple(place.step * s for s in layout.strides))
+
+
+def _is_flat(draw: Draw, name: str, layout: Layout) -> bool:
+    """Whether all elements are equal along a named dimension along which values meet."""
+    op = OPS[draw.op]
+    if 0 not in layout.strides:
+        return False
+    dims = op.dims(name, len(layout.strides), draw.axis).split()
+    flat = (dim for dim, stride in zip(dims, layout.strides, strict=True) if not stride and dim != OUTER)
+    return any(op.dimensions[dim].meets for dim in flat)
 
 
 def _is_structured(contents: Contents) -> bool:
@@ -170,10 +182,6 @@ def _is_structured(contents: Contents) -> bool:
         # Rows longer than the given ones repeat them.
         return draw.structured or first.recipe != GIVEN or (first.given is not None and draw.n > first.given.n)
     grids = [part for part in draw.parts if part.recipe and op.has_rows(part.name)]
-    if op.by_rows:
-        flat = any(layouts[part.name].strides[draw.axis] == 0 for part in grids)
-    else:  # any dimension may be summed over
-        flat = any(0 in layouts[part.name].strides for part in grids)
-    if flat or len({part.dtype for part in grids}) > 1:
+    if any(_is_flat(draw, part.name, layouts[part.name]) for part in grids) or len({part.dtype for part in grids}) > 1:
         return True
     return any(contents.recipe(part).structured for part in grids)

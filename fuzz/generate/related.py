@@ -43,7 +43,7 @@ def _related(summary: str, *, structured: bool, last: bool = False) -> Callable[
 @_related("the first input of the other sign, half of it one part in 2**11 off: sums cancel", structured=True)
 def _cancelling(scene: Scene, name: str, stream: Stream) -> Reals:
     first = scene.values[scene.op.main]
-    if first.shape != scene.shape(name):  # of an op that is not a row op: over and over
+    if first.shape != scene.shape(name):  # over and over
         first = np.resize(first, scene.shape(name))
     off = stream.child("off").integers(first.size, 0, 1).reshape(first.shape)
     with np.errstate(all="ignore"):

@@ -85,7 +85,7 @@ def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Another layout of one tensor, and of what lies in its memory."""
     op = OPS[draw.op]
     part = dice.pick([part for part in draw.parts if part.alias is None and op.has_rows(part.name)])
-    possible = layouts_of(capability, op.role(part.name), op.operand(part.name) in op.inputs)
+    possible = layouts_of(capability, part.name)
     others = [layout for layout in possible if layout != part.place.layout and layout not in OVERLAPPING]
     if not others:
         return None
@@ -172,10 +172,9 @@ def _resized(draw: Draw, rows: int) -> Draw:
 
 
 def _is_cheap(draw: Draw) -> bool:
-    """Return whether the other dimensions of an op that is not a row op leave room for it, and are what they must
-    be."""
+    """Return whether further dimensions, where there are such, leave room for it, and are what they must be."""
     op = OPS[draw.op]
-    return op.by_rows or (draw.work <= CHEAP_WORK and op.has_fixed(draw.grid, draw.axis, draw.extents))
+    return len(op.named) == 1 or (draw.work <= CHEAP_WORK and op.has_fixed(draw.grid, draw.axis, draw.extents))
 
 
 def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:

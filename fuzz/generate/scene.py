@@ -24,8 +24,8 @@ LOCAL = "local"
 
 @dataclass(frozen=True)
 class Scene:
-    """The inputs of a case that are there already, as float64: (rows, n) of a grid and of what is stacked, (n,) of
-    other columns, (rows,) of rows. Of an op that is not a row op, a tensor has an axis for each of its dimensions."""
+    """The inputs of a case that are there already, as float64: an axis for each of their dimensions; (rows, n)
+    of what is stacked."""
 
     op: Op
     values: Mapping[str, Reals]
@@ -38,18 +38,16 @@ class Scene:
     rows: int
     n: int
     extents: Extents = field(default_factory=dict)
-    """Those of all dimensions, of an op that is not a row op."""
+    """Those of all dimensions."""
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an input's values."""
-        if not self.op.by_rows:
-            return tuple(self.extents[dim] for dim in self.op.operand(name).axes)
-        return {"grid": (self.rows, self.n), "columns": (self.n,), "rows": (self.rows,)}[self.op.role(name)]
+        return tuple(self.extents[dim] for dim in self.op.operand(name).axes)
 
     def count(self, name: str) -> int:
         """How many places an input of integers may mean: those along its dimension, or 0 and 1 of flags."""
         dim = self.op.integers[name]
-        return 2 if not dim else self.n if self.op.by_rows else self.extents[dim]
+        return self.extents[dim] if dim else 2
 
     def input(self, name: str) -> Reals:
         """What the formula finds for an input, one number for each of its places."""
@@ -72,7 +70,7 @@ class Scene:
 
     def _found(self, name: str) -> Reals:
         graph = graph_of(self.op, self.given, self.stacked, name)
-        if graph.by_rows is None or not self.wide:
+        if graph.of_rows is None or not self.wide:
             tensors = {each: self.values[each] for each in graph.plain.tensors}
             found = _evaluated(graph.plain, tensors, self.parameters)
         else:
@@ -80,8 +78,8 @@ class Scene:
             tensors = {each.name: np.ldexp(self.parameters[each.name], -each.power * up) for each in self.op.parameters}
             for each in graph.plain.tensors:
                 tensors[each] = _times(self.values[each], powers.get(each, 0), -up)
-            tensors = {each: tensors[each] for each in graph.by_rows.tensors}
-            found = _times(_evaluated(graph.by_rows, tensors, {}), powers.get(name, 0), up)
+            tensors = {each: tensors[each] for each in graph.of_rows.tensors}
+            found = _times(_evaluated(graph.of_rows, tensors, {}), powers.get(name, 0), up)
         return np.where(np.isnan(found), np.nan, found)  # machines differ in the sign of a NaN that they make
 
     @property
@@ -123,7 +121,7 @@ class Graph:
 
     plain: Trace
     """Its only output is the local."""
-    by_rows: Trace | None
+    of_rows: Trace | None
     """The same of parameters that are one number for each row, where each row may be scaled by a power of two of its
     own, as the op says."""
 
@@ -141,15 +139,15 @@ def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) 
     scaled = {each: axes for each, axes in plain.tensors.items() if op.scaling.get(each)}
     (node,) = plain.outputs.values()
     may_scale = (
-        op.by_rows
+        op.turns
         and any(each.name == name for each in op.inputs)
         and op.scaling.get(op.main) == 1
         and OUTER in node.dims
-        and all(OUTER in axes for axes in scaled.values())
+        and all(OUTER in axes and len(axes) <= 2 for axes in scaled.values())
         and not any(each.kind in REDUCTIONS and each.label == OUTER for each in plain.nodes)
     )
-    by_rows = {**tensors, **dict.fromkeys(numbers, (OUTER,))}
-    return Graph(plain, _traced(op, by_rows, [], name) if may_scale else None)
+    of_rows = {**tensors, **dict.fromkeys(numbers, (OUTER,))}
+    return Graph(plain, _traced(op, of_rows, [], name) if may_scale else None)
 
 
 def is_local(operand: Operand) -> bool:

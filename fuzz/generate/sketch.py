@@ -34,7 +34,7 @@ lanes of SVE."""
 MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
 
 EXTENT = "extent of "
-"""What wishes and coverage labels of a named dimension begin with, of an op that is not a row op."""
+"""What wishes and coverage labels of a named dimension other than the row begin with."""
 
 Lengths = tuple[int, ...]
 _NEAR = (0, -1, 1, -2, 2)

@@ -25,13 +25,13 @@ from fuzz.generate.sketch import (
     free_parameters,
 )
 from oracles.dtypes import ITEMSIZE
-from oracles.operand import Operand, Parameter
+from oracles.operand import OUTER, Operand, Parameter
 from oracles.ops import OPS
 
 _ROWS = (0, 1, 2, 17, *MANY_ROWS)
 
 _SIZES = (*range(18), 31, 32, 33, 63, 64, 65, 127, 128, 129)
-"""The extents that each named dimension of an op that is not a row op should have."""
+"""The extents that each of several named dimensions should have."""
 
 Space = Mapping[str, tuple[str, ...]]
 """The values of each kind."""
@@ -58,11 +58,10 @@ def _labels(capability: Capability) -> Iterator[Label]:
     most = LARGEST_CASE // max(SHORT, capability.step(op.row))
     if not {*op.inner[:-1]} & {*op.fixed}:
         yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or capability.empty))
-    axes = [(axis, rank) for rank in range(1, 6) for axis in range(rank) if able.axis == "any" or axis == rank - 1]
-    if not op.by_rows:
-        axes = [(rank - 1, rank) for rank in ranks_of(op)]
+    if len(op.named) > 1:
         yield from _of_sizes(capability)
-    yield from (("axis", f"{axis} of rank {rank}") for axis, rank in axes)
+    for rank in ranks_of(op):
+        yield from (("axis", f"{axis} of rank {rank}") for axis in range(0 if able.axis == "any" else rank - 1, rank))
     for parameter in op.parameters:
         yield from ((f"{parameter.name} value", repr(value)) for value in _values_of(capability, parameter))
     yield "alias", "none"
@@ -79,8 +78,8 @@ def _labels(capability: Capability) -> Iterator[Label]:
 
 
 def _of_sizes(capability: Capability) -> Iterator[Label]:
-    """Yield the labels of an op that is not a row op: its extents but that of the rows, which is n, and which of all
-    are equal."""
+    """Yield the labels of several named dimensions: the extents but that of the row, which is n, and which of all are
+    equal."""
     op = OPS[capability.op]
     free = [dim for dim in op.named if dim not in op.fixed]
     for dim in (dim for dim in free if dim != op.row):
@@ -120,8 +119,7 @@ def _tails(capability: Capability, block: int) -> tuple[int, ...]:
 
 def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
     op, name = OPS[capability.op], operand.name
-    role, is_input = op.role(name), op.is_input(name)
-    yield from ((f"{name} layout", layout) for layout in layouts_of(capability, role, is_input))
+    yield from ((f"{name} layout", layout) for layout in layouts_of(capability, name))
     pairs = dtype_pairs(capability, name)
     if name != op.main:
         yield from ((f"{name} dtype", f"{dtype} for {op.main} {main}") for dtype, main in pairs)
@@ -131,13 +129,13 @@ def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
         yield from ((f"{name} alignment {dtype}", str(byte)) for byte in bytes_)
     if name in capability.able.stacked:
         yield from ((f"{name} stack", stack) for stack in STACKS)
-    if is_input:
+    if op.is_input(name):
         yield from ((f"{name} recipe", recipe) for recipe in menus_of(op)[name].names)
 
 
 def _takes_n(capability: Capability, n: int) -> bool:
     op = OPS[capability.op]
-    of_rows = {operand.name for operand in op.outputs if op.role(operand.name) == "rows"}
+    of_rows = {operand.name for operand in op.outputs if operand.axes == (OUTER,)}
     if n == 0 and of_rows & {*capability.able.needs}:
         return False  # what the mean of nothing is, nobody promises
     return capability.takes(op.row, n)

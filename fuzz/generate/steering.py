@@ -246,7 +246,7 @@ def _of_tensor(capability: Capability, kind: str, value: str, wish: Mapping[str,
         # Classes differ only where there are several axes of several elements.
         rows = min(_GRID_ROWS, _LARGEST // max(1, int(wish.get("n", fitting_n(capability, 1))))) // 2 * 2
         several = {"axis": "2 of rank 3", "rows": str(max(2, rows))}
-        grid = {} if op.role(operand.name) == "columns" and what == "layout" else several
+        grid = {} if operand.axes == (op.row,) and what == "layout" else several
         grid.update({EXTENT + dim: "3" for dim in op.further if what == "layout" and dim in operand.axes})
         return {**asked, **grid, kind: value}
     if what == "dtype":

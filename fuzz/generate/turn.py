@@ -199,8 +199,5 @@ def _counted(labels: Labels, small: bool) -> Sequence[Label]:
 
 def _is_small(draw: Draw) -> bool:
     """As SMALL would say of its case."""
-    if draw.rows > SMALL.most_rows(OPS[draw.op]):
-        return False
-    if not OPS[draw.op].by_rows:
-        return all(math.prod(draw.block(part.name)) <= SMALL.elements for part in draw.parts)
-    return draw.rows * draw.n <= SMALL.elements
+    small = all(math.prod(draw.block(part.name)) <= SMALL.elements for part in draw.parts)
+    return small and draw.rows <= SMALL.most_rows(OPS[draw.op])

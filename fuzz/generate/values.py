@@ -43,14 +43,8 @@ class Contents:
         given = frozenset([part.name for part in draw.parts if op.is_input(part.name)])
         stacked = frozenset([part.name for part in draw.parts if part.stack])
         wide = any(part.dtype == DOUBLE.name for part in draw.parts)
-        sizes = {} if op.by_rows else {OUTER: self._batch, **draw.sizes}
+        sizes = {OUTER: math.prod(draw.batch), **draw.sizes}
         return Scene(op, _There(self), draw.parameters, given, stacked, wide, draw.rows, draw.n, sizes)
-
-    @property
-    def _batch(self) -> int:
-        """How many elements the dimensions have that have no names, of an op that is not a row op."""
-        grid = self.draw.grid
-        return math.prod(grid[: len(grid) - len(self.op.inner)])
 
     def jobs(self) -> Iterator[_Job]:
         """What is to be filled in: the inputs with memory of their own."""
@@ -80,7 +74,7 @@ class Contents:
     def given(self, part: Part, given: Given, rows: int, stream: Stream) -> Values:
         """The values of a part that are given, or follow from such."""
         _, n = self.draw.block(part.name)
-        values = repeated_or_cut(given, rows, n, columns=self.op.role(part.name) == "columns")
+        values = repeated_or_cut(given, rows, n, columns=part.name in self.op.columns)
         if self.op.has_rows(part.name):
             values = made_of(part.recipe, values, self.draw.part(self.op.main).dtype, stream)
         kept = stored(values, part.dtype)
@@ -92,7 +86,7 @@ class Contents:
     def keep(self, part: Part, values: Values) -> None:
         """Put rounded values, row by row, where the tensor's memory has them."""
         layout, draw = self.layouts[part.name], self.draw
-        if self.op.role(part.name) == "grid" and draw.axis != draw.rank - 1:
+        if part.name in self.op.alike and draw.axis != draw.rank - 1:
             # Rows are made last-axis; moving the axis keeps every row's values together.
             values = np.moveaxis(values.reshape(*draw.outer, draw.n), -1, draw.axis)
         self.arrays[part.name] = _folded(values.reshape(layout.shape), layout)
@@ -108,14 +102,14 @@ class Contents:
         if self.draw.part(name).stack:
             stacked: Reals = values[np.arange(self.draw.rows) % len(values)]
             return stacked
-        if self.op.role(name) != "grid":
+        if name not in self.op.alike:
             return values.reshape(-1)
         return np.moveaxis(values, self.draw.axis, -1).reshape(self.draw.rows, self.draw.n)
 
     def whole(self, name: str) -> Reals:
         """An input as a scene has it."""
         found = self.rows(name)
-        return found if self.op.by_rows else found.reshape(self.scene.shape(name))
+        return found if self.draw.part(name).stack else found.reshape(self.scene.shape(name))
 
 
 class _There(Mapping[str, Reals]):

@@ -1,11 +1,13 @@
 """Laws of slices: what becomes of a slice does not depend on which others there are, or where among them it stands.
 
 Such a slice is a row of rms_norm, or of either matrix of a product. All three laws pick slices along a dimension that
-is batched, see `oracles.dim.Dim`, of all tensors that have it, and keep the strides. A permuted slice lies at another
-address, so `row_permutation` also asks that a slice's own alignment be of no influence; the two batch laws keep the
-alignment of every slice. Nothing is said of an output in which values meet along the dimension, as the gradient of a
-weight: it is a sum over rows, whose order and number are what changes. Nor is a slice a single place along the row of
-the first input: what lies side by side there is calculated in vectors, and a rest one by one.
+is batched, see `oracles.dim.Dim`, of all tensors that have it. A permuted slice lies at another address, so
+`row_permutation` also asks that a slice's own alignment be of no influence; the two batch laws keep the strides, and
+with them the alignment of every slice. But axes that lie without a gap around the slices of a named dimension do so
+again: else kernels of dense matrices would be asked nothing. Nothing is said of an output in which values meet along
+the dimension, as the gradient of a weight: it is a sum over rows, whose order and number are what changes. Nor is a
+slice a single place along the row of the first input: what lies side by side there is calculated in vectors, and a rest
+one by one.
 """
 
 from __future__ import annotations
@@ -47,6 +49,11 @@ class Slices:
     extent: int
     """The number of slices."""
 
+    def counted(self, layout: Layout, axis: int, count: int) -> Layout:
+        """The layout of so many slices of a tensor."""
+        nested = layout if self.dim == OUTER else replace(layout, strides=_nested(layout, axis, count))
+        return replace(nested, shape=(*layout.shape[:axis], count, *layout.shape[axis + 1 :]))
+
     @property
     def layouts(self) -> Iterator[tuple[Layout, int]]:
         """Where each tensor lies that has the dimension, and its axis there."""
@@ -55,7 +62,7 @@ class Slices:
     @property
     def told(self) -> str:
         """What they are called."""
-        batch = OPS[self.case.op].batch
+        batch = OPS[self.case.op].batch_name
         return {"rows": "rows", "batch": "slices of the batch"}[batch] if self.dim == OUTER else f"slices of {self.dim}"
 
 
@@ -137,25 +144,39 @@ def _can_grow(slices: Slices) -> bool:
 
 def _room(slices: Slices) -> int:
     """The number of slices that can follow the last one, no larger than is of interest."""
-    return min(_room_of(layout, axis) for layout, axis in slices.layouts)
+    return min(_room_of(slices, layout, axis) for layout, axis in slices.layouts)
 
 
-def _room_of(layout: Layout, axis: int) -> int:
-    shape, stride = layout.shape, abs(layout.strides[axis])
-    if not distinct(replace(layout, shape=(*shape[:axis], shape[axis] + 1, *shape[axis + 1 :]))):
+def _room_of(slices: Slices, layout: Layout, axis: int) -> int:
+    extent, stride = layout.shape[axis], abs(layout.strides[axis])
+    if not distinct(slices.counted(layout, axis, extent + 1)):
         return 0
-    others = [(abs(s), e) for place, (s, e) in enumerate(zip(layout.strides, shape, strict=True)) if place != axis]
-    within = sum((extent - 1) * other for other, extent in others if other < stride)
-    beyond = min((other for other, extent in others if extent > 1 and other > stride), default=None)
-    return _MOST_APPENDED if beyond is None else (beyond - 1 - within) // stride - shape[axis] + 1
+    if distinct(slices.counted(layout, axis, extent + _MOST_APPENDED)):
+        return _MOST_APPENDED
+    others = [(abs(s), e) for at, (s, e) in enumerate(zip(layout.strides, layout.shape, strict=True)) if at != axis]
+    within = sum((each - 1) * other for other, each in others if other < stride)
+    beyond = min(other for other, each in others if each > 1 and other > stride)
+    return (beyond - 1 - within) // stride - extent + 1
 
 
-def _picked_layout(layout: Layout, axis: int, places: Places, itemsize: int) -> Layout:
-    shape = (*layout.shape[:axis], len(places), *layout.shape[axis + 1 :])
+def _nested(layout: Layout, axis: int, count: int) -> tuple[int, ...]:
+    """The strides of so many slices: axes that lay around them without a gap do so again."""
+    strides, own = list(layout.strides), abs(layout.strides[axis])
+    reach = layout.shape[axis] * own, count * own
+    around = [at for at, extent in enumerate(layout.shape) if extent > 1 and abs(strides[at]) >= max(reach[0], 1)]
+    for at in sorted(around, key=lambda at: abs(strides[at])):
+        before = abs(strides[at])
+        if before == reach[0]:
+            strides[at] = reach[1] if strides[at] > 0 else -reach[1]
+        reach = layout.shape[at] * before, layout.shape[at] * abs(strides[at])
+    return tuple(strides)
+
+
+def _picked_layout(slices: Slices, layout: Layout, axis: int, places: Places, itemsize: int) -> Layout:
     # The twin's first slice stays at the alignment that it has in the case; a permutation leaves the base alone.
     first = 0 if len(places) == layout.shape[axis] else int(places[0])
     alignment = (layout.alignment(itemsize) + first * layout.strides[axis] * itemsize) % CACHE_LINE
-    return placed(replace(layout, shape=shape), itemsize, alignment)
+    return placed(slices.counted(layout, axis, len(places)), itemsize, alignment)
 
 
 def _picked_bits(tensor: Tensor | Output, bits: bytes, axis: int, places: Places) -> bytes:
@@ -186,7 +207,7 @@ class _Picking:
         def layout_of(name: str, tensor: Tensor | Output) -> Layout:
             if name not in axes:
                 return tensor.layout
-            return _picked_layout(tensor.layout, axes[name], places, ITEMSIZE[tensor.dtype])
+            return _picked_layout(slices, tensor.layout, axes[name], places, ITEMSIZE[tensor.dtype])
 
         def bits_of(name: str, tensor: Tensor) -> bytes:
             return _picked_bits(tensor, tensor.bits, axes[name], places) if name in axes else tensor.bits

@@ -94,7 +94,7 @@ def _outputs(problem: FormulaProblem, kernel: Simulated) -> Iterator[tuple[str, 
 
 
 def _is_looked_at(op: Op, output: Operand) -> bool:
-    return not output.optional or op.role(output.name) == "columns"
+    return not output.optional or output.axes == (op.row,)
 
 
 def _recipe(op: Op, operand: Operand, wished: str) -> str:

@@ -93,7 +93,7 @@ def _head(case: Case, judgement: Judgement, target: Target) -> Iterator[str]:
     yield f"{judgement.verdict.value}  {target.kernel.name}  {target.id}"
     if judgement.reason:
         yield f"  what          {judgement.reason}"
-    has_axis = case.op not in OPS or OPS[case.op].by_rows
+    has_axis = case.op not in OPS or OPS[case.op].turns
     params = (f"{name} {_param(value)}" for name, value in case.params.items() if has_axis or name != AXIS)
     yield f"  op            {', '.join((case.op, *params))}"
     for name, tensor in case.inputs.items():

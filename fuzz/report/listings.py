@@ -46,7 +46,7 @@ _STRIDES = {
 
 def _takes(kernel: Kernel) -> str:
     able = kernel.able
-    parts = [f"{able.axis} axis"] if OPS[kernel.op].by_rows else []
+    parts = [f"{able.axis} axis"] if OPS[kernel.op].turns else []
     parts.append(_STRIDES[able.strides])
     if able.aliases:
         parts.append("in place")

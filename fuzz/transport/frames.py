@@ -6,6 +6,7 @@ response, in order. A worker starts by sending a hello: what it really is.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
@@ -49,6 +50,7 @@ from fuzz.transport.records import (
 )
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
@@ -224,17 +226,16 @@ def _tensor_name(case: Case, index: int) -> str:
 
 
 def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | None]:
-    """Row and column of an element, by what the tensor is to its op; None for what it does not have."""
+    """Row and column of an element; None for what the tensor does not have."""
     if tensor < 0 or element < 0:
         return None, None
     name = _tensor_name(case, tensor)
-    role = OPS[case.op].role(name) if case.op in OPS else "grid"
-    layout = case.tensors[name].layout
-    if role == "rows":
-        return element, None
-    if role == "columns":
-        return None, element % max(layout.shape[-1], 1)
-    return _row_and_column(element, layout.shape, int(case.params.get(AXIS, -1)) if role == "grid" else -1)
+    op, layout = OPS.get(case.op), case.tensors[name].layout
+    if op is not None and not op.has_rows(name):
+        of_rows = op.operand(name).axes == (OUTER,)
+        return (element, None) if of_rows else (None, element % max(math.prod(layout.shape[-1:]), 1))
+    is_turned = op is None or name in op.alike
+    return _row_and_column(element, layout.shape, int(case.params.get(AXIS, -1)) if is_turned else -1)
 
 
 def _row_and_column(element: int, shape: tuple[int, ...], axis: int) -> tuple[int, int | None]:

@@ -13,7 +13,7 @@ from fuzz.triage import storage
 from fuzz.triage import variations as vary
 from fuzz.triage.rule import Atom, Rule, Traits
 from fuzz.triage.thresholds import Tried, gaps, is_close, plainest
-from fuzz.triage.traits import BATCH, IN_BLOCKS
+from fuzz.triage.traits import IN_BLOCKS
 from fuzz.triage.values import about_tensor, is_about_values, is_quantile
 from oracles.dtypes import SINGLE, form
 from oracles.ops import OPS
@@ -160,16 +160,14 @@ def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known
 def _vary(base: Draw, trait: str, value: float) -> Draw | None:
     """The base with another number of what a trait is about; None where it is no such trait."""
     op = OPS[base.op]
-    if not op.by_rows and trait in op.named:
+    if trait in op.named:
         return vary.extended(base, {trait: int(value)})
-    if trait == "n" and op.by_rows:
-        return replace(base, n=int(value))
-    if trait == IN_BLOCKS and vary.rank_of(base) > 1:
+    if trait == IN_BLOCKS.format(op) and vary.rank_of(base) > 1:
         block = int(value) & -int(value)
         return vary.sized(replace(base, n=block), int(value) // block)
-    if trait == ("rows" if op.by_rows else BATCH):
+    if trait == op.batch_name:
         return vary.sized(base, int(value)) if vary.rank_of(base) > 1 or value == 1 else None
-    if trait == f"furthest element of {op.main}" and op.by_rows:  # one row without gaps ends there
+    if trait == f"furthest element of {op.main}" and len(op.inner) == 1:  # one row without gaps ends there
         row = storage.placed_at(vary.sized(replace(base, n=int(value) + 1), 1), "before", 0)
         return storage.laid_out(row, dict.fromkeys(storage.grids(base), "contiguous"))
     known = {each.name for each in OPS[base.op].parameters} & {*base.params}

@@ -166,11 +166,8 @@ def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
     invalid = trials.family.name == "accepted invalid"
     cases = []
     for draw in draws:
-        if OPS[draw.op].by_rows:
-            is_small = draw.rows * draw.n <= (_LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW)
-        else:
-            is_small = draw.work <= trials.work
-        if is_small:
+        of_rows = _LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW
+        if draw.work <= (of_rows if len(OPS[draw.op].named) == 1 else trials.work):
             with contextlib.suppress(CaseError):
                 case = made(draw)
                 if invalid or trials.target.kernel.capability.accepts(case):

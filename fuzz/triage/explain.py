@@ -31,7 +31,6 @@ from fuzz.triage.masking import swamped, unmask
 from fuzz.triage.refutation import refuting, searched
 from fuzz.triage.rule import Traits
 from fuzz.triage.thresholds import is_rough
-from fuzz.triage.traits import length_of
 from fuzz.triage.trial import KeepsStateError, OutOfTimeError, Trials
 from oracles.dtypes import form
 from oracles.ops import OPS
@@ -94,7 +93,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
     with contextlib.suppress(OutOfTimeError):
         probe(anyhow, [case], evidence)
         frame = Frame(case)
-        is_empty = frame.fits() and OPS[case.op].by_rows and not math.prod(frame.grid)
+        is_empty = frame.fits() and len(OPS[case.op].named) == 1 and not math.prod(frame.grid)
         if is_empty or not frame.fits():
             evidence.whole = evidence.tested = True  # there is nothing to vary
             return _beside_nothing(anyhow, case, evidence) if is_empty else evidence
@@ -269,6 +268,6 @@ def _finest(trials: Trials, base: Draw) -> Draw:
 
 
 def _failing_lengths(evidence: Evidence, base: Draw) -> list[int]:
-    n, length = base.n, length_of(OPS[base.op])
+    n, length = base.n, OPS[base.op].row
     failing = (traits for traits, failed in zip(evidence.traits, evidence.failed, strict=True) if failed)
     return sorted({int(traits[length]) for traits in failing}) or [n]

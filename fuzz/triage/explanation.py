@@ -20,7 +20,7 @@ _PUT = 6
 """The probes that must have been drawn inside an alternative for it to stand."""
 _UNLESS = ", unless values or a coarse dtype hide it"
 VARIED = ("n", "rows", "values")
-"""What every probing of an input of a row op varies."""
+"""What every probing of an input of rows varies."""
 
 
 @dataclass(frozen=True)

@@ -139,9 +139,8 @@ def size_of(case: Case) -> tuple[int, int]:
 def change(before: Case, after: Case) -> str:
     """What shrinking changed, in a few words: 'n 4097 -> 65, rows 3 -> 1'."""
     one, two = Frame(before), Frame(after)
-    facts = [("n", one.n, two.n), ("rows", math.prod(one.outer), math.prod(two.outer))]
-    if not OPS[before.op].by_rows:
-        facts = [(dim, size, two.sizes.get(dim, size)) for dim, size in one.sizes.items()]
+    facts = [(dim, size, two.sizes.get(dim, size)) for dim, size in one.sizes.items()]
+    facts.append((OPS[before.op].batch_name, math.prod(one.batch), math.prod(two.batch)))
     words = [f"{name} {old} -> {new}" for name, old, new in facts if old != new]
     if not words and before.digest != after.digest:
         words.append("plainer values or layout")

@@ -263,8 +263,9 @@ def _goes(
 
 
 def _sums_rows(cases: Sequence[Case]) -> bool:
-    """Whether an output has an element for each place along the rows, and none of the rows."""
-    return any(OPS[case.op].role(name) == "columns" for case in cases for name in case.outputs)
+    """Whether an output has elements along the row of the first input at most: it sums over rows."""
+    ops = ((OPS[case.op], name) for case in cases for name in case.outputs)
+    return any({*op.inputs[0].axes} - {op.row, *op.operand(name).axes} for op, name in ops)
 
 
 def _ordinary(case: Case, seed: int, dtype: str, go: _Go) -> Case | None:

@@ -14,7 +14,7 @@ from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.inducer import learn
 from fuzz.triage.rule import Learned, Traits
-from oracles.enclosure import Mask
+from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS
 
@@ -109,41 +109,30 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[Element]:
     check, frame = judgement.worst, Frame(case)
     assert check is not None
     assert check.mask is not None
-    if not OPS[case.op].by_rows:
-        yield from _indexed(case, check.output, np.asarray(check.mask).reshape(case.outputs[check.output].layout.shape))
-        return
-    mask = np.asarray(check.mask).reshape(case.outputs[check.output].layout.shape)
-    role = frame.role(check.output)
-    if role == "grid":
-        mask = np.moveaxis(mask, frame.axis, -1).reshape(-1, frame.n)
-    mask = mask.reshape(-1, 1) if role == "rows" else mask.reshape(-1, mask.shape[-1] if mask.ndim else 1)
-    columns = min(mask.shape[1], _MOST_ELEMENTS)
-    rows = max(min(len(mask), _MOST_ELEMENTS // max(columns, 1)), 1)
-    for row, column in np.ndindex(*mask[:rows, :columns].shape):
-        yield _place(row, column, mask.shape[1], role), bool(mask[row, column])
-
-
-def _indexed(case: Case, output: str, mask: Mask) -> Iterator[Element]:
-    """Elements by their indices along the dimensions of the output, of an op that is not a row op."""
-    named = [dim for dim in OPS[case.op].operand(output).axes if dim != OUTER]
-    outer = mask.shape[: mask.ndim - len(named)]
-    mask = mask.reshape(math.prod(outer), *mask.shape[len(outer) :])
-    for index in islice(np.ndindex(*mask.shape), _MOST_ELEMENTS):
-        traits: dict[str, int | str] = {"index in the batch": index[0]} if outer else {}
-        for dim, at, size in zip(named, index[1:], mask.shape[1:], strict=True):
-            traits.update({f"index along {dim}": at, f"index along {dim} from the end": size - 1 - at})
-            for block in _BLOCKS:
-                traits[f"index along {dim} mod {block}"] = at % block
-                traits[f"tail of {block} along {dim}"] = "inside" if at >= size - size % block else "before"
+    op, output, mask = OPS[case.op], check.output, np.asarray(check.mask)
+    mask = mask.reshape(case.outputs[output].layout.shape)
+    if output in op.alike:
+        mask = np.moveaxis(mask, frame.axis, -1)
+    dims = op.operand(output).axes
+    outer = mask.ndim - len([dim for dim in dims if dim != OUTER])
+    if OUTER in dims:
+        mask = mask.reshape(-1, *mask.shape[outer:]) if mask.size else mask
+    whole = max(_MOST_ELEMENTS // max(math.prod(mask.shape[1:]), 1), 1)
+    for index in islice(np.ndindex(mask[:whole].shape), _MOST_ELEMENTS):
+        traits = dict[str, int | str]()
+        for dim, at, size in zip(dims, index, mask.shape, strict=True):
+            traits.update(_along(op, dim, at, size))
         yield traits, bool(mask[index])
 
 
-def _place(row: int, column: int, columns: int, role: str) -> Traits:
-    if role == "rows":
-        return {"row": row}
-    traits: dict[str, int | str] = {} if role == "columns" else {"row": row}
-    traits.update({"column": column, "columns from the end": columns - 1 - column})
+def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[str, int | str]]:
+    """Yield the traits of a place along a dimension: of rows that of the row and of the column in it."""
+    if dim == OUTER:
+        yield "row" if op.turns else "index in the batch", at
+        return
+    is_column = op.turns and dim == op.row
+    name, along = ("column", "") if is_column else (f"index along {dim}", f" along {dim}")
+    yield from ((name, at), ("columns from the end" if is_column else f"{name} from the end", size - 1 - at))
     for block in _BLOCKS:
-        traits[f"column mod {block}"] = column % block
-        traits[f"tail of {block}"] = "inside" if column >= columns - columns % block else "before"
-    return traits
+        yield f"{name} mod {block}", at % block
+        yield f"tail of {block}{along}", "inside" if at >= size - size % block else "before"

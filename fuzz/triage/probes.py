@@ -17,6 +17,7 @@ from fuzz.triage import storage
 from fuzz.triage import variations as vary
 from fuzz.triage.storage import Memory
 from oracles.dtypes import ITEMSIZE
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 _SWEPT = 260
@@ -37,7 +38,7 @@ _STEPPED = 5
 """The fewest elements of one row in which a step shows."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 SIZES = (*range(1, 13), 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100, 127, 128, 129, 130, 192, 256, 257)
-"""What named dimensions are tried with, of an op that is not a row op."""
+"""What named dimensions other than the row are tried with."""
 _CONSTANTS = (1.0, 2.0)
 """An input that is 1 everywhere may hide that it is wrongly read; another number tells that from being constant."""
 _SQUARE = 80
@@ -79,9 +80,8 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     rank, op = vary.rank_of(base), OPS[base.op]
     several = [vary.sized(base, rows) for rows in (3,) if rank > 1]  # a tensor of rank 1 is one row
     one_and_three = [vary.sized(base, rows) for rows in (1, 3) if rows == 1 or rank > 1]
-    if not op.by_rows:
-        several = several or [base]
-        yield from _of_sizes(base)
+    several = several or [base]
+    yield from _of_sizes(base)
     grids = {name: base.part(name).place.layout for name in storage.grids(base)}
     names = [part.name for part in base.parts]
     yield from (vary.sized(base, rows) for rows in _ROWS if rows == 1 or rank > 1)
@@ -118,8 +118,8 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
         # One row of one element lies alike in every layout.
         ranked = vary.sized(replace(base, n=max(base.n, _STEPPED)) if rank > rows else base, rows, rank, rank - 1)
         yield ranked
-        if op.by_rows and rank > 2 and rows > 1:  # or the rows follow one another along another axis than the first
-            yield from (replace(ranked, outer=(first, *[1] * (rank - 3), rows)) for first in (1, 2))
+        if rank > 2 and rows > 1:  # or the rows follow one another along another axis than the first
+            yield from (vary.batched(ranked, (first, *[1] * (rank - 3), rows)) for first in (1, 2))
         for layout in LAYOUT_CLASSES if rows == 1 else ():
             yield storage.laid_out(ranked, dict.fromkeys(grids, layout))
             yield from (storage.laid_out(ranked, {name: layout}) for name in grids)
@@ -148,7 +148,7 @@ class Menu:
     params: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """More values of parameters than their op draws."""
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """More extents of named dimensions than `SIZES`, of an op that is not a row op."""
+    """More extents of named dimensions than `SIZES`."""
 
 
 def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: bool = False) -> Iterator[Draw]:
@@ -202,9 +202,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         }
         integers = {name: pick("", recipes) for name, recipes in integers_of.items()}
         sizes = {
-            dim: pick(size, (*menu.sizes.get(dim, ()), *SIZES, n))
-            for dim, size in (() if op.by_rows else base.sizes.items())
-            if dim != op.row
+            dim: pick(size, (*menu.sizes.get(dim, ()), *SIZES, n)) for dim, size in base.sizes.items() if dim != op.row
         }
 
         draw = base if (guard, offset) == at else storage.placed_at(base, guard, offset)
@@ -219,7 +217,7 @@ def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, la
         draw = vary.with_integers(draw, {name: recipe for name, recipe in integers.items() if recipe})
         draw = draw.without(*without)
         # A kernel may take the stride of the first axis for that from row to row.
-        draw = replace(draw, outer=draw.outer[::-1]) if op.by_rows and pick(False, (True, False)) else draw
+        draw = vary.batched(draw, draw.batch[::-1]) if pick(False, (True, False)) else draw
         yield vary.with_operand(draw, joined) if joined and joined not in {part.name for part in draw.parts} else draw
 
 
@@ -266,7 +264,7 @@ def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
     """The first input given a second time, as each of the others of its shape; and no input twice."""
     main = OPS[base.op].main
     op = OPS[base.op]
-    names = [p.name for p in base.parts if p.given and op.role(p.name) == "grid" and p.name != main]
+    names = [p.name for p in base.parts if p.given and p.name in op.alike and p.name != main]
     return [frozenset(), *(frozenset([name]) for name in names if not law)]
 
 
@@ -290,7 +288,7 @@ def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
 def _steps(base: Draw) -> list[dict[str, int]]:
     """One tensor that is a column or a row with gaps or backwards; or none."""
     of_rows = [part.name for part in base.parts if part.name not in storage.grids(base)]
-    names = [name for name in of_rows if vary.rank_of(base) > 1 or OPS[base.op].role(name) != "rows"]
+    names = [name for name in of_rows if vary.rank_of(base) > 1 or OPS[base.op].operand(name).axes != (OUTER,)]
     return [{}, *({name: step} for name in names for step in (2, 3, -1))]
 
 

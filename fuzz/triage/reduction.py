@@ -1,5 +1,4 @@
-"""Reductions: what a smaller or plainer case keeps of a failing one, as an edit of its draw. They know an op only by
-its operands' roles."""
+"""Reductions: what a smaller or plainer case keeps of a failing one, as an edit of its draw."""
 
 from __future__ import annotations
 
@@ -18,7 +17,6 @@ from fuzz.generate.realise import draw_of, layout_of, realise
 from fuzz.laws.placement import placed
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
-from oracles.op import Role
 from oracles.operand import OUTER, Parameter
 from oracles.ops import OPS
 
@@ -38,7 +36,7 @@ _PLAIN = 3
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is kept of a case. Rows are a block: a span of each axis but that of the rows."""
+    """What is kept of a case. Rows are a block: a span of each axis of the first input but that of its row."""
 
     rows: tuple[Span, ...]
     columns: Span
@@ -49,8 +47,8 @@ class Reduction:
     """The inputs that get memory of their own."""
     stacks: Mapping[str, str] = field(default_factory=dict)
     collapsed: bool = False
-    """True if the rows become one axis and their own axis is the last. Of an op that is not a row op: if axes of one
-    element go that have no name."""
+    """True if axes without a name become one, or none where they have one element and the row has its place; the row
+    lies along the last axis then."""
     strides: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
@@ -88,15 +86,13 @@ def reduced(draw: Draw, how: Reduction) -> Draw:
 
 
 def _collapsed_outer(draw: Draw, counts: tuple[int, ...]) -> tuple[int, ...]:
-    if OPS[draw.op].by_rows:
-        return (math.prod(counts),)
-    batch = _batch_axes(draw)
-    return (*(count for count in counts[:batch] if count != 1), *counts[batch:])
+    rows, batch = math.prod(counts[: len(draw.batch)]), len(draw.batch)
+    return (*((rows,) if _has_rows(draw, rows) else ()), *counts[batch:])
 
 
-def _batch_axes(draw: Draw) -> int:
-    """How many axes of the first input have no name, of an op that is not a row op."""
-    return draw.rank - len(OPS[draw.op].inner)
+def _has_rows(draw: Draw, rows: int) -> bool:
+    """Whether there is an axis for so many collapsed rows."""
+    return OPS[draw.op].turns or rows != 1
 
 
 def _extent(draw: Draw, how: Reduction, dim: str) -> Span:
@@ -106,10 +102,6 @@ def _extent(draw: Draw, how: Reduction, dim: str) -> Span:
 def reduced_case(case: Case, how: Reduction) -> Case:
     """What the reduction makes of a case. Raises CaseError where its layout cannot be kept."""
     return realise(reduced(draw_of(case), how))
-
-
-def _role(draw: Draw, part: Part) -> Role:
-    return OPS[draw.op].role(part.name)
 
 
 def _part(draw: Draw, part: Part, how: Reduction) -> Part:
@@ -125,29 +117,26 @@ def _part(draw: Draw, part: Part, how: Reduction) -> Part:
 
 def _length(draw: Draw, part: Part, how: Reduction) -> int:
     """Return the length of the rows of a tensor."""
-    if _role(draw, part) == "other":
-        return _spans(draw, part, how)[-1][1] if OPS[draw.op].operand(part.name).axes[-1:] not in ((), (OUTER,)) else 1
-    return 1 if _role(draw, part) == "rows" else how.columns[1]
+    op = OPS[draw.op]
+    if part.name in op.alike:
+        return how.columns[1]
+    return 1 if op.operand(part.name).axes[-1:] in ((), (OUTER,)) else _spans(draw, part, how)[-1][1]
 
 
 def _block(draw: Draw, part: Part, given: Given, layout: Layout, how: Reduction) -> Values:
     """The values that are kept, each row along the last axis."""
-    role, values = _role(draw, part), rows_of(given)
-    if role == "other":
-        block = tuple(slice(first, first + count) for first, count in _spans(draw, part, how))
-        return np.ascontiguousarray(values.reshape(draw.shape(part.name))[block])
-    if role != "columns":
-        block = tuple(slice(first, first + count) for first, count in how.rows)
-        values = values.reshape((*draw.outer, given.n) if role == "grid" else draw.outer)[block]
-    if role != "rows":
-        first, count = how.columns
-        values = values[..., first : first + count]
+    values, spans = rows_of(given), _spans(draw, part, how)
     if part.stack:
-        first, count = _stack_span(draw, part, how)
-        values = values[first : first + count]
+        (first, count), (column, columns) = spans
+        values = values[first : first + count, column : column + columns]
         # The first row, or all, by turns where there are more rows of the grid along its axis now.
         values = values[0] if len(layout.shape) == 1 else values[np.arange(layout.shape[0]) % len(values)]
-    return np.ascontiguousarray(values)
+        return np.ascontiguousarray(values)
+    shape = draw.shape(part.name)
+    if part.name in OPS[draw.op].alike:
+        shape, spans = (*draw.outer, draw.n), (*how.rows, how.columns)
+    block = tuple(slice(first, first + count) for first, count in spans)
+    return np.ascontiguousarray(values.reshape(shape)[block])
 
 
 def _in_memory(draw: Draw, small: Part, part: Part, how: Reduction) -> Part:
@@ -167,18 +156,15 @@ def _in_memory(draw: Draw, small: Part, part: Part, how: Reduction) -> Part:
 
 def _spans(draw: Draw, part: Part, how: Reduction) -> tuple[Span, ...]:
     """The span of each of a tensor's axes."""
-    role = _role(draw, part)
     if part.stack:
         return _stack_span(draw, part, how), how.columns
-    if role == "columns":
-        return (how.columns,)
-    if role == "other":
-        batch = _batch_axes(draw)
-        named = dict(zip(OPS[draw.op].inner, (*how.rows[batch:], how.columns), strict=True))
-        named |= {dim: _extent(draw, how, dim) for dim in draw.extents}
-        axes = OPS[draw.op].operand(part.name).axes
-        return tuple(span for dim in axes for span in (how.rows[:batch] if dim == OUTER else (named[dim],)))
-    return how.rows if role == "rows" else (*how.rows[: draw.axis], how.columns, *how.rows[draw.axis :])
+    op, batch = OPS[draw.op], len(draw.batch)
+    if part.name in op.alike:
+        return *how.rows[: draw.axis], how.columns, *how.rows[draw.axis :]
+    named = dict(zip(op.inner, (*how.rows[batch:], how.columns), strict=True))
+    named |= {dim: _extent(draw, how, dim) for dim in draw.extents}
+    axes = op.operand(part.name).axes
+    return tuple(span for dim in axes for span in (how.rows[:batch] if dim == OUTER else (named[dim],)))
 
 
 def _stack_span(draw: Draw, part: Part, how: Reduction) -> Span:
@@ -195,7 +181,7 @@ def _layout(draw: Draw, part: Part, how: Reduction) -> Layout:
         block = contiguous(block.shape, block.guard, block.offset)
     elif way == "pitched":
         last = len(block.shape) - 1
-        is_last = how.collapsed or _role(draw, part) != "grid"
+        is_last = how.collapsed or part.name not in OPS[draw.op].alike
         axis = last if is_last else draw.axis
         block = lay_out("pitched", block.shape, axis, 1, block.guard, block.offset)
     place = how.places.get(part.name, "kept")
@@ -228,22 +214,19 @@ def _stack_layout(part: Part, kept: Layout, spans: tuple[Span, ...], how: Reduct
 
 
 def _collapsed(draw: Draw, part: Part, block: Layout) -> Layout:
-    """The same memory with all rows along one axis. Raises CaseError where the rows have no common distance."""
-    role = _role(draw, part)
-    if role == "columns":
+    """The same memory with all axes without a name as one. Raises CaseError where they have no common distance."""
+    dims = OPS[draw.op].dims(part.name, len(block.shape), draw.axis).split()
+    axes = list(zip(dims, block.shape, block.strides, strict=True))
+    named = [(extent, stride) for dim, extent, stride in axes if dim != OUTER]
+    if OUTER not in OPS[draw.op].operand(part.name).axes:
         return block
-    if not OPS[draw.op].by_rows:
-        batch = _batch_axes(draw) if OUTER in OPS[draw.op].operand(part.name).axes else 0
-        kept = [axis for axis, extent in enumerate(block.shape) if axis >= batch or extent != 1]
-        left = tuple(block.strides[axis] for axis in kept)
-        return replace(block, shape=tuple(block.shape[axis] for axis in kept), strides=left)
-    shape, strides = list(block.shape), list(block.strides)
-    columns = [] if role == "rows" else [(shape.pop(draw.axis), strides.pop(draw.axis))]
-    steps = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]
+    unnamed = [(extent, stride) for dim, extent, stride in axes if dim == OUTER]
+    steps = [(extent, stride) for extent, stride in unnamed if extent != 1]
     for (_, outer), (extent, inner) in pairwise(steps):
         if outer != extent * inner:
             raise CaseError(f"{part.name}: rows without a common distance")
+    rows = math.prod(extent for extent, _ in unnamed)
     # One row is nowhere reached by its stride; the widest gap is what a reader expects there.
-    stride = steps[-1][1] if steps else (max(strides, key=abs) if strides else (columns[0][0] if columns else 1))
-    axes = [(math.prod(shape), stride), *columns]
-    return replace(block, shape=tuple(e for e, _ in axes), strides=tuple(s for _, s in axes))
+    stride = steps[-1][1] if steps else max((each for _, each in unnamed), key=abs, default=named[0][0] if named else 1)
+    kept = [*([(rows, stride)] if _has_rows(draw, rows) else []), *named]
+    return replace(block, shape=tuple(extent for extent, _ in kept), strides=tuple(stride for _, stride in kept))

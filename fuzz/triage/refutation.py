@@ -20,7 +20,7 @@ from fuzz.triage.closing import Known, closing, float32
 from fuzz.triage.inducer import Induced
 from fuzz.triage.rule import Rule, Traits
 from fuzz.triage.thresholds import Tried
-from fuzz.triage.traits import BATCH, length_of, size_traits
+from fuzz.triage.traits import size_traits
 from oracles.ops import OPS
 
 _POOL = 100
@@ -110,16 +110,16 @@ def _take_both(
 def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.Menu:
     """Lengths near the thresholds of rules, and any; parameters of about the base's size, where a rule names them."""
     op = OPS[base.op]
-    length = length_of(op)
+    length = op.row
     failing = sorted({int(each.traits[length]) for each in tried if each.failed}) or [base.n]
     limits = {base.n, *_limits(length, rules)}
     near = [limit + step for limit in sorted(limits) for step in (*_NEAR, limit, 2 * limit)]
-    of_rows = sorted(_limits("rows" if op.by_rows else BATCH, rules))
+    of_rows = sorted(_limits(op.batch_name, rules))
     rows = [limit + step for limit in of_rows for step in (-1, 0, 1, 3, limit)]
     others = [*_SHORT, *near, *near, *_LONG]
     sizes = {
         dim: [size for limit in sorted(_limits(dim, rules)) for step in _NEAR if (size := limit + step) > 0]
-        for dim in (() if op.by_rows else op.named)
+        for dim in op.named
     }
     several = [r for r in (*_ROWS, *rows) if r > 0]
     return probes.Menu(failing, [n for n in others if n > 0], several, 8, _params(base, rules), sizes)
@@ -142,41 +142,31 @@ def _limits(trait: str, rules: Sequence[Rule]) -> set[int]:
     return {int(value) for atom in atoms for value in atom.values if not isinstance(value, str)}
 
 
+_Size = tuple[tuple[tuple[str, int], ...], tuple[int, ...]]
+"""Extents of named dimensions, and of those without a name."""
+
+
 def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.Menu, key: int) -> Iterator[Draw]:
     """The base with other extents alone, so that nothing else decides: one of each kind that the rules tell apart."""
-    if not OPS[base.op].by_rows:
-        yield from _extended(base, menu, key)
-        return
-    sizes = _sizes(base, rules, menu, key)
-    known = {size: size_traits(*size, target) for size in sizes}
-    traits = next(iter(known.values()))
-    atoms = {atom for rule in rules for atom in rule.atoms if atom.trait in traits}
-    kinds = {tuple(atom.holds(known[size]) for atom in atoms): size for size in sizes}
+    op, drawn = OPS[base.op], _sizes(base, rules, menu, key)
+    known = {
+        size: size_traits(op, {**base.sizes, **dict(size[0]), **op.fixed}, size[1], target)
+        for size in dict.fromkeys(drawn)
+    }
+    atoms = [atom for rule in rules for atom in rule.atoms if atom.trait in known[drawn[0]]]
+    kinds = {tuple(atom.holds(known[size]) for atom in atoms): size for size in drawn}
     last = base.axis == base.rank - 1
-    for n, outer in list(kinds.values())[:_SIZED]:
-        yield replace(base, n=n, outer=outer, params={**base.params, "axis": len(outer) if last else base.axis})
+    for sizes, batch in list(kinds.values())[:_SIZED]:
+        yield vary.batched(vary.extended(base, dict(sizes)), batch, len(batch) if last else base.axis)
 
 
-def _extended(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
-    """The same of an op that is not a row op, at random."""
-    words = Stream(key).child("sized").words(2 * _SIZED).tolist()
-    for number in range(_SIZED):
-        n, rows = menu.others[words[2 * number] % len(menu.others)], vary.batch_of(base)
-        if not OPS[base.op].by_rows and number % 4:  # the others are about the length of rows
-            dim = OPS[base.op].named[number % len(OPS[base.op].named)]
-            known = (*menu.sizes[dim], *probes.SIZES)
-            yield vary.extended(base, {dim: known[words[2 * number] % len(known)]})
-            continue
-        if vary.rank_of(base) > 1 and words[2 * number + 1] % 2:
-            rows = menu.rows[words[2 * number + 1] // 2 % len(menu.rows)]
-        yield vary.sized(replace(base, n=n), rows)
-
-
-def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.Menu, key: int) -> list[tuple[int, tuple[int, ...]]]:
-    """Row lengths and extents of the rows, in an order by the key: those of the menu, and places in the blocks that the
-    rules speak of behind their thresholds."""
-    moduli = {int(found[1]) for rule in rules for a in rule.atoms if (found := re.fullmatch(r"n mod (\d+)", a.trait))}
-    starts = [n for n in {1, base.n, *_limits("n", rules)} if n <= _LONGEST]
+def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.Menu, key: int) -> list[_Size]:
+    """Extents in an order by the key: those of the menu, and of the row also places in the blocks that the rules speak
+    of behind their thresholds."""
+    op = OPS[base.op]
+    blocks = re.compile(rf"{op.row} mod (\d+)")
+    moduli = {int(found[1]) for rule in rules for atom in rule.atoms if (found := blocks.fullmatch(atom.trait))}
+    starts = [n for n in {1, base.n, *_limits(op.row, rules)} if n <= _LONGEST]
     placed = (
         start - start % modulus + turn * modulus + part * modulus // _PARTS + step
         for start in starts
@@ -186,16 +176,23 @@ def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.Menu, key: int) -> li
         for step in (-1, 0, 1)
     )
     lengths = sorted({n for n in (*menu.others, *placed) if n > 0})
-    outers = [vary.sized(base, rows).outer for rows in (menu.rows if base.rank > 1 else ())]
-    if base.axis == base.rank - 1 > 1:
-        outers += [(*outer, 1) for outer in outers]
-    outers += [(*outer[1:], outer[0]) for outer in outers if len(outer) > 1]
+    batches = [vary.sized(base, rows).batch for rows in (menu.rows if vary.rank_of(base) > 1 else ())]
+    if base.axis == base.rank - 1 and len(base.batch) > 1:
+        batches += [(*batch, 1) for batch in batches]
+    batches += [(*batch[1:], batch[0]) for batch in batches if len(batch) > 1]
     words = Stream(key).child("sized").words(3 * _DRAWN).tolist()
     drawn = list(zip(words[::3], words[1::3], words[2::3], strict=True))
-    sizes = [(lengths[one % len(lengths)], base.outer) for one, _, _ in drawn]
-    if outers:
-        sizes += [(base.n, outers[two % len(outers)]) for _, two, _ in drawn]
-        sizes += [(lengths[one % len(lengths)], outers[three % len(outers)]) for one, _, three in drawn]
+
+    def of(dim: str, known: Sequence[int], word: int) -> tuple[tuple[str, int], ...]:
+        return ((dim, known[word % len(known)]),)
+
+    sizes = [(of(op.row, lengths, one), base.batch) for one, _, _ in drawn]
+    for dim in (each for each in op.named if each != op.row):
+        known = (*menu.sizes[dim], *probes.SIZES)
+        sizes += [(of(dim, known, one), base.batch) for one, _, _ in drawn[:_SIZED]]
+    if batches:
+        sizes += [((), batches[two % len(batches)]) for _, two, _ in drawn]
+        sizes += [(of(op.row, lengths, one), batches[three % len(batches)]) for one, _, three in drawn]
     return sizes
 
 
@@ -208,12 +205,12 @@ def _valued(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
     op, menus = OPS[base.op], menus_of(OPS[base.op])
     inputs = [part.name for part in base.parts if op.is_input(part.name)]
     given = [each for each in op.parameters if each.name in base.params]
-    grids = [name for name in storage.grids(base) if base.part(name).given is not None and op.by_rows and base.rank > 1]
+    grids = [name for name in storage.grids(base) if base.part(name).given is not None and base.rank > 1]
     yield from (vary.beside_ordinary(replace(base, n=n), name) for name in grids for n in {base.n, menu.failing[-1]})
     for number in range(_VALUED):
         words = iter(Stream(key).child(f"valued {number}").words(5 + len(inputs) + len(given)).tolist())
         lengths = (base.n, menu.failing[next(words) % len(menu.failing)], menu.others[next(words) % len(menu.others)])
-        n = lengths[next(words) % len(lengths)] if op.by_rows else base.n
+        n = lengths[next(words) % len(lengths)]
         changed = next(words) % 2
         recipes = {name: menus[name].names[next(words) % len(menus[name].names)] for name in inputs}
         params = {each.name: each.values[next(words) % len(each.values)] for each in given}

@@ -158,7 +158,7 @@ _WORDS = tuple(
         (r"the (first|last) place in (\w+)", "{1} has the {0} place", "{1} has not the {0} place"),
         (r"an? (un)?set flag in (\w+)", "{1} has a flag that is {0}set", "{1} has no flag that is {0}set"),
         (r"(\w+) is one (place|flag)", "{0} is the same {1} everywhere", "{0} is not the same {1} everywhere"),
-        ("rows > extent 0 of the rows", "rows > the first extent", "rows = the first extent"),
+        (r"(\w+) > extent 0 of the \w+", "{0} > the first extent", "{0} = the first extent"),
         (r"(\w+) is a power of two", "{0} is a power of two", "{0} is not a power of two"),
         (r"(\w+) = (\w+)", "{0} = {1}", "{0} != {1}"),
         (r"(\w+) > the (.+)", "{0} > the {1}", "{0} <= the {1}"),
@@ -173,7 +173,7 @@ _WORDS = tuple(
             r"elements after the last NaN of a row of (\w+)",
             *["{0} has a NaN with {limit} elements after it"] * 2,
         ),
-        (r"(extent \d+ of the rows|extent of the last axis) = n", "{0} = n", "{0} != n"),
+        (r"(extent \d+ of the \w+|extent of the last axis) = (\w+)", "{0} = {1}", "{0} != {1}"),
         (r"(\w+) of ones", "{0} is 1 everywhere", "{0} is not 1 everywhere"),
         ("axis is the first", "axis is the first", "axis is not the first"),
         (

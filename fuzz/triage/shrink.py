@@ -17,6 +17,7 @@ from fuzz.triage.choices import SHARING, START, Choices, Label, Vector
 from fuzz.triage.smallest import LUCKY, batches, ends_of, sweep
 from fuzz.triage.trial import OutOfTimeError, Trials
 from oracles.op import Extents
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 _KEY = b"case"
@@ -82,17 +83,12 @@ def _worst(case: Case, judgement: Judgement | None) -> tuple[tuple[int, ...], in
     """Rows and column of the worst element, and its places along dimensions that the first input does not have, where
     the failure may be kept with the least around it."""
     frame, check, op = Frame(case), judgement.worst if judgement is not None else None, OPS[case.op]
-    if not op.by_rows:
-        places = dict[str, int]()
-        if check is not None and check.worst_index is not None:
-            axes = op.operand(check.output).axes
-            places = dict(zip(reversed(axes), reversed(check.worst_index), strict=False))
-        inner = (*(places.get(dim, 0) for dim in op.inner[:-1]), places.get(op.row, frame.n - 1))
-        return ((0,) * (len(frame.outer) - len(inner) + 1) + inner[:-1], inner[-1], places)
-    if check is None or check.worst_index is None or frame.role(check.output) != "grid":
-        return (0,) * len(frame.outer), frame.n - 1, {}
-    index = check.worst_index
-    return (*index[: frame.axis], *index[frame.axis + 1 :]), index[frame.axis], {}
+    batch, places = (0,) * len(frame.batch), dict[str, int]()
+    if check is not None and check.worst_index is not None:
+        dims = op.dims(check.output, len(check.worst_index), frame.axis).split()
+        places = {dim: at for dim, at in zip(dims, check.worst_index, strict=True) if dim != OUTER}
+        batch = tuple(at for dim, at in zip(dims, check.worst_index, strict=True) if dim == OUTER) or batch
+    return (*batch, *(places.get(dim, 0) for dim in op.inner[:-1])), places.get(op.row, frame.n - 1), places
 
 
 class _StillFailsError(Exception):

@@ -64,9 +64,8 @@ class Swept:
         if self.smaller is None:
             return f"yes: {self.runs:,} smaller cases pass"
         frame = Frame(self.smaller)
-        if not OPS[self.smaller.op].by_rows:
-            return f"NO: {', '.join(f'{dim} = {size}' for dim, size in frame.sizes.items())} fails as well"
-        return f"NO: {math.prod(frame.outer)}x{frame.n} fails as well"
+        sizes = {**frame.sizes, OPS[self.smaller.op].batch_name: math.prod(frame.batch)}
+        return f"NO: {', '.join(f'{dim} = {size}' for dim, size in sizes.items())} fails as well"
 
 
 def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swept:
@@ -85,8 +84,7 @@ def sweep(trials: Trials, case: Case, values: Sequence[Values] = _VALUES) -> Swe
 
 def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
     """Fewer rows, of lengths up to that of the base and `_LONG`; then as many that are shorter."""
-    if not OPS[base.op].by_rows:
-        yield from _with_smaller_extents(base, values)
+    yield from _with_smaller_extents(base, values)
     own = batch_of(base)
     sizes = [(rows, n) for rows in range(1, own) for n in ends_of(range(1, max(base.n, _LONG) + 1))]
     sizes += [(own, n) for n in ends_of(range(1, base.n))]
@@ -96,7 +94,7 @@ def _smaller_than(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
 
 
 def _with_smaller_extents(base: Draw, values: Sequence[Values]) -> Iterator[Draw]:
-    """Each named dimension shorter by itself, but that of the rows, of an op that is not a row op."""
+    """Each named dimension shorter by itself, but that of the row."""
     for dim in (dim for dim in base.sizes if dim != OPS[base.op].row):
         for size in ends_of(range(1, base.sizes[dim])):
             yield from _valued(extended(base, {dim: size}), values, is_short=size <= _SHORT)

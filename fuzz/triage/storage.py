@@ -17,7 +17,7 @@ place, and whether it is then dense, as of `Part`."""
 
 
 def grids(draw: Draw) -> list[str]:
-    """The tensors of the first input's shape; of an op that is not a row op, all."""
+    """The tensors that have rows of their own."""
     return [part.name for part in draw.parts if OPS[draw.op].has_rows(part.name)]
 
 

@@ -19,7 +19,7 @@ from fuzz.triage.rule import INVALID, VALID, Trait, Traits
 from fuzz.triage.values import THERE, value_traits
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
-from oracles.op import Op
+from oracles.op import Extents, Op
 from oracles.operand import OUTER
 from oracles.ops import OPS
 
@@ -34,7 +34,7 @@ def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
     """All traits of a case on a target; those of its values where they are wanted."""
     return {
         **case_traits(case, values=values),
-        **dict(_lane_traits(_lengths(Frame(case)), target)),
+        **dict(_lane_traits(Frame(case).sizes, target)),
         **dict(target.traits),
         **dict(_refused(case, target)),
     }
@@ -58,11 +58,9 @@ def _refused(case: Case, target: Target) -> Iterator[tuple[str, Trait]]:
 
 def case_traits(case: Case, *, values: bool = True) -> Traits:
     """Traits of the input alone."""
-    frame = Frame(case)
-    if not OPS[case.op].by_rows:
-        traits: dict[str, Trait] = dict(_size_traits(frame))
-    else:
-        traits = {**dict(_extent_traits(frame.n, frame.outer)), **dict(_axis_traits(frame))}
+    frame, op = Frame(case), OPS[case.op]
+    traits: dict[str, Trait] = dict(_extent_traits(op, frame.sizes, frame.batch))
+    traits |= dict(_axis_traits(frame)) if op.turns else {}
     traits["axis"] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
@@ -73,77 +71,54 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
     return traits
 
 
-def size_traits(n: int, outer: Sequence[int], target: Target) -> Traits:
-    """Those traits that follow from the extents of the first input alone."""
-    return {**dict(_extent_traits(n, outer)), **dict(_lane_traits({"n": n}, target))}
+def size_traits(op: Op, sizes: Extents, batch: Sequence[int], target: Target) -> Traits:
+    """Those traits that follow from the extents alone."""
+    return {**dict(_extent_traits(op, sizes, batch)), **dict(_lane_traits(sizes, target))}
 
 
-def _extent_traits(n: int, outer: Sequence[int]) -> Iterator[tuple[str, Trait]]:
-    """Yield the traits of the grid: its extents, what is left of them over blocks, and how they compare."""
-    rows = math.prod(outer)
-    yield from (("n", n), ("rows", rows), ("rank", len(outer) + 1))
-    yield from ((f"n mod {modulus}", n % modulus) for modulus in MODULI)
-    yield from ((f"rows mod {modulus}", rows % modulus) for modulus in ROW_MODULI)
-    for name, extent in (("n", n), ("rows", rows)):
+def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tuple[str, Trait]]:
+    """Yield the traits of extents: what is left of them over blocks, and how they compare."""
+    rows, moduli = math.prod(batch), {op.row: MODULI, op.batch_name: ROW_MODULI}
+    extents = {dim: sizes[dim] for dim in op.named if dim in sizes}
+    extents |= {op.batch_name: rows} if OUTER in op.inputs[0].axes else {}
+    yield from (*extents.items(), ("rank", len(batch) + len(op.inner)))
+    for name, extent in extents.items():
+        yield from ((f"{name} mod {modulus}", extent % modulus) for modulus in moduli.get(name, _DIM_MODULI))
+    for name, extent in extents.items():
         yield f"{name} is a power of two", _yes(extent.bit_count() == 1)
-    # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
-    yield IN_BLOCKS, rows * (1 << max(n - 1, 0).bit_length())
-    yield from (("n = rows", _yes(n == rows)), ("n > rows", _yes(n > rows)), ("n < rows", _yes(n < rows)))
-    if len(outer) > 1:
-        yield "rows > extent 0 of the rows", _yes(rows > outer[0])
-        for place, extent in enumerate(outer):
-            name = f"extent {place} of the rows"
-            yield from ((name, extent), (f"{name} = n", _yes(extent == n)))
-
-
-def _axis_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
-    """Yield the traits of a row op's axis: whether it is the first, how many elements of the grid lie between
-    neighbours of a row, were it dense, and whether the last axis, where that is another one, is as long: a kernel may
-    take one for the other."""
-    yield "axis is the first", _yes(frame.axis == 0)
-    if frame.axis < len(frame.grid) - 1:
-        yield "extent of the last axis = n", _yes(frame.grid[-1] == frame.n)
-    yield "extents after the axis", math.prod(frame.grid[frame.axis + 1 :])
-
-
-def _size_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
-    """Yield the traits of an op that is not a row op: its extents by their names, what is left of them over blocks, how
-    they compare."""
-    op, sizes = OPS[frame.case.op], frame.sizes
-    for dim in op.named:
-        if dim in sizes:
-            yield from _extent(dim, sizes[dim], MODULI if dim == op.row else _DIM_MODULI)
-    for (one, a), (other, b) in combinations(((dim, sizes[dim]) for dim in op.named if dim in sizes), 2):
+    if op.turns and op.row in sizes:
+        # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
+        yield IN_BLOCKS.format(op), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
+    for (one, a), (other, b) in combinations(extents.items(), 2):
         yield from (
             (f"{one} = {other}", _yes(a == b)),
             (f"{one} > {other}", _yes(a > b)),
             (f"{one} < {other}", _yes(a < b)),
         )
-    if OUTER in op.inputs[0].axes:
-        outer = frame.grid[: len(frame.grid) - len(op.inner)]
-        yield from ((BATCH, math.prod(outer)), ("rank", len(frame.grid)))
+    if len(batch) > 1:
+        yield f"{op.batch_name} > extent 0 of the {op.batch_name}", _yes(rows > batch[0])
+        for place, extent in enumerate(batch):
+            name = f"extent {place} of the {op.batch_name}"
+            yield from ((name, extent), (f"{name} = {op.row}", _yes(extent == sizes.get(op.row))))
 
 
-def _extent(name: str, size: int, moduli: tuple[int, ...]) -> Iterator[tuple[str, Trait]]:
-    yield name, size
-    yield from ((f"{name} mod {modulus}", size % modulus) for modulus in moduli)
-    yield f"{name} is a power of two", _yes(size.bit_count() == 1)
+def _axis_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
+    """Yield the traits of the axis of rows: whether it is the first, how many elements of the grid lie between
+    neighbours of a row, were it dense, and whether the last axis, where that is another one, is as long: a kernel may
+    take one for the other."""
+    yield "axis is the first", _yes(frame.axis == 0)
+    if frame.axis < len(frame.grid) - 1:
+        yield f"extent of the last axis = {OPS[frame.case.op].row}", _yes(frame.grid[-1] == frame.n)
+    yield "extents after the axis", math.prod(frame.grid[frame.axis + 1 :])
 
 
-BATCH = "batch"
-"""How many elements the dimensions have that have no names, of an op that is not a row op."""
-IN_BLOCKS = "rows * next_power_of_2(n)"
+IN_BLOCKS = "{0.batch_name} * next_power_of_2({0.row})"
 """How many elements rows have in blocks that are powers of two."""
 
 
 def varied_sizes(op: Op) -> tuple[str, ...]:
     """The sizes of which probing an input changes each."""
-    return ("n", "rows") if op.by_rows else (*op.named, *([BATCH] if OUTER in op.inputs[0].axes else []))
-
-
-def length_of(op: Op) -> str:
-    """The trait that is the length of rows."""
-    return "n" if op.by_rows else op.row
+    return *op.named, *([op.batch_name] if OUTER in op.inputs[0].axes else [])
 
 
 def parameters_of(case: Case) -> Iterator[tuple[str, float]]:
@@ -152,11 +127,6 @@ def parameters_of(case: Case) -> Iterator[tuple[str, float]]:
         value = case.params.get(each.name, each.neutral)
         if value is not None:
             yield each.name, float(value)
-
-
-def _lengths(frame: Frame) -> Mapping[str, int]:
-    """What vectors may lie along."""
-    return {"n": frame.n} if OPS[frame.case.op].by_rows else frame.sizes
 
 
 def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[str, Trait]]:
@@ -184,7 +154,7 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
     if not OPS[frame.case.op].has_rows(name):
         yield f"step of {name}", _step(tensor.layout, -1)
     else:
-        axis = frame.axis if frame.role(name) == "grid" else len(tensor.layout.shape) - 1
+        axis = frame.axis if name in OPS[frame.case.op].alike else len(tensor.layout.shape) - 1
         yield from _layout_traits(name, tensor.layout, frame, axis)
         yield f"layout of {name}", layout_class(tensor.layout, axis)
         itemsize = ITEMSIZE[tensor.dtype]
@@ -223,7 +193,7 @@ def _memory_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
         is_under = any(how == "overlap" for (_, each), how in meetings.items() if each == source)
         yield f"span of an output over that of {source} in part", _yes(is_under)
     for operand in op.inputs:
-        if operand.name in case.inputs and op.role(operand.name) == "grid" and operand.name != op.main:
+        if operand.name in case.inputs and operand.name in op.alike and operand.name != op.main:
             yield f"{operand.name} is {op.main}", _yes(case.inputs[operand.name].alias == op.main)
         if operand.name in case.inputs and operand.stackable:
             shape = case.inputs[operand.name].layout.shape
@@ -255,7 +225,7 @@ def _between_rows(layout: Layout, axis: int) -> list[int]:
 
 def _stride_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[str, Trait]]:
     main = OPS[frame.case.op].main
-    if name != main and frame.role(name) == "grid":
+    if name != main and name in OPS[frame.case.op].alike:
         own, theirs = (
             [stride for extent, stride in zip(each.shape, each.strides, strict=True) if extent > 1]
             for each in (layout, frame.case.inputs[main].layout)

@@ -4,7 +4,7 @@ differently, whichever of them is treated well."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
@@ -47,8 +47,9 @@ def _places(case: Case, own: Traits, other: Traits) -> Iterator[tuple[str, Trait
 def _numbers(case: Case) -> Iterator[tuple[str, float]]:
     """What laws change that kernels may choose by: parameters, and how many rows there are."""
     yield from parameters_of(case)
-    outer = Frame(case).outer if OPS[case.op].by_rows else ()
-    extents: Mapping[str, int] = {"rows": math.prod(outer), **({"the first extent": outer[0]} if outer else {})}
+    op, frame = OPS[case.op], Frame(case)
+    extents = {op.batch_name: math.prod(frame.batch), **({"the first extent": frame.batch[0]} if frame.batch else {})}
+    extents |= {dim: size for dim, size in frame.sizes.items() if op.dimensions[dim].batched and dim != op.row}
     for name, extent in extents.items():
         yield name, extent
         yield from ((f"{name} mod {modulus}", extent % modulus) for modulus in ROW_MODULI)

@@ -112,7 +112,7 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
 
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[str, Trait]]:
     """Which places along a dimension an input has, or which flags."""
-    last = frame.length(dim) - 1 if dim else 1
+    last = frame.sizes[dim] - 1 if dim else 1
     yield f"the first place in {name}" if dim else f"an unset flag in {name}", _yes((values == 0).any())
     yield f"the last place in {name}" if dim else f"a set flag in {name}", _yes((values == last).any())
     if values.size:
@@ -266,11 +266,12 @@ def _rows(case: Case, name: str, frame: Frame) -> Reals:
     tensor = case.inputs[name]
     with np.errstate(invalid="ignore"):
         values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
-    if frame.role(name) == "other" and values.ndim and values.size:
-        return values.reshape(-1, values.shape[-1])
-    if frame.role(name) != "grid":
+    op = OPS[case.op]
+    if not op.has_rows(name):
         return values.reshape(1, -1)
-    return np.moveaxis(values, frame.axis, -1).reshape(-1, frame.n) if values.size else np.zeros((1, 1))
+    if name in op.alike:
+        values = np.moveaxis(values, frame.axis, -1)
+    return values.reshape(-1, values.shape[-1]) if values.size else np.zeros((1, 1))
 
 
 def _yes(what: bool | np.bool_ | int) -> str:

@@ -64,25 +64,20 @@ def integers_of(draw: Draw) -> dict[str, tuple[str, ...]]:
 
 
 def batch_of(draw: Draw) -> int:
-    """The number of rows; of an op that is not a row op that of the elements along axes without a name."""
-    return draw.rows if OPS[draw.op].by_rows else math.prod(_unnamed(draw))
+    """Return the number of slices along dimensions without a name, such as rows."""
+    return math.prod(draw.batch)
 
 
 def rank_of(draw: Draw) -> int:
-    """The rank of the first input; of an op that is not a row op the number of its axes without a name, and one."""
-    return draw.rank if OPS[draw.op].by_rows else 1 + len(_unnamed(draw))
-
-
-def _unnamed(draw: Draw) -> tuple[int, ...]:
-    """Extents of the axes without a name, of an op that is not a row op."""
-    return draw.outer[: draw.rank - len(OPS[draw.op].inner)]
+    """Return the number of axes of the first input without a name, and one."""
+    return 1 + len(draw.batch)
 
 
 def _in_classes(draw: Draw, part: Part) -> Part:
     layout = layout_of(draw, part)
     place = Placement(guard=layout.guard, offset=layout.offset)
     if part.name in grids(draw):
-        axis = draw.axis if OPS[draw.op].role(part.name) == "grid" else len(layout.shape) - 1
+        axis = draw.axis if part.name in OPS[draw.op].alike else len(layout.shape) - 1
         place = replace(place, layout=allowed(draw, part.name, layout_class(layout, axis)))
     elif layout.size > 1:
         place = replace(place, step=layout.strides[-1])
@@ -106,31 +101,34 @@ def made(draw: Draw) -> Case:
 
 
 def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = None) -> Draw:
-    """Return the draw with `rows` rows, and perhaps another rank and axis; of an op that is not a row op they are what
-    `batch_of` and `rank_of` count."""
+    """Return the draw with `rows` slices along dimensions without a name, as `batch_of` counts them, and perhaps
+    another rank, as of `rank_of`, and axis."""
     rank = rank_of(draw) if rank is None else rank
+    return batched(draw, (rows, *[1] * (rank - 2))[: rank - 1], axis)
+
+
+def batched(draw: Draw, batch: tuple[int, ...], axis: int | None = None) -> Draw:
+    """Return the draw with these extents of the dimensions without a name, where its op has such, and perhaps its row
+    along another axis, where it may be."""
     op = OPS[draw.op]
-    if not op.by_rows:
-        before = len(_unnamed(draw))
-        batch = (rows, *[1] * (rank - 2))[: rank - 1] if OUTER in op.inputs[0].axes else ()
-        outer = (*batch, *draw.outer[before:])
-        return replace(draw, outer=outer, params={**draw.params, AXIS: len(outer)})
-    outer = (rows, *[1] * (rank - 2))[: rank - 1]
-    return replace(draw, outer=outer, params={**draw.params, "axis": draw.axis if axis is None else axis})
+    batch = batch if OUTER in op.inputs[0].axes else ()
+    outer = (*batch, *draw.outer[len(draw.batch) :])
+    at = (draw.axis if axis is None else axis) if op.turns else len(outer)
+    return replace(draw, outer=outer, params={**draw.params, AXIS: at})
 
 
 def extended(draw: Draw, sizes: Mapping[str, int]) -> Draw:
-    """With other extents of named dimensions, of an op that is not a row op."""
+    """Return the draw with other extents of named dimensions."""
     op = OPS[draw.op]
     known = {**draw.sizes, **sizes, **op.fixed}
-    outer = (*_unnamed(draw), *(known[dim] for dim in op.inner[:-1]))
+    outer = (*draw.batch, *(known[dim] for dim in op.inner[:-1]))
     return replace(draw, n=known[op.row], outer=outer, extents={dim: known[dim] for dim in draw.extents})
 
 
 def filled(draw: Draw) -> Draw:
-    """With one element along each dimension that has none; of a row op it is as it was. A failure that needs no
-    elements of one dimension may still be about others."""
-    if OPS[draw.op].by_rows or 0 not in (*draw.grid, *draw.extents.values()):
+    """Return the draw with one element along each dimension that has none: a failure that needs no elements of one
+    dimension may still be about others."""
+    if 0 not in (*draw.grid, *draw.extents.values()):
         return draw
     empty = [p for p in draw.parts if p.given is not None and not p.given.bits]
     ones = (replace(p, given=given_rows(quantise(np.ones((1, 1)), p.dtype))) for p in empty)

@@ -32,10 +32,10 @@ def planted(*, op: str, bug: str = "", axis: int = -1, **given: Array | float) -
 
 
 def _values(call: Call, name: str) -> F64:
-    role, values = OPS[call.op].role(name), call.seen[name].values
-    if role == "grid":
+    op, values = OPS[call.op], call.seen[name].values
+    if name in op.alike:
         return call.grid(name)
-    return values.reshape(call.rows, 1) if role == "rows" else values
+    return values if name in op.columns else values.reshape(call.rows, 1)
 
 
 def _write(call: Call, name: str, values: F64, output: Array, bug: str) -> None:
@@ -44,11 +44,11 @@ def _write(call: Call, name: str, values: F64, output: Array, bug: str) -> None:
     if planted is not None and name == (planted.output or OPS[call.op].outputs[0].name):
         struck = planted.struck(call)
         if struck.any():
-            over = np.asarray([True]) if OPS[call.op].role(name) == "columns" else struck
+            over = np.asarray([True]) if OPS[call.op].operand(name).axes == (OPS[call.op].row,) else struck
             values, written = planted.effect(values, over)
     dtype = call.seen[name].dtype
     rounded = round_to(values, form(dtype)).astype(NUMPY_DTYPE[dtype])
-    if OPS[call.op].role(name) == "grid":
+    if name in OPS[call.op].alike:
         np.copyto(output, of_rows(rounded, output.shape, call.axis), where=of_rows(written, output.shape, call.axis))
     else:
         np.copyto(output, rounded.reshape(output.shape), where=written.reshape(output.shape))

@@ -18,6 +18,7 @@ from fuzz.adapters.target import Target
 from fuzz.quality.speed import EPS, Shape, Timing, peers
 from fuzz.transport.python.arrays import torch_dtypes
 from fuzz.transport.python.kernel import LoadedKernel, Raised
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 ROWS = (4096, 32768)
@@ -115,9 +116,8 @@ def _tensors(torch: Any, shape: Shape, seed: int) -> dict[str, Any]:
     for operand in OPS[shape.op].operands:
         if operand.name in ("dresidual", *(() if "backward" in shape.op else ("rstd",))):
             continue
-        role = OPS[shape.op].role(operand.name)
-        extent = {"grid": (shape.rows, shape.n), "columns": (shape.n,), "rows": (shape.rows,)}[role]
-        kind = torch.float32 if role == "rows" else dtype
+        extent = OPS[shape.op].shape(operand.name, (shape.rows, shape.n), 1)
+        kind = torch.float32 if operand.axes == (OUTER,) else dtype
         made[operand.name] = torch.empty(extent, dtype=kind, device="cuda").normal_(generator=generator)
     if "rstd" in made:
         made["rstd"].copy_(torch.rsqrt(made["x"].float().square().mean(-1) + EPS))

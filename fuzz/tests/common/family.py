@@ -105,15 +105,15 @@ def _by_formula(case: Case) -> dict[str, F32]:
     tensors = {}
     for name, tensor in case.inputs.items():
         values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float32)
-        shape = {"grid": (-1, grid[axis]), "columns": (-1,), "rows": (-1,)}[op.role(name)]
-        tensors[name] = (np.moveaxis(values, axis, -1) if op.role(name) == "grid" else values).reshape(shape)
+        tensors[name] = (
+            np.moveaxis(values, axis, -1).reshape(-1, grid[axis]) if name in op.alike else values.reshape(-1)
+        )
     graph = traced(op, {*case.inputs, *case.outputs, *case.params})
     found = evaluate(Inputs(graph, tensors, case.params), _InOrder())
     outer = grid[:axis] + grid[axis + 1 :]
     results = {}
     for name, node in graph.outputs.items():
         values = found[node]
-        role = op.role(name)
-        shape = {"grid": (*outer, grid[axis]), "columns": (grid[axis],), "rows": outer}[role]
-        results[name] = _grid(case, values.reshape(shape)) if role == "grid" else values.reshape(shape)
+        rows = values.reshape(*outer, grid[axis]) if name in op.alike else values
+        results[name] = _grid(case, rows) if name in op.alike else values.reshape(op.shape(name, grid, axis))
     return results

@@ -1,4 +1,5 @@
-"""A pack with ops that are not row ops, products of matrices and attention, and kernels of them with planted bugs."""
+"""A pack with ops of several named dimensions, products of matrices and attention, and kernels of them with planted
+bugs."""
 
 from __future__ import annotations
 

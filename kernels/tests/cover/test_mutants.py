@@ -131,9 +131,7 @@ def _law_trigger(law: str, op: str) -> Case:
         if not operand.optional
     }
     output, source = OPS[op].aliases[0]
-    outputs = {
-        operand.name: Output("f32", layout) for operand in OPS[op].outputs if OPS[op].role(operand.name) == "grid"
-    }
+    outputs = {operand.name: Output("f32", layout) for operand in OPS[op].outputs if operand.name in OPS[op].alike}
     if law == "in_place":
         output, source = ("sum", "residual") if "residual" in inputs else (output, source)
         outputs[output] = Output("f32", layout, source)

@@ -51,7 +51,7 @@ class Elements:
         own = [dim for dim in sizes if dim in op.operand(output).axes]
         place = {dim: index for dim, index in zip(own, at, strict=True) if dim != op.row}
         known = [(dim, str(size)) for dim, size in sizes.items() if dim != OUTER]
-        known += [(op.batch, str(sizes[OUTER]))] if OUTER in sizes else []
+        known += [(op.batch_name, str(sizes[OUTER]))] if OUTER in sizes else []
         return *known, *facts_of(conformance.members[0], place, sizes)
 
     def given(

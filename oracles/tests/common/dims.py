@@ -1,4 +1,4 @@
-"""Ops that are not row ops: their tensors have dimensions that others do not have."""
+"""Ops with several named dimensions, some of which the first input does not have."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def problem(
             with np.errstate(over="ignore"):
                 inputs[operand.name] = z.astype(STORAGE[dtype])
     outputs = {
-        each.name: (out or dtype) if op.role(each.name) == "grid" else "f64" if dtype == "f64" else "f32"
+        each.name: (out or dtype) if each.name in op.alike else "f64" if dtype == "f64" else "f32"
         for each in op.outputs
         if each.name not in without
     }

@@ -18,6 +18,7 @@ from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.tiers.union import Union
 from oracles.formula.trace import Formula, trace
 from oracles.op import Op
+from oracles.operand import OUTER
 from oracles.problem import Problem
 from oracles.summation import Lanes, Pairwise, Sequential
 from oracles.tests.common.adversary import RECIPES, row, store
@@ -33,20 +34,20 @@ def joined_rows(op: Op, dtype: str, n: int, rng: np.random.Generator) -> tuple[F
     """A problem of an op with outputs of its own rows only, and canonical tensors: rows of any kinds, hard for
     different reasons, with columns of their own."""
     there = {each.name for each in op.operands if not each.optional or rng.uniform() < 0.7}
-    there -= {each.name for each in op.outputs if op.role(each.name) == "columns"}
+    there -= {each.name for each in op.outputs if OUTER not in each.axes}
     there -= {each.name for each in op.operands if each.only_with not in {"", *there}}
     dtypes = dict[str, str]()
     for each in op.operands:
         dtypes[each.name] = dtypes.get(each.dtype, each.dtype) or dtype
     tensors = {each.name: _values(op, each.name, dtypes[each.name], n, rng) for each in op.inputs if each.name in there}
-    given = {name: array if op.role(name) != "columns" else array[0] for name, array in tensors.items()}
+    given = {name: array[0] if name in op.columns else array for name, array in tensors.items()}
     outputs = {each.name: dtypes[each.name] for each in op.outputs if each.name in there}
     params = {p.name: p.values[rng.integers(len(p.values))] for p in op.parameters if p.only_with in {"", *there}}
     return FormulaProblem(Problem(op.name, params, given, outputs)), tensors
 
 
 def _values(op: Op, name: str, dtype: str, n: int, rng: np.random.Generator) -> NDArray[Any]:
-    if op.role(name) == "rows":
+    if op.operand(name).axes == (OUTER,):
         return store(np.exp(rng.normal(size=ROWS) * 20) * (rng.uniform(size=ROWS) < 0.9), dtype)
     kinds = rng.permutation([*RECIPES, *HARD])[:ROWS]
     return np.stack(

@@ -146,7 +146,7 @@ def test_what_is_fixed_is_so_in_every_case() -> None:
     of = problem(TURN, {"t": 2, "half": 3, "p": 4}, (), "f32", 0)
     with pytest.raises(ProblemError, match=r"inputs\.x: shape"):
         Truth(of)
-    for dims, fixed in (("... t half p", {"half": 0}), ("... t half p", {"quarter": 2}), ("... p", {"p": 2})):
+    for dims, fixed in (("... t half p", {"half": 0}), ("... t half p", {"quarter": 2})):
         with pytest.raises(OpError, match=r"fixed: .* cannot be"):
             Op(own, (Operand("a", dims), Operand("b", dims)), (Operand("c", dims),), fixed=fixed)
         with pytest.raises(OpError, match=r"shapes: .* cannot be"):
@@ -162,9 +162,10 @@ def test_dimensions_that_cannot_be_are_refused_in_one_line(message: str) -> None
     assert "\n" not in str(caught.value)
 
 
-def test_what_a_row_op_is_follows_from_the_dimensions() -> None:
-    assert not any(op.by_rows for op in ALL)
-    assert Op(own, (Operand("a", "... k"), Operand("b", "k")), (Operand("c", "... k"),)).by_rows
+def test_what_rows_are_follows_from_the_dimensions() -> None:
+    rows = Op(own, (Operand("a", "... k"), Operand("b", "k")), (Operand("c", "... k"),))
+    assert (rows.turns, [*rows.columns], rows.batch_name) == (True, ["b"], "rows")
+    assert not any(op.turns or op.columns for op in ALL)
     assert (PRODUCT.further, ATTEND.further, PRODUCT.row) == (("n",), ("j", "e"), "k")
     assert PRODUCT.shape("c", (4, 2, 3, 7), 3, {"n": 5}) == (4, 2, 3, 5)
     assert PRODUCT.extents({"a": (3, 7), "b": (7, 5)}) == {"n": 5}

@@ -67,7 +67,7 @@ def problem(op: str, number: int, rng: np.random.Generator) -> Problem:
     shape = int(rng.integers(1, 4)), length
     known = OPS[op]
     inputs = {
-        each.name: rng.standard_normal(shape if known.role(each.name) == "grid" else shape[1:]).astype(np.float32)
+        each.name: rng.standard_normal(shape if each.name in known.alike else shape[1:]).astype(np.float32)
         for each in known.inputs
         if not each.optional or each.name == "weight"
     }

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
-from fuzz.base.capability import Capability
+from fuzz.adapters.c_kernel import CKernel
+from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import CaseError
 from fuzz.base.validity import check_case
 from fuzz.generate.capabilities import anything
@@ -20,6 +22,7 @@ from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import EXTENT
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import Made
+from oracles.dtypes import ITEMSIZE
 from oracles.formula.trace import Node, Outputs, dot
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
@@ -73,6 +76,52 @@ def test_extents_are_of_every_kind_and_in_every_relation() -> None:
         assert len([value for kind, value in labels if kind == f"{EXTENT}{dim} mod 16"]) >= 8
     assert {value for kind, value in labels if kind == EQUAL} == {"m = k", "m = n", "k = n"}
     assert any(0 in each.case.tensors["b"].layout.shape for each in made(PRODUCT))
+
+
+def linear(x: Node, w: Node, bias: Node | None = None) -> Outputs:
+    y = dot(x, w, "n")
+    return {"y": y, "twice": x + x if bias is None else x + bias}
+
+
+LINEAR = Op(
+    linear,
+    inputs=(Operand("x", "... n"), Operand("w", "n p"), Operand("bias", "n", optional=True, stackable=True)),
+    outputs=(Operand("y", "... p"), Operand("twice", "... n")),
+)
+
+
+def test_rows_beside_further_dimensions_lie_along_any_axis_and_have_stacked_columns() -> None:
+    with known(LINEAR):
+        cases = [each.case for each in made(LINEAR)]
+        for case in cases:
+            check_case(case)
+            assert realise(draw_of(case)).digest == case.digest
+        assert {(case.params["axis"], len(case.inputs["x"].layout.shape)) for case in cases} >= {(0, 2), (1, 2), (1, 3)}
+        assert {len(case.inputs["bias"].layout.shape) for case in cases if "bias" in case.inputs} == {1, 2}
+        assert any(case.inputs["w"].layout.shape[1] > 16 for case in cases)
+
+
+def squared(x: Node) -> Outputs:
+    return {"y": x * x}
+
+
+def test_the_length_of_rows_may_be_fixed() -> None:
+    op = Op(squared, (Operand("x", "... n"),), (Operand("y", "... n"),), fixed={"n": 64})
+    with known(op):
+        assert {draw_of(each.case).n for each in made(op)} == {64}
+        assert {draw_of(each.case).rows for each in made(op)} > {1, 2, 3}
+
+
+@pytest.mark.parametrize("alignment", [16, 64])
+def test_every_row_of_every_tensor_is_aligned_where_a_kernel_asks_for_it(alignment: int) -> None:
+    able = Capabilities(("f32", "f16"), strides="pitched", alignment=alignment)
+    kernel = CKernel("loops", PRODUCT.name, Path("loops.c"), capabilities=able)
+    found = [each.case for batch in islice(batches(Search(PRODUCT.name, 1, [kernel])), 8) for each in batch]
+    assert all(kernel.capability.accepts(case) for case in found)
+    starts = {t.layout.alignment(ITEMSIZE[t.dtype]) % alignment for case in found for t in case.tensors.values()}
+    assert starts == {0}
+    assert max(len(case.inputs["b"].layout.shape) for case in found) > 2
+    assert any(case.inputs["b"].layout.shape[-1] % 4 for case in found if 1 not in case.inputs["b"].layout.shape)
 
 
 def test_the_same_seed_gives_the_same_cases() -> None:

@@ -50,7 +50,7 @@ def _check_pitches(case: Case) -> None:
     pitched = [
         (name, _pitch(tensor.layout, int(case.params["axis"])))
         for name, tensor in case.tensors.items()
-        if labels.get(f"{name} layout") in ("pitched", "padded") and OPS[case.op].role(name) == "grid"
+        if labels.get(f"{name} layout") in ("pitched", "padded") and name in OPS[case.op].alike
         if any(extent > 1 for a, extent in enumerate(tensor.layout.shape) if a != case.params["axis"])
     ]
     for (one, first), (two, second) in combinations(pitched, 2):

@@ -52,7 +52,7 @@ def test_every_case_has_places_that_are_there_or_flags(op: Op) -> None:
     recipes = set[str]()
     for case in cases(op):
         check_case(case)
-        count = Frame(case).length(dim) if dim else 2
+        count = Frame(case).sizes[dim] if dim else 2
         assert ((integers(case, name) >= 0) & (integers(case, name) < count)).all()
         assert realise(draw_of(case)).digest == case.digest
         recipes |= {value for kind, value in case.origin.labels if kind == f"{name} recipe"}

@@ -88,7 +88,7 @@ def _laws_of(op: Op, expected: tuple[str, str]) -> tuple[str, str]:
         small += 1
         laws |= {name for name, law in LAWS.items() if name not in laws and law.applies(case)}
         for name in (name for name in _OF_SLICES if LAWS[name].applies(case)):
-            dims |= {(name, _dim(LawCheck(LAWS[name], key).told(case))) for key in range(4)}
+            dims |= {(name, _dim(LawCheck(LAWS[name], 4 * small + key).told(case))) for key in range(4)}
         found = _told(op, dims, laws)
         if small >= 48 and found == expected and laws >= _ANYHOW:
             break
@@ -97,7 +97,7 @@ def _laws_of(op: Op, expected: tuple[str, str]) -> tuple[str, str]:
 
 
 def _told(op: Op, dims: set[tuple[str, str]], laws: set[str]) -> tuple[str, str]:
-    told = [{"...": op.batch}.get(dim, dim) for dim in op.dimensions]
+    told = [{"...": op.batch_name}.get(dim, dim) for dim in op.dimensions]
     further = [name for name in LAWS if name in laws - {*_ANYHOW, *_OF_SLICES}]
     return " ".join(dim for dim in told if all((name, dim) in dims for name in _OF_SLICES)), " ".join(further)
 

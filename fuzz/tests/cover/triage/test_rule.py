@@ -11,6 +11,7 @@ from fuzz.triage.atoms import word_cost
 from fuzz.triage.inducer import induce, learn
 from fuzz.triage.rule import Atom, Traits
 from fuzz.triage.traits import MODULI, size_traits
+from oracles.ops import OPS
 
 _PROBES: list[Traits] = [
     {"n": n, **{f"n mod {m}": n % m for m in MODULI}, "vector length": bits, "optimisation": opt}
@@ -93,7 +94,7 @@ def test_blocks_of_a_power_of_two_are_counted_by_their_elements() -> None:
     """As in a kernel that takes as many rows at a time as 1,024 elements hold, and fails with a second program."""
     target = target_of(PACK.kernel("weighted"))
     sizes = [(n, rows) for n in range(1, 1200, 7) for rows in range(1, 40)]
-    probes = [size_traits(n, (rows,), target) for n, rows in sizes]
+    probes = [size_traits(OPS["rms_norm"], {"n": n}, (rows,), target) for n, rows in sizes]
     at_a_time = [max(1, 1024 // (1 << (n - 1).bit_length())) for n, _ in sizes]
     learned = learn(probes, [rows > each for (_, rows), each in zip(sizes, at_a_time, strict=True)])
     assert learned.exact

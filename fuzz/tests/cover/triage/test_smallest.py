@@ -29,7 +29,7 @@ def _swept(kernel: Kernel, found: Case) -> Swept:
 def test_a_case_that_is_not_the_smallest_is_told_so(shape: tuple[int, int]) -> None:
     swept = _swept(with_edits(TAIL_63), given_case(shape, 1, "pitched"))
     assert not swept.smallest
-    assert str(swept) == "NO: 1x63 fails as well"
+    assert str(swept) == "NO: n = 63, rows = 1 fails as well"
 
 
 def test_a_smaller_case_that_fails_by_other_values_only_is_found() -> None:
@@ -37,7 +37,7 @@ def test_a_smaller_case_that_fails_by_other_values_only_is_found() -> None:
     found = given_case((1, 40), 1, "contiguous")
     values = replace(found.inputs["x"], bits=found.inputs["x"].bits[:-4] + b"\x00\x00\x80\x43")
     swept = _swept(with_edits(needs_a_large_one), replace(found, inputs={"x": values}))
-    assert str(swept) == "NO: 1x1 fails as well"
+    assert str(swept) == "NO: n = 1, rows = 1 fails as well"
 
 
 def test_nothing_is_smaller_than_the_smallest() -> None:

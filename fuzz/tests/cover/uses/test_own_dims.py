@@ -59,14 +59,40 @@ def test_it_is_listed_by_its_dimensions(tmp_path: Path, cli_here: Cli) -> None:
     assert "kf_tensor b; /* [..., k, n] */" in header
 
 
+def test_a_broken_law_is_told_by_the_name_of_its_dimension(tmp_path: Path, cli_here: Cli) -> None:
+    """Both orders of the sum are right; which one it takes hangs on the number of columns."""
+    write_dims_pack(tmp_path)
+    declared = 'contract=ANY, capabilities=STRIDED, laws=("batch_subset",))'
+    for name, old, new in (
+        ("pack.py", "contract=IN_ORDER, capabilities=STRIDED)", declared),
+        (
+            "loops.c",
+            "int64_t p = 0; p < k; p++) sum +=",
+            "int64_t q = 0, p; q < k; q++) p = n % 2 ? q : k - 1 - q, sum +=",
+        ),
+    ):
+        text = (tmp_path / name).read_text()
+        assert old in text
+        (tmp_path / name).write_text(text.replace(old, new))
+    only = ("--op", "matmul", "--target", "c-loops@native:gcc-O2")
+    done = cli_here("run", "--pack", ".", *only, "--max-cases", "160", "--seed", "1", "--no-shrink", "-j", "1")
+    assert done.returncode == 1
+    assert "batch_subset (some of the slices of n alone): " in done.stdout
+
+
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ('Capabilities(axis="any")', "capabilities.axis: 'any' is for row ops, which matmul is none of"),
-        ("Capabilities(alignment=16)", "capabilities.alignment: 16 is for row ops, which matmul is none of"),
+        ('Capabilities(axis="any")', "capabilities.axis: 'any' is for '... k', and a of matmul is '... m k'"),
+        (
+            "Capabilities(alignment=16)",
+            "contiguous rows of k and n elements may begin anywhere; add strides='pitched'",
+        ),
     ],
 )
-def test_what_is_for_row_ops_alone_is_refused(declared: str, message: str, tmp_path: Path, cli_here: Cli) -> None:
+def test_what_the_dimensions_do_not_allow_is_refused(
+    declared: str, message: str, tmp_path: Path, cli_here: Cli
+) -> None:
     text = (write_dims_pack(tmp_path) / "pack.py").read_text()
     (tmp_path / "pack.py").write_text(text.replace('Capabilities(strides="any")', declared))
     done = cli_here("run", *ARGUMENTS, "--max-cases", "1")
