@@ -103,7 +103,7 @@ def _total(
         if less is not None:  # magnitudes may add up to more than float64 has where their sum does not
             errors = np.where(np.isinf(sums.size), less * allowed / LESS, errors)
         if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
-            errors = errors + np.minimum(sums.size, n * dtype.tiny)
+            errors = errors + np.where(sums.keeps, 0.0, np.minimum(sums.size, n * dtype.tiny))
         found = more(found, errors)
     mixed = sums.is_mixed
     rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))

@@ -50,6 +50,8 @@ class Sums:
     """The same of the largest term."""
     least: tuple[Mask, F64] | None
     """Whether no term is ever negative, and a lower bound of their sum where `is_floored`; None: some may be."""
+    keeps: Mask
+    """Whether each term is zero, or positive and normal in the dtype of the sum: no partial sum is flushed then."""
 
     def __add__(self, other: Sums) -> Sums:
         size, far = self.size + other.size, None
@@ -64,7 +66,7 @@ class Sums:
             {symbol: each + other.parts[symbol] for symbol, each in self.parts.items()},
             {symbol: each + other.radii[symbol] for symbol, each in self.radii.items()},
             _plus(self.rest, other.rest), marked(self.may, other.may), marked(self.overflows, other.overflows),
-            np.minimum(self.low, other.low), np.maximum(self.high, other.high), least,
+            np.minimum(self.low, other.low), np.maximum(self.high, other.high), least, self.keeps & other.keeps,
         )  # fmt: skip
 
     @property
@@ -108,10 +110,13 @@ def sums_of(here: Setting, node: Node, terms: Form, count: float | F64) -> Sums:
             lowest = summed(np.maximum(here.lowest(terms), 0.0))
         least = _all_along(terms.least >= 0, axis), lowest
     low, high = (end.reduce(terms.centre, axis, keepdims=True, initial=0.0) for end in (np.minimum, np.maximum))
+    keeps = np.ones((1,) * terms.centre.ndim, bool)
+    if here.contract.denormals != "preserve":
+        keeps = _all_along((here.lowest(terms) >= here.dtype(node).tiny) | (terms.size == 0), axis)
     return Sums(
         terms.bits, summed(terms.centre), size, far, parts, radii,
         None if terms.rest is None else summed(terms.rest),
-        any_along(terms.may, axis), any_along(terms.overflows, axis), low, high, least,
+        any_along(terms.may, axis), any_along(terms.overflows, axis), low, high, least, keeps,
     )  # fmt: skip
 
 
@@ -224,7 +229,7 @@ def _by_matrices(here: Setting, node: Node, a: Form, b: Form) -> Sums:
     return Sums(
         min(bits, dtype.precision), by(a.centre, b.centre), size, None, parts, radii,
         sum(rest[1:], rest[0]) if rest else None,
-        any_along(either((a, b)), axis), None, alike - count, alike + count, least,
+        any_along(either((a, b)), axis), None, alike - count, alike + count, least, alike == count,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, compare
@@ -94,6 +95,25 @@ def test_what_the_screen_passes_conforms_and_is_as_far_off_as_the_enclosures_say
                     assert worst.ratio == pytest.approx(comparison.ratio.max(), rel=1e-6, abs=2.0**-26)
                     assert worst.width == pytest.approx(enclosures[name].below.flat[worst.flat], rel=2.0**-35)
     assert decided > passed / 2, (decided, passed)
+
+
+def test_a_sum_of_normal_numbers_loses_none_where_subnormal_ones_are_flushed() -> None:
+    """In float16 that is as large as errors of sums are: screens and enclosures must both know."""
+    flushing, x = Contract("f16", denormals="flush"), np.array([[0.87, -0.7, 0.52, 1.65, 0.12, 1.07]], np.float16)
+
+    def width(contract: Contract, x: NDArray[np.float16]) -> tuple[float, float | None]:
+        truth = Truth(Problem(RMS.name, {"eps": 100.0}, {"x": x}, {"y": "f16"}))
+        enclosure = truth.enclosures(contract, False)["y"]
+        got = Received({"y": round_to(np.asarray(enclosure.centre), enclosure.form)})
+        ((answer,),) = screen.certain([(truth.op, False, [(contract, got)])])
+        return float(enclosure.below.flat[0]), answer[0].width if answer else None
+
+    plain, screened = width(flushing, x)
+    assert plain == width(replace(flushing, denormals="preserve"), x)[0]
+    assert screened == pytest.approx(plain, rel=2.0**-35)
+    x[0, 1] = 2.0**-8  # whose square is flushed, and what it is added to may be
+    assert width(flushing, x)[0] > width(replace(flushing, denormals="preserve"), x)[0] * (1 + 2.0**-20)
+    assert width(flushing, x)[1] is None
 
 
 def _asked(rng: np.random.Generator, count: int) -> list[tuple[Truth, list[tuple[Contract, Received]]]]:
