@@ -17,7 +17,7 @@ from pathlib import Path
 from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.export import Script, python_script
 from fuzz.adapters.libraries import fault_watcher
-from fuzz.adapters.python_kernel import INSTALL, Framework, python_kernel
+from fuzz.adapters.python_kernel import FRAMEWORKS, INSTALL, Framework, python_kernel
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.kernel import Kernel
@@ -166,8 +166,10 @@ class PythonProgram:
 
         journal = Journal()
 
+        server = fork_server(FRAMEWORKS[self.spec.framework].imports, interpreted)
+
         def start(stdin: int, stdout: int, stderr: int) -> Child:
-            return fork_server(interpreted).start(self.spec.encoded(), stdin, stdout, stderr, journal.descriptor)
+            return server.start(self.spec.encoded(), stdin, stdout, stderr, journal.descriptor)
 
         return Process(start, limit, memory, journal=journal)
 

@@ -41,9 +41,14 @@ class Framework:
 
     packages: tuple[str, ...]
     places: tuple[DevicePlacement, ...]
+    imports: tuple[str, ...]
+    """The modules that are imported before workers are forked."""
     threads: bool = False
     """Whether its kernels can be told how many threads to use."""
 
+
+_TORCH = ("torch", "triton.language")
+"""One server has both: torch takes most of the time of either."""
 
 FRAMEWORKS: dict[str, Framework] = {
     "triton": Framework(
@@ -53,11 +58,15 @@ FRAMEWORKS: dict[str, Framework] = {
             DevicePlacement("interpret", "interpreted", 30.0, SMALL, slow=True),
             DevicePlacement("cuda", "compiled", 120.0),
         ),
+        _TORCH,
     ),
     "torch": Framework(
-        ("torch",), (DevicePlacement("cpu", "torch", 60.0), DevicePlacement("cuda", "torch", 120.0)), threads=True
+        ("torch",),
+        (DevicePlacement("cpu", "torch", 60.0), DevicePlacement("cuda", "torch", 120.0)),
+        _TORCH,
+        threads=True,
     ),
-    "numpy": Framework(("numpy",), (DevicePlacement("cpu", "numpy", 60.0),)),
+    "numpy": Framework(("numpy",), (DevicePlacement("cpu", "numpy", 60.0),), ("numpy",)),
 }
 
 

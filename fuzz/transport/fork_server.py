@@ -1,7 +1,7 @@
-"""Workers of Python kernels, forked by a server that has torch and Triton imported: that takes seconds and megabytes.
+"""Workers of Python kernels, forked by a server that has imported what their kernels do: of torch that takes seconds.
 
-There is one server for all compiled kernels of this process, and one for all interpreted ones. `python/server.py` says
-why it is none of `multiprocessing`.
+There is one server in this process for each set of imports, and another for interpreted kernels. `python/server.py`
+says why it is none of `multiprocessing`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 
 from fuzz.transport.child import Child
@@ -38,8 +39,8 @@ def worker_environment(interpreted: bool) -> dict[str, str]:
 class ForkServer:
     """Starts workers quickly. Safe to use from many threads."""
 
-    def __init__(self, interpreted: bool) -> None:
-        self._interpreted = interpreted
+    def __init__(self, imports: tuple[str, ...], interpreted: bool) -> None:
+        self._imports, self._interpreted = imports, interpreted
         self._lock = threading.Lock()
         self._popen: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -68,7 +69,7 @@ class ForkServer:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "fuzz.transport.python", "serve", str(theirs.fileno())],
+                [sys.executable, "-m", "fuzz.transport.python", "serve", str(theirs.fileno()), *self._imports],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 env=worker_environment(self._interpreted), start_new_session=True,
             )  # fmt: skip
@@ -121,15 +122,9 @@ class _Forked:
         return int(message[1]) if message else -signal.SIGKILL  # the server was killed, and its workers with it
 
 
-_SERVERS = {interpreted: ForkServer(interpreted) for interpreted in (False, True)}
-
-
-def fork_server(interpreted: bool) -> ForkServer:
-    """The server of this process, which starts when it is first used."""
-    return _SERVERS[interpreted]
-
-
-@atexit.register
-def _stop_servers() -> None:
-    for server in _SERVERS.values():
-        server.stop()
+@cache
+def fork_server(imports: tuple[str, ...], interpreted: bool) -> ForkServer:
+    """Return the server of this process for kernels that import these modules. It starts when it is first used."""
+    server = ForkServer(imports, interpreted)
+    atexit.register(server.stop)
+    return server

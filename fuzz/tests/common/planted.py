@@ -28,6 +28,9 @@ ANYTHING = Capabilities(
     stacked=("weight",),
 )
 
+HANGS = "for (;;) { extern int pause(void); pause(); }"
+"""A statement in C that never ends, and takes no time of a processor meanwhile."""
+
 HEAD = """
 #include <signal.h>
 #include <stdio.h>

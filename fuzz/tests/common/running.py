@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import faulthandler
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from fuzz.cli import main
 from fuzz.tests.conftest import CHECKOUT, HANG_S
+from fuzz.transport.fork_server import fork_server
+
+KERNELFUZZ = [sys.executable, "-m", "fuzz"]
 
 
 class Running(subprocess.Popen[str]):
     """A process that does not outlive its `with` block: left running, with its pipes open, it would be held against
     whichever test runs when it is collected."""
 
-    def __init__(self, command: list[str], folder: Path, stderr: int = subprocess.PIPE) -> None:
-        super().__init__(
-            command, cwd=folder, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
-        )  # fmt: skip
+    def __init__(self, command: list[str], folder: Path, stderr: int = subprocess.PIPE, **more: str) -> None:
+        environment, words = {**os.environ, "PYTHONPATH": str(CHECKOUT), **more}, command[len(KERNELFUZZ) :]
+        forked = command[: len(KERNELFUZZ)] == KERNELFUZZ
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer versions of Python warn of threads, and pytest-xdist has one
+            super().__init__(
+                command, cwd=folder, env=environment, text=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+                preexec_fn=(lambda: _become(words, environment)) if forked else None,
+            )  # fmt: skip
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
@@ -38,9 +51,41 @@ class Running(subprocess.Popen[str]):
         return self.communicate(timeout=HANG_S)
 
 
+def _become(words: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Run the command line in this process, which was just forked, instead of another program: to import the engine
+    anew takes longer than most commands."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)  # as Python does when it starts
+    atexit._clear()
+    faulthandler.disable()
+    fork_server.cache_clear()
+    os.closerange(3, 1 << 16)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["kernelfuzz", *words]
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    code: object = 1
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
+
+
 def start(folder: Path, *options: str) -> Running:
     """`kernelfuzz nightly` on the folder's `pack` and `state`."""
-    return Running([sys.executable, "-m", "fuzz", "nightly", "--state", "state", "--pack", "pack", *options], folder)
+    return Running([*KERNELFUZZ, "nightly", "--state", "state", "--pack", "pack", *options], folder)
+
+
+def finished(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`kernelfuzz` in a folder, to its end."""
+    with Running([*KERNELFUZZ, *arguments], folder, COLUMNS="200") as run:
+        said, errors = run.ended()
+    return subprocess.CompletedProcess(arguments, run.returncode, said, errors)
 
 
 def finish(folder: Path, *options: str) -> tuple[int, str, str]:

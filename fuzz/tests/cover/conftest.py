@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from fuzz.uses.check.plan import GIVEN
 from oracles.tests.common.whole import WHOLE
 
 _FEWER = {
@@ -26,3 +29,9 @@ def _few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     if not WHOLE:
         for name, number in _FEWER.items():
             monkeypatch.setattr(f"fuzz.triage.{name}", number)
+
+
+@pytest.fixture
+def unexplained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `fuzz.check` finds is neither shrunk nor explained: the test is about what it finds."""
+    monkeypatch.setattr(GIVEN, "options", replace(GIVEN.options, explain_s=0.0))

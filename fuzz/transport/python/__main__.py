@@ -1,4 +1,4 @@
-"""`python -m fuzz.transport.python serve DESCRIPTOR`, or `run SPEC DESCRIPTOR` for one worker that answers there."""
+"""`python -m fuzz.transport.python serve DESCRIPTOR IMPORT...`; or `run SPEC DESCRIPTOR`, for one worker."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import sys
 
 
 def main() -> None:
-    verb, argument, *answers = sys.argv[1:]
+    verb, argument, *more = sys.argv[1:]
     if verb == "serve":
         from fuzz.transport.python.server import serve
 
-        serve(socket.socket(fileno=int(argument)))
+        serve(socket.socket(fileno=int(argument)), more)
         os._exit(0)  # nothing is left to save, and Triton tells of its leaks where the interpreter is taken apart
     else:
         from fuzz.transport.python.kernel import decoded
         from fuzz.transport.python.worker import work
 
-        os.dup2(int(answers[0]), 1)
+        os.dup2(int(more[0]), 1)
         work(decoded(argument))
 
 

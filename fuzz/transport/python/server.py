@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import select
 import signal
 import socket
+import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from typing import NoReturn
 
 from fuzz.transport.python.keeper import keep_worker
@@ -30,11 +33,11 @@ _NOTICE_BYTES = 64
 """A notice takes less: it is 'code' or 'pid', and a number."""
 
 
-def serve(control: socket.socket) -> None:
+def serve(control: socket.socket, imports: Sequence[str]) -> None:
     """Fork workers until the parent closes `control`. A request is a spec and five descriptors: the worker's stdin,
     stdout and stderr, its journal, and a socket. On that go notices of its process id and of its end; 'term' and
     'kill' ask for it."""
-    _import()
+    _import(imports)
     waker, woken = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(waker, False)
@@ -63,15 +66,14 @@ def serve(control: socket.socket) -> None:
         os.kill(pid, signal.SIGTERM)
 
 
-def _import() -> None:
+def _import(names: Sequence[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with contextlib.suppress(ImportError):
-            import torch
-
-            torch.set_num_threads(1)
-        with contextlib.suppress(ImportError):
-            import triton.language  # noqa: F401
+        for name in names:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
     gc.collect()
     gc.freeze()  # a collection in a worker would write to, and so copy, every page
 

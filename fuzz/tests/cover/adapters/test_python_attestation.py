@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from fuzz.adapters.python import PythonAdapter, PythonAttestation, no_cuda_device
-from fuzz.adapters.python_kernel import DevicePlacement, Framework, PythonKernel
+from fuzz.adapters.python_kernel import FRAMEWORKS, DevicePlacement, PythonKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Attestation, NotRun
 from fuzz.adapters.toolchain import this_host
@@ -82,7 +82,7 @@ def test_an_attestation_is_held_to_its_target(
     if "digest" in change:
         monkeypatch.setattr("fuzz.adapters.python.source_digest", lambda texts: "0000")
     else:
-        compiled = Framework(("torch", "triton"), (DevicePlacement("interpret", "compiled", 30.0),))
+        compiled = replace(FRAMEWORKS["triton"], places=(DevicePlacement("interpret", "compiled", 30.0),))
         target = replace(target, adapter=PythonAdapter(compiled))
     with WorkerPool([target], cache=cache) as pool:
         status = pool.statuses[target.id]
@@ -170,7 +170,7 @@ def test_an_interpreter_that_cannot_loop_is_named_and_nothing_runs_on_it(monkeyp
 def test_the_server_ends_without_a_word() -> None:
     """It outlives the run's last line: what Triton has to say of its own leaks would come after it."""
     ours, its = socket.socketpair()
-    command = [sys.executable, "-m", "fuzz.transport.python", "serve", str(its.fileno())]
+    command = [sys.executable, "-m", "fuzz.transport.python", "serve", str(its.fileno()), "torch", "triton.language"]
     with ours, its, subprocess.Popen(command, pass_fds=[its.fileno()], stderr=subprocess.PIPE) as server:
         its.close()
         ours.close()

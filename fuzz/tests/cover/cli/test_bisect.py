@@ -14,6 +14,7 @@ import pytest
 from fuzz.cli.exits import Exit
 from fuzz.findings.casefile import Found, save
 from fuzz.tests.common.examples import plain
+from fuzz.tests.common.planted import HANGS
 from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, Cli, edited
 
 Planted = Callable[..., Path]
@@ -127,7 +128,7 @@ def test_other_kernels_that_pass_say_nothing_of_the_one_it_was_found_on(
 def test_a_hang_hides_another_failure(
     cli_here: Cli, planted: Planted, tmp_path: Path, verdict: str, code: Exit
 ) -> None:
-    hangs = edited("reciprocal_rms(total, n, eps)", "({ for (volatile int on = 1; on;) {} 1.0f; })")
+    hangs = edited("reciprocal_rms(total, n, eps)", f"({{ {HANGS} 1.0f; }})")
     save(tmp_path / "case.json", plain(5), Found(FOUND.target, verdict, 1, "0.1.0"))
     words = ("--pack", str(planted(hangs)), "--target", FOUND.target, "--case-limit", "1s")
     done = cli_here("repro", "case.json", *words)

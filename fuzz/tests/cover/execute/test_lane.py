@@ -16,12 +16,12 @@ from fuzz.base.case import Case, contiguous
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.planted import ANYTHING, HEAD, a_case, c_target
+from fuzz.tests.common.planted import ANYTHING, HANGS, HEAD, a_case, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, indented, python_target
 from fuzz.transport import records
 
 FOREVER = 3600.0
-_HANGS = "if (n == 5) for (volatile int on = 1; on;) {}\n    copy(c);"
+_HANGS = f"if (n == 5) {HANGS}\n    copy(c);"
 _EVERYWHERE = "for (int fd = 3; fd < 64; fd++) if (write(fd, {}, {}) < 0) continue;"
 """Writes to every descriptor that may be the protocol's."""
 _LIES = f"""
@@ -115,14 +115,14 @@ def test_a_python_kernel_that_ends_when_it_is_loaded_is_to_blame(
     [
         ("_Exit(3);", "the worker cannot be started: ended with exit code 3"),
         (_EVERYWHERE.format('"no hello of a worker, but a long text"', 36), "it is no worker"),
-        ("for (volatile int on = 1; on;) {}", "the worker cannot be started: no answer within the time limit"),
+        (HANGS, "the worker cannot be started: no answer within the time limit"),
         (_LIES, "its worker says of itself what cannot be read: "),
     ],
 )
 def test_a_c_kernel_that_speaks_ends_or_hangs_before_its_worker_is_to_blame(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, constructor: str, said: str
 ) -> None:
-    if "for (volatile" in constructor:  # the others are given the time that they may need on a busy machine
+    if constructor == HANGS:  # the others are given the time that they may need on a busy machine
         monkeypatch.setattr(c, "_START_LIMIT_S", 1.0)
     source = tmp_path / "early.c"
     early = f"#include <unistd.h>\n__attribute__((constructor)) static void early(void) {{ {constructor} }}\n"

@@ -17,7 +17,7 @@ from fuzz.adapters.build import Builder
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.planted import Run, a_case, c_program
+from fuzz.tests.common.planted import HANGS, Run, a_case, c_program
 from fuzz.tests.conftest import HANG_S
 from fuzz.transport.frames import Response, encode_case, encode_frame
 from fuzz.transport.process import EndedError
@@ -97,7 +97,7 @@ def test_what_a_worker_left_that_died_may_be_refused(make_target: Callable[[str]
 
 
 def test_a_hung_worker_is_the_cases_outcome(run: Run) -> None:
-    outcomes = run(CUE % "for (volatile int forever = 1; forever;) {}", a_case(), BAD, a_case(), limit=2.0)
+    outcomes = run(CUE % HANGS, a_case(), BAD, a_case(), limit=2.0)
     assert [outcome.status for outcome in outcomes] == [Status.RAN, Status.HUNG, Status.RAN]
 
 
@@ -187,7 +187,7 @@ def test_a_worker_that_cannot_be_restarted_says_so(make_target: Callable[[str], 
 
 
 def test_leaving_the_pool_ends_the_workers(make_target: Callable[[str], Target], cache: Path) -> None:
-    target = make_target("for (volatile int forever = 1; forever;) {}")
+    target = make_target(HANGS)
     with pytest.raises(KeyboardInterrupt), WorkerPool([target], cache=cache) as pool:  # noqa: PT012
         assert not isinstance(pool.statuses[target.id], NotRun)
         pids = list(pool.pids.values())
@@ -213,7 +213,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_no_worker_outlives_a_killed_parent(make_target: Callable[[str], Target], cache: Path) -> None:
     """An idle worker sees the end of its input; one in an endless loop has an alarm."""
-    target = make_target(CUE % "for (volatile int forever = 1; forever;) {}")
+    target = make_target(CUE % HANGS)
     command = [sys.executable, "-c", PARENT, *c_program(target, Builder(cache)).command]
     for case in (a_case(), BAD):
         frame = encode_frame([encode_case(case)], limit_s=1)

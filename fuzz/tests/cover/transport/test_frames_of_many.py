@@ -14,7 +14,7 @@ import pytest
 from fuzz.base.case import Case, contiguous
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.lane import Wait
-from fuzz.tests.common.planted import Run, a_case
+from fuzz.tests.common.planted import HANGS, Run, a_case
 from fuzz.tests.common.python_planted import TORCH_HEAD, indented, outcomes, python_target
 from fuzz.transport.process import Process
 from fuzz.transport.steps import Steps
@@ -82,7 +82,7 @@ def test_a_hang_in_the_middle_is_that_cases_and_it_is_named(run: Run, monkeypatc
 
     monkeypatch.setattr("fuzz.execute.pool.patient", watch)
     cases = numbered()
-    found = run(f"{COUNTED} if (number == {CULPRIT}) for (volatile int on = 1; on;) {{}}", *cases, limit=1.0)
+    found = run(f"{COUNTED} if (number == {CULPRIT}) {HANGS}", *cases, limit=1.0)
     assert [place for place, each in enumerate(found) if each.status is not Status.RAN] == [CULPRIT]
     assert found[CULPRIT].status is Status.HUNG
     assert calls(found[:CULPRIT]) == list(range(1, CULPRIT + 1))

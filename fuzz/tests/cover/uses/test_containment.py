@@ -16,6 +16,7 @@ import fuzz
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.findings.casefile import save
+from fuzz.tests.common.planted import HANGS
 from fuzz.tests.common.running import Running, until
 from fuzz.tests.conftest import GENERIC, Cli, copy_headers, edited
 from fuzz.triage.causes import Pile
@@ -24,7 +25,7 @@ from fuzz.uses.corpus.folder import built_in
 Kernels = Callable[..., Path]
 
 BAD = '#include "kernelfuzz.h"\nint kf_rms_norm(const kf_rms_norm_call *c) { return oops + c->x.shape[0]; }\n'
-STUCK = edited("float total = 0.0f;", "float total = 0.0f; if (n > 50) for (volatile int on = 1; on;) {}")
+STUCK = edited("float total = 0.0f;", f"float total = 0.0f; if (n > 50) {HANGS}")
 NATIVE = ("--target", "c-*@native:gcc-O2")
 _PACK = """from pathlib import Path
 from fuzz import Capabilities, CKernel, Mutant

@@ -26,6 +26,7 @@ def forgotten() -> Iterator[None]:
         yield
 
 
+@pytest.mark.usefixtures("unexplained")
 def test_a_function_is_checked_against_an_op_of_any_dimensions() -> None:
     order = fuzz.Contract(sums={"k": AnyOrder()})
 

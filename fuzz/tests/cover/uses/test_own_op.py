@@ -88,6 +88,7 @@ DOUBLED = Op(
 )
 
 
+@pytest.mark.usefixtures("unexplained")
 def test_a_function_is_checked_against_an_op_of_ones_own() -> None:
     def right(signal: np.ndarray, level: float) -> np.ndarray:
         return signal * np.float32(2) + np.float32(level)

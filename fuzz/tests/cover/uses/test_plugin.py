@@ -73,12 +73,15 @@ def test_nothing():
     fuzz.check(norm, op="rms_norm", targets=["torch-norm@cuda"])
 """
 
+_UNEXPLAINED = ("--kernelfuzz-explain-time", "0.1s")
+"""The test is about what is found."""
+
 
 def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pytester) -> None:
     pytester.makeconftest(_PROFILE.replace("16", "8"))
     [shown_there] = re.findall(r"## In your pytest suite\n.*?```python\n(.*?)```", README, re.DOTALL)
     pytester.makepyfile(test_mine=_FUNCTIONS, test_readme=shown_there)
-    shown = suite("-W", "error")
+    shown = suite("-W", "error", *_UNEXPLAINED)
     shown.assert_outcomes(passed=4, failed=7)
     text = shown.stdout.str()
     for expected in (
@@ -125,7 +128,8 @@ def test_a_pack_is_one_test_per_target_also_in_other_processes(
     pytester.makeini("[pytest]\nkernelfuzz_pack = kernels\n")
     pytester.makeconftest(_PROFILE)
     pytester.makepyfile(test_pack="def test_kernels(kernelfuzz_target):\n    kernelfuzz_target.check()\n")
-    shown = suite("-n", "2" if WHOLE else "1", "-v", "-W", "error", "--kernelfuzz-targets", "c-*@native:gcc-*")
+    targets = ("--kernelfuzz-targets", "c-*@native:gcc-*", *_UNEXPLAINED)
+    shown = suite("-n", "2" if WHOLE else "1", "-v", "-W", "error", *targets)
     shown.assert_outcomes(passed=2, failed=2)
     shown.stdout.fnmatch_lines_random(
         [

@@ -24,6 +24,7 @@ from fuzz.generate.search import PLACES, SHARDS, Search, Turn
 from fuzz.generate.turn import BATCH
 from fuzz.laws.registry import declared
 from fuzz.tests.common.hunting import GENERIC, PACK, target_of, with_edits
+from fuzz.tests.common.planted import HANGS
 from fuzz.tests.common.three_bugs import THREE
 from fuzz.tests.conftest import HANG_S
 from fuzz.uses.search.course import Course, in_order, known_at
@@ -177,7 +178,7 @@ def test_no_report_is_lost_that_comes_while_workers_are_waited_for() -> None:
 def test_a_hung_kernel_does_not_outlive_a_process_that_is_killed(tmp_path: Path) -> None:
     """Whatever the limit of a case is: the keeper above the worker looks after it."""
     total = "total += x[i] * x[i];"
-    stuck = target_of(with_edits((total, f"{total} for (volatile int on = 1; on;) {{}}"), name="stuck"), "O2")
+    stuck = target_of(with_edits((total, f"{total} {HANGS}"), name="stuck"), "O2")
     terms = Terms([GENERIC], (), ([stuck.id],))
     with Processes([stuck], terms, (1,), lambda mine: WorkerPool(mine, jobs=1, limit=3600)) as crew:
         search = Search("rms_norm", 3, [GENERIC])
