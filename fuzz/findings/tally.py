@@ -22,11 +22,12 @@ from oracles.dtypes import ITEMSIZE
 
 @dataclass(frozen=True)
 class Sighting:
-    """A failing run, as it was seen first."""
+    """A failing case, as it was seen first."""
 
     case: Case
     """The evidence: where a law is broken, the case that the twin was made of."""
-    judgement: Judgement
+    judgements: Sequence[Judgement]
+    """Those by which it fails."""
     verdicts: Mapping[str, str]
     """What all targets said of the case, by target."""
 

@@ -16,10 +16,9 @@ from fuzz.base.case import Case
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
-from fuzz.findings.tally import Sighting
 from fuzz.generate.search import PLACES
 from fuzz.generate.turn import BATCH
-from fuzz.judge.judge import EntryJudge
+from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.quality.calibrate.packs import Pair
 from fuzz.uses.search.course import known_at
 from fuzz.uses.search.taker import TOGETHER, Report, Taker, Task, Terms
@@ -141,17 +140,17 @@ def _count(report: Report, work: Work, builds: Mapping[str, str], found: Measure
         found.ratio = max([found.ratio, *(worst.ratio for worst in line.worst.values())])
         if line.not_run and not line.judged:
             found.not_run.setdefault(builds[name], line.not_run_reason)
-    for sighting in report.sightings[: max(0, _KEPT - len(found.alarms))]:
-        found.alarms.append(_told(sighting, work))
+    failing = [(each.case, run) for each in report.sightings for run in each.judgements]
+    found.alarms += [_told(case, run, work) for case, run in failing[: max(0, _KEPT - len(found.alarms))]]
     for words, case in report.errors[: max(0, _KEPT - len(found.alarms))]:
         path = _kept(case, work)
         found.alarms.append(f"{words}\n  kernelfuzz repro {path} --pack {work.folder}")
     found.found += len(report.errors)
 
 
-def _told(sighting: Sighting, work: Work) -> str:
+def _told(case: Case, judgement: Judgement, work: Work) -> str:
     """What is accused, and the commands that show it again."""
-    judgement, path = sighting.judgement, _kept(sighting.case, work)
+    path = _kept(case, work)
     check, option = judgement.worst, f"--pack {work.folder} --target {judgement.target}"
     what, explain = f"{judgement.verdict.value} {judgement.reason}".strip(), ""
     if check is not None and check.worst_index is not None:
@@ -159,8 +158,8 @@ def _told(sighting: Sighting, work: Work) -> str:
         what += f", {check.output}[{index}]: {judgement.ratio:.4g} of its budget"
         explain = f"\n  kernelfuzz explain-budget {path} {option} --output {check.output} --index {index}"
     # A case that a guide proposed follows from what was judged before it: its file alone brings it back.
-    own = sighting.case.origin.number % PLACES <= BATCH
-    named = f"{work.seed}:{work.op}:{sighting.case.origin.place}" if own else path
+    own = case.origin.number % PLACES <= BATCH
+    named = f"{work.seed}:{work.op}:{case.origin.place}" if own else path
     return f"{judgement.target}: {what}\n  kernelfuzz repro {named} {option}{explain}"
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from fuzz.base.capability import Capability
 from fuzz.generate.search import SHARDS, Search, Turn
 from fuzz.generate.turn import BATCH
-from fuzz.uses.search.guide import Lessons
 from fuzz.uses.search.taker import Report, Taker, Task
 
 _LEAST_LAG = 8
@@ -84,7 +83,7 @@ class Course:
     """Slow targets are given so many turns first, then one turn in `slow_every`."""
     timed: bool = False
     """Whether it ends with its time, so that slow targets may leave turns out."""
-    lessons: list[Lessons] = field(default_factory=list)
+    lessons: list[bytes] = field(default_factory=list)
     """The lessons of all places that are judged, in order."""
     entries: int = 0
     """How many are judged and count."""

@@ -11,7 +11,6 @@ from fuzz.base.case import Case
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Pool
 from fuzz.uses.search.calls import FindingId
-from fuzz.uses.search.guide import Lessons
 from fuzz.uses.search.taker import AHEAD, Report, Taker, Task, Terms
 
 Watch = Callable[[Sequence[Wait]], object]
@@ -36,7 +35,7 @@ class Crew(Protocol):
         """Return how many more turns may be given to that group now."""
         ...
 
-    def give(self, task: Task, lessons: Sequence[Lessons]) -> None:
+    def give(self, task: Task, lessons: Sequence[bytes]) -> None:
         """Have a turn taken; `lessons` are those of all places that are judged, in order."""
         ...
 
@@ -76,7 +75,7 @@ class Here:
     def room(self, group: int) -> int:
         return AHEAD - self._taker.on_their_way - len(self._given)
 
-    def give(self, task: Task, lessons: Sequence[Lessons]) -> None:
+    def give(self, task: Task, lessons: Sequence[bytes]) -> None:
         known = self._taker.searched(task.op, task.seed)
         known.lessons += lessons[len(known.lessons) :]
         self._given.append(task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
@@ -106,4 +107,5 @@ class Examiner:
         failing = [each for each in judgements if each.verdict is not Verdict.PASS and each.verdict.is_finding]
         if failing:
             verdicts = {judgement.target: judgement.verdict.value for judgement in judgements}
-            found.sightings += [Sighting(judge.evidence(each), each, verdicts) for each in failing]
+            for case, of_case in groupby(failing, judge.evidence):
+                found.sightings.append(Sighting(case, list(of_case), verdicts))

@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from msgspec import Struct
+from msgspec.msgpack import Decoder, Encoder
+
 from fuzz.adapters.target import TargetId
 from fuzz.base.capability import Capability
 from fuzz.base.draw import Draw
@@ -55,19 +58,18 @@ Cell = tuple[str, ...]
 is kept however accurate it is."""
 
 
-@dataclass(frozen=True)
-class Elite:
+class Elite(Struct, frozen=True, tag="elite", array_like=True):
     """A lesson: the worst passing case of a kernel in one cell is this one."""
 
     kernel: str
     cell: Cell
     ratio: float
     draw: Draw
-    capability: Capability
+    capability: int
+    """Its place among those of the search."""
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(Struct, frozen=True, tag="attempt", array_like=True):
     """A lesson: a relative was made of the kernel's elite of that cell by `change`, and was worse than it, or not."""
 
     kernel: str
@@ -77,15 +79,17 @@ class Attempt:
 
 
 Lesson = Elite | Attempt
-Lessons = Sequence[Lesson] | bytes
-"""The lessons of one turn, or what they are in a message: there they are only handed on."""
+packed_lessons = Encoder().encode
+"""The lessons of one turn as they are handed on."""
+NO_LESSONS = packed_lessons([])
+lessons_from = Decoder(list[Lesson]).decode
+"""The inverse."""
 
 
 @dataclass(frozen=True)
-class Relative:
+class Relative(Made):
     """A case near an elite, by one change."""
 
-    made: Made
     elite: Elite
     change: str = ""
     """'' where no change gave a case that the kernel takes."""
@@ -153,6 +157,7 @@ class _Try:
 
     climb: _Climb
     elite: Elite
+    capability: Capability
     dice: Dice
     place: int
     change: str = ""
@@ -162,13 +167,10 @@ class _Try:
         another chance."""
         elite, dice = self.elite, self.dice
         self.change = self.climb.change(dice)
-        draw = CHANGES[self.change](elite.draw, elite.capability, dice)
+        draw = CHANGES[self.change](elite.draw, self.capability, dice)
         draw = filled(draw) if dice.one_in(2) else draw
-        return (
-            replace(draw, seed=Stream(elite.draw.seed).child(f"relative {dice.below(2**32)}").key),
-            elite.capability,
-            self.place,
-        )
+        fresh = Stream(elite.draw.seed).child(f"relative {dice.below(2**32)}").key
+        return replace(draw, seed=fresh), self.capability, self.place
 
     def again(self, make: Make) -> Made | None:
         """Another one, after the first was refused; in the end the elite itself."""
@@ -177,23 +179,24 @@ class _Try:
             if made is not None:
                 return made
         self.change = ""
-        return make([(self.elite.draw, self.elite.capability, self.place)])[0]
+        return make([(self.elite.draw, self.capability, self.place)])[0]
 
 
 class Guide:
     """Proposes relatives of the worst cases that it was told of."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, capabilities: Sequence[Capability]) -> None:
+        """`capabilities` are those of the search."""
+        self._seed, self._capabilities = seed, capabilities
+        self._places = {each: place for place, each in enumerate(capabilities)}
         self._climbs: dict[str, _Climb] = {}
         """What is known, by kernel."""
         self._success = _HOPE
         """The share of relatives that were worse than what they were made of, of late."""
 
-    def learn(self, lessons: Iterable[object]) -> None:
+    def learn(self, lessons: Iterable[Lesson]) -> None:
         """What one turn has taught."""
         for lesson in lessons:
-            assert isinstance(lesson, Elite | Attempt)
             climb = self._climbs.get(lesson.kernel)
             if climb is None:
                 climb = self._climbs[lesson.kernel] = _Climb()
@@ -210,19 +213,23 @@ class Guide:
         tries, streams = [], [Stream(self._seed).child(f"relative {place} of turn {turn}") for place in range(count)]
         for place, dice in enumerate(dice_each(streams)):
             climb = self._climbs[kernels[(turn * RELATIVES + place) % len(kernels)]]
-            tries.append(_Try(climb, climb.chosen(dice), dice, place))
+            elite = climb.chosen(dice)
+            tries.append(_Try(climb, elite, self._capabilities[elite.capability], dice, place))
         first = make([each.proposal() for each in tries]) if tries else ()
         mades = [made or each.again(make) for made, each in zip(first, tries, strict=True)]
-        return [Relative(m, each.elite, each.change) for m, each in zip(mades, tries, strict=True) if m is not None]
+        return [
+            Relative(made.case, made.draw, made.capability, each.elite, each.change)
+            for made, each in zip(mades, tries, strict=True)
+            if made is not None
+        ]
 
-    def lessons(self, judged: Iterable[tuple[Made | Relative, Sequence[Judgement]]]) -> list[Lesson]:
+    def lessons(self, judged: Iterable[tuple[Made, Sequence[Judgement]]]) -> list[Lesson]:
         """What the judgements of one turn teach that is not known yet."""
         best: dict[tuple[str, Cell], Elite] = {}
         attempts = []
         for case, judgements in judged:
-            made = case.made if isinstance(case, Relative) else case
             worst: dict[str, float] = {}
-            for elite in _passed(made, judgements):
+            for elite in self._passed(case, judgements):
                 worst[elite.kernel] = max(worst.get(elite.kernel, 0.0), elite.ratio)
                 key = elite.kernel, elite.cell
                 climb = self._climbs.get(elite.kernel)
@@ -235,19 +242,18 @@ class Guide:
                 attempts.append(Attempt(parent.kernel, parent.cell, case.change, worse))
         return [*attempts, *best.values()]
 
-
-def _passed(made: Made, judgements: Sequence[Judgement]) -> Iterator[Elite]:
-    """Where the case of a draw passed, as what it is to each kernel."""
-    draw = made.draw
-    if draw is None or draw.work > _MOST_WORK or any(part.given is not None for part in draw.parts):
-        return
-    main = draw.part(OPS[draw.op].main)
-    for judgement in judgements:
-        check = judgement.worst
-        if judgement.verdict is Verdict.PASS and check is not None and not check.blunt:
-            kernel = TargetId.parse(judgement.target).implementation
-            cell = (str(_size_class(draw.n)), main.dtype, main.recipe, check.output)
-            yield Elite(kernel, cell, judgement.ratio, draw, made.capability)
+    def _passed(self, made: Made, judgements: Sequence[Judgement]) -> Iterator[Elite]:
+        """Where the case of a draw passed, as what it is to each kernel."""
+        draw, place = made.draw, self._places.get(made.capability)
+        if place is None or draw is None or draw.work > _MOST_WORK or any(part.given for part in draw.parts):
+            return  # without a place: a sketch of what kernels reject may turn out to be fit
+        main = draw.part(OPS[draw.op].main)
+        for judgement in judgements:
+            check = judgement.worst
+            if judgement.verdict is Verdict.PASS and check is not None and not check.blunt:
+                kernel = TargetId.parse(judgement.target).implementation
+                cell = (str(_size_class(draw.n)), main.dtype, main.recipe, check.output)
+                yield Elite(kernel, cell, judgement.ratio, draw, place)
 
 
 def _size_class(n: int) -> int:

@@ -33,7 +33,6 @@ from fuzz.uses.search.wire import (
     Taken,
     Told,
     Waiting,
-    lessons_from,
     order,
     packed,
     taken,
@@ -110,7 +109,7 @@ class Member:
             return
         self._cut = False
         known = self._taker.searched(message.task.op, message.task.seed)
-        known.lessons += [lessons_from(each, known.search.capabilities) for each in message.lessons]
+        known.lessons += message.lessons
         self._taker.kept = set(message.kept)
         self._tasks.append(message.task)
 
@@ -125,8 +124,7 @@ class Member:
     def report(self, taker: Taker) -> None:
         """Send what came of the turns that began first, and forget all about them."""
         for report in taker.end():
-            capabilities = taker.searched(report.task.op, report.task.seed).search.capabilities
-            self._send(taken(report, capabilities, resident(), self._pool.restarts))
+            self._send(taken(report, resident(), self._pool.restarts))
         self._ends += 1
         gc.collect(2 if self._ends % COLLECT_EVERY == 0 else 0)
 

@@ -20,7 +20,6 @@ from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.crew import Watch, silent
-from fuzz.uses.search.guide import Lessons
 from fuzz.uses.search.member import be_member
 from fuzz.uses.search.taker import AHEAD, Report, Task, Terms
 from fuzz.uses.search.wire import Ask, Calls, Cut, Failed, Start, Started, Take, Taken, Waiting, answer, packed
@@ -88,7 +87,7 @@ class Processes:
     def __post_init__(self) -> None:
         self.watch: Watch = silent
         self._members: list[_Member] = []
-        self._lessons: Sequence[Lessons] = ()
+        self._lessons: Sequence[bytes] = ()
         self._kept: Collection[FindingId] = ()
         self._seen_by: dict[FindingId, _Member] = {}
         self._failed: Counter[tuple[str, int, int, int]] = Counter()
@@ -141,7 +140,7 @@ class Processes:
     def room(self, group: int) -> int:
         return sum(AHEAD - len(each.tasks) for each in self._members if each.group == group and each.is_free)
 
-    def give(self, task: Task, lessons: Sequence[Lessons]) -> None:
+    def give(self, task: Task, lessons: Sequence[bytes]) -> None:
         self._lessons = lessons
         free = [each for each in self._members if each.group == task.group and each.is_free]
         self._give(min(free, key=lambda each: len(each.tasks)), task)
@@ -213,7 +212,7 @@ class Processes:
         if member.search != search:
             member.search, member.told = search, 0
         kept = [finding for finding in self._kept if self._seen_by.get(finding) is member]
-        lessons = [each for each in self._lessons[member.told : task.known] if isinstance(each, bytes)]
+        lessons = list(self._lessons[member.told : task.known])
         member.told = max(member.told, task.known)
         member.tasks.append(task)
         self._send(member, Take(task, lessons, kept))
@@ -238,8 +237,7 @@ class Processes:
         self.most_bytes = max(self.most_bytes, said.resident)
         member.retires = member.retires or said.resident > MEMORY_LIMIT
         member.tasks.popleft()
-        for sighting in report.sightings:
-            self._seen_by[sighting.judgement.target, sighting.judgement.case] = member
+        self._seen_by.update(dict.fromkeys(report.findings, member))
         if member.retires and not member.tasks:
             self._replace(member)
         return report

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 from msgspec import MsgspecError
 
 from fuzz.base.errors import UsageError
@@ -14,9 +15,8 @@ from fuzz.findings.book import FindingBook
 from fuzz.generate.search import PLACES, Search, Turn
 from fuzz.generate.turn import BATCH, Made
 from fuzz.uses.search.course import Course, in_order, known_at
-from fuzz.uses.search.guide import Elite, Guide
+from fuzz.uses.search.guide import Elite, Guide, Lesson, lessons_from
 from fuzz.uses.search.taker import placed
-from fuzz.uses.search.wire import lessons_of_text, lessons_text
 
 _KIND, _VERSION = "kernelfuzz search", 1
 _MOST_BYTES = 1 << 28
@@ -45,7 +45,7 @@ def write_record(path: Path, course: Course) -> None:
     """Save the record of a search. Raises OSError."""
     chosen = [place for place, each in enumerate(course.search.capabilities) if each in course.chosen]
     head = {_KIND: _VERSION, "op": course.op, "seed": course.seed, "chosen": chosen, "counted": course.is_counted}
-    lines = [json.dumps(head, separators=(",", ":")), *map(lessons_text, course.lessons)]
+    lines = [json.dumps(head, separators=(",", ":")), *map(_text, course.lessons)]
     write_whole(path, "".join(f"{line}\n" for line in lines))
 
 
@@ -61,11 +61,14 @@ def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None
         chosen = [search.capabilities[each] for each in head["chosen"]]
         steps = (each for each in in_order(search, chosen) if head["counted"] or isinstance(each, Turn))
         index = next(index for index, each in enumerate(steps) if each == turn or index > len(lines) + PLACES)
-        guide = Guide(search.seed)
+        guide = Guide(search.seed, search.capabilities)
         for line in lines[: known_at(index)]:
-            lessons = lessons_of_text(line, search.capabilities)
-            if any(isinstance(each, Elite) and each.draw.n * each.draw.rows > _MOST_ELEMENTS for each in lessons):
-                raise UsageError(f"{path}: asks for tensors that no search has")
+            lessons = msgspec.json.decode(line, type=list[Lesson])
+            for elite in [each for each in lessons if isinstance(each, Elite)]:
+                if elite.draw.n * elite.draw.rows > _MOST_ELEMENTS:
+                    raise UsageError(f"{path}: asks for tensors that no search has")
+                if not 0 <= elite.capability < len(search.capabilities):
+                    raise UsageError(f"{path}: is no record of this search: it has no capability {elite.capability}")
             guide.learn(lessons)
     except OSError as error:
         raise UsageError(
@@ -75,4 +78,8 @@ def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None
     except (MsgspecError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: is no record of this search: {error!r}") from error
     found = guide.relatives(index, lambda proposed: search.relatives(placed(proposed), turn))
-    return next((each.made for each in found if each.made.case.origin.number % PLACES == place), None)
+    return next((each for each in found if each.case.origin.number % PLACES == place), None)
+
+
+def _text(lessons: bytes) -> str:
+    return msgspec.json.encode(lessons_from(lessons)).decode()

@@ -253,9 +253,9 @@ class Runner:
     def _note(self, more: Tally, sightings: Iterable[Sighting]) -> None:
         self.tally.add(more)
         for each in sightings:
-            judgement = each.judgement
-            self.book.add(self._by_id[judgement.target].kernel.name, each.case, judgement, each.verdicts)
-            self._hangs[judgement.target] += judgement.verdict is Verdict.TIMEOUT
+            for judgement in each.judgements:
+                self.book.add(self._by_id[judgement.target].kernel.name, each.case, judgement, each.verdicts)
+                self._hangs[judgement.target] += judgement.verdict is Verdict.TIMEOUT
         for observer in self.observers:
             observer.counted(more)
 

@@ -21,7 +21,7 @@ from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.report.records import run_lines
 from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examined, Examiner
-from fuzz.uses.search.guide import Guide, Lessons, Relative
+from fuzz.uses.search.guide import NO_LESSONS, Guide, lessons_from, packed_lessons
 
 TOGETHER = 8
 """At most so many turns are executed and judged together: what a message to a worker and a pass over many cases cost
@@ -70,11 +70,16 @@ class Report:
     state: bytes = b""
     """The shard's state for its next turn."""
     sightings: list[Sighting] = field(default_factory=list)
-    lessons: Lessons = b""
-    """What the guides learn from it."""
+    lessons: bytes = NO_LESSONS
+    """What the guides learn from it, as they tell it."""
     errors: list[tuple[str, Case]] = field(default_factory=list)
     records: list[str] = field(default_factory=list)
     """A JSON object for each judged run, where they are wanted."""
+
+    @property
+    def findings(self) -> set[FindingId]:
+        """What was seen in it."""
+        return {(each.target, each.case) for sighting in self.sightings for each in sighting.judgements}
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class _Drawn:
     """A turn whose cases are on their way."""
 
     task: Task
-    cases: Sequence[Made | Relative]
+    cases: Sequence[Made]
     entries: Sequence[Entry]
     state: bytes
 
@@ -116,18 +121,18 @@ class _Searched:
         self.search = Search(op, seed, terms.kernels)
         of_op = declared(kernel for kernel in terms.kernels if kernel.op == op)
         self.laws = tuple(law for law in terms.laws if law in of_op)  # one that no kernel declares would show nothing
-        self.lessons: list[Lessons] = []
+        self.lessons: list[bytes] = []
         """Those of each place, in order, as far as they are known here."""
-        self.latest = Guide(seed)
+        self.latest = Guide(seed, self.search.capabilities)
         """The guide as it was asked for last: it knows nothing of places that are not judged."""
-        self._learned, self._seed = 0, seed
+        self._learned = 0
 
     def guide(self, known: int) -> Guide:
         """One that knows just the lessons of so many places."""
         if known < self._learned:  # a turn that is taken again
-            self.latest, self._learned = Guide(self._seed), 0
+            self.latest, self._learned = Guide(self.search.seed, self.search.capabilities), 0
         for lessons in self.lessons[self._learned : known]:
-            self.latest.learn(lessons)
+            self.latest.learn(lessons_from(lessons))
         self._learned = max(known, self._learned)
         return self.latest
 
@@ -191,7 +196,7 @@ class Taker:
         self._draw_s = (time.perf_counter() - started) / len(tasks)
 
     def _drawn(self, task: Task) -> _Drawn:
-        known, cases, state = self.searched(task.op, task.seed), list[Made | Relative](), b""
+        known, cases, state = self.searched(task.op, task.seed), list[Made](), b""
         if isinstance(task.turn, Turn):
             own, state = known.search.cases(task.turn, task.state)
             cases += own
@@ -203,7 +208,7 @@ class Taker:
         else:
             big = known.search.big(task.turn, {target.kernel.capability for target in self._targets})
             cases += [] if big is None else [big]
-        entries = with_twins([_case(each) for each in cases], known.laws, self.terms.twin_one_in)[: task.most]
+        entries = with_twins([each.case for each in cases], known.laws, self.terms.twin_one_in)[: task.most]
         if not task.whole:
             entries = self._for_this_group_alone(task.group, entries)
         return _Drawn(task, cases, entries, state)
@@ -228,10 +233,10 @@ class Taker:
             if self.terms.records:
                 name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
                 report.records += run_lines(entry.case, judgements, name, twin=entry.check is not None)
-        self._uncounted.append({(each.judgement.target, each.judgement.case) for each in found.sightings})
+        self._uncounted.append(report.findings)
         self.calls.progress(0.0)
         if self.terms.guided and task.group == 0:
-            report.lessons = self.searched(task.op, task.seed).latest.lessons(_by_case(turn, found))
+            report.lessons = packed_lessons(self.searched(task.op, task.seed).latest.lessons(_by_case(turn, found)))
         return report
 
     def _for_this_group_alone(self, group: int, entries: Sequence[Entry]) -> list[Entry]:
@@ -249,11 +254,7 @@ def placed(proposed: Sequence[Proposal]) -> list[Proposal]:
     return [(draw, capability, BATCH + 1 + number) for draw, capability, number in proposed]
 
 
-def _case(made: Made | Relative) -> Case:
-    return made.made.case if isinstance(made, Relative) else made.case
-
-
-def _by_case(turn: _Drawn, found: Examined) -> Iterable[tuple[Made | Relative, Sequence[Judgement]]]:
+def _by_case(turn: _Drawn, found: Examined) -> Iterable[tuple[Made, Sequence[Judgement]]]:
     """The cases as they were made, each with what is said of it; twins are nobody's."""
     own = [(entry, each) for entry, each in zip(turn.entries, found.judgements, strict=False) if entry.check is None]
     return [(made, judgements) for made, (_, judgements) in zip(turn.cases, own, strict=False)]

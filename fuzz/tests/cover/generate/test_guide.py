@@ -16,14 +16,13 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.search import PLACES, Proposal, Search
+from fuzz.generate.search import PLACES, Proposal
 from fuzz.generate.sketch import LARGEST_CASE, Sketch
 from fuzz.generate.turn import BATCH, Made
 from fuzz.judge.judge import Judgement
 from fuzz.uses.search.course import one_by_one
-from fuzz.uses.search.guide import Guide, Relative
+from fuzz.uses.search.guide import Guide, Relative, lessons_from, packed_lessons
 from fuzz.uses.search.taker import Taker, Terms
-from fuzz.uses.search.wire import lessons_from, lessons_to
 from oracles.truth import OutputCheck
 
 PACK = load(built_in())
@@ -38,12 +37,9 @@ def _made(n: int, dtype: str = "f32", recipe: str = "normal", seed: int = 1) -> 
     return Made(realise(draw), draw, who)
 
 
-def _tell(
-    guide: Guide, made: Made | Relative, ratio: float, verdict: Verdict = Verdict.PASS, blunt: bool = False
-) -> None:
-    case = made.made.case if isinstance(made, Relative) else made.case
+def _tell(guide: Guide, made: Made, ratio: float, verdict: Verdict = Verdict.PASS, blunt: bool = False) -> None:
     check = OutputCheck("y", "pass", (0, 0), ratio, blunt=blunt)
-    guide.learn(guide.lessons([(made, [Judgement(TARGET, case.digest, verdict, ratio, check)])]))
+    guide.learn(guide.lessons([(made, [Judgement(TARGET, made.case.digest, verdict, ratio, check)])]))
 
 
 def _relatives(guide: Guide, *turns: int) -> list[Relative]:
@@ -55,16 +51,16 @@ def _relatives(guide: Guide, *turns: int) -> list[Relative]:
 
 
 def _draw(relative: Relative) -> Draw:
-    assert relative.made.draw is not None
-    return relative.made.draw
+    assert relative.draw is not None
+    return relative.draw
 
 
 def test_nothing_is_proposed_before_anything_is_known() -> None:
-    assert _relatives(Guide(1), 0, 1) == []
+    assert _relatives(Guide(1, (KERNEL.capability,)), 0, 1) == []
 
 
 def test_relatives_are_near_the_worst_and_are_taken() -> None:
-    guide = Guide(1)
+    guide = Guide(1, (KERNEL.capability,))
     for seed, (n, ratio) in enumerate(((40, 0.1), (44, 0.2), (41, 0.9))):
         _tell(guide, _made(n, recipe=("normal", "uniform", "spike")[seed]), ratio)
     found = []
@@ -72,15 +68,15 @@ def test_relatives_are_near_the_worst_and_are_taken() -> None:
         found += (made := _relatives(guide, turn))
         guide.learn(guide.lessons([(each, []) for each in made]))
     assert len(found) >= 160
-    assert all(KERNEL.capability.refusal(each.made.case) is None for each in found)
+    assert all(KERNEL.capability.refusal(each.case) is None for each in found)
     near = Counter(_draw(each).part("x").recipe for each in found)
     assert near.most_common(1)[0][0] == "spike", "the worst is tried most"
     assert near["normal"] > 10, "but not alone"
-    assert len({each.made.case.digest for each in found}) > 150
+    assert len({each.case.digest for each in found}) > 150
 
 
 def test_failures_errors_that_rounding_hides_and_strangers_teach_nothing() -> None:
-    guide = Guide(1)
+    guide = Guide(1, (KERNEL.capability,))
     _tell(guide, _made(40), 9.0, Verdict.FAIL_NUMERIC)
     _tell(guide, _made(41, dtype="f16"), 0.99, blunt=True)
     _tell(guide, replace(_made(42), draw=None), 0.9)
@@ -88,7 +84,7 @@ def test_failures_errors_that_rounding_hides_and_strangers_teach_nothing() -> No
 
 
 def test_long_rows_are_tried_although_short_ones_are_worse() -> None:
-    guide = Guide(1)
+    guide = Guide(1, (KERNEL.capability,))
     for seed in range(6):
         _tell(guide, _made(1 + seed % 3, recipe=("normal", "uniform", "ordinal")[seed % 3], seed=seed), 0.9)
     _tell(guide, _made(5000), 0.01)
@@ -96,7 +92,7 @@ def test_long_rows_are_tried_although_short_ones_are_worse() -> None:
 
 
 def test_there_are_few_relatives_where_they_do_not_help_and_many_where_they_do() -> None:
-    guide = Guide(1)
+    guide = Guide(1, (KERNEL.capability,))
     _tell(guide, _made(100), 0.5)
     for turn in range(30):
         for relative in _relatives(guide, turn):
@@ -112,7 +108,7 @@ def test_there_are_few_relatives_where_they_do_not_help_and_many_where_they_do()
 
 def test_changes_that_make_cases_worse_are_made_more_often() -> None:
     """A kernel that is worse the longer the row."""
-    guide = Guide(1)
+    guide = Guide(1, (KERNEL.capability,))
     _tell(guide, _made(4), 0.01)
     for turn in range(40):
         for relative in _relatives(guide, turn):
@@ -123,7 +119,7 @@ def test_changes_that_make_cases_worse_are_made_more_often() -> None:
 
 def test_relatives_stay_cheap_to_judge_however_large_the_worst_cases_are() -> None:
     """A kernel that is worse the more elements there are."""
-    guide = Guide(1)
+    guide = Guide(1, (KERNEL.capability,))
     _tell(guide, _made(40), 0.01)
     found = []
     for turn in range(40):
@@ -138,7 +134,7 @@ def test_relatives_stay_cheap_to_judge_however_large_the_worst_cases_are() -> No
 
 def test_what_is_told_again_in_the_same_order_makes_the_same_guide() -> None:
     """Every process has one of its own, and a turn may be taken twice."""
-    told, first = [], Guide(1)
+    told, first = [], Guide(1, (KERNEL.capability,))
     _tell(first, _made(100), 0.5)
     told.append(first.lessons([(_made(100), [])]))
     for turn in range(20):
@@ -147,12 +143,11 @@ def test_what_is_told_again_in_the_same_order_makes_the_same_guide() -> None:
         judged = [(each, [Judgement(TARGET, "", Verdict.PASS, check.worst_ratio, check)]) for each in relatives]
         told.append(first.lessons(judged))
         first.learn(told[-1])
-    again = Guide(1)
+    again = Guide(1, (KERNEL.capability,))
     _tell(again, _made(100), 0.5)
-    search = Search("rms_norm", 1, [KERNEL])
     for lessons in told:
-        again.learn(lessons_from(lessons_to(lessons, search.capabilities), search.capabilities))
-    seen = [[each.made.case.digest for each in _relatives(guide, 50, 51)] for guide in (first, again)]
+        again.learn(lessons_from(packed_lessons(lessons)))
+    seen = [[each.case.digest for each in _relatives(guide, 50, 51)] for guide in (first, again)]
     assert seen[0] == seen[1]
 
 
