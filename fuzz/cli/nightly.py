@@ -7,6 +7,7 @@ import secrets
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -17,6 +18,8 @@ from fuzz.cli.exits import Exit, exit_of
 from fuzz.cli.options import loaded, pack_words
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from fuzz.adapters.pack import Pack
     from fuzz.uses.nightly.opening import Opened
     from fuzz.uses.nightly.results import NightEnd, NightResults
@@ -70,13 +73,11 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     """One session of a night, from the lock to the page; the exit code is that of the whole night."""
     from fuzz.findings.database import opened_state
     from fuzz.findings.state import DATABASE, locked, make_state
-    from fuzz.laws.registry import declared
     from fuzz.report.records import environment
-    from fuzz.uses.nightly.night import NightSession
+    from fuzz.uses.nightly.night import Night
     from fuzz.uses.nightly.opening import close, open_night
     from fuzz.uses.search.stopping import LAST_S, Stopping
-    from fuzz.uses.search.taker import Terms
-    from fuzz.uses.starting import crew_of, unmatched
+    from fuzz.uses.starting import unmatched
 
     err, state, limit_s = results.err, options.state, options.max_time
     targets = options.selection.targets(pack)
@@ -84,30 +85,32 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         err.print(line)
         return Exit.REQUIRED_NOT_RUN
     make_state(state)
-    # The processes first: they would hold the lock too, for a while after a kill of this one.
-    terms = Terms(pack.kernels, declared(pack.kernels), accuracy=True)
-    with crew_of(targets, terms, options.jobs, None, options.case_limit) as crew, locked(state):
+    with locked(state):
         engine, damage = opened_state(state / DATABASE)
         if damage:
-            err.print(damage, style="yellow", soft_wrap=True)
+            _warn(err, damage)
         seed = secrets.randbelow(2**32) if options.seed is None else options.seed
         command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *pack_words(options.pack))
         opened = open_night(engine, seed, limit_s, command, environment(pack.kernels), options.resume)
         err.print(_announced(opened, options.resume), soft_wrap=True)
-        with Stopping(opened.left_s) as stopping, ExitStack() as workers:
-            session = NightSession(
-                state, pack, pack_words(options.pack), targets, engine, opened, stopping, limit_s, crew,
+        with Stopping(opened.left_s) as stopping, ExitStack() as held:
+            night = Night(
+                state, pack, pack_words(options.pack), targets, engine, opened, stopping, limit_s, partial(_warn, err),
                 options.case_limit, options.jobs,
             )  # fmt: skip
             try:
-                saved = session.work(workers, err)
+                saved = night.work(held)
                 ended = results.finish(engine, opened, stopping, saved)
                 with stopping.abortable(LAST_S):
-                    workers.close()
+                    held.close()
             except Exception:
                 close(engine, opened.position, "error")
                 raise
-            return _exit(ended, interrupted=stopping.signalled, errors=bool(session.errors))
+            return _exit(ended, interrupted=stopping.signalled, errors=bool(night.book.errors))
+
+
+def _warn(err: Console, line: str) -> None:
+    err.print(line, style="yellow", soft_wrap=True)
 
 
 def _announced(opened: Opened, resume: bool) -> str:

@@ -47,7 +47,8 @@ def latest_state(state: Path) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; StateError, naming the process, where another job holds it.
 
-    The kernel releases the lock with the process, however it ends: a killed job leaves no stale lock behind.
+    The kernel releases the lock with the process, however it ends: a killed job leaves no stale lock behind. Processes
+    that are forked meanwhile do not have it.
     """
     path = folder / "nightly.lock"
     try:
@@ -56,7 +57,7 @@ def locked(folder: Path) -> Iterator[None]:
         raise StateError(f"--state {folder}: {path.name} cannot be written: {error.strerror}") from error
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             raise StateError(

@@ -37,6 +37,11 @@ def progress() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
+def silent() -> Console:
+    """A console that shows nothing, and leaves what others print as it is."""
+    return Console(quiet=True, force_terminal=False)
+
+
 def bare_table() -> Table:
     """A table of rich without lines around its cells; every table that is printed begins as one."""
     return Table(box=None, pad_edge=False, header_style="bold")

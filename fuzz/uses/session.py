@@ -1,17 +1,18 @@
-"""A session: what a run and a gate have alike, from their processes and workers to what they say at their end."""
+"""A session: what a run, a gate, a night and a check have alike, from their processes and workers to their end."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
 
 from fuzz.adapters.target import Target
+from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import FindingBook
-from fuzz.findings.tally import Tally
+from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.pairing import Held
 from fuzz.report import console
 from fuzz.report.outline import Outline
@@ -27,7 +28,7 @@ from fuzz.uses.starting import crew_of, note_not_running, restarted, started
 
 @dataclass
 class Session:
-    """A run or a gate. Its processes and workers are there while it is entered."""
+    """A run, a gate, a night or a check. Its processes and workers are there while it is entered."""
 
     targets: Sequence[Target]
     book: FindingBook
@@ -40,25 +41,35 @@ class Session:
     case_limit: float | None = None
     sanitize: bool = False
     searched: Sequence[Target] | None = None
-    """The targets of its search, where these are not all."""
+    """The targets whose turns it has processes for, where these are not all."""
+    here: Pool | None = None
+    """This very process, where kernels run in it and not in workers."""
+    quiet: bool = False
+    """Whether it says nothing while it goes on."""
     tally: Tally = field(default_factory=Tally)
     interruption: Interruption = field(default_factory=Interruption)
 
     def __enter__(self) -> Session:
-        self.out, self.err = console.results(), console.progress()
+        self.out, self.err = console.results(), console.silent() if self.quiet else console.progress()
         searched = self.targets if self.searched is None else self.searched
         most, limit, sanitize = self.limits.max_cases, self.case_limit, self.sanitize
         with ExitStack() as stack:
             # The processes first: they are forked, and must not be while there are threads.
             self.crew = stack.enter_context(crew_of(searched, self.terms, self.jobs, most, limit, sanitize=sanitize))
             self.log = stack.enter_context(RecordLog(self.json))
-            self.pool = stack.enter_context(started(self.targets, self.jobs, self.err, limit, sanitize=sanitize))
+            self.pool = self.here or self._workers(stack)
             self.log.header(self.seed, self.pool.statuses)
             note_not_running(self.tally, self.targets, self.pool)
             self._progress = stack.enter_context(Progress(self.err, self.tally, self.limits.max_time, most))
-            self.observers, self._runners = (self._progress, self.log), list[Runner]()
+            self.observers: Sequence[Observer] = (self._progress, self.log)
+            self._runners = list[Runner]()
             self._stack = stack.pop_all()
         return self
+
+    def _workers(self, stack: ExitStack) -> WorkerPool:
+        workers = started(self.targets, self.jobs, self.err, self.case_limit, sanitize=self.sanitize)
+        self.workers = stack.enter_context(workers)
+        return self.workers
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -66,15 +77,20 @@ class Session:
         self._stack.__exit__(kind, error, traceback)
 
     def runner(self, targets: Sequence[Target], *, search: bool = True) -> Runner:
-        """A runner of some of its targets, whose turns its processes take where it shall `search`."""
-        crew = self.crew if search else None
+        """A runner of some of its targets, whose turns its processes take, if it has any and shall `search`."""
+        crew = self.crew if search and self.crew.count else None
+        terms = crew.terms if crew else replace(self.terms, groups=([target.id for target in targets],))
         runner = Runner(
-            self.pool, targets, self.limits, self.book, self.terms.laws, self.terms.kernels, self.observers, crew=crew,
-            terms=None if crew is None else crew.terms, records=self.log.lines, interruption=self.interruption,
-            tally=self.tally,
+            self.pool, targets, self.limits, self.book, terms.laws, terms.kernels, self.observers, crew=crew,
+            terms=terms, records=self.log.lines, interruption=self.interruption, tally=self.tally,
         )  # fmt: skip
         self._runners.append(runner)
         return runner
+
+    def stop(self) -> None:
+        """Draw no line any more, and kill the workers: what they have not finished is not waited for."""
+        self._progress.stop()
+        self.workers.stop()
 
     def explain(self, seconds: float | None) -> None:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each."""
@@ -82,7 +98,7 @@ class Session:
         with Interruption("what is known of the findings is shown") as skip:
             note_histories(self.book, self._runners, self.targets, self.case_limit, skip)
             if seconds is not None:
-                explain_findings(self.book, self.pool, self.targets, seconds, self.err, skip)
+                explain_findings(self.book, self.workers, self.targets, seconds, self.err, skip)
 
     def conclude(
         self, outline: Outline, elapsed: float, pairs: Mapping[str, Held] = MappingProxyType({}),
@@ -100,7 +116,7 @@ class Session:
     def tell_troubles(self, missing: Collection[str] = ()) -> bool:
         """Print what went wrong with it, `missing` targets too; whether something could not be written."""
         troubles = [each for each in (self.book.trouble, self.log.trouble) if each]
-        for line in (*restarted(self.pool, self.crew), *troubles):
+        for line in (*restarted(self.workers, self.crew), *troubles):
             self.err.print(line, style="yellow", soft_wrap=True)
         for line in (*missing, *self.book.errors):
             self.err.print(line, style="bold red", soft_wrap=True)

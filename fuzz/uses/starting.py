@@ -20,7 +20,7 @@ from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import SelectionError, globs, keyword, matches_any
 from fuzz.execute.lane import Wait
-from fuzz.execute.pool import WorkerPool, patient
+from fuzz.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
@@ -131,11 +131,11 @@ def is_broken(pool: WorkerPool, target: str) -> bool:
     return isinstance(status, NotRun) and bool(status.broken)
 
 
-def note_not_running(tally: Tally, targets: Sequence[Target], pool: WorkerPool) -> None:
+def note_not_running(tally: Tally, targets: Sequence[Target], pool: Pool) -> None:
     """A line of the tally for each target, with the reason where it has no worker."""
     for target in targets:
         line = tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
-        status = pool.statuses[target.id]
+        status = pool.statuses.get(target.id)
         if isinstance(status, NotRun):
             line.not_run_reason, line.broken = status.reason, status.broken
 

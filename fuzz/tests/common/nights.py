@@ -10,14 +10,12 @@ from sqlalchemy import Engine
 
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.target import Target
-from fuzz.execute.pool import WorkerPool
 from fuzz.findings.database import open_state
 from fuzz.findings.database_views import BucketTotals, view
 from fuzz.findings.tally import Tally
-from fuzz.report.records import status_record
 from fuzz.tests.common.hunting import GENERIC
-from fuzz.uses.nightly.night import NightRun, NightSession
-from fuzz.uses.nightly.opening import note_targets, open_night
+from fuzz.uses.nightly.night import Night
+from fuzz.uses.nightly.opening import open_night
 from fuzz.uses.search.stopping import Stopping
 
 
@@ -28,28 +26,27 @@ def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> It
     for number, count in enumerate(findings, start=1):
         engine = open_state(state / "state.sqlite")
         opened = open_night(engine, number, 6000.0, "", {}, resume=False)
-        with Stopping(6000.0) as stopping, WorkerPool(targets) as pool, pytest.MonkeyPatch.context() as patient:
+        with Stopping(6000.0) as stopping, pytest.MonkeyPatch.context() as patient:
             patient.setattr("fuzz.uses.nightly.triage.SECONDS", 600.0)  # what is explained depends on no clock
-            statuses = {name: status_record(status) for name, status in pool.statuses.items()}
-            note_targets(engine, opened.night, targets, statuses)
             pack = Pack(state / "pack", (GENERIC,))
-            session = NightSession(state, pack, (), targets, engine, opened, stopping, 6000.0)
-            night = NightRun(session, pool, pytest.fail)
-            night.watch()
-            night.runner.enough = _EverythingExplained(night, stopping, count)
-            night.work()
+            night = Night(state, pack, (), targets, engine, opened, stopping, 6000.0, pytest.fail)
+            night.session.searched = ()  # this process takes the turns
+            with night.session:
+                night.begin()
+                night.runner.enough = _EverythingExplained(night, stopping, count)
+                night.search()
         yield _checked(engine, state)
 
 
 class _EverythingExplained:
     """Ends a search that has found enough, and the night once all of it is explained."""
 
-    def __init__(self, night: NightRun, stopping: Stopping, count: int) -> None:
+    def __init__(self, night: Night, stopping: Stopping, count: int) -> None:
         self._night, self._stopping, self._count = night, stopping, count
 
     def __call__(self, tally: Tally) -> bool:
         enough = tally.findings >= self._count or tally.cases > 20 * self._count
-        if enough and not any(bucket.pending for bucket in self._night.recorder.book.buckets.values()):
+        if enough and not any(bucket.pending for bucket in self._night.book.buckets.values()):
             self._stopping.wanted = True
         return enough
 

@@ -17,19 +17,20 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
-from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.desk import Desk, TimeShares
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
-from fuzz.triage.diagnosis import Workers, new_workers
+from fuzz.triage.diagnosis import new_workers
 from fuzz.uses.check.function import Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, plan, running_test
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, report, told
 from fuzz.uses.corpus.folder import entries_of, in_batches
-from fuzz.uses.search.runner import MOST_HANGS, Limits, Runner
+from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.schedule import EndsSoonAfter
+from fuzz.uses.search.taker import Terms
+from fuzz.uses.session import Session
 from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -86,8 +87,7 @@ def check(
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
     declaration, function = declared(kernel, op, contract, capabilities, laws, tuple(returns), arrays, device, name)
     [target] = _chosen(declaration, targets)
-    here = OwnProcess(target, function)
-    _judged(here, [target], Plans(max_cases, max_time, seed), cases, (), lambda targets, limit: nullcontext(here))
+    check_targets([target], Plans(max_cases, max_time, seed), cases, here=OwnProcess(target, function))
 
 
 def _named(op: Op | str | None) -> str | None:
@@ -110,14 +110,6 @@ class Plans:
     seed: int | None = None
 
 
-def check_targets(
-    targets: Sequence[Target], plans: Plans, cases: Iterable[str | Path] = (), pack_option: tuple[str, ...] = ()
-) -> None:
-    """Check targets of one kernel in workers; `pack_option` names its pack on a command line."""
-    with WorkerPool(targets, most_hangs=MOST_HANGS) as pool:
-        _judged(pool, targets, plans, cases, pack_option, new_workers)
-
-
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
     """The kernel's targets, as far as the call and the command line of the tests ask for them."""
     every = expand([replace(kernel)])  # each check is a run of its own, and reads the kernel's files anew
@@ -130,29 +122,30 @@ def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
     return chosen
 
 
-def _judged(
-    pool: Pool,
+def check_targets(
     targets: Sequence[Target],
     plans: Plans,
-    cases: Iterable[str | Path],
-    pack_option: tuple[str, ...],
-    workers: Workers,
+    cases: Iterable[str | Path] = (),
+    pack_option: tuple[str, ...] = (),
+    here: OwnProcess | None = None,
 ) -> None:
-    """Known cases, then the search; CheckFailed, with what was found shrunk and explained, unless something was judged
+    """Check targets of one kernel, in workers where it does not run `here`: known cases, then the search. `pack_option`
+    names its pack on a command line. CheckFailed, with what was found shrunk and explained, unless something was judged
     and all of it passed."""
     kernel = targets[0].kernel
     label = targets[0].id if len(targets) == 1 else kernel.name
     todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
-    book = book_in(GIVEN.options.output, todo.seed)
-    limits = Limits(todo.max_time, todo.max_cases)
-    runner = Runner(pool, targets, limits, book, declared_laws([kernel]), (kernel,))
-    runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
-    earlier = remembered(todo, kernel.op)
-    runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
-    if not runner.tally.findings:
-        runner.run(kernel.op, todo.seed)
-    if GIVEN.options.explain_s:
-        Desk(pool, targets, book, _EXPLAINING, workers=workers).explain_all(GIVEN.options.explain_s)
+    book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
+    limits, earlier = Limits(todo.max_time, todo.max_cases), remembered(todo, kernel.op)
+    with Session(targets, book, terms, todo.seed, limits, searched=(), here=here, quiet=True) as session:
+        runner, pool = session.runner(targets), session.pool
+        runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
+        runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
+        if not runner.tally.findings:
+            runner.run(kernel.op, todo.seed)
+        if GIVEN.options.explain_s:
+            workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
+            Desk(pool, targets, book, _EXPLAINING, workers=workers).explain_all(GIVEN.options.explain_s)
     remember(todo, book, earlier)
     _tell_undeclared(runner)
     said = report(runner.tally, book, pool, targets, todo, pack_option)
@@ -160,7 +153,7 @@ def _judged(
         raise CheckFailed(said)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):
-            warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=4)
+            warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=3)
 
 
 def _tell_undeclared(runner: Runner) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fuzz.adapters.target import Attestation, Target
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
-from fuzz.execute.pool import WorkerPool
+from fuzz.execute.pool import Pool
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Observer
 from fuzz.judge.judge import EntryJudge, Judgement
@@ -168,7 +168,7 @@ class GateRun:
         return CountedSchedule(others, slow, slow_every)
 
 
-def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:
+def _measured(pool: Pool, worst: WorstCases) -> dict[Key, Accuracy]:
     """Run the worst cases once more, and express their worst elements in ulp."""
     cases = {case.digest: case for _, case in worst.found.values()}
     judges: dict[str, EntryJudge] = {}
@@ -181,7 +181,7 @@ def _measured(pool: WorkerPool, worst: WorstCases) -> dict[Key, Accuracy]:
     }
 
 
-def _measured_on(pool: WorkerPool, measured: Table) -> dict[str, str]:
+def _measured_on(pool: Pool, measured: Table) -> dict[str, str]:
     """What each target that was measured runs on."""
     statuses = {target: pool.statuses[target] for _, target, _ in measured}
     return {target: status.surroundings for target, status in statuses.items() if isinstance(status, Attestation)}
