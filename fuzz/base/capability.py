@@ -151,8 +151,7 @@ class Capability:
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
-        foreign, invalid = _refusals(self, case)
-        return foreign or invalid
+        return self.foreign(case) or self.invalid(case)
 
     def accepts(self, case: Case) -> bool:
         """True when `case` is within the capabilities."""
@@ -189,12 +188,10 @@ class Capability:
 
         Where a kernel takes empty tensors, nothing else about them is invalid: one that returns at once does no harm.
         """
-        foreign, invalid = _refusals(self, case)
-        if foreign is not None:
+        if self.foreign(case) is not None:
             return False
-        if invalid is None:
-            return True
-        return self.able.outside == "rejects" and not (self.able.empty and _is_empty(case))
+        rejects = self.able.outside == "rejects" and not (self.able.empty and _is_empty(case))
+        return rejects or self.invalid(case) is None
 
     def invalid(self, case: Case) -> str | None:
         """Why `case`, which is not foreign, is to be rejected."""
@@ -242,18 +239,10 @@ class Capability:
         main = self._main
         if name == main:
             return self.able.dtypes
-        # Kept: it is asked with every tensor of every case.
-        key = name, there[main], there.get(self._usual[name])
-        found = self._dtypes.get(key)
-        if found is None:
-            found = self._dtypes[key] = self._allowed(*key)
-        return found
-
-    def _allowed(self, name: str, main: str, followed: str | None) -> tuple[str, ...]:
-        usual = self._usual[name]
-        default = usual if usual in ITEMSIZE else followed or main
-        allowed = next((dtypes for each, dtypes in self.able.mixed if each == name), (default,))
-        return tuple(main if dtype == self._main else dtype for dtype in allowed)
+        mixed, usual = self._mixed.get(name), self._usual[name]
+        if mixed is not None:
+            return tuple(there[main] if dtype == main else dtype for dtype in mixed)
+        return (usual if usual in ITEMSIZE else there.get(usual) or there[main],)
 
     @lazy
     def _main(self) -> str:
@@ -264,8 +253,8 @@ class Capability:
         return {operand.name: operand.dtype for operand in OPS[self.op].operands}
 
     @lazy
-    def _dtypes(self) -> dict[tuple[str, str, str | None], tuple[str, ...]]:
-        return {}
+    def _mixed(self) -> Mapping[str, tuple[str, ...]]:
+        return dict(reversed(self.able.mixed))  # where a tensor is named twice, the first counts
 
     @lazy
     def _places(self) -> Mapping[str, tuple[int, int, int]]:
@@ -289,16 +278,6 @@ class Capability:
         if alignment > 1 and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], alignment):
             return f"rows not aligned to {alignment} bytes"
         return None
-
-
-def _refusals(capability: Capability, case: Case) -> tuple[str | None, str | None]:
-    """What `foreign` and `invalid` say. A search, a pool and a judge ask the same of every case, which keeps it."""
-    found = case.refusals.get(capability)
-    if found is None:
-        foreign = capability.foreign(case)
-        found = foreign, None if foreign is not None else capability.invalid(case)
-        case.refusals[capability] = found
-    return found
 
 
 def _is_empty(case: Case) -> bool:

@@ -257,11 +257,6 @@ class Case:
                     yield name, other, relation
 
     @lazy
-    def refusals(self) -> dict[object, tuple[str | None, str | None]]:
-        """What capabilities said of it; only they look here."""
-        return {}
-
-    @lazy
     def reaches_far(self) -> bool:
         """True where some tensor's storage, gaps included, is too large to be held in memory."""
         return any(t.layout.extent * ITEMSIZE[t.dtype] > STORAGE_LIMIT for t in self.tensors.values())

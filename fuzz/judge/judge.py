@@ -188,9 +188,11 @@ class EntryJudge:
         return [query for query in found if query is not None]
 
     def _refusal(self, capability: Capability) -> str | None:
-        """Why the case is invalid for kernels that take this; asked once for all of their targets."""
+        """Why kernels that take this, and were given the case, must reject it; asked once for all of their targets."""
+        if capability.able.outside != "rejects":
+            return None  # else they would not have been given it
         if capability not in self._refusals:
-            self._refusals[capability] = capability.refusal(self.entry.case)
+            self._refusals[capability] = capability.invalid(self.entry.case)
         return self._refusals[capability]
 
     def evidence(self, judgement: Judgement) -> Case:
