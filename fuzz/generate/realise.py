@@ -6,8 +6,8 @@ alone; whoever wants another case edits a draw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,31 +15,14 @@ from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Shard, Tenso
 from fuzz.base.draw import GIVEN, Draw, Frame, Given, Part, Placement
 from fuzz.base.dtypes import from_bits
 from fuzz.base.memory import overlapping, shift
-from fuzz.generate.coverage import Labels, labels_of, placed_labels
+from fuzz.generate.coverage import placed_labels
 from fuzz.generate.given import RANDOM
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.menus import PLACED
-from fuzz.generate.values import Contents, filled_in
-from oracles.lazy import lazy
+from fuzz.generate.values import Laid, fill_in
 from oracles.op import adjacent_extent
 from oracles.operand import OUTER
 from oracles.ops import OPS
-
-
-@dataclass(frozen=True)
-class Laid:
-    """A draw whose tensors have their places: all is decided but the values."""
-
-    draw: Draw
-    layouts: Mapping[str, Layout]
-    shard: Shard | None = None
-    number: int = 0
-    """The place of its case in a search, as of `Origin`."""
-
-    @lazy
-    def labels(self) -> Labels:
-        """What its case will visit, but for what its values decide."""
-        return labels_of(self.draw, self.layouts)
 
 
 def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
@@ -77,12 +60,12 @@ def realise(draw: Draw) -> Case:
 
 def cases_of(drawn: Sequence[Laid]) -> list[Case]:
     """The cases of several draws: the same as of each alone, for less. Raises CaseError."""
-    contents = filled_in([each.draw for each in drawn], [each.layouts for each in drawn])
-    return [_case(each, its) for each, its in zip(drawn, contents, strict=True)]
+    fill_in(drawn)
+    return [_case(each) for each in drawn]
 
 
-def _case(drawn: Laid, contents: Contents) -> Case:
-    draw, layouts, op = drawn.draw, drawn.layouts, contents.op
+def _case(drawn: Laid) -> Case:
+    draw, layouts, op = drawn.draw, drawn.layouts, drawn.op
     inputs, outputs = dict[str, Tensor](), dict[str, Output]()
     for part in draw.parts:
         name, home = part.name, part.alias
@@ -90,17 +73,17 @@ def _case(drawn: Laid, contents: Contents) -> Case:
             dtype = part.dtype if home is None else draw.part(home).dtype
             outputs[name] = Output(dtype, layouts[name], home)
         elif home is None:
-            inputs[name] = Tensor(part.dtype, layouts[name], contents.arrays[name].tobytes())
+            inputs[name] = Tensor(part.dtype, layouts[name], drawn.arrays[name].tobytes())
         elif home in inputs:
             inputs[name] = replace(inputs[home], alias=home)
-    origin = draw.origin or _origin(drawn, contents)
-    return Case(draw.op, draw.params, inputs, outputs, _is_structured(contents), origin)
+    origin = draw.origin or _origin(drawn)
+    return Case(draw.op, draw.params, inputs, outputs, _is_structured(drawn), origin)
 
 
-def _origin(drawn: Laid, contents: Contents) -> Origin:
-    first, labels = drawn.draw.part(contents.op.main), drawn.labels
+def _origin(drawn: Laid) -> Origin:
+    first, labels = drawn.draw.part(drawn.op.main), drawn.labels
     if first.recipe in PLACED:
-        labels = (*labels, *placed_labels(first.name, first.recipe, contents.rows(first.name)))
+        labels = (*labels, *placed_labels(first.name, first.recipe, drawn.rows(first.name)))
     return Origin(first.recipe, first.place.layout, drawn.draw.seed, drawn.number, labels, drawn.shard)
 
 
@@ -169,12 +152,12 @@ def _is_flat(draw: Draw, name: str, layout: Layout) -> bool:
     return any(op.dimensions[dim].meets for dim in flat)
 
 
-def _is_structured(contents: Contents) -> bool:
+def _is_structured(drawn: Laid) -> bool:
     """Whether only the worst-case budget is sound: where in doubt, yes.
 
     Grids of different dtypes count as well: where one of them is zero, the sums are of numbers as coarse as the other.
     """
-    draw, op, layouts = contents.draw, contents.op, contents.layouts
+    draw, op, layouts = drawn.draw, drawn.op, drawn.layouts
     first = draw.part(op.main)
     if draw.structured is not None:
         if first.recipe in RANDOM:  # but equal rows do not round at random to one another
@@ -184,4 +167,4 @@ def _is_structured(contents: Contents) -> bool:
     grids = [part for part in draw.parts if part.recipe and op.has_rows(part.name)]
     if any(_is_flat(draw, part.name, layouts[part.name]) for part in grids) or len({part.dtype for part in grids}) > 1:
         return True
-    return any(contents.recipe(part).structured for part in grids)
+    return any(drawn.recipe(part).structured for part in grids)

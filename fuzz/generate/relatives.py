@@ -20,8 +20,9 @@ from fuzz.generate.dims import CHEAP_WORK
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.menus import menus_of
 from fuzz.generate.plan import layouts_of
-from fuzz.generate.realise import Laid, cases_of, laid
+from fuzz.generate.realise import cases_of, laid
 from fuzz.generate.sketch import LARGEST_CASE, fitting_n, free_parameters
+from fuzz.generate.values import Laid
 from oracles.operand import Parameter
 from oracles.ops import OPS, remembered
 

@@ -18,11 +18,12 @@ from fuzz.generate.dims import tiled
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.pairing import pairing_of
 from fuzz.generate.plan import plan
-from fuzz.generate.realise import Laid, cases_of, laid
+from fuzz.generate.realise import cases_of, laid
 from fuzz.generate.relatives import sequence
 from fuzz.generate.shapes import purposeful
 from fuzz.generate.sketch import EXTENT, Sketch, drawn_from, near, simplest, sketched
 from fuzz.generate.steering import nudged, steer
+from fuzz.generate.values import Laid
 from oracles.ops import OPS
 
 BATCH = 16

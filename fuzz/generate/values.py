@@ -10,10 +10,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.base.case import Layout
+from fuzz.base.case import Layout, Shard
 from fuzz.base.draw import Draw, Given, Part
 from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Ahead, Asked, Reals, Stream, child_key
+from fuzz.generate.coverage import Labels, labels_of
 from fuzz.generate.given import made_of, repeated_or_cut, stored
 from fuzz.generate.menus import Menu, menus_of
 from fuzz.generate.recipes import Recipe, RowSpec
@@ -28,13 +29,21 @@ from oracles.ops import OPS
 Values = NDArray[np.generic]
 
 
-class Contents:
-    """The values of one draw's inputs, as each tensor's memory holds them."""
+class Laid:
+    """A draw whose tensors have their places, and then the values of its inputs, as each tensor's memory holds them."""
 
-    def __init__(self, draw: Draw, layouts: Mapping[str, Layout]) -> None:
+    def __init__(self, draw: Draw, layouts: Mapping[str, Layout], shard: Shard | None, number: int) -> None:
+        """`shard` and `number`: the place of its case in a search, as of `Origin`."""
         self.draw, self.op, self.layouts = draw, OPS[draw.op], layouts
+        self.shard, self.number = shard, number
         self.arrays: dict[str, Values] = {}
+        """The values by tensor; none before it is filled in."""
         self._rows: dict[str, Reals] = {}
+
+    @lazy
+    def labels(self) -> Labels:
+        """What its case will visit, but for what its values decide."""
+        return labels_of(self.draw, self.layouts)
 
     @lazy
     def scene(self) -> Scene:
@@ -115,27 +124,27 @@ class Contents:
 class _There(Mapping[str, Reals]):
     """The inputs that have their values already, each made into rows where it is asked for."""
 
-    def __init__(self, contents: Contents) -> None:
-        self._contents = contents
+    def __init__(self, laid: Laid) -> None:
+        self._laid = laid
 
     def __getitem__(self, name: str) -> Reals:
-        return self._contents.whole(name)
+        return self._laid.whole(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._contents.arrays
+        return name in self._laid.arrays
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._contents.arrays)
+        return iter(self._laid.arrays)
 
     def __len__(self) -> int:
-        return len(self._contents.arrays)
+        return len(self._laid.arrays)
 
 
 @dataclass(frozen=True)
 class _Job:
     """The values of one input, to be filled in."""
 
-    contents: Contents
+    laid: Laid
     part: Part
     spec: RowSpec
     recipe: Recipe | Related | None
@@ -149,7 +158,7 @@ class _Job:
         if isinstance(self.recipe, Recipe):
             return self.recipe.fill(self.spec, stream).reshape(-1) if self.spec.size else np.zeros(0)
         assert self.recipe is not None, "given values are not drawn"
-        values = self.recipe.fill(self.contents.scene, self.part.name, stream)
+        values = self.recipe.fill(self.laid.scene, self.part.name, stream)
         if self.part.stack:
             values = np.broadcast_to(values, (self.spec.rows, self.spec.n))
         return values.reshape(-1)
@@ -160,17 +169,15 @@ class _Job:
         return 1 + self.recipe.last if isinstance(self.recipe, Related) else 0
 
 
-def filled_in(draws: Sequence[Draw], layouts: Sequence[Mapping[str, Layout]]) -> list[Contents]:
-    """The values of all inputs of these draws, whose tensors lie so: the same as of each draw alone."""
-    found = [Contents(draw, layout) for draw, layout in zip(draws, layouts, strict=True)]
-    jobs = [job for contents in found for job in contents.jobs()]
+def fill_in(drawn: Sequence[Laid]) -> None:
+    """Give the inputs of these draws their values: the same as of each draw alone."""
+    jobs = [job for each in dict.fromkeys(drawn) for job in each.jobs()]  # the same one may be asked for twice
     ahead = _ahead(jobs)
     stages: dict[int, list[_Job]] = {}
     for job in jobs:
         stages.setdefault(job.stage, []).append(job)
     for stage in sorted(stages):
         _fill(stages[stage], ahead)
-    return found
 
 
 @lru_cache(maxsize=64)
@@ -184,15 +191,15 @@ def _fill(jobs: Iterable[_Job], ahead: Ahead) -> None:
     waiting: dict[str, list[tuple[_Job, Reals]]] = {}
     for job in jobs:
         if job.part.given is not None:
-            values = job.contents.given(job.part, job.part.given, job.spec.rows, Stream(job.key))
-            job.contents.keep(job.part, values)
+            values = job.laid.given(job.part, job.part.given, job.spec.rows, Stream(job.key))
+            job.laid.keep(job.part, values)
         else:
             waiting.setdefault(job.part.dtype, []).append((job, job.drawn(ahead)))
     for dtype, drawn in waiting.items():
         rounded = quantise(np.concatenate([values for _, values in drawn]), dtype)
         at = 0
         for job, reals in drawn:
-            job.contents.keep(job.part, rounded[at : at + len(reals)])
+            job.laid.keep(job.part, rounded[at : at + len(reals)])
             at += len(reals)
 
 
