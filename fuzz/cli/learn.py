@@ -60,17 +60,20 @@ def learn(options: LearnOptions) -> Exit:
     if not known:
         raise UsageError(f"{options.kernel}: no such kernel; see: kernelfuzz list kernels")
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed
-    targets, end = select_targets(known[:1], patterns=options.target), time.monotonic() + options.max_time
-    halfway = time.monotonic() + options.max_time / 2
+    targets, began = select_targets(known[:1], patterns=options.target), time.monotonic()
+
+    def over(share: float) -> bool:
+        return time.monotonic() > began + share * options.max_time
+
     with RecordLog(options.json) as log, started(targets, options.jobs, err) as pool:
         log.header(seed, pool.statuses)
         with err.status("running cases ..."):
-            evidence = gathered(pool, targets, seed, options.max_cases, lambda: time.monotonic() > halfway)
+            evidence = gathered(pool, targets, seed, options.max_cases, lambda: over(0.5))
         if not evidence.runs:
             out.print("nothing ran that could be judged")
             return Exit.NOTHING_RAN
         with err.status(f"judging {evidence.judged:,} runs under contracts of {known[0].op} ..."):
-            found = Learning(OPS[known[0].op], evidence, lambda: time.monotonic() > end).learned()
+            found = Learning(OPS[known[0].op], evidence, lambda: over(1.0)).learned()
         log.note("learned", _record(found, evidence))
         if log.trouble:
             err.print(log.trouble, style="yellow")
@@ -106,11 +109,8 @@ def _print(found: Learned, evidence: Evidence, kernel: str, seed: int) -> None:
             says = f"runs that contradict the widest of each dtype, {declaration(widest.contract)} and the same with"
             _print_all(says, found.contradicted, widest)
     if not found.whole or evidence.cut_short:
-        what = (
-            f"only {evidence.cases:,} cases were run"
-            if evidence.cut_short
-            else "contracts are left that were not tried"
-        )
+        only = f"only {evidence.cases:,} cases were run"
+        what = only if evidence.cut_short else "contracts are left that were not tried"
         out.print(f"not finished: the time was over, and {what}; see --max-time", soft_wrap=True)
     if found.fitting:
         out.print(f"\ncontract={declaration(found.fitting[0].contract)}", soft_wrap=True)
@@ -141,13 +141,7 @@ def _record(found: Learned, evidence: Evidence) -> dict[str, object]:
 
     def records(candidates: Sequence[Candidate]) -> list[dict[str, object]]:
         return [
-            {
-                "contract": declaration(each.contract),
-                "width": each.width,
-                "contradicted": each.contradicted,
-                "ratio": each.ratio,
-                "first": None if each.first is None else to_json(each.first),
-            }
+            {**vars(each), "contract": declaration(each.contract), "first": each.first and to_json(each.first)}
             for each in candidates
         ]
 
