@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 
@@ -17,27 +17,16 @@ from fuzz.generate.big import Due, big_case, series
 from fuzz.generate.capabilities import anything
 from fuzz.generate.menus import check_menus
 from fuzz.generate.realise import cases_of, laid
-from fuzz.generate.turn import BATCH, Made, Place, TurnMaker
+from fuzz.generate.turn import BATCH, PLACES, Made, Turn, TurnMaker
 from oracles.declared import OpError
 from oracles.ops import OPS
 
 SHARDS = 64
 """A search has so many shards, whatever the number of processes that take their turns."""
-PLACES = 32
-"""Numbers of a turn: its own cases have the places from 1 to BATCH, relatives that a guide proposes those after."""
 
 
 Proposal = tuple[Draw, Capability, int]
 """A draw for a capability, and its place in a turn."""
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One turn of one shard: BATCH cases for one capability. The unit of work."""
-
-    shard: int
-    number: int
-    """0, 1, 2, ... of its shard."""
 
 
 class Search:
@@ -74,12 +63,12 @@ class Search:
         """The own cases of a turn, and the next state of its shard for its capability; b'' is the first."""
         maker = self._maker((turn.number + turn.shard) % len(self.capabilities))
         stream = Stream(0).child(f"{self.seed}:{self.op}:{turn.shard}:{turn.number}")
-        return maker.cases(Place(turn.shard, turn.number * PLACES + 1, stream), self._rank(turn), state)
+        return maker.cases(turn, stream, self._rank(turn), state)
 
     def relatives(self, proposed: Sequence[Proposal], turn: Turn) -> list[Made | None]:
         """Draws that a guide proposes as the cases at those places of a turn; None for one that its capability
         refuses."""
-        cases = cases_of([laid(draw, turn.shard, turn.number * PLACES + place) for draw, _, place in proposed])
+        cases = cases_of([laid(draw, turn.shard, turn.first - 1 + place) for draw, _, place in proposed])
         return [
             Made(case, draw, capability) if capability.refusal(case) is None else None
             for case, (draw, capability, _) in zip(cases, proposed, strict=True)

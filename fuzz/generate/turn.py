@@ -26,6 +26,8 @@ from fuzz.generate.steering import nudged, steer
 from fuzz.generate.values import Laid
 from oracles.ops import OPS
 
+PLACES = 32
+"""Numbers of a turn: its own cases have the places from 1 to BATCH, relatives that a guide proposes those after."""
 BATCH = 16
 """The number of cases in one turn: enough to amortise a draw and a message, few enough to keep the progress line
 moving."""
@@ -64,13 +66,17 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the cases of a turn come to stand in a search, and what they are drawn from."""
+class Turn:
+    """One turn of one shard: BATCH cases for one capability. The unit of work."""
 
-    shard: Shard
-    first: int
-    """The number of the first case."""
-    stream: Stream
+    shard: int
+    number: int
+    """0, 1, 2, ... of its shard."""
+
+    @property
+    def first(self) -> int:
+        """The number of its first case."""
+        return self.number * PLACES + 1
 
 
 @dataclass(frozen=True)
@@ -94,13 +100,14 @@ class TurnMaker:
         self._outside = out_of_capability([capability])
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
 
-    def cases(self, place: Place, rank: int, state: bytes) -> tuple[list[Made], bytes]:
-        """The cases of the turn that comes after `rank` others, and the next state: what its shard has visited."""
+    def cases(self, place: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
+        """The cases of the turn that comes after `rank` others, drawn from the stream, and the next state: what its
+        shard has visited."""
         visited, turn = int.from_bytes(state, "little"), rank + self._ahead
         gaps, pairs = self._corners.gaps(visited, turn), visited >> self._corners.size
-        dice = dice_of(place.stream, BATCH + PAIRED_LATER)
+        dice = dice_of(stream, BATCH + PAIRED_LATER)
         begins = self.sequences and rank % SEQUENCE_EVERY == 0
-        sketches = list(self._sketches(place.stream, dice, rank, by_hypothesis=begins))
+        sketches = list(self._sketches(stream, dice, rank, by_hypothesis=begins))
         made = _calls(place, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
         gaps = self._left(gaps, made)
         steered, paired = (STEERED, PAIRED) if rank < PARTS else (STEERED_LATER, PAIRED_LATER)
@@ -120,7 +127,7 @@ class TurnMaker:
                 each = self._steered(sketch, dice[index], gaps, [_EMPTY], turn, place.shard, number)
             else:
                 whole = index == 0 and rank % TILED_EVERY == 1 and sketch.capability is self.capability
-                shaped = tiled(sketch, Dice(place.stream.child("tiles")), rank // TILED_EVERY) if whole else None
+                shaped = tiled(sketch, Dice(stream.child("tiles")), rank // TILED_EVERY) if whole else None
                 shaped = shaped or purposeful(sketch, dice[index])
                 sketch = shaped or (nudged(sketch, gaps) if own and rank < PARTS else sketch)
                 each = _free(sketch, dice[index], place.shard, number)
@@ -184,7 +191,7 @@ def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
     return _Planned(laid(draw, shard, number), sketch.capability, dice, shared)
 
 
-def _calls(place: Place, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
+def _calls(place: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
     """A call sequence, which begins the turn."""
     cases = sequence(plan(sketch, dice=dice), sketch.capability, turn)
     origins = [replace(c.origin, shard=place.shard, number=place.first + i) for i, c in enumerate(cases)]

@@ -20,8 +20,8 @@ from fuzz.base.validity import unknown_op
 from fuzz.base.verdict import Verdict
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
-from fuzz.generate.search import PLACES, SHARDS, Search
-from fuzz.generate.turn import BATCH
+from fuzz.generate.search import SHARDS, Search
+from fuzz.generate.turn import BATCH, PLACES
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins

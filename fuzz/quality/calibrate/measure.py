@@ -16,8 +16,7 @@ from fuzz.base.case import Case
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
-from fuzz.generate.search import PLACES
-from fuzz.generate.turn import BATCH
+from fuzz.generate.turn import BATCH, PLACES
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.quality.calibrate.packs import Pair
 from fuzz.uses.search.course import known_at

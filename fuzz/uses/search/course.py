@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.base.capability import Capability
-from fuzz.generate.search import SHARDS, Search, Turn
-from fuzz.generate.turn import BATCH
+from fuzz.generate.search import SHARDS, Search
+from fuzz.generate.turn import BATCH, Turn
 from fuzz.uses.search.taker import Report, Taker, Task
 
 _LEAST_LAG = 8

@@ -12,8 +12,8 @@ from msgspec import MsgspecError
 from fuzz.base.errors import UsageError
 from fuzz.base.files import write_whole
 from fuzz.findings.book import FindingBook
-from fuzz.generate.search import PLACES, Search, Turn
-from fuzz.generate.turn import BATCH, Made
+from fuzz.generate.search import Search
+from fuzz.generate.turn import BATCH, PLACES, Made, Turn
 from fuzz.uses.search.course import Course, in_order, known_at
 from fuzz.uses.search.guide import Elite, Guide, Lesson, lessons_from
 from fuzz.uses.search.taker import placed

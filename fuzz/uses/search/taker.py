@@ -14,8 +14,8 @@ from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import Reserved
 from fuzz.findings.tally import Sighting, Tally
-from fuzz.generate.search import SHARDS, Proposal, Search, Turn
-from fuzz.generate.turn import BATCH, Made
+from fuzz.generate.search import SHARDS, Proposal, Search
+from fuzz.generate.turn import BATCH, Made, Turn
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.report.records import run_lines

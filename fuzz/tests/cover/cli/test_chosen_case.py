@@ -10,7 +10,8 @@ from fuzz.adapters.pack import Pack, built_in, load
 from fuzz.base.case import CaseError
 from fuzz.base.errors import UsageError
 from fuzz.findings.casefile import save
-from fuzz.generate.search import Search, Turn
+from fuzz.generate.search import Search
+from fuzz.generate.turn import Turn
 from fuzz.tests.common.examples import plain
 from fuzz.uses.replay import chosen_case
 

@@ -18,8 +18,8 @@ import pytest
 
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.pack import built_in, load
-from fuzz.generate.search import PLACES, Search
-from fuzz.generate.turn import BATCH
+from fuzz.generate.search import Search
+from fuzz.generate.turn import BATCH, PLACES
 from fuzz.tests.common.running import Running, until
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited, run_cli
 from oracles.tests.common.whole import WHOLE

@@ -16,9 +16,9 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.search import PLACES, Proposal
+from fuzz.generate.search import Proposal
 from fuzz.generate.sketch import LARGEST_CASE, Sketch
-from fuzz.generate.turn import BATCH, Made
+from fuzz.generate.turn import BATCH, PLACES, Made
 from fuzz.judge.judge import Judgement
 from fuzz.uses.search.course import one_by_one
 from fuzz.uses.search.guide import Guide, Relative, lessons_from, packed_lessons

@@ -19,10 +19,10 @@ from fuzz.generate.coverage import Ledger
 from fuzz.generate.gaps import corners_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.search import PLACES, SHARDS, Search, Turn, batches
+from fuzz.generate.search import SHARDS, Search, batches
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
-from fuzz.generate.turn import BATCH, Made
+from fuzz.generate.turn import BATCH, PLACES, Made, Turn
 from fuzz.laws.registry import LAWS, with_twins
 from fuzz.tests.common.examples import each_op
 from fuzz.tests.conftest import CHECKOUT, HANG_S

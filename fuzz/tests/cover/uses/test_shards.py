@@ -20,8 +20,8 @@ from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.tally import Observer, Tally
-from fuzz.generate.search import PLACES, SHARDS, Search, Turn
-from fuzz.generate.turn import BATCH
+from fuzz.generate.search import SHARDS, Search
+from fuzz.generate.turn import BATCH, PLACES, Turn
 from fuzz.laws.registry import declared
 from fuzz.tests.common.hunting import GENERIC, PACK, target_of, with_edits
 from fuzz.tests.common.planted import HANGS

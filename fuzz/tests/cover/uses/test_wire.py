@@ -12,7 +12,8 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.tally import Sighting, Tally, TargetTally, WorstPass
 from fuzz.generate.conditions import Together
-from fuzz.generate.search import Search, Turn
+from fuzz.generate.search import Search
+from fuzz.generate.turn import Turn
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS

@@ -16,7 +16,8 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.tally import Observer
-from fuzz.generate.search import Search, Turn
+from fuzz.generate.search import Search
+from fuzz.generate.turn import Turn
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import Entry
 from fuzz.quality.planted.bugs import BUGS
