@@ -49,7 +49,7 @@ def whole_run(
     """One run with records: over kernels of three ops, of each kind of target, and at night over all in C and two in
     Python."""
     folder = tmp_path_factory.mktemp("run")
-    words = f"--max-cases {CASES} --seed 7 --target {_TARGETS} --json out.jsonl"
+    words = f"--max-cases {CASES} --seed 7 --target {_TARGETS} --json out.jsonl -j 2"
     done = run_cli(folder, "run", *words.split())
     return done, _records(folder / "out.jsonl")
 
