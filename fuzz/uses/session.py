@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -79,10 +79,9 @@ class Session:
     def runner(self, targets: Sequence[Target], *, search: bool = True) -> Runner:
         """A runner of some of its targets, whose turns its processes take, if it has any and shall `search`."""
         crew = self.crew if search and self.crew.count else None
-        terms = crew.terms if crew else replace(self.terms, groups=([target.id for target in targets],))
         runner = Runner(
-            self.pool, targets, self.limits, self.book, terms.laws, terms.kernels, self.observers, crew=crew,
-            terms=terms, records=self.log.lines, interruption=self.interruption, tally=self.tally,
+            self.pool, targets, self.limits, self.book, crew.terms if crew else self.terms, self.observers, crew=crew,
+            records=self.log.lines, interruption=self.interruption, tally=self.tally,
         )  # fmt: skip
         self._runners.append(runner)
         return runner

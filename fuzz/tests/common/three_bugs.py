@@ -15,6 +15,7 @@ from fuzz.tests.common.hunting import GENERIC, TAIL_63, target_of, with_edits
 from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.taker import Terms
 
 _SCALED = "y[i] = x[i] * rstd;"
 _ENTRY = (
@@ -38,7 +39,7 @@ def sort_three_bugs(count: int, folder: Path) -> None:
     target = target_of(THREE, "O2")
     book = book_in(folder, 1)
     with WorkerPool([target]) as pool:
-        runner = Runner(pool, [target], Limits(), book, kernels=[GENERIC])
+        runner = Runner(pool, [target], Limits(), book, Terms([GENERIC]))
         runner.enough = lambda tally: tally.findings >= count
         runner.run("rms_norm", 1)
         assert runner.tally.findings >= count

@@ -21,6 +21,7 @@ from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_
 from fuzz.uses.corpus.suites import expand, load_suite
 from fuzz.uses.gate.accuracy import load_accuracy
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.taker import Terms
 from fuzz.uses.starting import note_not_running
 from oracles.ops import OPS
 
@@ -81,7 +82,7 @@ def checked(folder: Path) -> Checked:
 def judged(corpus: Checked, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
     """Judge every case on these targets; also a line for each case that no kernel takes."""
     with tempfile.TemporaryDirectory() as scratch:
-        runner = Runner(pool, targets, Limits(), book_in(Path(scratch), 0), tuple(LAWS))
+        runner = Runner(pool, targets, Limits(), book_in(Path(scratch), 0), Terms((), tuple(LAWS)))
         untaken = _Untaken()
         runner.observers = [untaken]
         note_not_running(runner.tally, targets, pool)

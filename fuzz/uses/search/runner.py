@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case
-from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Batch, Pool
@@ -60,23 +59,15 @@ class Runner:
     targets: Sequence[Target]
     limits: Limits
     book: FindingBook
-    laws: Sequence[str] = ()
-    """Cases get twins by these laws: those of the whole pack, so that the choice of targets does not change the
-    cases."""
-    kernels: Sequence[Kernel] = ()
-    """Cases are made for these kernels: those of the whole pack, so that the choice of targets does not change the
-    cases. By default they are those of the targets."""
+    terms: Terms | None = None
+    """Those of its crew. By default cases are made for the kernels of the targets, and get no twins."""
     observers: Sequence[Observer] = ()
-    guided: bool = True
-    """True where there are some cases more, which follow from what was judged before: these depend on which targets
-    run."""
     enough: Callable[[Tally], bool] = lambda tally: False
     """It is asked after each turn of a search whether to stop early."""
     skipped: Callable[[], Collection[str]] = lambda: ()
     """It is asked before each batch of given entries which targets are not given it, such as slow ones."""
     crew: Crew | None = None
-    """It takes the turns of a search, for the targets of `terms`; without it this process does."""
-    terms: Terms | None = None
+    """It takes the turns of a search, for the targets of its terms; without it this process does, for all targets."""
     records: Callable[[Iterable[str]], None] = lambda records: None
     """It is given the records of judged runs, where `terms` ask for them."""
     ended: Callable[[Course], None] = lambda course: None
@@ -91,18 +82,18 @@ class Runner:
 
     def __post_init__(self) -> None:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
-        self.kernels = self.kernels or tuple(dict.fromkeys(target.kernel for target in self.targets))
+        self._terms = self.terms or Terms(tuple(dict.fromkeys(target.kernel for target in self.targets)))
+        if self.crew is None:
+            self._terms = replace(self._terms, groups=([target.id for target in self.targets],))
         self._statuses = self.pool.statuses
         ops = {target.kernel.op for target in self.targets}
         self.tally.reach = {op: reach_of(op, self.targets, self._statuses) for op in ops}
         for target in self.targets:
             self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
-        for law in self.laws:
+        for law in self._terms.laws:
             if any(law in target.kernel.laws for target in self.targets):
                 self.tally.laws.setdefault(law, 0)
-        if self.terms is None:
-            self.terms = Terms(self.kernels, self.laws, ([target.id for target in self.targets],), self.guided)
-        self._crew: Crew = self.crew or Here(self.pool, self.targets, self.terms)
+        self._crew: Crew = self.crew or Here(self.pool, self.targets, self._terms)
         self._crew.watch = self._tell_waiting
         self._calls = CallLog(self._kept)
         self._hangs: Counter[str] = Counter()
@@ -165,11 +156,6 @@ class Runner:
             self._examined(entries, batch, examiner)
         return self.tally
 
-    @property
-    def _terms(self) -> Terms:
-        assert self.terms is not None
-        return self.terms
-
     def _course(self, op: str, seed: int, share: float) -> Course:
         cases = math.inf if self.limits.max_cases is None else math.ceil(self.limits.max_cases * share)
         here = [target for target in self.targets if target.kernel.op == op and self._runs(target)]
@@ -177,7 +163,7 @@ class Runner:
         corners = [has_corners(group, quick, self._statuses) for group in slow]
         chosen = {target.kernel.capability for target in here}
         course = Course(
-            Search(op, seed, self.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
+            Search(op, seed, self._terms.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
             self._terms.slow_first, timed=self.limits.max_time is not None,
         )  # fmt: skip
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}

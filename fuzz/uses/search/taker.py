@@ -100,6 +100,8 @@ class Terms:
     slow_first: int = 3
     """Slow targets are given so many turns of each search first: some kernels take few cases."""
     guided: bool = True
+    """True where there are some cases more, which follow from what was judged before: these depend on which targets
+    run."""
     accuracy: bool = False
     records: bool = False
 

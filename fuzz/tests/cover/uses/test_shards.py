@@ -58,8 +58,8 @@ def _searched(
         crew = stack.enter_context(_crew(targets, processes))
         pool = stack.enter_context(WorkerPool(targets))
         runner = Runner(
-            pool, targets, Limits(max_cases=cases), book, LAWS, [GENERIC], observers, crew=crew, terms=crew.terms,
-            records=keep, ended=lambda course: write_record(folder / "record", course),
+            pool, targets, Limits(max_cases=cases), book, crew.terms, observers, crew=crew, records=keep,
+            ended=lambda course: write_record(folder / "record", course),
         )  # fmt: skip
         tally = runner.run("rms_norm", 3)
         assert runner.in_flight == 0

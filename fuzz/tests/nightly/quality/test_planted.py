@@ -24,6 +24,7 @@ from fuzz.quality.planted.bugs import BUGS
 from fuzz.quality.planted.call import Call
 from fuzz.tests.conftest import CHECKOUT
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.taker import Terms
 
 _TURNS = 5
 _PACK = load(CHECKOUT / "fuzz" / "quality" / "planted")
@@ -52,7 +53,7 @@ def test_a_kernel_fails_where_its_rule_says_so_and_nowhere_else(tmp_path: Path, 
     targets = expand([kernel])
     search = Search(kernel.op, 1, [kernel])
     with WorkerPool(targets) as pool:
-        runner = Runner(pool, targets, Limits(), book_in(tmp_path, 1), (), (kernel,), (seen,))
+        runner = Runner(pool, targets, Limits(), book_in(tmp_path, 1), Terms((kernel,)), (seen,))
         turns = (search.cases(Turn(shard, 1), b"")[0] for shard in range(_TURNS))
         runner.replay([Entry(made.case) for made in turn] for turn in turns)
     assert seen.found == []
