@@ -49,8 +49,6 @@ def check_declared(op: Op) -> None:
         for dim, size in extents.items():
             if dim not in op.named or size < 1 or op.fixed.get(dim, size) != size:
                 raise OpError(f"{op.name}: {field}: {dim!r} cannot be {size}: only named dimensions can, and 1 or more")
-    if op.shapes and op.turns and not op.further:
-        raise OpError(f"{op.name}: shapes: rows alone have the lengths of published models anyway")
     for each in op.operands:
         _check_integers(op, each)
     for output, source in op.aliases:

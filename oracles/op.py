@@ -120,17 +120,21 @@ class Op:
 
     @lazy
     def tiled(self) -> tuple[str, ...]:
-        """The named dimensions of which kernels take tiles, some elements at once: those that a tensor lacks, of which
-        each element is used again along them, and the last one of each tensor, along which vectors lie. Others count
-        independent problems, such as the batch and the heads of attention."""
+        """The dimensions of which kernels take tiles, some elements at once: rows, where the first input is any number
+        of them, those that a tensor lacks, of which each element is used again along them, and the last one of each
+        tensor, along which vectors lie. Others count independent problems, such as the batch and the heads of
+        attention."""
         last = {each.axes[-1] for each in self.operands if each.axes}
         shared = {dim for dim in self.named if all(dim in each.axes for each in self.operands)}
-        return tuple(dim for dim in self.named if dim not in self.fixed and (dim in last or dim not in shared))
+        named = (dim for dim in self.named if dim not in self.fixed and (dim in last or dim not in shared))
+        return *((OUTER,) if self.turns else ()), *named
 
     @lazy
     def batch_name(self) -> str:
-        """What the dimensions without a name are called: rows, or the batch where the first input has several names."""
-        return "rows" if len(self.inner) == 1 else "batch"
+        """What the dimensions without a name are called: rows, or the batch where the first input has several names;
+        "..." where a dimension has that name."""
+        name = "rows" if len(self.inner) == 1 else "batch"
+        return name if name not in self.named else OUTER
 
     @lazy
     def further(self) -> tuple[str, ...]:

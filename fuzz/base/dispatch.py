@@ -39,9 +39,9 @@ class SizeLimit:
         return not shape or math.prod(shape) <= self.most_rows(op) * shape[axis]
 
     def most_rows(self, op: Op) -> int:
-        """The number of rows that the first input may have: more where kernels take tiles of several dimensions, since
-        a program has several rows there."""
-        return self.rows * (_TILE if len(op.tiled) > 1 else 1)
+        """The number of rows that the first input may have: more where kernels take tiles of several dimensions with
+        names, since a program has several rows there."""
+        return self.rows * (_TILE if len({*op.tiled} & {*op.named}) > 1 else 1)
 
 
 SMALL = SizeLimit(elements=1 << 13, rows=12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import combinations
 
@@ -15,6 +15,8 @@ from fuzz.base.draw import Draw
 from fuzz.base.stream import Reals
 from fuzz.generate.sketch import BLOCKS, EXTENT
 from oracles.dtypes import ITEMSIZE
+from oracles.op import Op
+from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
 
 Label = tuple[str, str]
@@ -84,7 +86,7 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
         none += [EXTENT + dim for dim, size in sizes.items() if size == 0 and dim != op.row]
         return ("dtype", main.dtype), *((each, "0") for each in none)
     found = [*length_labels(draw.n), *frame_labels(draw.outer, draw.axis, draw.n)]
-    found += sizes_labels(op.name, tuple(sizes.items())) if len(sizes) > 1 else ()
+    found += sizes_labels(op.name, math.prod(draw.batch), tuple(sizes.items()))
     # In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next depends
     # on these labels.
     found += [(f"{name} value", repr(value)) for name, value in draw.parameters.items()]
@@ -133,22 +135,27 @@ STEP = 16
 """What is left of extents over so many elements is counted."""
 
 
-def together(dims: Sequence[str]) -> str:
-    """The value of whole tiles in all of these dimensions."""
-    return f"{' '.join(dims)} together"
+def together(op: Op) -> str:
+    """The value of whole tiles in all dimensions that kernels take tiles of."""
+    return f"{' '.join(named(op, dim) for dim in op.tiled)} together"
+
+
+def named(op: Op, dim: str) -> str:
+    """A dimension as values of tiles name it."""
+    return op.batch_name if dim == OUTER else dim
 
 
 @remembered(1 << 12)
-def sizes_labels(op: str, sizes: tuple[tuple[str, int], ...]) -> Labels:
-    """What the extents of several named dimensions visit, but for that of the row: it is n."""
-    found, row, tiled = list[Label](), OPS[op].row, OPS[op].tiled
+def sizes_labels(name: str, batch: int, sizes: tuple[tuple[str, int], ...]) -> Labels:
+    """What the extents of dimensions visit, but for that of the row: it is n. `batch`: that of those without a name."""
+    found, op = list[Label](), OPS[name]
     for tile in TILES:
-        whole = [dim for dim, size in sizes if size >= tile]
-        found += [(f"{TILE}{tile}", dim) for dim in whole]
-        if {*tiled} <= {*whole}:
-            found.append((f"{TILE}{tile}", together(tiled)))
+        whole = [dim for dim, size in ((OUTER, batch), *sizes) if size >= tile and (dim != OUTER or dim in op.tiled)]
+        found += [(f"{TILE}{tile}", named(op, dim)) for dim in whole]
+        if {*op.tiled} <= {*whole}:
+            found.append((f"{TILE}{tile}", together(op)))
     for dim, size in sizes:
-        if dim != row:
+        if dim != op.row:
             found.append((EXTENT + dim, str(size)))
             if size > STEP:
                 found.append((f"{EXTENT}{dim} mod {STEP}", str(size % STEP)))

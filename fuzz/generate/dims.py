@@ -12,7 +12,7 @@ from fuzz.base.capability import MAX_RANK, Capability
 from fuzz.base.draw import spread_over
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.coverage import STEP, TILES
-from fuzz.generate.sketch import EXTENT, Sketch, fitting, fitting_n
+from fuzz.generate.sketch import ENOUGH_ROWS, EXTENT, USUAL_CASE, Sketch, fitting, fitting_n
 from oracles.op import Extents, Op
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
@@ -41,6 +41,8 @@ second."""
 _BATCHES = (1, 2, 3, 4, 6)
 _FEW_BATCHES = (1, 1, 1, 2)
 """The same of cases with whole tiles: it is not these that they are about."""
+_ROWS_EVERY = 4
+"""One case of rows alone with whole tiles comes where this many of other ops do."""
 _TILED = (64, 16, 128, 64, 32)
 """The tiles that all dimensions have at once, in turn."""
 _OVER = (0, 0, 0, 1, 1, 1, -1)
@@ -73,14 +75,14 @@ def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
 
 
 def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, even: int = 1) -> Sketch:
-    """The sketch with an extent for each named dimension; of rows alone it is as it was.
+    """The sketch with an extent for each named dimension; of rows alone it has perhaps a published length.
 
     `free`: its shape is nobody's wish. What is wished for stands, as far as all of it is not too much. `even`: a number
     that divides the extents, where that is not too much.
     """
     op = OPS[sketch.capability.op]
     if _has_rows_alone(op):
-        return sketch
+        return _published(sketch, dice) if free and op.shapes and dice.one_in(_PUBLISHED_ONE_IN) else sketch
     most = LARGE_WORK if dice.one_in(_LARGE_ONE_IN) else dice.pick((_SMALL_WORK, USUAL_WORK))
     if free and dice.one_in(_FREE_ONE_IN):
         sketch = replace(sketch, n=fitting_n(sketch.capability, _any(dice, _LARGEST)))
@@ -102,6 +104,13 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, e
     return extents.sketch
 
 
+def _published(sketch: Sketch, dice: Dice) -> Sketch:
+    """The sketch with rows of a length that its op publishes."""
+    op = OPS[sketch.capability.op]
+    n = fitting_n(sketch.capability, dice.pick(op.shapes).get(op.row, sketch.n))
+    return replace(sketch, n=n, rows=min(sketch.rows, max(ENOUGH_ROWS, USUAL_CASE // max(n, 1))))
+
+
 def has_room(sketch: Sketch, wished: Extents) -> bool:
     """Whether these extents beside those of the sketch are not too much; of rows alone, which have no others, they are
     not."""
@@ -110,11 +119,8 @@ def has_room(sketch: Sketch, wished: Extents) -> bool:
 
 
 def fitted(sketch: Sketch) -> Sketch:
-    """The sketch with a rank that the op has, its row along the last axis where that is its place; of rows alone it is
-    as it was."""
+    """The sketch with a rank that the op has, its row along the last axis where that is its place."""
     op = OPS[sketch.capability.op]
-    if _has_rows_alone(op):
-        return sketch
     ranks = ranks_of(op)
     rank = min(max(sketch.rank, ranks[0]), ranks[-1])
     outer, rows = sketch.outer, 1 if rank == 1 else sketch.rows
@@ -131,14 +137,16 @@ def _has_rows_alone(op: Op) -> bool:
 
 def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
     """The sketch with whole tiles in all dimensions at once, or one element less or more; None where kernels have no
-    two dimensions to take tiles of. In turn, by the number: one tile for all dimensions, or one for each, or a long
-    sum."""
-    op = OPS[sketch.capability.op]
-    if len(op.tiled) < 2:
+    two dimensions to take tiles of, and of rows alone, which are wide in other cases, for most numbers. In turn, by the
+    number: one tile for all dimensions, or one for each, or a long sum."""
+    op, able = OPS[sketch.capability.op], sketch.capability.able
+    if len(op.tiled) < 2 or (_has_rows_alone(op) and number % _ROWS_EVERY):
         return None
-    rank = dice.pick(ranks_of(op))
-    extents = _Extents(fitted(replace(sketch, rank=rank, outer=(), extents={})), dice, MOST_WORK)
-    rounds, kind = divmod(number, 4)
+    rank = dice.pick([rank for rank in ranks_of(op) if rank > 1 or OUTER not in op.tiled])
+    axis = dice.below(rank) if able.axis == "any" else rank - 1
+    most = most_of_tiles(op)
+    extents = _Extents(fitted(replace(sketch, rank=rank, axis=axis, outer=(), extents={})), dice, most)
+    rounds, kind = divmod(number // _ROWS_EVERY if _has_rows_alone(op) else number, 4)
     tiles = {dim: _TILED[rounds % len(_TILED)] if kind == 0 else dice.pick(TILES) for dim in _rotated(op.tiled, dice)}
     if kind == 2 and (reduced := [dim for dim in tiles if op.dimensions[dim].reduced]):
         tiles = dict.fromkeys(tiles, dice.pick(_BESIDE_LONG)) | {dice.pick(reduced): dice.pick(_LONG)}
@@ -150,9 +158,14 @@ def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
         extents.keep({dim: min(tile + dice.pick(over), extents.room(dim))})
     for dim in _rotated(list(tiles), dice)[:1]:
         more = {dim: extents.known[dim] + tiles[dim] * dice.below(3)}
-        extents.keep(more if op.work({**extents.known, **more}) <= LARGE_WORK else {})
+        extents.keep(more if op.work({**extents.known, **more}) <= min(most, LARGE_WORK) else {})
     extents.draw(batches=_FEW_BATCHES)
     return extents.sketch
+
+
+def most_of_tiles(op: Op) -> int:
+    """The terms that the largest step may have of cases with tiles in all dimensions."""
+    return _SMALL_WORK if _has_rows_alone(op) else MOST_WORK
 
 
 class _Extents:
@@ -182,6 +195,8 @@ class _Extents:
     def keep(self, extents: Extents) -> None:
         """Decide on these, or the nearest that the kernel takes."""
         capability = self._base.capability
+        if OUTER in extents and extents[OUTER] != math.prod(self._batch):
+            self._batch = [*spread_over(extents[OUTER], len(self._batch))]
         self.known |= {dim: size if dim == OUTER else fitting(capability, dim, size) for dim, size in extents.items()}
 
     def room(self, dim: str, others: Iterable[str] = ()) -> int:
@@ -208,7 +223,7 @@ class _Extents:
 
     def draw(self, even: int = 1, batches: Sequence[int] = _BATCHES) -> None:
         """Decide on all others: first on those that kernels take tiles of, each as likely before the others."""
-        left = _rotated([dim for dim in self.op.tiled if dim not in self.known], self._dice)
+        left = _rotated([dim for dim in self.op.tiled if dim not in self.known and dim != OUTER], self._dice)
         for place, dim in enumerate(left):
             room = self.room(dim, () if self._dice.one_in(3) else left[place + 1 :])
             size = self._extent(room)

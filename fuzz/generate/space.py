@@ -9,8 +9,8 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
-from fuzz.generate.coverage import EQUAL, POSITIONS, STEP, TILE, TILES, Label, together
-from fuzz.generate.dims import MOST_WORK, common, ranks_of, some_extents
+from fuzz.generate.coverage import EQUAL, POSITIONS, STEP, TILE, TILES, Label, named, together
+from fuzz.generate.dims import common, most_of_tiles, ranks_of, some_extents
 from fuzz.generate.menus import PLACED, menus_of
 from fuzz.generate.plan import STACKS, layouts_of
 from fuzz.generate.sketch import (
@@ -58,8 +58,7 @@ def _labels(capability: Capability) -> Iterator[Label]:
     most = LARGEST_CASE // max(SHORT, capability.step(op.row))
     if not {*op.inner[:-1]} & {*op.fixed}:
         yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or capability.empty))
-    if len(op.named) > 1:
-        yield from _of_sizes(capability)
+    yield from _of_sizes(capability)
     for rank in ranks_of(op):
         yield from (("axis", f"{axis} of rank {rank}") for axis in range(0 if able.axis == "any" else rank - 1, rank))
     for parameter in op.parameters:
@@ -78,8 +77,8 @@ def _labels(capability: Capability) -> Iterator[Label]:
 
 
 def _of_sizes(capability: Capability) -> Iterator[Label]:
-    """Yield the labels of several named dimensions: the extents but that of the row, which is n, and which of all are
-    equal."""
+    """Yield the labels of dimensions by their names: the extents but that of the row, which is n, which of all are
+    equal, and whole tiles."""
     op = OPS[capability.op]
     free = [dim for dim in op.named if dim not in op.fixed]
     for dim in (dim for dim in free if dim != op.row):
@@ -88,11 +87,12 @@ def _of_sizes(capability: Capability) -> Iterator[Label]:
         yield from ((f"{EXTENT}{dim} mod {STEP}", str(rest)) for rest in sorted(rests))
     yield from ((EQUAL, f"{a} = {b}") for a, b in combinations(free, 2) if common(capability, (a, b)))
     for tile in TILES:
-        whole = [dim for dim in free if fitting(capability, dim, tile) >= tile]
-        yield from ((f"{TILE}{tile}", dim) for dim in whole)
-        cheap = op.work({**dict.fromkeys(op.tiled, tile), **op.fixed}) <= MOST_WORK
-        if {*op.tiled} <= {*whole} and len(op.tiled) > 1 and cheap:
-            yield f"{TILE}{tile}", together(op.tiled)
+        sizes = {dim: fitting(capability, dim, tile) for dim in dict.fromkeys((*free, *op.tiled))}
+        whole = [dim for dim, size in sizes.items() if size >= tile]
+        yield from ((f"{TILE}{tile}", named(op, dim)) for dim in whole)
+        work = op.work({**{dim: sizes[dim] for dim in op.tiled}, **op.fixed})
+        if {*op.tiled} <= {*whole} and len(op.tiled) > 1 and work <= most_of_tiles(op):
+            yield f"{TILE}{tile}", together(op)
 
 
 def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from fuzz.base.dispatch import SMALL
 from fuzz.base.draw import Draw
 from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs, typings
-from fuzz.generate.coverage import EQUAL, STEP, TILE, Label
+from fuzz.generate.coverage import EQUAL, STEP, TILE, Label, named
 from fuzz.generate.dims import common, has_room, some_extents
 from fuzz.generate.gaps import ALONE, Gaps
 from fuzz.generate.plan import plan, zeroed
@@ -29,6 +29,7 @@ from fuzz.generate.sketch import (
     fitting_n,
 )
 from oracles.op import Op
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 Wish = dict[str, str]
@@ -160,7 +161,7 @@ def _asked(capability: Capability, gaps: Gaps, gap: Label, wish: Mapping[str, st
         if value == "0" and wish:
             return None  # a case without elements visits nothing else
         if kind == "rows" and int(value) in MANY_ROWS and "n" not in wish:
-            return {kind: value, "n": str(fitting_n(capability, 1 + turn % SHORT))}
+            return _of_many_rows(capability, value, turn)
         return {kind: value, **({"rows": "1"} if value.endswith("rank 1") else {})}
     if (name := _parameter(op, kind)) is not None:
         return {kind: value, **_there(op, op.parameter(name).only_with)}
@@ -179,10 +180,12 @@ def _of_sizes(capability: Capability, kind: str, value: str, wish: Mapping[str, 
     """An extent of a named dimension, two that are equal, or whole tiles."""
     op = OPS[capability.op]
     if kind.startswith(TILE):
-        dims, tile = (value,) if value in op.named else op.tiled, int(kind.removeprefix(TILE))
+        dims = [dim for dim in (OUTER, *op.named) if value == named(op, dim)] or op.tiled
+        tile = int(kind.removeprefix(TILE))
         # One element more, where the kernel takes that.
         sizes = {dim: max(fitting(capability, dim, tile + over) for over in (0, turn % 2)) for dim in dims}
-        return {_key(op, dim): str(size) for dim, size in sizes.items()}
+        asked = {_key(op, dim): str(size) for dim, size in sizes.items()}
+        return asked if asked.keys() != {"rows"} or "n" in wish else _of_many_rows(capability, asked["rows"], turn)
     if kind == EQUAL:
         one, other = value.split(" = ")
         keys, both = (_key(op, one), _key(op, other)), common(capability, (one, other))[:_EQUAL]
@@ -196,9 +199,14 @@ def _of_sizes(capability: Capability, kind: str, value: str, wish: Mapping[str, 
     return {key: str(leaving[turn % len(leaving)])}
 
 
+def _of_many_rows(capability: Capability, rows: str, turn: int) -> Wish:
+    """Return wishes for that number of rows, which are short."""
+    return {"rows": rows, "n": str(fitting_n(capability, 1 + turn % SHORT))}
+
+
 def _key(op: Op, dim: str) -> str:
     """What wishes for the extent of a dimension begin with."""
-    return "n" if dim == op.row else EXTENT + dim
+    return "n" if dim == op.row else "rows" if dim == OUTER else EXTENT + dim
 
 
 def _with_tail(

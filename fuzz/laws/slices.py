@@ -62,8 +62,10 @@ class Slices:
     @property
     def told(self) -> str:
         """What they are called."""
-        batch = OPS[self.case.op].batch_name
-        return {"rows": "rows", "batch": "slices of the batch"}[batch] if self.dim == OUTER else f"slices of {self.dim}"
+        op = OPS[self.case.op]
+        if self.dim == OUTER:
+            return "rows" if op.turns else "slices of the batch"
+        return f"slices of {self.dim}"
 
 
 def slices_of(case: Case) -> Iterator[Slices]:

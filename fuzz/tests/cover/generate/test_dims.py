@@ -99,6 +99,11 @@ def test_rows_beside_further_dimensions_lie_along_any_axis_and_have_stacked_colu
         assert {(case.params["axis"], len(case.inputs["x"].layout.shape)) for case in cases} >= {(0, 2), (1, 2), (1, 3)}
         assert {len(case.inputs["bias"].layout.shape) for case in cases if "bias" in case.inputs} == {1, 2}
         assert any(case.inputs["w"].layout.shape[1] > 16 for case in cases)
+        along_last = Capability(LINEAR.name, Capabilities(dtypes=("f32",)))
+        search = Search(LINEAR.name, 1)
+        search.capabilities = (along_last,)
+        for batch in islice(batches(search), 20):
+            assert {along_last.refusal(each.case) for each in batch} == {None}
 
 
 def squared(x: Node) -> Outputs:

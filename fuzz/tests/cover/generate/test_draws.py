@@ -13,6 +13,7 @@ from fuzz.base.case import Case, Layout
 from fuzz.base.dispatch import SMALL
 from fuzz.base.kernel import capabilities_of
 from fuzz.generate.aliasing import aliased_as
+from fuzz.generate.coverage import TILE
 from fuzz.generate.gaps import corners_of
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.generate.menus import FACTORS
@@ -81,7 +82,7 @@ def test_every_gap_can_be_filled(op: str) -> None:
                 case = aliased_as(case, value, turn)
             assert capability.refusal(case) is None, (kind, value)
             assert (kind, value) in case.origin.labels, (kind, value)
-            of_size = kind in LARGE or kind.startswith("tail of ")
+            of_size = kind in LARGE or kind.startswith(("tail of ", TILE))
             assert of_size or SMALL.holds(case), f"{kind} {value} would not be counted"
 
 

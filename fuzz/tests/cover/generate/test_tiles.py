@@ -27,6 +27,8 @@ from fuzz.generate.steering import steer
 from fuzz.generate.turn import Made
 from fuzz.tests.common.tiled_pack import WRONG, write_tiled_pack
 from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.ops import OPS
 from oracles.tests.common.dims import ALL, ATTEND, PRODUCT, TURN
 from oracles.tests.common.judged import known
 
@@ -68,7 +70,9 @@ def test_tiles_are_counted_by_dimension_and_in_all_at_once() -> None:
     space = space_of([anything(PRODUCT.name)])
     assert {space[f"{TILE}{tile}"] for tile in (16, 32, 64, 128)} == {("m", "k", "n", "m k n together")}
     assert space_of([anything(TURN.name)])[f"{TILE}64"] == ("t", "p"), "2 halves are no tile, and p alone no several"
-    assert not any(kind.startswith(TILE) for kind in space_of([anything("softmax")]))
+    assert space_of([anything("softmax")])[f"{TILE}64"] == ("n", "rows", "rows n together")
+    long = Capability("softmax", Capabilities(multiple_of={"n": 512}))
+    assert space_of([long])[f"{TILE}32"] == ("n", "rows"), "so many rows of 512 elements would be dear"
     assert not any(kind.startswith(TILE) for kind, _ in conditions_of(PRODUCT.name).all)
     ledger = Ledger(space)
     for made in _first(anything(PRODUCT.name), 16):
@@ -76,9 +80,12 @@ def test_tiles_are_counted_by_dimension_and_in_all_at_once() -> None:
     assert "m k n together" in ledger.gaps()[f"{TILE}128"], "so soon it is a gap that is named"
 
 
-@pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [*ALL, OPS["softmax"]], ids=lambda op: op.name)
 def test_every_tile_can_be_aimed_at(op: Op) -> None:
-    for able in (Capabilities(dtypes=("f32",)), Capabilities(multiple_of=dict.fromkeys(op.tiled, 24), empty=False)):
+    for able in (
+        Capabilities(dtypes=("f32",)),
+        Capabilities(multiple_of=dict.fromkeys({*op.tiled} - {OUTER}, 24), empty=False),
+    ):
         capability = Capability(op.name, able)
         gaps, plainest = corners_of(capability).gaps(0, 0), simplest(capability, Dice(Stream(1)))
         kinds = {kind: values for kind, values in space_of([capability]).items() if kind.startswith(TILE)}
@@ -112,6 +119,17 @@ def test_extents_of_published_models_are_drawn_together() -> None:
     published = [size for size in sizes if size["d"] == size["e"] and size["d"] in (80, 96)]
     assert len(published) > len(sizes) // 64, "by chance there is none"
     assert {77} < {size["i"] for size in published}
+
+
+def test_rows_have_tiles_and_published_lengths_too() -> None:
+    rows = replace(OPS["softmax"], shapes=({"n": 999}, {"n": 1234}))
+    with known(rows):
+        draws = [made.draw for made in _first(anything(rows.name), 512) if made.draw is not None]
+    assert min(len([1 for draw in draws if draw.n == n]) for n in (999, 1234)) > 4, "by chance there is hardly one"
+    whole = [draw for draw in draws if min(draw.n, draw.rows) >= 32]
+    assert {2} < {draw.rank for draw in whole}
+    assert {draw.axis == draw.rank - 1 for draw in whole} == {False, True}
+    assert max(draw.work for draw in whole if draw.n <= 144) > USUAL_WORK // 8
 
 
 def test_kernels_of_one_declaration_are_one_capability() -> None:
