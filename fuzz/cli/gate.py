@@ -66,11 +66,11 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.uses.corpus import folder as corpus
     from fuzz.uses.gate.accuracy import require_own
     from fuzz.uses.gate.changes import changes_since, touched
-    from fuzz.uses.gate.known import Watch, load_known
+    from fuzz.uses.gate.known import KnownFailures, load_known
     from fuzz.uses.gate.plan import SEED, phases, slow_every
     from fuzz.uses.gate.session import GateRun
     from fuzz.uses.search.runner import Limits
-    from fuzz.uses.search.taker import Terms
+    from fuzz.uses.search.turn_runner import Terms
     from fuzz.uses.session import Session
     from fuzz.uses.starting import writable
 
@@ -97,7 +97,7 @@ def gate(options: GateOptions) -> Exit:
         targets, book_in(writable(options.output), SEED), terms, SEED, Limits(None, most), options.json, options.jobs,
         options.case_limit, searched=[target for target in targets if target.kernel.name in reasons],
     )  # fmt: skip
-    ran = GateRun(session, Watch(known, datetime.now(UTC).date()), reasons)
+    ran = GateRun(session, KnownFailures(known, datetime.now(UTC).date()), reasons)
     with session:
         with session.interruption:
             seen = ran.run(plan)

@@ -15,8 +15,8 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 
 if TYPE_CHECKING:
-    from fuzz.uses.learn.evidence import Evidence
-    from fuzz.uses.learn.learning import Candidate, Learned
+    from fuzz.uses.learn.evidence import KernelRuns
+    from fuzz.uses.learn.learning import Candidate, LearnedContracts
 
 
 _LISTED = 6
@@ -81,7 +81,7 @@ def learn(options: LearnOptions) -> Exit:
     return Exit.OK if found.fitting else Exit.FINDINGS
 
 
-def _print(found: Learned, evidence: Evidence, kernel: str, seed: int) -> None:
+def _print(found: LearnedContracts, evidence: KernelRuns, kernel: str, seed: int) -> None:
     from fuzz.report import console
     from oracles.formula.neighbours import declaration
 
@@ -135,7 +135,7 @@ def _print_all(title: str, candidates: Sequence[Candidate], best: Candidate) -> 
     print_table(PlainTable(columns, rows), markdown=False)
 
 
-def _record(found: Learned, evidence: Evidence) -> dict[str, object]:
+def _record(found: LearnedContracts, evidence: KernelRuns) -> dict[str, object]:
     from fuzz.findings.casefile import to_json
     from oracles.formula.neighbours import declaration
 

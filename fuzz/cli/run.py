@@ -59,12 +59,12 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import run_outline
     from fuzz.report.totals import print_coverage, print_run
+    from fuzz.uses.search.groups import search_ops
     from fuzz.uses.search.record import keep_record
     from fuzz.uses.search.runner import Limits
-    from fuzz.uses.search.schedule import search_ops
-    from fuzz.uses.search.taker import Terms
+    from fuzz.uses.search.turn_runner import Terms
     from fuzz.uses.session import Session
-    from fuzz.uses.starting import crew_line, missing_targets, unmatched, writable
+    from fuzz.uses.starting import missing_targets, processes_line, unmatched, writable
 
     wanted, pack, records = parse(options.report), loaded(options.pack), options.json is not None
     targets = options.selection.targets(pack)
@@ -85,7 +85,7 @@ def run(options: RunOptions) -> Exit:
     tally = session.tally
     with session:
         runner, began = session.runner(targets), time.monotonic()
-        runner.ended = lambda course: keep_record(course, book, named=records or tally.gave_up > 0)
+        runner.ended = lambda schedule: keep_record(schedule, book, named=records or tally.gave_up > 0)
         with session.interruption:
             search_ops(runner, seed)
         elapsed = time.monotonic() - began
@@ -94,7 +94,7 @@ def run(options: RunOptions) -> Exit:
         outline = run_outline("run", book, targets, tally, Provenance(seed, command, pack_option, numbered=True))
         pairs = tally.pairs() if options.coverage else {}
         undeclared = session.conclude(outline, elapsed, pairs)
-    print_run(session.out, outline, tally, book, undeclared, elapsed, crew_line(session.crew))
+    print_run(session.out, outline, tally, book, undeclared, elapsed, processes_line(session.executor))
     write_reports(outline, wanted)
     if options.coverage:
         print_coverage(session.out, tally, pairs)

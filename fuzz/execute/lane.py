@@ -59,7 +59,7 @@ def _described(case: Case) -> str:
 
 
 @dataclass
-class Part:
+class TargetBatch:
     """What a batch has for one target: indices of its cases and, once they have run, their outcomes."""
 
     target: str
@@ -122,7 +122,7 @@ class Lane:
         finally:
             self._at_work = False
 
-    def submit(self, number: int, part: Part, frames: Sequence[Sequence[Encoded]]) -> None:
+    def submit(self, number: int, part: TargetBatch, frames: Sequence[Sequence[Encoded]]) -> None:
         """Run the cases of batch `number`, which are those of `part`."""
         self._loop.submit(self._queue, number, self._run(number, part, frames))
 
@@ -170,7 +170,7 @@ class Lane:
             worker.stop()
         return worker
 
-    def _run(self, number: int, part: Part, frames: Sequence[Sequence[Encoded]]) -> Steps[None]:
+    def _run(self, number: int, part: TargetBatch, frames: Sequence[Sequence[Encoded]]) -> Steps[None]:
         worker = self._worker
         assert worker is not None
         self._at_work = True

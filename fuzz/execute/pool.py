@@ -16,7 +16,7 @@ from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.case import Case
 from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.lane import Lane, Part, Wait
+from fuzz.execute.lane import Lane, TargetBatch, Wait
 from fuzz.execute.loop import Loop
 from fuzz.execute.worker import Encoded
 from fuzz.transport.frames import encode_case
@@ -33,7 +33,7 @@ class Batch:
     """Cases on their way through the workers."""
 
     cases: tuple[Case, ...]
-    parts: list[Part] = field(default_factory=list, repr=False)
+    parts: list[TargetBatch] = field(default_factory=list, repr=False)
     advance: Callable[[], None] = field(default=lambda: None, repr=False)
     """Takes the batch some steps further, or waits for a moment."""
 
@@ -192,7 +192,7 @@ class WorkerPool:
                 kept = self._without_faults(batch, lane.target.id, status, kept)
                 indices, frames = kept, _split([encoded[index] for index in kept])
             if indices:
-                part = Part(lane.target.id, indices)
+                part = TargetBatch(lane.target.id, indices)
                 batch.parts.append(part)
                 lane.submit(self._submitted, part, frames)
         return batch
@@ -236,7 +236,7 @@ class WorkerPool:
             concerned = [index for index in indices if dtype in batch.cases[index].dtypes]
             wrong |= dict.fromkeys(concerned, Outcome(target, Status.NOT_RUN, detail=why))
         if wrong:
-            batch.parts.append(Part(target, list(wrong), list(wrong.values())))
+            batch.parts.append(TargetBatch(target, list(wrong), list(wrong.values())))
         return [index for index in indices if index not in wrong]
 
     def _close(self) -> None:

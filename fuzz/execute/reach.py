@@ -16,7 +16,7 @@ Statuses = Mapping[str, Attestation | NotRun]
 
 
 @dataclass(frozen=True)
-class Reach:
+class CornerCounts:
     """The corners of one op."""
 
     space: Space = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Reach:
     """Those of the targets that run and take cases of any size."""
 
 
-def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
+def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> CornerCounts:
     """What these targets can visit of `op`."""
     chosen = [target for target in targets if target.kernel.op == op]
     running = [target for target in chosen if not isinstance(statuses.get(target.id), NotRun)]
@@ -37,7 +37,7 @@ def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Reach:
         _without(target.kernel.capability, _wrong(target, statuses)) for target in running if target.size_limit is None
     )
     names = tuple(target.id for target in running)
-    return Reach({**space, "target": names}, _less(whole, space), tuple(unlimited))
+    return CornerCounts({**space, "target": names}, _less(whole, space), tuple(unlimited))
 
 
 def has_corners(targets: Sequence[Target], others: Sequence[Target], statuses: Statuses) -> bool:

@@ -11,11 +11,11 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
-from fuzz.execute.reach import Reach
+from fuzz.execute.reach import CornerCounts
 from fuzz.findings.accuracy import Point, WorstRun, accuracy_of, whereabouts
 from fuzz.generate.conditions import Together, conditions_of
 from fuzz.generate.coverage import Label, Ledger
-from fuzz.generate.pairing import Held, held
+from fuzz.generate.pairing import PairCoverage, held
 from fuzz.judge.judge import Judgement
 from oracles.dtypes import ITEMSIZE
 
@@ -129,7 +129,7 @@ class Tally:
     """The worst passing runs by row length; None where nobody asks for them."""
     together: dict[str, Together] = field(default_factory=dict)
     """Which conditions held together in judged cases, by op."""
-    reach: Mapping[str, Reach] = field(default_factory=dict)
+    reach: Mapping[str, CornerCounts] = field(default_factory=dict)
     """What the targets can visit, by op, and so what is a coverage gap."""
 
     def count(self, case: Case, judgements: Sequence[Judgement], targets: Mapping[str, Target]) -> None:
@@ -174,16 +174,16 @@ class Tally:
         """What judged cases have visited of what the targets can visit, by op."""
         found = {}
         for op, visits in self.visits.items():
-            found[op] = ledger = Ledger(self.reach.get(op, Reach()).space)
+            found[op] = ledger = Ledger(self.reach.get(op, CornerCounts()).space)
             ledger.see(visits)
             for (kind, value), count in visits.items():
                 if kind in ledger.counts:
                     ledger.counts[kind][value] = count
         return found
 
-    def pairs(self) -> Mapping[str, Held]:
+    def pairs(self) -> Mapping[str, PairCoverage]:
         """Which pairs of conditions that the targets allow held together in judged cases, by op; it takes a while."""
-        return {op: held(self.reach.get(op, Reach()).capabilities, each) for op, each in self.together.items()}
+        return {op: held(self.reach.get(op, CornerCounts()).capabilities, each) for op, each in self.together.items()}
 
     @property
     def judged(self) -> int:

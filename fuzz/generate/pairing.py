@@ -138,7 +138,7 @@ def _labels_of(extents: Extents) -> Sequence[Label]:
 
 
 @dataclass(frozen=True)
-class Held:
+class PairCoverage:
     """What became of the pairs of conditions that kernels allow."""
 
     allowed: int
@@ -146,12 +146,12 @@ class Held:
     """Those that never held together, the ones that are most about a kernel's way through memory first."""
 
 
-def held(capabilities: Sequence[Capability], together: Together) -> Held:
+def held(capabilities: Sequence[Capability], together: Together) -> PairCoverage:
     """Return how many pairs some of these capabilities, all of one op, allow, and which of them never held together."""
     allowed = {pair: None for each in capabilities for pair in pairing_of(each).all}
     bits = conditions_of(capabilities[0].op).bits if capabilities else {}
     never = [pair for pair in allowed if not together.has(bits[pair[0]], bits[pair[1]])]
-    return Held(len(allowed), sorted(never, key=lambda pair: sum(map(_weight, pair))))
+    return PairCoverage(len(allowed), sorted(never, key=lambda pair: sum(map(_weight, pair))))
 
 
 def _weight(condition: Condition) -> int:

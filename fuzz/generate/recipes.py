@@ -60,7 +60,7 @@ Fill = Callable[[RowSpec, Stream], Reals]
 
 
 @dataclass(frozen=True)
-class Ask:
+class StreamRequest:
     """What a recipe asks of its stream: a child's words, or its normal numbers."""
 
     label: str
@@ -114,13 +114,13 @@ class Recipe:
         return quantise(values, spec.dtype)
 
     @cached_property
-    def asks(self) -> tuple[Ask, ...]:
+    def asks(self) -> tuple[StreamRequest, ...]:
         """What it asks of its stream, as it is overheard for three rows of five: numbers that can be drawn ahead,
         together with those of other tensors. It may ask for more, and draw that itself."""
         listener = Listener(0)
         self.fill(RowSpec(3, 5, SINGLE.name, 1.0), listener)
         heard = listener.heard.items()
-        return tuple(Ask(label, normal, _HEARD[count]) for (label, normal), count in heard if count in _HEARD)
+        return tuple(StreamRequest(label, normal, _HEARD[count]) for (label, normal), count in heard if count in _HEARD)
 
 
 RECIPES: dict[str, Recipe] = {}

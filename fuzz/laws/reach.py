@@ -18,7 +18,7 @@ class KnowsTheScaleError(ValueError):
     """A formula with a value that goes with no power of the scale."""
 
 
-class Reach(NamedTuple):
+class ValueRange(NamedTuple):
     """Bounds of a value, where it is finite and not zero, and of what may be formed on the way to it.
 
     All are powers of two; 1 is always within them.
@@ -39,14 +39,14 @@ class Reach(NamedTuple):
     """It may be negative somewhere."""
 
 
-Reaches = Mapping[Node, Reach | None]
+Reaches = Mapping[Node, ValueRange | None]
 """None for what is nowhere finite and not zero: it goes with any power."""
 
 
-def leaf(power: int, least: int, most: int, *, zero: bool, signed: bool) -> Reach:
+def leaf(power: int, least: int, most: int, *, zero: bool, signed: bool) -> ValueRange:
     """Return the reach of given values, 2^least <= |v| < 2^most where they are neither zero nor infinite."""
     low = min(least, 0)
-    return Reach(power, power != 0, low, low, max(most, 0), zero, signed)
+    return ValueRange(power, power != 0, low, low, max(most, 0), zero, signed)
 
 
 def reaches(trace: Trace, leaves: Reaches, extents: Mapping[str, int]) -> Reaches:
@@ -58,7 +58,7 @@ def reaches(trace: Trace, leaves: Reaches, extents: Mapping[str, int]) -> Reache
     return found
 
 
-def _step(node: Node, args: list[Reach | None], extents: Mapping[str, int]) -> Reach | None:
+def _step(node: Node, args: list[ValueRange | None], extents: Mapping[str, int]) -> ValueRange | None:
     kind = node.kind
     if kind in ("multiply", "dot"):
         product = _product(args[0], args[1], square=node.args[0] is node.args[1])
@@ -82,20 +82,20 @@ def _step(node: Node, args: list[Reach | None], extents: Mapping[str, int]) -> R
     return own if own is None else own._replace(signed=kind == "negate" or own.signed)
 
 
-def _product(a: Reach | None, b: Reach | None, *, square: bool = False) -> Reach | None:
+def _product(a: ValueRange | None, b: ValueRange | None, *, square: bool = False) -> ValueRange | None:
     if a is None or b is None:
         return None
-    return Reach(
+    return ValueRange(
         a.power + b.power, a.scaled or b.scaled, a.least + b.least, a.low + b.low, a.high + b.high, a.zero or b.zero,
         (a.signed or b.signed) and not square,
     )  # fmt: skip
 
 
-def _reciprocal(a: Reach | None) -> Reach | None:
+def _reciprocal(a: ValueRange | None) -> ValueRange | None:
     return None if a is None else a._replace(power=-a.power, least=-a.high - 1, low=-a.high - 1, high=1 - a.low)
 
 
-def _joined(a: Reach | None, b: Reach | None, *, cancels: bool) -> Reach | None:
+def _joined(a: ValueRange | None, b: ValueRange | None, *, cancels: bool) -> ValueRange | None:
     """A sum or difference."""
     if a is None or b is None:
         kept = a if b is None else b
@@ -105,13 +105,13 @@ def _joined(a: Reach | None, b: Reach | None, *, cancels: bool) -> Reach | None:
     below = CANCELLED if cancels else 0
     least = max(a.least, b.least) - below
     least = min(least, b.least if a.zero else least, a.least if b.zero else least)
-    return Reach(
+    return ValueRange(
         a.power, a.scaled or b.scaled, least, min(least, a.low, b.low), max(a.high, b.high) + 1,
         cancels or (a.zero and b.zero), cancels,
     )  # fmt: skip
 
 
-def _total(a: Reach | None, n: int) -> Reach | None:
+def _total(a: ValueRange | None, n: int) -> ValueRange | None:
     """Return the reach of a sum of n terms. Each partial sum that is not zero is a term, or what is left of the sum of
     one and another sum."""
     if a is None:
@@ -122,32 +122,32 @@ def _total(a: Reach | None, n: int) -> Reach | None:
     )  # fmt: skip
 
 
-def _either(a: Reach | None, b: Reach | None) -> Reach | None:
+def _either(a: ValueRange | None, b: ValueRange | None) -> ValueRange | None:
     if a is None or b is None:
         kept = a if b is None else b
         return kept if kept is None else kept._replace(zero=True)
     _require_alike(a, b)
-    return Reach(
+    return ValueRange(
         a.power, a.scaled or b.scaled, min(a.least, b.least), min(a.low, b.low), max(a.high, b.high), a.zero or b.zero,
         a.signed or b.signed,
     )  # fmt: skip
 
 
-def _require_alike(a: Reach, b: Reach) -> None:
+def _require_alike(a: ValueRange, b: ValueRange) -> None:
     if a.power != b.power:
         raise KnowsTheScaleError(f"a value that goes with s^{a.power} meets one that goes with s^{b.power}")
 
 
-def _flag(a: Reach) -> Reach:
-    return Reach(a.power, a.scaled, 0, 0, 1, zero=True, signed=False)
+def _flag(a: ValueRange) -> ValueRange:
+    return ValueRange(a.power, a.scaled, 0, 0, 1, zero=True, signed=False)
 
 
-def _function(of: Elementary, a: Reach | None) -> Reach | None:
+def _function(of: Elementary, a: ValueRange | None) -> ValueRange | None:
     """Return the reach of a function of a value that the scale does not change, so that it has the same bits on both
     sides; or of a function that changes with the scale."""
     if of.degree is None:
         if a is None:
-            return Reach(0, False, 0, 0, 1, zero=True, signed=False)
+            return ValueRange(0, False, 0, 0, 1, zero=True, signed=False)
         if a.power:
             raise KnowsTheScaleError(f"{of.name} of what goes with s^{a.power}")
     elif a is None:
@@ -158,4 +158,4 @@ def _function(of: Elementary, a: Reach | None) -> Reach | None:
     least, high = of.reach(a.least, a.high)
     least, high = min(least, 0), max(high, 0)
     zero, signed = a.zero or of.degree is None, not of.is_never_negative and (a.signed or of.sign == "any")
-    return Reach(int(power), a.scaled, least, least, high, zero, signed)
+    return ValueRange(int(power), a.scaled, least, least, high, zero, signed)

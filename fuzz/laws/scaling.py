@@ -24,7 +24,7 @@ from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Reals, Stream
 from fuzz.laws.law import Law, Leeway, Outputs, has_elements
-from fuzz.laws.reach import KnowsTheScaleError, Reach, Reaches, leaf, reaches
+from fuzz.laws.reach import KnowsTheScaleError, Reaches, ValueRange, leaf, reaches
 from oracles.declared import AXIS
 from oracles.dtypes import SINGLE, form
 from oracles.enclosure import Mask
@@ -56,7 +56,7 @@ class _Span:
     zero: bool
     signed: bool
 
-    def at(self, k: int) -> Reach:
+    def at(self, k: int) -> ValueRange:
         """With s = 2^k."""
         moved = self.power * k
         return leaf(self.power, self.least + moved, self.most + moved, zero=self.zero, signed=self.signed)
@@ -167,7 +167,7 @@ class _Scaled:
                 stored += [(span, dtype) for dtype in narrow if span is not None]
         return [(span, dtype) for span, dtype in stored if span.power]
 
-    def _outputs(self) -> Mapping[str, Reach | None]:
+    def _outputs(self) -> Mapping[str, ValueRange | None]:
         """Return the reach of every output, as it is. Raises KnowsTheScaleError where the op says another power than
         the formula."""
         found = self._reaches(0)

@@ -23,8 +23,8 @@ from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import Sketch, sketches
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
-from fuzz.uses.search.course import one_by_one
-from fuzz.uses.search.taker import Taker, Terms
+from fuzz.uses.search.schedule import one_by_one
+from fuzz.uses.search.turn_runner import Terms, TurnRunner
 
 Found = Mapping[str, int | None]
 """The number of the first case that finds the bug, by target; None where no case does."""
@@ -75,8 +75,10 @@ class Hunt:
             tally.count([judge.judge(target)] if target.id in judge.outcomes else [])
 
         kernel = target.kernel
-        taker = Taker(self.pool, self.targets, Terms([kernel], groups=([target.id], self._others(target))), see)
-        for _ in one_by_one(taker, kernel.op, seed):
+        turn_runner = TurnRunner(
+            self.pool, self.targets, Terms([kernel], groups=([target.id], self._others(target))), see
+        )
+        for _ in one_by_one(turn_runner, kernel.op, seed):
             if tally.is_done:
                 return
 

@@ -31,7 +31,7 @@ from fuzz.generate.realise import draw_of
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared, with_twins
-from fuzz.quality.held import Held, compared, summary, table, unexplained
+from fuzz.quality.confirmation import Confirmation, compared, summary, table, unexplained
 from fuzz.report import console
 from fuzz.report.console import print_table
 from fuzz.report.records import write_record
@@ -70,7 +70,7 @@ class ExplanationsOptions:
 
 def explanations(options: ExplanationsOptions) -> Exit:
     """Hold what is stated of planted bugs against fresh cases, beside a decision tree of the same probes."""
-    out, err, found = console.results(), console.progress(), list[Held]()
+    out, err, found = console.results(), console.progress(), list[Confirmation]()
     names = [kernel.name for kernel in _subjects(options)]
     write_record(options.json, _record(options, found))  # so that a file that cannot be written is told at once
     with ProcessPoolExecutor(options.jobs or os.cpu_count(), get_context("spawn")) as pool:
@@ -86,7 +86,7 @@ def explanations(options: ExplanationsOptions) -> Exit:
     return Exit.OK
 
 
-def _record(options: ExplanationsOptions, found: Sequence[Held]) -> dict[str, Any]:
+def _record(options: ExplanationsOptions, found: Sequence[Confirmation]) -> dict[str, Any]:
     return {"seed": options.seed, "cases": options.cases, "bugs": [asdict(each) for each in found]}
 
 
@@ -102,7 +102,7 @@ def _subjects(options: ExplanationsOptions) -> list[Kernel]:
     return chosen
 
 
-def _held_of(name: str, options: ExplanationsOptions) -> Held:
+def _held_of(name: str, options: ExplanationsOptions) -> Confirmation:
     """What comes of the bug of that name, in a process of its own; an error of ours is told, and nothing else lost."""
     (kernel,) = (kernel for kernel in _subjects(options) if kernel.name == name)
     try:
@@ -111,7 +111,7 @@ def _held_of(name: str, options: ExplanationsOptions) -> Held:
         return unexplained(name, f"internal error: {error!r}")
 
 
-def _held(kernel: Kernel, options: ExplanationsOptions) -> Held:
+def _held(kernel: Kernel, options: ExplanationsOptions) -> Confirmation:
     target = next((each for each in expand([kernel]) if each.unavailable() is None), None)
     if target is None:
         return unexplained(kernel.name, "no target runs here")

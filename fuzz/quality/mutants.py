@@ -22,7 +22,7 @@ Change = Callable[[F64, float], F64]
 
 
 @dataclass(frozen=True, eq=False)
-class Mutant:
+class ScaledMutant:
     """A kernel that is wrong in one thing, the more so the larger `size`, a power of two, is."""
 
     words: str
@@ -36,7 +36,7 @@ class Mutant:
     of_parameter: bool = False
 
 
-def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[Mutant]:
+def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutant]:
     """All that can be wrong with a kernel of this formula, one by one."""
     trace = problem.read(contract)[0].trace
     for node in trace.nodes:
@@ -46,15 +46,15 @@ def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[Mutant]:
             yield from _summands_of(trace, node)
         elif node.kind == "function" and not node.is_exact:
             dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
-            yield Mutant(f"{_text(trace, node)} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
+            yield ScaledMutant(f"{_text(trace, node)} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
         elif node.kind == "parameter" and problem.parameters[node.label] and trace.uses[node]:
-            yield Mutant(f"{node.label} times 1 + d", trace, node, _scaled, range(-26, 11), of_parameter=True)
+            yield ScaledMutant(f"{node.label} times 1 + d", trace, node, _scaled, range(-26, 11), of_parameter=True)
     for name, node in trace.outputs.items():
         dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
-        yield Mutant(f"last operation of {name} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
+        yield ScaledMutant(f"last operation of {name} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
 
 
-def _term_of(trace: Trace, node: Node) -> Mutant:
+def _term_of(trace: Trace, node: Node) -> ScaledMutant:
     """One of the terms of a sum, the last, is too small; for 1 it is left out."""
     around, point = _around(trace, node, 0)
     axis = trace.dims.index(node.label)
@@ -64,16 +64,16 @@ def _term_of(trace: Trace, node: Node) -> Mutant:
         found[-1] *= 1.0 - size
         return np.moveaxis(found, 0, axis)
 
-    return Mutant(f"a term of {_text(trace, node)} times 1 - d", around, point, change, range(-26, 1))
+    return ScaledMutant(f"a term of {_text(trace, node)} times 1 - d", around, point, change, range(-26, 1))
 
 
-def _summands_of(trace: Trace, node: Node) -> Iterator[Mutant]:
+def _summands_of(trace: Trace, node: Node) -> Iterator[ScaledMutant]:
     for place, arg in enumerate(node.args):
         inner = arg.args[0] if arg.kind == "point" else arg
         if inner.kind not in ("parameter", "constant"):
             around, point = _around(trace, node, place)
             words = f"{_text(trace, arg)} in {_made_for(trace, node)} times 1 + d"
-            yield Mutant(words, around, point, _scaled, range(-26, 1))
+            yield ScaledMutant(words, around, point, _scaled, range(-26, 1))
 
 
 def _scaled(values: F64, size: float) -> F64:

@@ -14,7 +14,7 @@ from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
-from fuzz.quality.mutants import Mutant, mutants
+from fuzz.quality.mutants import ScaledMutant, mutants
 from fuzz.quality.subjects import PLAIN, Returned, chosen, plain, simulated, usual
 from fuzz.quality.tolerances import TORCH, Tolerance, suite
 from fuzz.report import console
@@ -142,7 +142,7 @@ class _Subject:
         exact = {name: round_to(head(each.centre), each.form) for name, each in self.enclosures.items()}
         return _share(tolerance.failing(got[name], expected) for name, expected in exact.items())
 
-    def returned(self, mutant: Mutant, exponent: int) -> Returned:
+    def returned(self, mutant: ScaledMutant, exponent: int) -> Returned:
         """The outputs of a kernel that is wrong by this much."""
 
         def change(values: F64) -> F64:

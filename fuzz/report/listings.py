@@ -14,7 +14,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
 from fuzz.report.console import PlainTable
-from oracles.elementary.function import Elementary, Family
+from oracles.elementary.function import Elementary, FunctionFamily
 from oracles.elementary.functions import records
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
@@ -124,8 +124,8 @@ def functions_table(path: Path | None) -> PlainTable:
     return PlainTable(("function", "accuracy", "what it is"), rows)
 
 
-def _call(of: Elementary | Family) -> str:
-    more = f", {of.constant}" if isinstance(of, Family) else ""
+def _call(of: Elementary | FunctionFamily) -> str:
+    more = f", {of.constant}" if isinstance(of, FunctionFamily) else ""
     return f"f.{of.name}(value{more})"
 
 

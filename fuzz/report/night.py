@@ -14,7 +14,7 @@ from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.verdict import Verdict
 from fuzz.findings.database_views import BucketTotals, Mark, NightView
 from fuzz.findings.tally import WorstPass
-from fuzz.generate.pairing import Held, held
+from fuzz.generate.pairing import PairCoverage, held
 from fuzz.report.broken import Broken, broken_kernels
 from fuzz.report.console import bare_table
 from fuzz.report.outline import Failure, Location, Outline, TargetLine, broken_failures, location_of
@@ -29,7 +29,7 @@ from fuzz.report.totals import (
 )
 
 
-def pairs_of(seen: NightView, kernels: Iterable[Kernel]) -> dict[str, Held]:
+def pairs_of(seen: NightView, kernels: Iterable[Kernel]) -> dict[str, PairCoverage]:
     """Which pairs of conditions held together, by op, of those that the kernels that ran allow; of those that the pack
     still has."""
     judged = {row.kernel for row in seen.targets if row.judged}
@@ -43,7 +43,7 @@ def print_night(
     seen: NightView,
     kernels: Iterable[Kernel],
     page: Path,
-    pairs: Mapping[str, Held] = MappingProxyType({}),
+    pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
 ) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
     console.print(_table(seen))
@@ -98,7 +98,7 @@ def _undeclared(seen: NightView, kernels: Iterable[Kernel]) -> UndeclaredByOp:
 
 
 def night_record(
-    seen: NightView, kernels: Iterable[Kernel], pairs: Mapping[str, Held] = MappingProxyType({})
+    seen: NightView, kernels: Iterable[Kernel], pairs: Mapping[str, PairCoverage] = MappingProxyType({})
 ) -> dict[str, Any]:
     """The night as one JSON object."""
     night = seen.night

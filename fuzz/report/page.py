@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fuzz.base.files import write_whole
 from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
-from fuzz.generate.pairing import Held
+from fuzz.generate.pairing import PairCoverage
 from fuzz.report.night import broken_of, idle_reasons, partly_run
 from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
@@ -71,15 +71,15 @@ class Pairs:
     """Some of those that never held together, in words."""
 
 
-NO_PAIRS: Mapping[str, Held] = MappingProxyType({})
+NO_PAIRS: Mapping[str, PairCoverage] = MappingProxyType({})
 
 
-def write_page(path: Path, seen: NightView, pairs: Mapping[str, Held] = NO_PAIRS) -> None:
+def write_page(path: Path, seen: NightView, pairs: Mapping[str, PairCoverage] = NO_PAIRS) -> None:
     """Write the page. It appears whole or not at all."""
     write_whole(path, page(seen, pairs))
 
 
-def page(seen: NightView, pairs: Mapping[str, Held] = NO_PAIRS) -> str:
+def page(seen: NightView, pairs: Mapping[str, PairCoverage] = NO_PAIRS) -> str:
     """The page of one night."""
     return template("page.html").render(**_facts(seen, pairs))
 
@@ -94,7 +94,7 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _facts(seen: NightView, pairs: Mapping[str, Held]) -> dict[str, Any]:
+def _facts(seen: NightView, pairs: Mapping[str, PairCoverage]) -> dict[str, Any]:
     coverage = _coverage(seen.coverage)
     pace = {row.minute: float(row.judged) for row in seen.pace}
     night = seen.night

@@ -23,7 +23,7 @@ from fuzz.findings.casefile import to_json
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.capabilities import Undeclared
 from fuzz.generate.coverage import Ledger, said
-from fuzz.generate.pairing import Held
+from fuzz.generate.pairing import PairCoverage
 from fuzz.judge.judge import Judgement
 from fuzz.transport.python.attest import installed_version
 
@@ -110,7 +110,7 @@ class RecordLog(Observer):
         tally: Tally,
         undeclared: Mapping[str, Mapping[str, Undeclared]],
         elapsed: float,
-        pairs: Mapping[str, Held] = MappingProxyType({}),
+        pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
     ) -> None:
         """The totals, last; `undeclared` is what kernels do not declare, by op and kernel, and `pairs` which pairs of
         conditions held together, by op, where that was asked for."""

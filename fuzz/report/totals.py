@@ -15,7 +15,7 @@ from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.capabilities import Undeclared, undeclared
 from fuzz.generate.conditions import Pair
 from fuzz.generate.coverage import Ledger, said
-from fuzz.generate.pairing import Held
+from fuzz.generate.pairing import PairCoverage
 from fuzz.report.console import PlainTable, bare_table, print_table
 from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes
@@ -152,7 +152,7 @@ def _undeclared_words(found: Undeclared) -> str:
     return "; ".join(f"{', '.join(values)} ({field})" for field, values in found.items() if values)
 
 
-def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, Held]) -> None:
+def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCoverage]) -> None:
     """A table per op: how many values of each kind were visited, how often the rarest, and the gaps by name; then the
     pairs of conditions, by op."""
     for op, ledger in tally.coverage.items():
@@ -175,7 +175,7 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, Held]) ->
             console.print(pairs_line(op, of_op), soft_wrap=True)
 
 
-def pairs_line(op: str, pairs: Held) -> str:
+def pairs_line(op: str, pairs: PairCoverage) -> str:
     """How many pairs of conditions held together in some case, and a few of those that never did."""
     line = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs of conditions of {op} held together"
     if not pairs.never:
@@ -185,7 +185,7 @@ def pairs_line(op: str, pairs: Held) -> str:
     return f"{line}. Coverage gaps: {named}" + (f"; and {rest:,} more" if rest > 0 else "")
 
 
-def pairs_words(pairs: Mapping[str, Held]) -> str:
+def pairs_words(pairs: Mapping[str, PairCoverage]) -> str:
     """The same of all ops together, without the gaps."""
     allowed, never = (sum(each.allowed for each in pairs.values()), sum(len(each.never) for each in pairs.values()))
     return f"{allowed - never:,} of {allowed:,} pairs of conditions held together"

@@ -22,7 +22,7 @@ from fuzz.triage.family import Family
 from fuzz.triage.finding import Diagnosis, Finding, change
 from fuzz.triage.rule import Rule
 from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import KeepsStateError, Seen, Trials, replayed
+from fuzz.triage.trial import KeepsStateError, Observed, Trials, replayed
 
 SECONDS = 45.0
 """The seconds for one finding, where nobody asks for something else. The number was chosen, not measured."""
@@ -110,7 +110,7 @@ def diagnose(
     by_id = {target.id: target for target in targets}
     family = Family.of(judgement)
     target = by_id[judgement.target]
-    seen: dict[str, Seen] = {}
+    seen: dict[str, Observed] = {}
     if not fresh:  # in running workers any target may fail by what it remembers
         seen = replayed(pool, by_id, case, family.law)
         target = _cheapest(by_id, seen, judgement, family)
@@ -172,7 +172,7 @@ def _fitting(
     return fitting(replace(trials, out_of_time=clock.over), shown, clock.over)
 
 
-def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgement, family: Family) -> Target:
+def _cheapest(by_id: dict[str, Target], seen: dict[str, Observed], judgement: Judgement, family: Family) -> Target:
     """Return the fastest of the kernel's targets that fail in the same way; first the one it was found on."""
     found = by_id[judgement.target]
     same = [
@@ -183,7 +183,7 @@ def _cheapest(by_id: dict[str, Target], seen: dict[str, Seen], judgement: Judgem
     return min([found, *same], key=_cost)
 
 
-def _within(target: Target, targets: Sequence[Target], seen: Mapping[str, Seen]) -> list[Target]:
+def _within(target: Target, targets: Sequence[Target], seen: Mapping[str, Observed]) -> list[Target]:
     """Return the fastest target of each kernel of whose source the target's is made, where it passes."""
     found = []
     for kernel in kernels_within(target.kernel, dict.fromkeys(each.kernel for each in targets)):

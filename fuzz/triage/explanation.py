@@ -9,7 +9,7 @@ from fuzz.triage.evidence import Evidence
 from fuzz.triage.inducer import loosened
 from fuzz.triage.masking import hiding, shown_in, shown_with
 from fuzz.triage.places import Places, places_of
-from fuzz.triage.reach import Reach, reach_of
+from fuzz.triage.reach import RuleBounds, reach_of
 from fuzz.triage.rule import Learned, Rule
 from fuzz.triage.thresholds import Probed, fades, is_open, plainly
 from fuzz.triage.traits import varied_sizes
@@ -62,7 +62,7 @@ class Explanation:
     """What every probing of an input varies, where there is time for it."""
     doubt: str = ""
     """Why a rule that agrees with every probe does not stand."""
-    reach: Reach | None = None
+    reach: RuleBounds | None = None
     """How far it goes where the rule is not certain, as far as there was time for it."""
 
     @property
@@ -161,7 +161,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
     return said if said.certain else replace(said, reach=_reach(evidence))
 
 
-def _reach(evidence: Evidence) -> Reach | None:
+def _reach(evidence: Evidence) -> RuleBounds | None:
     """None where there was no time to draw for it."""
     counted = evidence.counted()
     known = sum(place < evidence.drawn for place in counted)

@@ -136,7 +136,7 @@ def _of_sizes(base: Draw) -> Iterator[Draw]:
 
 
 @dataclass(frozen=True)
-class Menu:
+class ProbeMenu:
     """What a probe's extents and parameters may be, beside those of the base."""
 
     failing: Sequence[int]
@@ -155,10 +155,10 @@ def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: 
     """Several things changed at once; half of the time to one of the row lengths that are known to fail."""
     lengths = range(1, _SWEPT_SLOWLY if target.costly else _SWEPT)
     count = _MIXED // (5 if target.costly else 2 if few else 1)
-    yield from combined(base, target, Menu(failing, lengths), count, key, law=few)
+    yield from combined(base, target, ProbeMenu(failing, lengths), count, key, law=few)
 
 
-def combined(base: Draw, target: Target, menu: Menu, count: int, key: int, *, law: bool = False) -> Iterator[Draw]:
+def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, *, law: bool = False) -> Iterator[Draw]:
     """Yield `count` probes with several things changed at once."""
     stream, op = Stream(key), OPS[base.op]
     x = base.part(op.main)

@@ -31,7 +31,7 @@ _TRIED = 6
 
 
 @dataclass(frozen=True)
-class Reach:
+class RuleBounds:
     """A necessary and a sufficient condition, with the probes that say so."""
 
     necessary: Rule
@@ -59,7 +59,7 @@ class Reach:
             yield f"{fails} always when: {both}{unless} (all {self.inside:,} such probes do)"
 
 
-def reach_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Reach:
+def reach_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> RuleBounds:
     """Return the reach of probes of which some failed. A sufficient condition is found by the first `known` ones. The
     others are drawn as a search draws them: what is common among them is so in a search, and they must not contradict
     it either."""
@@ -71,7 +71,7 @@ def reach_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Re
     confirmed = (rule for rule in settled if rule is not None and _is_confirmed(rule, some, bad, early))
     sufficient = next(confirmed, None)
     inside = sum(map(sufficient.holds, some)) if sufficient is not None else 0
-    return Reach(necessary, len(probes) - len(places), sufficient, inside)
+    return RuleBounds(necessary, len(probes) - len(places), sufficient, inside)
 
 
 def _is_confirmed(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool], early: int) -> bool:

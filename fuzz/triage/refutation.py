@@ -107,7 +107,7 @@ def _take_both(
     take(of, most // 2)
 
 
-def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.Menu:
+def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.ProbeMenu:
     """Lengths near the thresholds of rules, and any; parameters of about the base's size, where a rule names them."""
     op = OPS[base.op]
     length = op.row
@@ -122,7 +122,7 @@ def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.Menu:
         for dim in op.named
     }
     several = [r for r in (*_ROWS, *rows) if r > 0]
-    return probes.Menu(failing, [n for n in others if n > 0], several, 8, _params(base, rules), sizes)
+    return probes.ProbeMenu(failing, [n for n in others if n > 0], several, 8, _params(base, rules), sizes)
 
 
 def _params(base: Draw, rules: Sequence[Rule]) -> dict[str, list[float]]:
@@ -146,7 +146,7 @@ _Size = tuple[tuple[tuple[str, int], ...], tuple[int, ...]]
 """Extents of named dimensions, and of those without a name."""
 
 
-def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.Menu, key: int) -> Iterator[Draw]:
+def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) -> Iterator[Draw]:
     """The base with other extents alone, so that nothing else decides: one of each kind that the rules tell apart."""
     op, drawn = OPS[base.op], _sizes(base, rules, menu, key)
     known = {
@@ -160,7 +160,7 @@ def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.Menu,
         yield vary.batched(vary.extended(base, dict(sizes)), batch, len(batch) if last else base.axis)
 
 
-def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.Menu, key: int) -> list[_Size]:
+def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) -> list[_Size]:
     """Extents in an order by the key: those of the menu, and of the row also places in the blocks that the rules speak
     of behind their thresholds."""
     op = OPS[base.op]
@@ -199,7 +199,7 @@ def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.Menu, key: int) -> li
 _SIZED, _DRAWN, _PARTS, _LONGEST = 120, 1200, 4, 1 << 14
 
 
-def _valued(base: Draw, menu: probes.Menu, key: int) -> Iterator[Draw]:
+def _valued(base: Draw, menu: probes.ProbeMenu, key: int) -> Iterator[Draw]:
     """The base with values as a search draws them, and with rows of other lengths: what is said of values may be true
     of those alone that probes are made of."""
     op, menus = OPS[base.op], menus_of(OPS[base.op])

@@ -32,7 +32,7 @@ class KeepsStateError(Exception):
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observed:
     """What one target did: with the case, or, where that passes, with the twin of the law that was broken."""
 
     case: Case
@@ -46,18 +46,18 @@ def replayed(
     case: Case,
     law: LawCheck | None,
     history: Sequence[Case] = (),
-) -> dict[str, Seen]:
+) -> dict[str, Observed]:
     """Run the calls of `history`, then the case and, with `law`, right after it its twin; judge these; by target."""
     entries = [Entry(case)] if law is None else [Entry(case), twin_of(case, law)]
     batch = pool.submit([*history, *(entry.case for entry in entries)])
-    seen: dict[str, Seen] = {}
+    seen: dict[str, Observed] = {}
     judge = None
     for entry, outcomes in zip(entries, batch.outcomes()[len(history) :], strict=True):
         judge = EntryJudge(entry, outcomes, judge)
         for name, outcome in outcomes.items():
             judgement = judge.judge(targets[name])
             if name not in seen or (seen[name].judgement.verdict, judgement.verdict.is_finding) == (Verdict.PASS, True):
-                seen[name] = Seen(judge.evidence(judgement), judgement, outcome)
+                seen[name] = Observed(judge.evidence(judgement), judgement, outcome)
     return seen
 
 

@@ -11,7 +11,7 @@ from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import hangs
-from fuzz.findings.desk import Desk, TimeShares
+from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.triage.history import Need, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.runner import Runner
@@ -58,10 +58,10 @@ def explain_findings(
 ) -> None:
     """Sort the book's findings by their causes, whatever stopped the run; an interruption keeps what is known by then.
     Nothing that hangs meanwhile is waited for."""
-    desk = Desk(pool, targets, book, TimeShares(_LEAST_S, seconds, option="--explain-time"))
-    if not desk.waiting or interruption.wanted:
+    explainer = Explainer(pool, targets, book, TimeShares(_LEAST_S, seconds, option="--explain-time"))
+    if not explainer.waiting or interruption.wanted:
         return
-    allowed = seconds * min(len(desk.waiting) + 1, _FINDINGS)
+    allowed = seconds * min(len(explainer.waiting) + 1, _FINDINGS)
     end = time.monotonic() + allowed + GRACE_S
     pool.watch = watch = late(lambda: interruption.overdue or time.monotonic() >= end)
 
@@ -72,5 +72,5 @@ def explain_findings(
 
     err.print(f"shrinking and explaining the findings, {allowed:.0f} s at most; Ctrl-C skips the rest")
     with err.status("") as status:
-        desk.stop, desk.say, desk.workers = lambda: interruption.wanted, status.update, workers
-        desk.explain_all(allowed)
+        explainer.stop, explainer.say, explainer.workers = lambda: interruption.wanted, status.update, workers
+        explainer.explain_all(allowed)

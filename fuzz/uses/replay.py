@@ -28,7 +28,7 @@ from fuzz.laws.registry import declared, with_twins
 from fuzz.report.console import bare_table
 from fuzz.report.script import script_of
 from fuzz.triage.history import history_line
-from fuzz.triage.trial import Seen
+from fuzz.triage.trial import Observed
 from fuzz.uses.search.record import record_path, recorded
 from fuzz.uses.starting import select_targets
 from oracles.ops import OPS
@@ -113,7 +113,7 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Ta
     return fitting
 
 
-def found_lines(found: Found | None, case: Case, seen: Mapping[str, Seen], pack: Pack) -> Iterator[str]:
+def found_lines(found: Found | None, case: Case, seen: Mapping[str, Observed], pack: Pack) -> Iterator[str]:
     """How the case was found, and why it may not fail there now."""
     if found is None:
         return

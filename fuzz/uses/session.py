@@ -13,7 +13,7 @@ from fuzz.adapters.target import Target
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally
-from fuzz.generate.pairing import Held
+from fuzz.generate.pairing import PairCoverage
 from fuzz.report import console
 from fuzz.report.outline import Outline
 from fuzz.report.progress import Progress
@@ -22,8 +22,8 @@ from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.uses.explaining import explain_findings, note_histories
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Interruption
-from fuzz.uses.search.taker import Terms
-from fuzz.uses.starting import crew_of, note_not_running, restarted, started
+from fuzz.uses.search.turn_runner import Terms
+from fuzz.uses.starting import executor_of, note_not_running, restarted, started
 
 
 @dataclass
@@ -55,7 +55,9 @@ class Session:
         most, limit, sanitize = self.limits.max_cases, self.case_limit, self.sanitize
         with ExitStack() as stack:
             # The processes first: they are forked, and must not be while there are threads.
-            self.crew = stack.enter_context(crew_of(searched, self.terms, self.jobs, most, limit, sanitize=sanitize))
+            self.executor = stack.enter_context(
+                executor_of(searched, self.terms, self.jobs, most, limit, sanitize=sanitize)
+            )
             self.log = stack.enter_context(RecordLog(self.json))
             self.pool = self.here or self._workers(stack)
             self.log.header(self.seed, self.pool.statuses)
@@ -78,10 +80,10 @@ class Session:
 
     def runner(self, targets: Sequence[Target], *, search: bool = True) -> Runner:
         """A runner of some of its targets, whose turns its processes take, if it has any and shall `search`."""
-        crew = self.crew if search and self.crew.count else None
+        executor = self.executor if search and self.executor.count else None
         runner = Runner(
-            self.pool, targets, self.limits, self.book, crew.terms if crew else self.terms, self.observers, crew=crew,
-            records=self.log.lines, interruption=self.interruption, tally=self.tally,
+            self.pool, targets, self.limits, self.book, executor.terms if executor else self.terms, self.observers,
+            executor=executor, records=self.log.lines, interruption=self.interruption, tally=self.tally,
         )  # fmt: skip
         self._runners.append(runner)
         return runner
@@ -100,7 +102,7 @@ class Session:
                 explain_findings(self.book, self.workers, self.targets, seconds, self.err, skip)
 
     def conclude(
-        self, outline: Outline, elapsed: float, pairs: Mapping[str, Held] = MappingProxyType({}),
+        self, outline: Outline, elapsed: float, pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
         **notes: Mapping[str, Any],
     ) -> UndeclaredByOp:  # fmt: skip
         """Record what was found, the notes by their kind, and the totals; what its kernels do not declare."""
@@ -115,7 +117,7 @@ class Session:
     def tell_troubles(self, missing: Collection[str] = ()) -> bool:
         """Print what went wrong with it, `missing` targets too; whether something could not be written."""
         troubles = [each for each in (self.book.trouble, self.log.trouble) if each]
-        for line in (*restarted(self.workers, self.crew), *troubles):
+        for line in (*restarted(self.workers, self.executor), *troubles):
             self.err.print(line, style="yellow", soft_wrap=True)
         for line in (*missing, *self.book.errors):
             self.err.print(line, style="bold red", soft_wrap=True)

@@ -24,10 +24,10 @@ from fuzz.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
-from fuzz.uses.search.processes import Processes
+from fuzz.uses.search.groups import groups_of, processes_for
+from fuzz.uses.search.process_executor import ProcessExecutor
 from fuzz.uses.search.runner import MOST_HANGS
-from fuzz.uses.search.schedule import groups_of, processes_for
-from fuzz.uses.search.taker import Terms
+from fuzz.uses.search.turn_runner import Terms
 
 _SLOW_S = 5.0
 """A target that starts for so many seconds is named. The number is chosen, not measured."""
@@ -84,10 +84,10 @@ def started(
         yield pool
 
 
-def crew_of(
+def executor_of(
     targets: Sequence[Target], terms: Terms, jobs: int, max_cases: int | None, case_limit: float | None,
     *, sanitize: bool = False,
-) -> Processes:  # fmt: skip
+) -> ProcessExecutor:  # fmt: skip
     """Processes for a search of these targets, one per processor unless `jobs` says how many."""
     count = processes_for(targets, jobs, max_cases) if targets else 0
     groups = groups_of(targets, count)
@@ -96,7 +96,7 @@ def crew_of(
     def make_pool(mine: Sequence[Target]) -> WorkerPool:
         return WorkerPool(mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS)
 
-    return Processes(targets, replace(terms, groups=groups), (count, *(1 for _ in groups[1:])), make_pool)
+    return ProcessExecutor(targets, replace(terms, groups=groups), (count, *(1 for _ in groups[1:])), make_pool)
 
 
 def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collection[str]:
@@ -159,24 +159,24 @@ def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
     ]
 
 
-def restarted(pool: WorkerPool, crew: Processes) -> list[str]:
+def restarted(pool: WorkerPool, executor: ProcessExecutor) -> list[str]:
     """A line for each process that ended although nobody here ended it, and for what could not run in some."""
-    restarts = Counter(pool.restarts) + Counter(crew.restarts)
+    restarts = Counter(pool.restarts) + Counter(executor.restarts)
     lines = [
         f"{name}: its worker was killed from outside or hung {count} times and was restarted; its cases were run again"
         for name, count in restarts.items()
     ]
-    if crew.deaths:
-        what = "a process of the search" if crew.deaths == 1 else f"{crew.deaths} processes of the search"
+    if executor.deaths:
+        what = "a process of the search" if executor.deaths == 1 else f"{executor.deaths} processes of the search"
         lines.append(f"{what} ended from outside and was started again: nothing that was reported is lost")
-    lines += [f"given up, as every process ended in it: {turn}" for turn in crew.given_up]
-    return [*lines, *not_run_lines(crew.missing)]
+    lines += [f"given up, as every process ended in it: {turn}" for turn in executor.given_up]
+    return [*lines, *not_run_lines(executor.missing)]
 
 
-def crew_line(crew: Processes) -> str:
+def processes_line(executor: ProcessExecutor) -> str:
     """Such as '2 processes, 183 MB each at most'."""
-    processes = f"{crew.count} process{'es' if crew.count != 1 else ''}"
-    return f"{processes}, {crew.most_bytes / 1e6:,.0f} MB{' each' if crew.count != 1 else ''} at most"
+    processes = f"{executor.count} process{'es' if executor.count != 1 else ''}"
+    return f"{processes}, {executor.most_bytes / 1e6:,.0f} MB{' each' if executor.count != 1 else ''} at most"
 
 
 def writable(folder: Path) -> Path:

@@ -86,7 +86,7 @@ class Named:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Family(Named):
+class FunctionFamily(Named):
     """Functions that differ by a constant, such as an exponent."""
 
     constant: str

@@ -17,7 +17,7 @@ from fuzz.adapters.c import OPTS
 from fuzz.adapters.pack import load
 from fuzz.adapters.toolchain import this_host
 from fuzz.quality.calibrate.contracts import contracts, covering, fields, pairs_of
-from fuzz.quality.calibrate.measure import SIMULATED, Measured, Work, measured
+from fuzz.quality.calibrate.measure import SIMULATED, ContractMeasurement, Work, measured
 from fuzz.quality.calibrate.packs import Pair
 from fuzz.uses.parallel import spread
 from oracles.op import Op
@@ -32,7 +32,7 @@ class Calibrated:
     """What came of one op."""
 
     op: str
-    contracts: Sequence[Measured]
+    contracts: Sequence[ContractMeasurement]
     covered: int
     """The pairs of values of two fields, builds among them, of which some kernel was judged."""
     missing: Mapping[str, int]
@@ -79,7 +79,7 @@ def planned(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | 
     return [work for _, work in sorted(found, key=lambda each: each[0])]
 
 
-def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> Iterator[Measured]:
+def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> Iterator[ContractMeasurement]:
     """What came of each, as it ends, in so many processes; with one in this process. After so many seconds no further
     contract is begun, nor one for which too few are left; each may take an equal share of those when its turn comes."""
     end, took = time.monotonic() + seconds, list[float]()
@@ -92,7 +92,7 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
         return
     for work, came in spread(_carry_out, works, jobs, "spawn"):
         words = f"{work.op}, contract {work.number}: its process ended, or another one did"
-        found = came or Measured(work.op, work.number, "", found=1, alarms=[words])
+        found = came or ContractMeasurement(work.op, work.number, "", found=1, alarms=[words])
         took.append(found.seconds)
         yield found
 
@@ -108,7 +108,7 @@ def begun(plan: Sequence[Work], jobs: int, end: float, took: Sequence[float]) ->
         yield work if end == math.inf else replace(work, until=now + (end - now) * share, end=end)
 
 
-def _carry_out(work: Work) -> Measured:
+def _carry_out(work: Work) -> ContractMeasurement:
     """An error of ours is an alarm: nothing else is lost over it."""
     started = time.monotonic()
     try:
@@ -118,11 +118,11 @@ def _carry_out(work: Work) -> Measured:
         found = measured(work, Pair(op, contracts(op)[work.number], work.number))
     except Exception:
         words = f"{work.op}, contract {work.number}: internal error\n{traceback.format_exc()}"
-        found = Measured(work.op, work.number, "", found=1, alarms=[words])
+        found = ContractMeasurement(work.op, work.number, "", found=1, alarms=[words])
     return replace(found, seconds=time.monotonic() - started)
 
 
-def calibrated(op: Op, every: Sequence[Measured]) -> Calibrated:
+def calibrated(op: Op, every: Sequence[ContractMeasurement]) -> Calibrated:
     """What came of one op, and which pairs did not meet."""
     known: dict[str, Sequence[Any]] = {**fields(op), "build": BUILDS}
     rows, names = covering(fields(op)), list(known)
@@ -139,7 +139,7 @@ def calibrated(op: Op, every: Sequence[Measured]) -> Calibrated:
     return Calibrated(op.name, every, len(met), missing)
 
 
-def _reason(of: Measured, build: str) -> str:
+def _reason(of: ContractMeasurement, build: str) -> str:
     """Why a build of a contract was not judged."""
     if "" in of.not_run:
         return of.not_run[""]

@@ -19,8 +19,8 @@ from fuzz.findings import casefile
 from fuzz.generate.turn import BATCH, PLACES
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.quality.calibrate.packs import Pair
-from fuzz.uses.search.course import known_at
-from fuzz.uses.search.taker import TOGETHER, Report, Taker, Task, Terms
+from fuzz.uses.search.schedule import known_at
+from fuzz.uses.search.turn_runner import TOGETHER, Report, Task, Terms, TurnRunner
 
 _KEPT = 3
 """The most alarms of a contract that are kept as case files."""
@@ -49,7 +49,7 @@ class Work:
 
 
 @dataclass
-class Measured:
+class ContractMeasurement:
     """What came of one contract."""
 
     op: str
@@ -83,9 +83,9 @@ def build_of(target: Target) -> str:
     return f"{target.name.compiler}-{target.name.opt}" if target.name.compiler else SIMULATED
 
 
-def measured(work: Work, pair: Pair, clock: Callable[[], float] = time.monotonic) -> Measured:
+def measured(work: Work, pair: Pair, clock: Callable[[], float] = time.monotonic) -> ContractMeasurement:
     """Write the kernels, build and search them."""
-    found = Measured(work.op, work.number, str(pair.contract))
+    found = ContractMeasurement(work.op, work.number, str(pair.contract))
     trouble = pair.written(work.folder, work.pack)
     try:
         pack = load(work.folder)
@@ -105,7 +105,12 @@ def measured(work: Work, pair: Pair, clock: Callable[[], float] = time.monotonic
 
 
 def _search(
-    work: Work, pack: Pack, targets: Sequence[Target], pool: WorkerPool, found: Measured, clock: Callable[[], float]
+    work: Work,
+    pack: Pack,
+    targets: Sequence[Target],
+    pool: WorkerPool,
+    found: ContractMeasurement,
+    clock: Callable[[], float],
 ) -> None:
     builds = {target.id: build_of(target) for target in targets}
 
@@ -115,8 +120,8 @@ def _search(
             if outcome.status is Status.RAN:
                 found.elements[builds[name]] += size
 
-    taker = Taker(pool, targets, Terms(pack.kernels), counted, lambda: clock() >= work.end)
-    for place, reports in enumerate(_reports(taker, work, work.runs // (BATCH * len(targets)), clock)):
+    turn_runner = TurnRunner(pool, targets, Terms(pack.kernels), counted, lambda: clock() >= work.end)
+    for place, reports in enumerate(_reports(turn_runner, work, work.runs // (BATCH * len(targets)), clock)):
         for report in reports:
             _count(report, work, builds, found)
         enough = sum(found.runs.values()) >= work.runs or place >= work.runs  # of a contract that takes no case
@@ -124,7 +129,7 @@ def _search(
             return
 
 
-def _count(report: Report, work: Work, builds: Mapping[str, str], found: Measured) -> None:
+def _count(report: Report, work: Work, builds: Mapping[str, str], found: ContractMeasurement) -> None:
     for name, line in report.tally.targets.items():
         found.runs[builds[name]] += line.judged
         found.found += line.findings
@@ -169,10 +174,10 @@ def _kept(case: Case, work: Work) -> Path:
     return path
 
 
-def _reports(taker: Taker, work: Work, most: int, clock: Callable[[], float]) -> Iterator[Sequence[Report]]:
+def _reports(turn_runner: TurnRunner, work: Work, most: int, clock: Callable[[], float]) -> Iterator[Sequence[Report]]:
     """The search of the op, without its big cases: those try how a kernel finds its elements, not what it makes of
     them. One turn comes first, then more of them at a time, which is cheaper, while they do not take too long."""
-    known = taker.searched(work.op, work.seed)
+    known = turn_runner.searched(work.op, work.seed)
     states, turns, place, together = dict[object, bytes](), known.search.turns(), 0, 1
     while True:
         started = clock()
@@ -183,8 +188,8 @@ def _reports(taker: Taker, work: Work, most: int, clock: Callable[[], float]) ->
             state = states.get(shards[-1], b"")
             tasks.append(Task(place, work.op, work.seed, turn, state, known=known_at(place)))
             place += 1
-        taker.begin(*tasks)
-        reports = taker.end()
+        turn_runner.begin(*tasks)
+        reports = turn_runner.end()
         known.lessons += [report.lessons for report in reports]
         states.update((shard, report.state) for shard, report in zip(shards, reports, strict=True))
         yield reports

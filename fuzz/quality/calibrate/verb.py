@@ -20,7 +20,7 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.quality.calibrate.calibration import Calibrated, calibrated, carried_out, planned
-from fuzz.quality.calibrate.measure import Measured
+from fuzz.quality.calibrate.measure import ContractMeasurement
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.uses.starting import writable
@@ -68,7 +68,7 @@ def calibrate(options: CalibrateOptions) -> Exit:
     folder = writable(options.output)
     plan = planned(chosen, options.runs, options.seed, folder, options.pack)
     work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
-    every, interrupted = list[Measured](), False
+    every, interrupted = list[ContractMeasurement](), False
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time from outside, as Ctrl-C
     try:
         for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):

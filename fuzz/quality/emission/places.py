@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fuzz.quality.emission.prelude import HELD
-from oracles.elementary.function import Family
+from oracles.elementary.function import FunctionFamily
 from oracles.elementary.functions import records
 from oracles.formula.trace import Node
 from oracles.operand import OUTER
 
 
 @dataclass(frozen=True)
-class Places:
+class LoopPlaces:
     """Loops over dimensions, and the places of elements in arrays that have some of them."""
 
     dims: Sequence[str]
@@ -83,7 +83,7 @@ def number(node: Node) -> str:
     if node.kind == "parameter":
         return f"(f64)call->{node.label}"
     if node.kind in ("extent", "position"):
-        return f"(f64){(Places.extent if node.kind == 'extent' else Places.variable)(node.label)}"
+        return f"(f64){(LoopPlaces.extent if node.kind == 'extent' else LoopPlaces.variable)(node.label)}"
     if math.isnan(node.value) or math.isinf(node.value):
         return "NAN" if math.isnan(node.value) else "INFINITY" if node.value > 0 else "-INFINITY"
     return f"({node.value.hex()})"
@@ -93,7 +93,7 @@ def definition(name: str, dtype: str) -> str:
     """Return the definition in C of an elementary function that calculates in a dtype: in f64, or in f32. A family has
     its constant as second argument."""
     of, made = records()[name], _made_in(dtype)
-    more = f", {made} c" if isinstance(of, Family) else ""
+    more = f", {made} c" if isinstance(of, FunctionFamily) else ""
     return f"\nCOMMON {made} {name}_{made}({made} x{more}) {{ return {of.c}; }}\n"
 
 

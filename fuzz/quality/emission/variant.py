@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fuzz.quality.emission import reductions
-from fuzz.quality.emission.places import Places, applied, converted, definition, number
+from fuzz.quality.emission.places import LoopPlaces, applied, converted, definition, number
 from fuzz.quality.emission.reductions import FUSED, rounded
 from oracles.formula.contract import Contract
 from oracles.formula.tiers.reading import reading
@@ -84,8 +84,8 @@ class Variant:
         return "\n".join([*lines, "    return KF_OK;", "}", ""])
 
     @lazy
-    def _places(self) -> Places:
-        return Places(self.trace.dims)
+    def _places(self) -> LoopPlaces:
+        return LoopPlaces(self.trace.dims)
 
     def _measured(self, dim: str) -> Iterator[str]:
         """The extent of a dimension, of the first tensor that has it."""
@@ -95,11 +95,11 @@ class Variant:
         call = f"call->{tensor.name}"
         if dim != OUTER:
             place = f"{call}.rank - {len(named) - named.index(dim)}"
-            yield f"    const int64_t {Places.extent(dim)} = {call}.shape[{place}];"
+            yield f"    const int64_t {LoopPlaces.extent(dim)} = {call}.shape[{place}];"
             return
-        yield f"    int64_t {Places.extent(dim)} = 1;"
+        yield f"    int64_t {LoopPlaces.extent(dim)} = 1;"
         yield f"    for (int axis = 0; axis < {call}.rank - {len(named)}; axis++)"
-        yield f"        {Places.extent(dim)} *= {call}.shape[axis];"
+        yield f"        {LoopPlaces.extent(dim)} *= {call}.shape[axis];"
 
     @lazy
     def functions(self) -> tuple[str, ...]:
@@ -294,7 +294,8 @@ class Variant:
     def _value(
         self, node: Node, place: Node | None, dtype: str, taken: Mapping[str, str] = MappingProxyType({})
     ) -> str:
-        """A value in a dtype; None in place of a node is the loop that stores outputs. `taken`: see `Places.index`."""
+        """Return a value in a dtype; None in place of a node is the loop that stores outputs. For `taken` see
+        `LoopPlaces.index`."""
         if node.kind == "tensor":
             return f"load_{dtype}(&call->{node.label}, {self._element(node, taken)})"
         if not node.args:
@@ -307,7 +308,7 @@ class Variant:
         """The place of a tensor's element in memory."""
         op = self.of.op
         if OUTER in tensor.dims and tensor.label in op.columns:
-            return f"column(&call->{tensor.label}, r, {Places.variable(op.row)}, {Places.extent(op.row)})"
+            return f"column(&call->{tensor.label}, r, {LoopPlaces.variable(op.row)}, {LoopPlaces.extent(op.row)})"
         return self._places.within(op.operand(tensor.label).axes, taken)
 
     def _order(self, node: Node) -> Summation:

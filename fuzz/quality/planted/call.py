@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Seen:
+class CallTensor:
     """One tensor of a call."""
 
     dtype: str
@@ -36,7 +36,7 @@ class Seen:
     """Its values; an output's are what the memory holds before the call."""
 
     @classmethod
-    def of(cls, array: Array) -> Seen:
+    def of(cls, array: Array) -> CallTensor:
         """Return what a kernel sees of an array."""
         with np.errstate(all="ignore"):
             values = array.astype(np.float64)
@@ -69,7 +69,7 @@ class Call:
     """One call of a kernel of `op`."""
 
     op: str
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, CallTensor]
     """The inputs and outputs that are there."""
     parameters: Mapping[str, float]
     axis: int
@@ -84,20 +84,20 @@ class Call:
         places = {name: array.ctypes.data for name, array in tensors.items() if array.size}
         sources = {place for name, place in places.items() if name not in outputs}
         in_place = any(place in sources for name, place in places.items() if name in outputs)
-        seen = {name: Seen.of(array) for name, array in tensors.items()}
+        seen = {name: CallTensor.of(array) for name, array in tensors.items()}
         return cls(op, seen, parameters, axis % max(tensors[main].ndim, 1), in_place)
 
     @classmethod
     def of_case(cls, case: Case) -> Call:
         """Return the call in which a kernel is given this case."""
-        seen = dict[str, Seen]()
+        seen = dict[str, CallTensor]()
         for name, each in case.tensors.items():
             layout, dtype = each.layout, NUMPY_DTYPE[each.dtype]
             bits = np.frombuffer(each.bits, dtype) if isinstance(each, Tensor) else np.zeros(layout.size, dtype)
             address = layout.alignment(ITEMSIZE[each.dtype])
             with np.errstate(all="ignore"):
                 values = bits.reshape(layout.shape).astype(np.float64)
-            seen[name] = Seen(each.dtype, layout.shape, layout.strides, address, values)
+            seen[name] = CallTensor(each.dtype, layout.shape, layout.strides, address, values)
         rank = len(case.inputs[OPS[case.op].main].layout.shape)
         numbers = {name: value for name, value in case.params.items() if name in OPS[case.op].params and name != AXIS}
         in_place = any(each.alias is not None and each.layout.size for each in case.outputs.values())
@@ -105,7 +105,7 @@ class Call:
         return cls(case.op, seen, {**OPS[case.op].neutral, **numbers}, axis, in_place)
 
     @property
-    def main(self) -> Seen:
+    def main(self) -> CallTensor:
         """The first input."""
         return self.seen[OPS[self.op].main]
 

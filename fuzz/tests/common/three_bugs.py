@@ -15,7 +15,7 @@ from fuzz.tests.common.hunting import GENERIC, TAIL_63, target_of, with_edits
 from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Interruption
-from fuzz.uses.search.taker import Terms
+from fuzz.uses.search.turn_runner import Terms
 
 _SCALED = "y[i] = x[i] * rstd;"
 _ENTRY = (

@@ -161,7 +161,7 @@ class Attempt:
         return None
 
 
-class Runs:
+class CaseRunner:
     """Runs groups of cases. What a lost device raises is for the caller to deal with.
 
     Where calls are only queued, as on a GPU, `finish` waits for those of a group."""

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from fuzz.transport import records
 from fuzz.transport.python.arrays import Arrays, arrays_of
-from fuzz.transport.python.attempt import Runs, respond
+from fuzz.transport.python.attempt import CaseRunner, respond
 from fuzz.transport.python.attest import attested
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
 from fuzz.transport.python.memory import Arena, DeviceMemory, FreshMemory, Memory
@@ -36,7 +36,7 @@ def work(spec: Spec, journal: int | None = None) -> None:
         channel.hello(f"{'broken' if isinstance(error, KernelError) else 'missing'}={error}")
         return
     channel.hello(attested(spec, kernel, arrays.library))
-    runs = Runs(kernel, arrays, memory, arrays.library.cuda.synchronize if spec.device == "cuda" else None)
+    runs = CaseRunner(kernel, arrays, memory, arrays.library.cuda.synchronize if spec.device == "cuda" else None)
     state = watch = None
     self = os.getpid()
     for request in channel.requests():

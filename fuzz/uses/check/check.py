@@ -18,7 +18,7 @@ from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
 from fuzz.findings.book import book_in
-from fuzz.findings.desk import Desk, TimeShares
+from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
 from fuzz.triage.diagnosis import new_workers
@@ -27,9 +27,9 @@ from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, plan, running_test
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, report, told
 from fuzz.uses.corpus.folder import entries_of, in_batches
+from fuzz.uses.search.groups import EndsSoonAfter
 from fuzz.uses.search.runner import Limits, Runner
-from fuzz.uses.search.schedule import EndsSoonAfter
-from fuzz.uses.search.taker import Terms
+from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
 from oracles.declared import OpError
 from oracles.formula.contract import Contract
@@ -145,7 +145,7 @@ def check_targets(
             runner.run(kernel.op, todo.seed)
         if GIVEN.options.explain_s:
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
-            Desk(pool, targets, book, _EXPLAINING, workers=workers).explain_all(GIVEN.options.explain_s)
+            Explainer(pool, targets, book, _EXPLAINING, workers=workers).explain_all(GIVEN.options.explain_s)
     remember(todo, book, earlier)
     _tell_undeclared(runner)
     said = report(runner.tally, book, pool, targets, todo, pack_option)

@@ -23,12 +23,12 @@ from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.case import Case
 from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome
-from fuzz.execute.lane import Part
+from fuzz.execute.lane import TargetBatch
 from fuzz.execute.pool import Batch, Watch, patient
 from fuzz.transport import records
 from fuzz.transport.frames import decode_responses, outcome_of
 from fuzz.transport.python.arrays import arrays_of
-from fuzz.transport.python.attempt import Answer, Runs, respond
+from fuzz.transport.python.attempt import Answer, CaseRunner, respond
 from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, is_rejection
 from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
@@ -179,7 +179,9 @@ class OwnProcess:
         batch = Batch(tuple(cases))
         indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case)]
         if indices and not self.statuses and self._target.id not in without:
-            batch.parts.append(Part(self._target.id, indices, [self._outcome(cases[index]) for index in indices]))
+            batch.parts.append(
+                TargetBatch(self._target.id, indices, [self._outcome(cases[index]) for index in indices])
+            )
         return batch
 
     def renew(self) -> None:
@@ -191,7 +193,7 @@ class OwnProcess:
         memory = DeviceMemory(MARGIN_BYTES, arrays.library) if cuda else FreshMemory(MARGIN_BYTES)
         finish = arrays.library.cuda.synchronize if cuda else None
         try:
-            [answers] = Runs(self._function, arrays, memory, finish).answers([(case, False)])
+            [answers] = CaseRunner(self._function, arrays, memory, finish).answers([(case, False)])
         except RuntimeError as error:
             if not cuda:
                 raise

@@ -11,7 +11,7 @@ from fuzz.base.case import CaseError
 from fuzz.findings import casefile, document
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import Found
-from fuzz.uses.check.plan import Plan
+from fuzz.uses.check.plan import CheckPlan
 from fuzz.uses.corpus.folder import Kept, kept_cases, load
 
 
@@ -23,7 +23,7 @@ def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
                 yield each
 
 
-def remembered(todo: Plan, op: str) -> list[Kept]:
+def remembered(todo: CheckPlan, op: str) -> list[Kept]:
     """What the Hypothesis database has of this check. Values that it cannot read are none of its own."""
     found = []
     for value in sorted(todo.database.fetch(todo.key)) if todo.database is not None else ():
@@ -36,7 +36,7 @@ def remembered(todo: Plan, op: str) -> list[Kept]:
     return found
 
 
-def remember(todo: Plan, book: FindingBook, earlier: Sequence[Kept]) -> None:
+def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
     """Keep the smallest case of every bucket; forget those that fail no longer, or that a smaller one stands for."""
     if todo.database is None:
         return

@@ -43,7 +43,7 @@ GIVEN = _Given()
 
 
 @dataclass(frozen=True)
-class Plan:
+class CheckPlan:
     """What one check does."""
 
     seed: int
@@ -57,7 +57,7 @@ class Plan:
     """This command runs the same check again."""
 
 
-def plan(label: str, seed: int | None, max_cases: int | None, max_time: float | None) -> Plan:
+def plan(label: str, seed: int | None, max_cases: int | None, max_time: float | None) -> CheckPlan:
     """The plan of the check called `label`, from its own arguments and all that goes before or after them."""
     from hypothesis import core, settings
 
@@ -77,7 +77,7 @@ def plan(label: str, seed: int | None, max_cases: int | None, max_time: float | 
         # As Hypothesis does: the same for the same test, whatever else runs.
         seed = _number(f"{test} {label}") if profile.derandomize else secrets.randbelow(2**32)
     command = f"pytest '{test}' --kernelfuzz-seed {seed}" if test else f"fuzz.check(..., seed={seed})"
-    return Plan(seed, max_cases, max_time, profile.database, f"kernelfuzz {test} {label}".encode(), command)
+    return CheckPlan(seed, max_cases, max_time, profile.database, f"kernelfuzz {test} {label}".encode(), command)
 
 
 def running_test() -> str:

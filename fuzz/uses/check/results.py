@@ -12,7 +12,7 @@ from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
 from fuzz.report.broken import broken_kernels
 from fuzz.report.failure import Provenance, explanation_lines, failure_text
-from fuzz.uses.check.plan import Plan
+from fuzz.uses.check.plan import CheckPlan
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
@@ -39,7 +39,12 @@ def told(info: Any) -> bool:
 
 
 def report(
-    tally: Tally, book: FindingBook, pool: Pool, targets: Sequence[Target], todo: Plan, pack_option: tuple[str, ...]
+    tally: Tally,
+    book: FindingBook,
+    pool: Pool,
+    targets: Sequence[Target],
+    todo: CheckPlan,
+    pack_option: tuple[str, ...],
 ) -> str:
     """What is wrong, in full; '' where everything that ran has passed, and something ran."""
     if book.errors:

@@ -21,7 +21,7 @@ from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_
 from fuzz.uses.corpus.suites import expand, load_suite
 from fuzz.uses.gate.accuracy import load_accuracy
 from fuzz.uses.search.runner import Limits, Runner
-from fuzz.uses.search.taker import Terms
+from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.starting import note_not_running
 from oracles.ops import OPS
 

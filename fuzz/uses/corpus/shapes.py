@@ -21,7 +21,7 @@ _LARGEST = 1 << 31
 
 
 @dataclass(frozen=True)
-class Shape:
+class SuiteShape:
     """The extents of a case: in a suite a list, the shape of the first input, or an object with a number for each named
     dimension and a list for "..."."""
 
@@ -33,7 +33,7 @@ class Shape:
     """The extents of dimensions that the first input does not have."""
 
     @classmethod
-    def of(cls, op: Op, axis: int, said: object) -> Shape:
+    def of(cls, op: Op, axis: int, said: object) -> SuiteShape:
         """Return what a suite says, with the row along that axis of the first input. Raises ValueError."""
         if isinstance(said, list):
             grid, extents = tuple(map(_extent, said)), dict[str, int]()
@@ -58,7 +58,7 @@ class Shape:
         """All extents multiplied, those that are 0 left out."""
         return math.prod(max(1, extent) for extent in (*self.grid, *self.extents.values()))
 
-    def cut(self, op: Op) -> Shape:
+    def cut(self, op: Op) -> SuiteShape:
         """Return fewer slices along batched dimensions, from the outermost axis on, until the first input has at most
         MOST_ELEMENTS; then along those that only others have, until there are LONGEST_ROW places."""
         grid, extents = list(self.grid), dict(self.extents)
@@ -70,7 +70,7 @@ class Shape:
             rest = math.prod((*grid, *(extent for other, extent in extents.items() if other != dim)))
             if rest and size and op.dimensions[dim].batched:
                 extents[dim] = max(1, min(size, LONGEST_ROW // rest))
-        return Shape(tuple(grid), self.axis, extents)
+        return SuiteShape(tuple(grid), self.axis, extents)
 
 
 def integer(name: str, number: object) -> int:

@@ -25,7 +25,7 @@ from fuzz.findings.document import told
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
 from fuzz.uses.corpus.folder import SUITE
-from fuzz.uses.corpus.shapes import LONGEST_ROW, MOST_ELEMENTS, Shape, integer
+from fuzz.uses.corpus.shapes import LONGEST_ROW, MOST_ELEMENTS, SuiteShape, integer
 from oracles.declared import AXIS
 from oracles.formula.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Double
@@ -74,7 +74,7 @@ class SuiteError(CaseError):
 
 
 @dataclass(frozen=True)
-class Tolerance:
+class SuiteTolerance:
     """What a suite allows: |got - want| <= atol + rtol * |want|."""
 
     atol: float
@@ -87,7 +87,7 @@ class Sweep:
 
     name: str
     op: str
-    shapes: tuple[Shape, ...]
+    shapes: tuple[SuiteShape, ...]
     dtypes: tuple[str, ...]
     params: Mapping[str, float | list[float]] = field(default_factory=dict)
     """The op's parameters: a number, or those that are swept."""
@@ -101,7 +101,7 @@ class Sweep:
     """The number of elements between two rows of the first input, where they are not packed."""
     shift: int = 0
     """The number of elements by which the first input is off its alignment."""
-    tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
+    tolerance: Mapping[str, SuiteTolerance] = field(default_factory=dict)
     """The tolerances by output, or by dtype of the first input."""
     facts: str = ""
 
@@ -122,7 +122,7 @@ class Published:
     suite: str
     sweep: Sweep
     case: Case
-    shape: Shape
+    shape: SuiteShape
     """The shape as published; the case may have fewer rows."""
 
 
@@ -160,7 +160,7 @@ def _swept(sweep: Sweep) -> Iterator[Params]:
         yield dict(zip(sweep.params, values, strict=True))
 
 
-def _case(system: str, sweep: Sweep, shape: Shape, dtype: str, params: Params) -> Case:
+def _case(system: str, sweep: Sweep, shape: SuiteShape, dtype: str, params: Params) -> Case:
     """One of them. Raises SuiteError: what a sweep says of its fills and places shows here."""
     if shape.places > LONGEST_ROW * MOST_ELEMENTS:
         raise SuiteError(f"{system}: sweep {sweep.name}: shape {told(str(shape))}: an empty tensor of too many rows")
@@ -185,9 +185,11 @@ def _sweep(record: Mapping[str, Any]) -> Sweep:
             **{str(key): value for key, value in record.items() if key not in (*names, "axis")},
             "name": name,
             "params": {each: record[each] for each in names if each in record},
-            "shapes": tuple(Shape.of(op, integer("axis", record.get("axis", -1)), shape) for shape in record["shapes"]),
+            "shapes": tuple(
+                SuiteShape.of(op, integer("axis", record.get("axis", -1)), shape) for shape in record["shapes"]
+            ),
             **{key: tuple(record[key]) for key in ("dtypes", "optional") if key in record},
-            "tolerance": {key: Tolerance(**allowed) for key, allowed in record.get("tolerance", {}).items()},
+            "tolerance": {key: SuiteTolerance(**allowed) for key, allowed in record.get("tolerance", {}).items()},
         }
         for place in ("pitch", "shift"):
             integer(place, record.get(place, 0))
@@ -196,7 +198,7 @@ def _sweep(record: Mapping[str, Any]) -> Sweep:
         raise SuiteError(f"sweep {name}: {error}") from error
 
 
-def _draw(system: str, sweep: Sweep, shape: Shape, dtype: str, params: Params) -> Draw:
+def _draw(system: str, sweep: Sweep, shape: SuiteShape, dtype: str, params: Params) -> Draw:
     op, axis, grid = OPS[sweep.op], shape.axis, shape.grid
     swept = [str(value) for name, value in params.items() if isinstance(sweep.params[name], list)]
     label = "/".join([system, sweep.name, str(shape), dtype, *swept])

@@ -66,7 +66,7 @@ Table = Mapping[Key, Accuracy]
 
 
 @dataclass(frozen=True)
-class Change:
+class AccuracyChange:
     """An entry that differs from the file by more than it may."""
 
     key: Key
@@ -180,10 +180,10 @@ def _elsewhere(before: Ratchet, now: Ratchet) -> dict[str, str]:
     }
 
 
-def worse(before: Table, after: Table) -> list[Change]:
+def worse(before: Table, after: Table) -> list[AccuracyChange]:
     """Entries that lost more accuracy than WORSE allows, within tolerance or not."""
     return [
-        Change(key, before[key], now)
+        AccuracyChange(key, before[key], now)
         for key, now in sorted(after.items())
         if key in before and any(move.lost for move in before[key].moved(now))
     ]

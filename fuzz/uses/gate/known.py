@@ -55,7 +55,7 @@ class Known:
 
 
 @dataclass
-class Watch:
+class KnownFailures:
     """Follows what is judged, and says at the end which entries still hold."""
 
     entries: Sequence[Known]

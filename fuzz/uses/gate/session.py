@@ -17,9 +17,9 @@ from fuzz.laws.registry import Entry
 from fuzz.report.failure import explained
 from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key, Ratchet, Table
-from fuzz.uses.gate.known import Known, Watch
+from fuzz.uses.gate.known import Known, KnownFailures
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, Phase
-from fuzz.uses.search.schedule import CountedSchedule, EndsSoonAfter
+from fuzz.uses.search.groups import CountedSchedule, EndsSoonAfter
 from fuzz.uses.session import Session
 from oracles.ops import OPS
 from oracles.truth import GaveUp
@@ -42,7 +42,7 @@ class WorstCases(Observer):
 
 
 @dataclass
-class Fitting(Observer):
+class RanCases(Observer):
     """An observer that notes which cases some target ran, by digest and law."""
 
     ran: set[tuple[str, str]] = field(default_factory=set)
@@ -58,12 +58,12 @@ class GateRun:
     """Runs a plan in a session. Where a kernel is known to fail, `watch` says so."""
 
     session: Session
-    watch: Watch
+    watch: KnownFailures
     reasons: Mapping[str, str] = field(default_factory=dict)
     """For each kernel that the change touches, the file that does it."""
     counts: dict[str, int] = field(default_factory=dict)
     """The number of cases of each phase."""
-    fitting: dict[str, Fitting] = field(default_factory=dict)
+    fitting: dict[str, RanCases] = field(default_factory=dict)
     """Those of each phase of kept cases that some target ran: of a pack's own, that may be few."""
     searched: set[str] = field(default_factory=set)
     """The kernels whose search was done in full."""
@@ -100,7 +100,7 @@ class GateRun:
         worst = WorstCases({target.id: target for target in self.targets})
         runner = self.session.runner(targets, search=False)
         for phase in phases:
-            runner.observers = [*self.session.observers, worst, self.fitting.setdefault(phase.name, Fitting())]
+            runner.observers = [*self.session.observers, worst, self.fitting.setdefault(phase.name, RanCases())]
             before = self.tally.cases
             runner.skipped = self._schedule(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))

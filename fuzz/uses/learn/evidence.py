@@ -35,7 +35,7 @@ _BESIDE = 8
 
 
 @dataclass
-class Evidence:
+class KernelRuns:
     """What a kernel did."""
 
     runs: list[Run] = field(default_factory=list)
@@ -64,9 +64,9 @@ class Evidence:
         self.runs += known.values()
 
 
-def gathered(pool: WorkerPool, targets: Sequence[Target], seed: int, most: int, over: Callable[[], bool]) -> Evidence:
+def gathered(pool: WorkerPool, targets: Sequence[Target], seed: int, most: int, over: Callable[[], bool]) -> KernelRuns:
     """Run cases until there are so many or time is over."""
-    found = Evidence()
+    found = KernelRuns()
     running = [each for each in targets if not isinstance(pool.statuses[each.id], NotRun)]
     if not running:
         return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from fuzz.base.case import Case
 from fuzz.judge.fitting import Runs, times_as_wide
-from fuzz.uses.learn.evidence import Evidence
+from fuzz.uses.learn.evidence import KernelRuns
 from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import INPUT, Contract
 from oracles.formula.neighbours import BOUNDS, DTYPES, SCALABLE, Neighbour, neighbours
@@ -48,7 +48,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedContracts:
     """Which contracts fit."""
 
     fitting: Sequence[Candidate]
@@ -66,7 +66,7 @@ class Learning:
     """Looks for the narrowest contracts of an op that the evidence does not contradict."""
 
     op: Op
-    evidence: Evidence
+    evidence: KernelRuns
     over: Callable[[], bool]
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Learning:
         step = max(1, -(-len(kept) // _MEASURED))
         self._sample = sorted(kept, key=lambda run: run.case.elements)[::step]
 
-    def learned(self) -> Learned:
+    def learned(self) -> LearnedContracts:
         """The contracts that fit, with the evidence."""
         found, starts = list[Contract](), list[Contract]()
         only_stored = any(form(main).only_stores for main in self._mains)
@@ -93,7 +93,7 @@ class Learning:
         if not found:
             nearest = sorted((_loosest(self.op, compute) for compute in computes), key=self._contradictions)
             shown = [self._candidate(each, nearest[0]) for each in nearest]
-            return Learned((), (), shown, not self.over())
+            return LearnedContracts((), (), shown, not self.over())
         sure = [each for each in found if self.runs.conform(each)]
         best = min(sure or found, key=lambda each: self.width(each, found[0]))
         near = {each: self.width(each.contract, best) for each in self.near(best)}
@@ -106,7 +106,7 @@ class Learning:
         )
         fitting = [self._candidate(each, best) for each in (best, *wider[:_SHOWN])]
         against = [self._candidate(each.contract, best) for each in narrower[:_SHOWN]]
-        return Learned(fitting, alike, against, not self.over())
+        return LearnedContracts(fitting, alike, against, not self.over())
 
     def _repaired(self, contract: Contract) -> Contract | None:
         """The contract, with other words in a few fields where it is contradicted; None where that is of no use."""

@@ -31,7 +31,7 @@ from fuzz.uses.nightly.earlier import corpora_of, known_cases, published, until
 from fuzz.uses.nightly.opening import (
     REPLAY_SHARE,
     Opened,
-    Turn,
+    Slice,
     begin_slice,
     end_slice,
     next_turn,
@@ -42,12 +42,12 @@ from fuzz.uses.nightly.opening import (
 )
 from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.triage import NightTriage
+from fuzz.uses.search.groups import CountedSchedule, slow_targets_of
 from fuzz.uses.search.runner import Limits
-from fuzz.uses.search.schedule import CountedSchedule, slow_targets_of
 from fuzz.uses.search.stopping import Stopping
-from fuzz.uses.search.taker import Terms
+from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
-from fuzz.uses.starting import crew_line
+from fuzz.uses.starting import processes_line
 
 _PATIENCE_S = 1.0
 """The last save is tried for this many seconds: another process that reads is done by then. The number is chosen, not
@@ -81,7 +81,7 @@ class Night:
     jobs: int = 0
 
     def __post_init__(self) -> None:
-        self._turn = Turn(0, _REPLAY, 0, 0.0)
+        self._turn = Slice(0, _REPLAY, 0, 0.0)
         self._findings, self._corpora = self.state / FINDINGS, corpora_of(self.pack.path)
         store = DatabaseStore(self.engine, self._findings, self.opened.position, self._text)
         by_id = {target.id: target for target in self.targets}
@@ -111,7 +111,7 @@ class Night:
         if not begun or not saved:
             return saved
         self.session.tell_troubles()
-        self.session.err.print(crew_line(self.session.crew))
+        self.session.err.print(processes_line(self.session.executor))
         if self.runner.in_flight:
             self.say(f"dropped: {self.runner.in_flight} turns on their way were not judged in time, and do not count")
         return self.opened.position.slice == 0 or self._last_save()
@@ -145,7 +145,7 @@ class Night:
         self.runner.skipped = CountedSchedule(frozenset(), slow_targets_of(self.targets), _SLOW_EVERY)
         earlier = self._slices()
         if not any(part.done for part in earlier if part.op == _REPLAY):
-            with self._slice(Turn(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
+            with self._slice(Slice(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
                 self._replay()
                 self._explain()
         while self.ops and self.stopping.left > 0:
@@ -161,7 +161,7 @@ class Night:
         while self.triage.explain_one():
             self.recorder.save()
 
-    def _next(self) -> Turn:
+    def _next(self) -> Slice:
         parts = self._slices()
         used: dict[str, list[float]] = {}
         for part in parts:
@@ -169,7 +169,7 @@ class Night:
         return next_turn(self.opened.seed, len(parts), self.ops, used, self.stopping.left)
 
     @contextmanager
-    def _slice(self, turn: Turn) -> Iterator[None]:
+    def _slice(self, turn: Slice) -> Iterator[None]:
         """What is done inside is recorded as one slice."""
         try:
             with self.stopping.shielded():

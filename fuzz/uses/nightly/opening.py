@@ -32,7 +32,7 @@ and long ones later, since each begins anew."""
 
 
 @dataclass(frozen=True)
-class Turn:
+class Slice:
     """The next slice: which op is searched, with which seed, for how long at most."""
 
     number: int
@@ -43,7 +43,7 @@ class Turn:
 
 def next_turn(
     night_seed: int, number: int, ops: Sequence[str], used: Mapping[str, Sequence[float]], left: float
-) -> Turn:
+) -> Slice:
     """The op that had the least time so far, for twice as long as its slice before.
 
     `used` are the seconds of the slices that each op has had; `number` counts all slices of the night, also those of
@@ -51,10 +51,10 @@ def next_turn(
     """
     op = min(ops, key=lambda each: (sum(used.get(each, ())), ops.index(each)))
     seconds = min(_FIRST_S * 2.0 ** len(used.get(op, ())), _LONGEST_S, max(left / len(ops), min(left, _FIRST_S)))
-    return Turn(number, op, slice_seed(night_seed, number), seconds)
+    return Slice(number, op, slice_seed(night_seed, number), seconds)
 
 
-def searching_time(turn: Turn, left: float) -> float:
+def searching_time(turn: Slice, left: float) -> float:
     """Seconds of search in a slice. While much is left of the night, some is kept for what the slice finds."""
     return min(turn.seconds, left if left <= _FIRST_S else left * (1.0 - TRIAGE_SHARE))
 
@@ -130,7 +130,7 @@ def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iter
         write_rows(transaction, CounterRow, [{"night_id": night, "count": 0, **each} for each in (*labels, *compared)])
 
 
-def begin_slice(engine: Engine, position: Position, turn: Turn) -> None:
+def begin_slice(engine: Engine, position: Position, turn: Slice) -> None:
     """A row for the slice, and its clock set to zero."""
     with Session(engine) as transaction, transaction.begin():
         row = SliceRow(night_id=position.night, number=turn.number, op=turn.op, seed=turn.seed)

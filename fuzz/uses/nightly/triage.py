@@ -15,7 +15,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, hangs
 from fuzz.findings.database_store import Position
-from fuzz.findings.desk import Desk, TimeShares
+from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.judge.judge import Judgement
 from fuzz.triage.diagnosis import SECONDS
 from fuzz.triage.finding import Finding
@@ -48,7 +48,7 @@ class NightTriage:
     """Tells the calls before a finding."""
 
     def __post_init__(self) -> None:
-        self._desk = Desk(self.pool, self.targets, self.book, _BOUNDS, lambda: self.stopping.wanted)
+        self._explainer = Explainer(self.pool, self.targets, self.book, _BOUNDS, lambda: self.stopping.wanted)
         self._ends = 0.0
 
     def explain_one(self) -> bool:
@@ -64,7 +64,7 @@ class NightTriage:
         began = time.monotonic()
         self._ends = began + seconds
         # What is in a source is explained at the kernel that is nearest to it: failures of others are told by that.
-        first = min(waiting, key=lambda bucket: len(self._desk.within(bucket)))
+        first = min(waiting, key=lambda bucket: len(self._explainer.within(bucket)))
         first.pending = False  # whatever comes of it: what cannot be explained is not tried over and over
         with contextlib.suppress(OutOfTimeError):
             self._explain(first)
@@ -88,7 +88,7 @@ class NightTriage:
 
     def _explain(self, bucket: Bucket) -> None:
         if bucket.finding is None:
-            self._desk.recall(bucket)
+            self._explainer.recall(bucket)
         if bucket.finding is None or bucket.target not in self.book.targets:
             return
         if not bucket.is_sorted and not hangs(bucket):
@@ -99,7 +99,7 @@ class NightTriage:
             if found.need is not Need.NOTHING:
                 self._keep_need(bucket, found)
                 return
-        self._desk.explain(bucket, self._ends)
+        self._explainer.explain(bucket, self._ends)
 
     def _in_time(self, fails: Fails) -> Fails:
         """The same question; it raises OutOfTimeError once the time is over."""

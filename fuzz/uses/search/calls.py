@@ -21,7 +21,7 @@ FindingId = tuple[str, str]
 
 
 @dataclass
-class _Process:
+class _CallsOfProcess:
     """The calls of one process, in order; those in the middle are forgotten."""
 
     first: list[Case] = field(default_factory=list)
@@ -39,7 +39,7 @@ class CallLog(Observer):
     """An observer that keeps, for the findings that `kept` names, the calls that came before."""
 
     kept: Callable[[], Collection[FindingId]]
-    _processes: dict[str, _Process] = field(default_factory=dict)
+    _processes: dict[str, _CallsOfProcess] = field(default_factory=dict)
     _before: dict[FindingId, tuple[Case, ...]] = field(default_factory=dict)
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:
@@ -52,7 +52,7 @@ class CallLog(Observer):
                 continue
             process = self._processes.get(judgement.target)
             if process is None:
-                process = self._processes[judgement.target] = _Process()
+                process = self._processes[judgement.target] = _CallsOfProcess()
             if judgement.verdict is not Verdict.PASS and judgement.verdict.is_finding:
                 calls = (*process.first, *process.latest)
                 # A law's evidence is the case, which was called right before the twin that is judged here.

@@ -69,7 +69,7 @@ class Elite(Struct, frozen=True, tag="elite", array_like=True):
     """Its place among those of the search."""
 
 
-class Attempt(Struct, frozen=True, tag="attempt", array_like=True):
+class ClimbStep(Struct, frozen=True, tag="attempt", array_like=True):
     """A lesson: a relative was made of the kernel's elite of that cell by `change`, and was worse than it, or not."""
 
     kernel: str
@@ -78,7 +78,7 @@ class Attempt(Struct, frozen=True, tag="attempt", array_like=True):
     worse: bool
 
 
-Lesson = Elite | Attempt
+Lesson = Elite | ClimbStep
 packed_lessons = Encoder().encode
 """The lessons of one turn as they are handed on."""
 NO_LESSONS = packed_lessons([])
@@ -120,7 +120,7 @@ class _Climb:
             self.failures[elite.cell] = 0
             self._weigh(elite)
 
-    def count(self, attempt: Attempt) -> None:
+    def count(self, attempt: ClimbStep) -> None:
         """Count what became of a relative."""
         cell, change = attempt.cell, attempt.change
         self.failures[cell] = self.failures.get(cell, 0) + 1
@@ -239,7 +239,7 @@ class Guide:
             if isinstance(case, Relative) and case.change:
                 parent = case.elite
                 worse = worst.get(parent.kernel, 0.0) > parent.ratio
-                attempts.append(Attempt(parent.kernel, parent.cell, case.change, worse))
+                attempts.append(ClimbStep(parent.kernel, parent.cell, case.change, worse))
         return [*attempts, *best.values()]
 
     def _passed(self, made: Made, judgements: Sequence[Judgement]) -> Iterator[Elite]:

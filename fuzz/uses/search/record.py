@@ -14,9 +14,9 @@ from fuzz.base.files import write_whole
 from fuzz.findings.book import FindingBook
 from fuzz.generate.search import Search
 from fuzz.generate.turn import BATCH, PLACES, Made, Turn
-from fuzz.uses.search.course import Course, in_order, known_at
 from fuzz.uses.search.guide import Elite, Guide, Lesson, lessons_from
-from fuzz.uses.search.taker import placed
+from fuzz.uses.search.schedule import Schedule, in_order, known_at
+from fuzz.uses.search.turn_runner import placed
 
 _KIND, _VERSION = "kernelfuzz search", 1
 _MOST_BYTES = 1 << 28
@@ -30,22 +30,22 @@ def record_path(folder: Path, op: str, seed: int) -> Path:
     return folder / f"search-{seed}-{op}.jsonl"
 
 
-def keep_record(course: Course, book: FindingBook, *, named: bool = False) -> None:
+def keep_record(schedule: Schedule, book: FindingBook, *, named: bool = False) -> None:
     """Save the record where a finding of that search is a case that a guide proposed, or where others were `named`."""
-    origins = [b.case.origin for b in book.buckets.values() if b.finding is not None and b.case.op == course.op]
+    origins = [b.case.origin for b in book.buckets.values() if b.finding is not None and b.case.op == schedule.op]
     if named or any(isinstance(each.shard, int) and each.number % PLACES > BATCH for each in origins):
-        path = record_path(book.store.folder, course.op, course.seed)
+        path = record_path(book.store.folder, schedule.op, schedule.seed)
         try:
-            write_record(path, course)
+            write_record(path, schedule)
         except OSError as error:
             book.trouble = f"{path}: cannot be written: {error.strerror}"
 
 
-def write_record(path: Path, course: Course) -> None:
+def write_record(path: Path, schedule: Schedule) -> None:
     """Save the record of a search. Raises OSError."""
-    chosen = [place for place, each in enumerate(course.search.capabilities) if each in course.chosen]
-    head = {_KIND: _VERSION, "op": course.op, "seed": course.seed, "chosen": chosen, "counted": course.is_counted}
-    lines = [json.dumps(head, separators=(",", ":")), *map(_text, course.lessons)]
+    chosen = [place for place, each in enumerate(schedule.search.capabilities) if each in schedule.chosen]
+    head = {_KIND: _VERSION, "op": schedule.op, "seed": schedule.seed, "chosen": chosen, "counted": schedule.is_counted}
+    lines = [json.dumps(head, separators=(",", ":")), *map(_text, schedule.lessons)]
     write_whole(path, "".join(f"{line}\n" for line in lines))
 
 

@@ -1,4 +1,4 @@
-"""The run loop: a crew takes the turns of a search, and what comes of them is counted in the order of the search."""
+"""The run loop: an executor takes the turns of a search, and their reports are counted in the order of the search."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fuzz.generate.search import Search
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import Entry
 from fuzz.uses.search.calls import CallLog, FindingId
-from fuzz.uses.search.course import Course
-from fuzz.uses.search.crew import Crew, Here
 from fuzz.uses.search.examiner import Examiner
+from fuzz.uses.search.executor import Executor, SerialExecutor
+from fuzz.uses.search.schedule import Schedule
 from fuzz.uses.search.stopping import GRACE_S, Interruption, late
-from fuzz.uses.search.taker import Report, Terms
+from fuzz.uses.search.turn_runner import Report, Terms
 
 MOST_HANGS = 3
 """In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
@@ -55,22 +55,22 @@ class Runner:
     """Runs one op's kernels on generated cases until a limit is reached."""
 
     pool: Pool
-    """Where given entries are run; and what is searched, without a crew."""
+    """Where given entries are run; and what is searched, without an executor."""
     targets: Sequence[Target]
     limits: Limits
     book: FindingBook
     terms: Terms | None = None
-    """Those of its crew. By default cases are made for the kernels of the targets, and get no twins."""
+    """Those of its executor. By default cases are made for the kernels of the targets, and get no twins."""
     observers: Sequence[Observer] = ()
     enough: Callable[[Tally], bool] = lambda tally: False
     """It is asked after each turn of a search whether to stop early."""
     skipped: Callable[[], Collection[str]] = lambda: ()
     """It is asked before each batch of given entries which targets are not given it, such as slow ones."""
-    crew: Crew | None = None
+    executor: Executor | None = None
     """It takes the turns of a search, for the targets of its terms; without it this process does, for all targets."""
     records: Callable[[Iterable[str]], None] = lambda records: None
     """It is given the records of judged runs, where `terms` ask for them."""
-    ended: Callable[[Course], None] = lambda course: None
+    ended: Callable[[Schedule], None] = lambda schedule: None
     """Told of each search at its end."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
     """It names the findings whose earlier calls may be asked for; by default, all that the book keeps."""
@@ -83,7 +83,7 @@ class Runner:
     def __post_init__(self) -> None:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
         self._terms = self.terms or Terms(tuple(dict.fromkeys(target.kernel for target in self.targets)))
-        if self.crew is None:
+        if self.executor is None:
             self._terms = replace(self._terms, groups=([target.id for target in self.targets],))
         self._statuses = self.pool.statuses
         ops = {target.kernel.op for target in self.targets}
@@ -93,11 +93,11 @@ class Runner:
         for law in self._terms.laws:
             if any(law in target.kernel.laws for target in self.targets):
                 self.tally.laws.setdefault(law, 0)
-        self._crew: Crew = self.crew or Here(self.pool, self.targets, self._terms)
-        self._crew.watch = self._tell_waiting
+        self._executor: Executor = self.executor or SerialExecutor(self.pool, self.targets, self._terms)
+        self._executor.watch = self._tell_waiting
         self._calls = CallLog(self._kept)
         self._hangs: Counter[str] = Counter()
-        self._courses: dict[tuple[str, int], Course] = {}
+        self._courses: dict[tuple[str, int], Schedule] = {}
         self._on_their_way: Counter[int] = Counter()
         self._big = 0  # of them are big cases
         self._ends = math.inf
@@ -116,28 +116,28 @@ class Runner:
     def before(self, judgement: Judgement) -> tuple[Case, ...]:
         """The calls of its process before a finding that the book keeps, as far as they are known."""
         finding = judgement.target, judgement.case
-        return self._calls.before(finding) or self._crew.before(finding)
+        return self._calls.before(finding) or self._executor.before(finding)
 
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
         """Search until `share` of the limits is used up or a stop is wanted. What was already begun is still judged.
 
         The time begins when all workers are started: dozens on a GPU take longer than the share of an op.
         """
-        while not self.interruption.wanted and not self._crew.ready(_LOOK_S):
+        while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
             pass
         seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
         self._ends = self.clock() + seconds
         if not any(target.kernel.op == op and self._runs(target) for target in self.targets):
             return self.tally
-        course = self._course(op, run_seed, share)
-        while not self._is_over(course):
-            self._give(course)
+        schedule = self._schedule(op, run_seed, share)
+        while not self._is_over(schedule):
+            self._give(schedule)
             if not self._on_their_way.total():
                 break  # the counted search has come to its end
             self._take()
-        course.stop()
-        self._finish(course)
-        self.ended(course)
+        schedule.stop()
+        self._finish(schedule)
+        self.ended(schedule)
         self._ends = math.inf
         return self.tally
 
@@ -156,70 +156,70 @@ class Runner:
             self._examined(entries, batch, examiner)
         return self.tally
 
-    def _course(self, op: str, seed: int, share: float) -> Course:
+    def _schedule(self, op: str, seed: int, share: float) -> Schedule:
         cases = math.inf if self.limits.max_cases is None else math.ceil(self.limits.max_cases * share)
         here = [target for target in self.targets if target.kernel.op == op and self._runs(target)]
         quick, *slow = ([t for t in here if t.id in group] for group in self._terms.groups)
         corners = [has_corners(group, quick, self._statuses) for group in slow]
         chosen = {target.kernel.capability for target in here}
-        course = Course(
+        schedule = Schedule(
             Search(op, seed, self._terms.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
             self._terms.slow_first, timed=self.limits.max_time is not None,
         )  # fmt: skip
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
-        self._courses[op, seed] = course
-        return course
+        self._courses[op, seed] = schedule
+        return schedule
 
     def _runs(self, target: Target) -> bool:
         return not isinstance(self._statuses.get(target.id), NotRun)
 
-    def _is_over(self, course: Course) -> bool:
-        counted = course.done and not course.slow_left
+    def _is_over(self, schedule: Schedule) -> bool:
+        counted = schedule.done and not schedule.slow_left
         return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
 
-    def _give(self, course: Course) -> None:
+    def _give(self, schedule: Schedule) -> None:
         """Have as many turns taken as may be now."""
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
-        self._crew.keep(self._kept())
+        self._executor.keep(self._kept())
         for group in range(len(self._terms.groups)):
-            while self._crew.room(group) > 0:
-                task = course.next_task(group)
+            while self._executor.room(group) > 0:
+                task = schedule.next_task(group)
                 if task is None:
                     break
-                self._crew.give(replace(task, resting=resting) if resting else task, course.lessons)
+                self._executor.give(replace(task, resting=resting) if resting else task, schedule.lessons)
                 self._on_their_way[group] += 1
                 self._big += task.is_big
 
     def _take(self) -> None:
         """Wait for a turn for a moment, and count what can be counted then."""
-        report = self._crew.take(_LOOK_S)
+        report = self._executor.take(_LOOK_S)
         if report is None:
             return
         self._on_their_way[report.task.group] -= 1
         self._big -= report.task.is_big
-        course = self._courses.get((report.task.op, report.task.seed))
-        if course is None:
+        schedule = self._courses.get((report.task.op, report.task.seed))
+        if schedule is None:
             return
-        for each in course.joined(report):
+        for each in schedule.joined(report):
             self._count(each)
             if self.enough(self.tally):
-                course.close()
+                schedule.close()
                 return
 
-    def _finish(self, course: Course) -> None:
+    def _finish(self, schedule: Schedule) -> None:
         """Wait for what was begun, but not for long."""
         since = self.clock()
         while self.in_flight or (not self.patient and self._on_their_way.total()):
             if self._is_overdue():
-                self._crew.cut()
+                self._executor.cut()
             allowed = GRACE_S if self.in_flight == self._big else GRACE_S + _DROPPED_S
             if self._is_overdue() and self.clock() >= since + allowed:
-                self._crew.drop()
+                self._executor.drop()
                 self._on_their_way.clear()
                 self._big = 0
                 break
             self._take()
-        for report in course.late():
+        for report in schedule.late():
             self._count(report)
 
     def _kept(self) -> Collection[FindingId]:

@@ -1,110 +1,203 @@
-"""The search of several ops in turn, and which processes run which targets."""
+"""The schedule of one search: which turn comes next, what each of them may know, and the order in which they count.
+
+Turns are taken by many processes, and end in any order. Each knows of those before it what its place says, and where
+cases are counted they count in the order of the search: so that cases, verdicts and the end of a counted search are the
+same however many processes there are.
+"""
 
 from __future__ import annotations
 
 import math
-import os
-import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from fuzz.adapters.target import NotRun, Target
-from fuzz.findings.tally import Tally
-from fuzz.generate.turn import BATCH
-from fuzz.uses.search.runner import Runner
+from fuzz.base.capability import Capability
+from fuzz.generate.search import SHARDS, Search
+from fuzz.generate.turn import BATCH, Turn
+from fuzz.uses.search.turn_runner import Report, Task, TurnRunner
 
-_PROCESSES_PER_GROUP = 4
-"""There is one process for slow targets for so many of the others: they have little to do, and compile for seconds."""
-_PROCESS_BYTES = 300 << 20
-"""What one process of a search takes, in bytes: 180 MB were measured, more with large cases."""
-_MOST_WITH_DEVICE = 2
-"""The most processes that share a GPU: each worker has half a gigabyte of its memory for its context alone, and a pack
-has dozens of kernels."""
-_WORKER_BYTES = (12 << 20, 200 << 20)
-"""What a worker takes, in bytes: of compiled code, and of Python with torch, of whose memory most is shared."""
+_LEAST_LAG = 8
+"""A turn need not wait for the eight before it: so many are on their way in two processes."""
+_MOST_LAG = SHARDS - 1
+"""After so many turns a shard has its next one, for which it must have ended the one before."""
+_WAITING = 256
+"""The most turns that wait for a group of slow targets. In a search that ends with its time, older ones are left
+out."""
+
+
+def known_at(place: int) -> int:
+    """How many of the turns before that place must be judged before it may be drawn: all but the last quarter of them,
+    or the last 63. A guide that waits for more would leave processors idle; one that waits for fewer learns late."""
+    return max(0, place - min(_MOST_LAG, max(_LEAST_LAG, place // 4)))
+
+
+def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool = False) -> Iterator[Turn | int]:
+    """The turns of a search for the chosen capabilities, without an end. Each of the big cases comes once so many turns
+    came before it or, with `big_first`, as soon as may be."""
+    big = deque((due.place if big_first else due.after, due.number) for due in search.big_series)
+    for number, turn in enumerate(search.turns(chosen)):
+        while big and big[0][0] <= number:
+            yield big.popleft()[1]
+        yield turn
+
+
+def one_by_one(
+    turn_runner: TurnRunner, op: str, seed: int, most: float = math.inf, *, big_first: bool = False
+) -> Iterator[Report]:
+    """The reports of a search that this process takes alone, one turn after the other: the cases are those of any."""
+    known, states = turn_runner.searched(op, seed), dict[tuple[int, Capability], bytes]()
+    search = known.search
+    for place, turn in enumerate(in_order(search, search.capabilities, big_first=big_first)):
+        shard = (turn.shard, search.capability(turn)) if isinstance(turn, Turn) else None
+        state = states.get(shard, b"") if shard is not None else b""
+        turn_runner.begin(
+            Task(place, op, seed, turn, state, known=known_at(place), most=None if most == math.inf else int(most))
+        )
+        (report,) = turn_runner.end()
+        known.lessons.append(report.lessons)
+        if shard is not None:
+            states[shard] = report.state
+        most -= report.tally.cases
+        yield report
+        if most <= 0:
+            return
 
 
 @dataclass
-class EndsSoonAfter:
-    """Ends a search so many cases after the first finding of which `found` tells: what is red should be red soon, and
-    until then a smaller case may be found."""
+class Schedule:
+    """One search. Its reports are joined in order by `joined`."""
 
-    found: Callable[[Tally], object]
-    cases: int
-    last: float = math.inf
-    """The number of cases at which it ends."""
+    search: Search
+    op: str
+    seed: int
+    chosen: Collection[Capability]
+    """The capabilities for which turns are drawn."""
+    most: float = math.inf
+    """The number of entries with which it ends."""
+    corners: Sequence[bool] = ()
+    """For each group of slow targets, whether they alone can be given some cases, which are looked for in every
+    turn."""
+    slow_every: int = 24
+    slow_first: int = 3
+    """Slow targets are given so many turns first, then one turn in `slow_every`."""
+    timed: bool = False
+    """Whether it ends with its time, so that slow targets may leave turns out."""
+    lessons: list[bytes] = field(default_factory=list)
+    """The lessons of all places that are judged, in order."""
+    entries: int = 0
+    """How many are judged and count."""
+    done: bool = False
+    """Whether everything that counts is joined."""
 
-    def __call__(self, tally: Tally) -> bool:
-        if self.last == math.inf and self.found(tally):
-            self.last = tally.cases + self.cases
-        return tally.cases >= self.last
+    def __post_init__(self) -> None:
+        self._steps = in_order(self.search, self.chosen)
+        self._next = 0
+        self._states: dict[tuple[int, Capability], bytes] = {}
+        self._ended: dict[int, Report] = {}
+        self._again: deque[Task] = deque()
+        self._slow: dict[int, deque[Task]] = {group + 1: deque() for group in range(len(self.corners))}
+        self._slow_out = 0
+        self._closed = False
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether a number of cases ends it. Only then big cases have places in its order."""
+        return self.most < math.inf
 
-@dataclass
-class CountedSchedule:
-    """Skips `others` always, and slow targets but for one batch in `slow_every`.
+    def next_task(self, group: int = 0) -> Task | None:
+        """The next turn for a group of targets; None where there is none now."""
+        if group:
+            waiting = self._slow[group]
+            if not waiting or waiting[0].place >= len(self.lessons):
+                return None  # that the search does not end before it is not known yet
+            self._slow_out += 1
+            return waiting.popleft()
+        if self._again:
+            return self._again.popleft()
+        if self.done or known_at(self._next) > len(self.lessons) or self._next >= self._most_turns:
+            return None
+        place, turn = self._next, next(self._steps)
+        if not isinstance(turn, Turn) and not self.is_counted:
+            return Task(place, self.op, self.seed, turn)  # it has no place in the order: others would wait for seconds
+        self._next += 1
+        state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
+        task = Task(place, self.op, self.seed, turn, state, known=known_at(place))
+        self._queue_for_slow(task)
+        return task
 
-    Batches are counted, not timed, so that the same seed or commit gives the same cases to the same targets.
-    """
+    def joined(self, report: Report) -> Iterator[Report]:
+        """The reports that count now that this one has ended. Where cases are counted, they count in order; else each
+        counts as it comes: a case that hangs holds up no other."""
+        if report.task.group:
+            self._slow_out -= 1
+            yield report
+            return
+        if not self.is_counted:
+            yield report
+            if not isinstance(report.task.turn, Turn):
+                return
+        self._ended[report.task.place] = report
+        while not self.done and len(self.lessons) in self._ended:
+            first = self._ended.pop(len(self.lessons))
+            left = self.most - self.entries
+            if first.tally.cases > left:
+                self._again.append(replace(first.task, most=int(left)))
+                return
+            self._join(first)
+            if self.is_counted:
+                yield first
 
-    others: frozenset[str]
-    slow: frozenset[str]
-    slow_every: int
-    first: int = 1
-    """Slow targets are given this many batches to begin with."""
-    batches: int = 0
+    def late(self) -> Iterable[Report]:
+        """What ended out of its order before a counted search was stopped by somebody: it counts all the same."""
+        found = [] if self._closed or not self.is_counted else [self._ended[place] for place in sorted(self._ended)]
+        self._ended.clear()
+        return found
 
-    def __call__(self) -> frozenset[str]:
-        number, self.batches = self.batches, self.batches + 1
-        skips_slow = number >= self.first and number % max(self.slow_every, 1)
-        return self.others | self.slow if skips_slow else self.others
+    @property
+    def slow_left(self) -> bool:
+        """Whether slow targets have turns to take yet, or have some on their way."""
+        return self._slow_out > 0 or any(queue and queue[0].place < len(self.lessons) for queue in self._slow.values())
 
+    @property
+    def _most_turns(self) -> float:
+        """No more than are needed: a turn has BATCH entries at least, but for that of a big case."""
+        if not self.is_counted:
+            return math.inf
+        return len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)
 
-def slow_targets_of(targets: Collection[Target]) -> frozenset[str]:
-    """The slow targets, for which others would have to wait; none where there are no others."""
-    slow = frozenset(target.id for target in targets if target.slow)
-    return slow if len(slow) < len(targets) else frozenset()
+    def stop(self) -> None:
+        """No further turn begins."""
+        self.done = True
+        for waiting in self._slow.values():
+            waiting.clear()
 
+    def close(self) -> None:
+        """Nothing more counts."""
+        self.stop()
+        self._closed = True
 
-def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...], ...]:
-    """The targets by the processes that run them: the quick ones, then groups of slow ones. Slow ones hold up nobody
-    so: they take their own turns of the search, as many as they have time for."""
-    slow = slow_targets_of(targets)
-    count = min(len(slow), max(1, processes // _PROCESSES_PER_GROUP)) if slow else 0
-    names = [target.id for target in targets if target.id in slow]
-    return tuple(t.id for t in targets if t.id not in slow), *(tuple(names[k::count]) for k in range(count))
+    def _key(self, turn: Turn) -> tuple[int, Capability]:
+        return turn.shard, self.search.capability(turn)
 
+    def _queue_for_slow(self, task: Task) -> None:
+        whole = task.place < self.slow_first or task.place % self.slow_every == 0
+        for group, waiting in self._slow.items():
+            if not whole and not self.corners[group - 1]:
+                continue
+            waiting.append(replace(task, group=group, whole=whole))
+            if self.timed and len(waiting) > _WAITING:
+                waiting.popleft()
 
-def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -> int:
-    """How many processes a search of these targets has: one per processor unless `jobs` says it, but no more than have
-    a turn to take or fit into memory."""
-    wanted = jobs or len(os.sched_getaffinity(0))
-    if max_cases is not None:
-        wanted = min(wanted, math.ceil(max_cases / BATCH))
-    if any(target.sanitizable for target in targets):
-        wanted = min(wanted, _MOST_WITH_DEVICE)
-    return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(targets)))
-
-
-def _memory_of(targets: Sequence[Target]) -> int:
-    """Bytes that one process may take with its workers."""
-    return _PROCESS_BYTES + sum(_WORKER_BYTES[target.costly] for target in targets)
-
-
-def _free_memory() -> int:
-    """Bytes, as the system tells them."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    kib = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
-    return kib << 10
-
-
-def search_ops(runner: Runner, seed: int) -> None:
-    """Search every op of which something runs in turn, each with the same share of what those before it left of the
-    limits."""
-    limits, statuses = runner.limits, runner.pool.statuses
-    ops = sorted({t.kernel.op for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)})
-    began = time.monotonic()
-    for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
-        runner.limits = limits.less(time.monotonic() - began, runner.tally.cases)
-        runner.run(op, seed, share=1 / to_come)
+    def _join(self, report: Report) -> None:
+        task = report.task
+        self.lessons.append(report.lessons)
+        self.entries += report.tally.cases
+        if isinstance(task.turn, Turn):
+            self._states[self._key(task.turn)] = report.state
+        if self.entries >= self.most:
+            self.done = self._closed = True
+            for waiting in self._slow.values():
+                kept = [each for each in waiting if each.place <= task.place]
+                waiting.clear()
+                waiting.extend(replace(each, most=task.most) if each.place == task.place else each for each in kept)

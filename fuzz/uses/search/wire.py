@@ -21,7 +21,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
 from fuzz.uses.search.calls import FindingId
-from fuzz.uses.search.taker import Report, Task
+from fuzz.uses.search.turn_runner import Report, Task
 
 
 class Start(Struct, tag="start"):
@@ -41,7 +41,7 @@ class Take(Struct, tag="take"):
     kept: list[FindingId]
 
 
-class Ask(Struct, tag="ask"):
+class CallsRequest(Struct, tag="ask"):
     """The calls before a finding are asked for."""
 
     finding: FindingId
@@ -55,7 +55,7 @@ class Started(Struct, tag="started"):
 
 
 @dataclass(frozen=True)
-class Told(Wait):
+class RemoteWait(Wait):
     """What another process waits for, in its words."""
 
     said: str = ""
@@ -68,7 +68,7 @@ class Told(Wait):
 class Waiting(Struct, tag="waiting"):
     """Some cases take long."""
 
-    waits: list[Told]
+    waits: list[RemoteWait]
 
 
 class Calls(Struct, tag="calls"):
@@ -132,7 +132,7 @@ def _back(kind: Any, value: Any) -> Any:
 
 
 packed = msgspec.msgpack.Encoder(enc_hook=_to).encode
-order = msgspec.msgpack.Decoder(Start | Cut | Take | Ask).decode
+order = msgspec.msgpack.Decoder(Start | Cut | Take | CallsRequest).decode
 """What a process is told."""
 answer = msgspec.msgpack.Decoder(Started | Waiting | Taken | Calls | Failed, dec_hook=_back).decode
 """What it says."""

@@ -23,9 +23,9 @@ from fuzz.laws.registry import declared
 from fuzz.triage.history import Need, history_line, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog
-from fuzz.uses.search.course import one_by_one
+from fuzz.uses.search.schedule import one_by_one
 from fuzz.uses.search.stopping import Interruption, late
-from fuzz.uses.search.taker import Taker, Terms
+from fuzz.uses.search.turn_runner import Terms, TurnRunner
 from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import is_broken, not_running, started
 
@@ -191,7 +191,7 @@ def _search(
     terms = Terms(
         [base], laws, ([target.id for target in targets],), twin_one_in=_TWIN_ONE_IN, guided=mutant.of_size
     )  # fmt: skip
-    taker = Taker(pool, targets, terms, see)
-    for _ in one_by_one(taker, base.op, seed, max_cases, big_first=mutant.big):
+    turn_runner = TurnRunner(pool, targets, terms, see)
+    for _ in one_by_one(turn_runner, base.op, seed, max_cases, big_first=mutant.big):
         if stop.wanted or all(run.killed_by or run.trouble for run in runs):
             return

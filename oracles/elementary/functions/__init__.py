@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oracles.elementary.function import Elementary, Family
+    from oracles.elementary.function import Elementary, FunctionFamily
 
 NAMES = tuple(sorted(each.name for each in iter_modules(__path__)))
 """The names of all functions."""
@@ -26,7 +26,7 @@ def function(name: str, constant: float = 0.0, low: float = 0.0) -> Elementary:
 
 
 @cache
-def records() -> Mapping[str, Elementary | Family]:
+def records() -> Mapping[str, Elementary | FunctionFamily]:
     """Return all records, by name. Raises ImportError for a file without one, TypeError for one that lacks a field."""
     return {name: _record(name) for name in NAMES}
 
@@ -37,8 +37,8 @@ def members() -> Mapping[str, Elementary]:
     return {f"{each.name} {value:.6g}" if value else each.name: each.of(value, 0.0) for each, value in pairs}
 
 
-def _record(name: str) -> Elementary | Family:
-    found: Elementary | Family | None = getattr(import_module(f"{__name__}.{name}"), "FUNCTION", None)
+def _record(name: str) -> Elementary | FunctionFamily:
+    found: Elementary | FunctionFamily | None = getattr(import_module(f"{__name__}.{name}"), "FUNCTION", None)
     if found is None or found.name != name:
         raise ImportError(f"{__name__}.{name}: its FUNCTION must be the record of an elementary function called {name}")
     return found

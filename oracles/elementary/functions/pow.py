@@ -14,7 +14,7 @@ from oracles.doubledouble import F64, DoubleDouble, chosen, two_product, two_sum
 from oracles.elementary import Bound
 from oracles.elementary.bits import I64, nearest
 from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double
-from oracles.elementary.function import Certified, Elementary, Family, Limits, Sign, constant
+from oracles.elementary.function import Certified, Elementary, FunctionFamily, Limits, Sign, constant
 from oracles.elementary.functions import exp2, log2
 from oracles.elementary.powers import farthest_of, tangent_of
 from oracles.extendeddouble import ExtendedDouble
@@ -174,7 +174,7 @@ def member(high: float, low: float) -> Elementary:
     return Exponent(high, low).record
 
 
-FUNCTION = Family(
+FUNCTION = FunctionFamily(
     name="pow",
     constant="exponent",
     summary="value^exponent, the exponent a number",

@@ -20,10 +20,10 @@ from oracles.formula.affine import noise
 from oracles.formula.affine.edges import carried, lowered
 from oracles.formula.affine.errors import again, either, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
-from oracles.formula.affine.narrowing import ALIKE, Narrowed, Reach, holds, narrowed, stepped
+from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
 from oracles.formula.affine.reductions import REDUCED
-from oracles.formula.affine.setting import Setting
+from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along
 from oracles.formula.exact.centre import Replaced, step
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
@@ -77,7 +77,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Budget(Setting):
+class Budget(SettledProblem):
     """The forms of all values of a formula, for one contract and one problem."""
 
     @lazy
@@ -232,7 +232,7 @@ class Budget(Setting):
         narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
 
-    def _reach(self, read: Read, node: Node, form: Form) -> Reach:
+    def _reach(self, read: Read, node: Node, form: Form) -> Spread:
         """Return the reach of a node's form, before it is rounded."""
         if form.is_exact:
             return ALIKE
@@ -241,7 +241,7 @@ class Budget(Setting):
         if self.mixed:  # what is calculated in fewer bits is most of the half-width, and float64's part in it is small
             own = np.fmin(own, self._error(read, node) * (1 + 2.0**-20) + LOST)
         own = np.where(width > 0, own, 0.0)  # where kernels do not err at all, neither does float64
-        return Reach(width + own, width * SAME + 2 * own)
+        return Spread(width + own, width * SAME + 2 * own)
 
     def _error(self, read: Read, node: Node) -> F64:
         if node not in read.errors:

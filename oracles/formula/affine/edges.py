@@ -21,7 +21,7 @@ from oracles.formula.affine.errors import marked, unfloored
 from oracles.formula.affine.forms import Edge, Form, Mask, blended, replace
 from oracles.formula.affine.operations import FAR
 from oracles.formula.affine.reductions import REDUCED
-from oracles.formula.affine.setting import Setting
+from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.trace import Node
 
 _CLEAR = 1 - 2.0**-10
@@ -30,7 +30,7 @@ _OWN = 2.0**-38
 """The least magnitude is a float64 number, of sums that may be formed in another order."""
 
 
-def carried(here: Setting, node: Node, args: Sequence[Form], found: Form) -> Form:
+def carried(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
     """The form of a node with what is known of it beside overflow and poles."""
     if node.kind == "function" and (node.function.power or 0.0) < 0 and args[0].edge is None:
         return _reciprocal(here, node.function, args[0], here.dtype(node), found)
@@ -97,7 +97,7 @@ def ends(form: Form) -> Ends | None:
     return Ends(low, high, edge.nan | no, edge.zero | no)
 
 
-def _reciprocal(here: Setting, of: Elementary, arg: Form, dtype: Format, found: Form) -> Form:
+def _reciprocal(here: SettledProblem, of: Elementary, arg: Form, dtype: Format, found: Form) -> Form:
     """A power below 0 of what may be infinite may be 0; of what may be 0 it has no end; of others it is never 0."""
     if arg.least is None or of.power is None:
         return found
@@ -156,7 +156,7 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
     return unfloored(found, dtype, flushes)
 
 
-def _summed(here: Setting, node: Node, terms: Form, found: Form) -> Form:
+def _summed(here: SettledProblem, node: Node, terms: Form, found: Form) -> Form:
     """Return the form of a sum of terms that are not negative, of which no partial sum is larger than the sum: it is
     infinite, or as its form says."""
     if found.may is None or terms.least is None:

@@ -26,7 +26,7 @@ _ALIKE = 2.0**-38
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class Spread:
     """How far kernels' values may lie from the centre that float64 has, which itself may be wrong."""
 
     most: F64 | float
@@ -34,7 +34,7 @@ class Reach:
     """How much that may differ where the same is calculated beside other rows."""
 
 
-ALIKE = Reach(0.0, 0.0)
+ALIKE = Spread(0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ def holds(form: Form, dtype: Format) -> bool:
     return form.bits <= dtype.precision and form.dtype.emin >= dtype.emin and form.dtype.max <= dtype.max
 
 
-def narrowed(form: Form, dtype: Format, contract: Contract, reach: Reach = ALIKE, *, point: bool = False) -> Narrowed:
+def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIKE, *, point: bool = False) -> Narrowed:
     """The form rounded to a dtype.
 
     Where there are more than two numbers that values may round to, errors are much larger than the rounding, which adds
@@ -101,7 +101,7 @@ def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
     return None if same.all() else np.where(same, np.nan, middle)
 
 
-def _is_wide(form: Form, reach: Reach, dtype: Format, flush: bool) -> Mask:
+def _is_wide(form: Form, reach: Spread, dtype: Format, flush: bool) -> Mask:
     """Where values lie further apart than any rounding is large, whatever float64 has wrong: it is no more than `most`.
 
     The ends lie 2 `most` apart, and each is moved by u of its size at most, or to zero."""
@@ -109,7 +109,7 @@ def _is_wide(form: Form, reach: Reach, dtype: Format, flush: bool) -> Mask:
     return np.asarray(reach.most > (moved + 2 * dtype.tiny if flush else moved))
 
 
-def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:
+def _signed(form: Form, middle: F64, reach: Spread) -> tuple[F64, Mask]:
     """The values, zeros among them with a sign; where it is known, or there is no zero."""
     positive = np.zeros(middle.shape, bool) if form.least is None else form.least >= 0
     sign = np.where(positive, 1.0, form.centre)
@@ -117,7 +117,7 @@ def _signed(form: Form, middle: F64, reach: Reach) -> tuple[F64, Mask]:
     return np.where(middle == 0, np.copysign(0.0, sign), middle), known | (middle != 0)
 
 
-def stepped(form: Form, of: Elementary, arg: Form, reach: Reach) -> Narrowed:
+def stepped(form: Form, of: Elementary, arg: Form, reach: Spread) -> Narrowed:
     """The form of a function that is constant but for jumps, of an argument: what it has where no jump lies among the
     argument's values, and else what it has on both sides of it."""
     if arg.is_exact:
@@ -133,7 +133,7 @@ def stepped(form: Form, of: Elementary, arg: Form, reach: Reach) -> Narrowed:
 
 
 def _candidates(
-    centre: F64, reach: Reach, ends: Callable[[F64, F64 | float], tuple[F64, F64]]
+    centre: F64, reach: Spread, ends: Callable[[F64, F64 | float], tuple[F64, F64]]
 ) -> tuple[F64, F64, Mask | None]:
     """The least and the largest number that the ends of values may become; where that is so by chance."""
     low, high = ends(centre, reach.most + reach.chance)

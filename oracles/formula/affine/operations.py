@@ -11,7 +11,7 @@ from oracles.dtypes import DOUBLE, Format
 from oracles.elementary.function import Elementary, Tangent
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, zeroed
 from oracles.formula.affine.forms import ANY, DUST, Form, Mask, combined, dust, replace, upwards
-from oracles.formula.affine.setting import Setting
+from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.trace import Kind, Node
 from oracles.rounding import round_to
@@ -22,7 +22,7 @@ FAR = 0.05
 """From a relative radius of an argument on, what a function makes of its ends may be less than its tangent says."""
 
 
-def added(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
     """a + b or a - b."""
     a, b = args
     sign = 1.0 if node.kind == "add" else -1.0
@@ -53,12 +53,12 @@ def _exactly(form: Form) -> F64:
     return np.where(np.isfinite(form.centre) & (form.spread == 0), form.centre, np.nan)
 
 
-def multiplied(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+def multiplied(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
     """a * b."""
     return product(here, node, args, last, here.is_fused(node))
 
 
-def product(here: Setting, node: Node, args: Sequence[Form], last: bool, fused: bool) -> Form:
+def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, fused: bool) -> Form:
     """a * b for the arguments of a node, in its dtype."""
     a, b = args
     remainder = None
@@ -109,7 +109,7 @@ def _of_either_sign(factor: F64, other: Form) -> Mask | None:
     return np.isinf(factor) & (other.spread >= np.abs(other.centre)) & (other.spread > 0)
 
 
-def quotient(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
     """a / b."""
     a, b = args
     dtype, centre, remainder = here.dtype(node), a.centre / b.centre, None
@@ -153,7 +153,7 @@ def _over(b: Form) -> Form:
     return replace(b, parts=parts, rest=None if b.rest is None else b.rest / np.abs(b.centre))
 
 
-def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
     """An elementary function."""
     (arg,), of = args, node.function
     centre, dtype = Float64().apply(of, arg.centre), here.dtype(node)
@@ -175,7 +175,7 @@ def function(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else max(0.5, ulp)), here.contract)
 
 
-def _strayed(here: Setting, of: Elementary, arg: Form, found: Form) -> Form:
+def _strayed(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Form:
     """The value of a function whose constant kernels round to its dtype, or do not."""
     assert of.strays is not None
     off = abs(float(round_to(np.asarray(of.constant), found.dtype)) - of.constant) + abs(of.low)
@@ -186,7 +186,7 @@ def _strayed(here: Setting, of: Elementary, arg: Form, found: Form) -> Form:
     return more(found, np.where(np.isfinite(found.centre) & (found.size > 0), found.size * share, 0.0))
 
 
-def _moved(here: Setting, of: Elementary, arg: Form, found: Form) -> Form:
+def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Form:
     """The value of a function, with what the errors of its argument make of it."""
     far, low, centre, dtype = here.far(arg), here.lowest(arg), found.centre, found.dtype
     high = arg.centre + far
@@ -245,7 +245,7 @@ def _unbounded(found: Form, pole: Mask) -> Form:
     return replace(found, centre=centre, parts=parts, rest=np.where(pole, np.inf, rest), may=marked(found.may, pole))
 
 
-def chosen(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+def chosen(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
     """a where the mask is set, else b: either of them where kernels disagree about the mask."""
     mask, (a, b) = args[0].centre != 0, args[1:]
     zero, no = np.zeros((1,) * mask.ndim), np.zeros((1,) * mask.ndim, bool)
@@ -274,7 +274,7 @@ def _is_number_of(node: Node, form: Form, dtype: Format) -> bool:
     return not node.dims and form.is_exact and bool(round_to(form.centre, dtype) == form.centre)
 
 
-def compared(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+def compared(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
     """a <= b or a < b. The rest is 1 where kernels may find it otherwise."""
     a, b = args
     mask = Float64().compare(node.kind, a.centre, b.centre).astype(np.float64)
@@ -288,13 +288,13 @@ def compared(here: Setting, node: Node, args: Sequence[Form], last: bool) -> For
     return Form(mask, DOUBLE, bits=1, rest=np.where(unsure, 1.0, 0.0) if unsure.any() else None)
 
 
-def negated(here: Setting, node: Node, args: Sequence[Form], last: bool) -> Form:
+def negated(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
     """-a."""
     parts, rest = combined([(args[0], np.full((1,) * args[0].centre.ndim, -1.0))])
     return replace(args[0], centre=-args[0].centre, parts=parts, rest=rest, least=None)
 
 
-Operation = Callable[[Setting, Node, Sequence[Form], bool], Form]
+Operation = Callable[[SettledProblem, Node, Sequence[Form], bool], Form]
 OPERATIONS: Mapping[Kind, Operation] = {
     "add": added, "subtract": added, "multiply": multiplied, "divide": quotient, "where": chosen, "at_most": compared,
     "less": compared, "negate": negated, "function": function,

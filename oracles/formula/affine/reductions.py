@@ -13,7 +13,7 @@ from oracles.dtypes import DOUBLE, Format, form
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
 from oracles.formula.affine.forms import DUST, Form, Mask, Summed, Symbol, Weights, dust, replace, shared, upwards
 from oracles.formula.affine.operations import FAR, added, function
-from oracles.formula.affine.setting import Setting
+from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
 from oracles.formula.affine.welford import updated
 from oracles.formula.exact.arithmetic import Float64
@@ -28,7 +28,7 @@ a magnitude of their own, only the worst case is sound. Constant rows and rows o
 """
 
 
-def dot(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+def dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The sum of a * b."""
     a, b = args
 
@@ -42,7 +42,7 @@ def dot(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     )
 
 
-def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The sum of e^(a - maximum), multiplied by e^(old - new) where the maximum grows, as often as a term is added to.
 
     The differences of a term and its maxima add up to that of the last one, and so do their errors. A contract does not
@@ -69,7 +69,7 @@ def online(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     return more(found, np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0))
 
 
-def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+def total(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The sum of a."""
     (terms,), axis = args, here.inputs.axis(node.label)
     return _total(
@@ -79,7 +79,7 @@ def total(here: Setting, node: Node, args: Sequence[Form]) -> Form:
 
 
 def _total(
-    here: Setting, node: Node, sums: Sums, weights: Callable[[Symbol], Weights], alike: Callable[[Format], Mask]
+    here: SettledProblem, node: Node, sums: Sums, weights: Callable[[Symbol], Weights], alike: Callable[[Format], Mask]
 ) -> Form:
     """A sum, from those of what the forms of its terms hold; how these depend on a symbol, and whether too few of them
     have a magnitude of their own."""
@@ -115,7 +115,7 @@ def _total(
     return found
 
 
-def _least(here: Setting, node: Node, known: Mask, lowest: F64) -> F64:
+def _least(here: SettledProblem, node: Node, known: Mask, lowest: F64) -> F64:
     """What the sum of terms that are never negative is not below: no addition takes more off it than one rounding, as
     often as the longest chain says. NaN for others."""
     if not is_floored(here, node):
@@ -126,7 +126,7 @@ def _least(here: Setting, node: Node, known: Mask, lowest: F64) -> F64:
     return np.where(known, kept, np.nan)
 
 
-def greatest(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The maximum has the errors that all elements share, and at most the largest of the others."""
     (arg,) = args
     axis = here.inputs.axis(node.label)
@@ -142,7 +142,7 @@ def greatest(here: Setting, node: Node, args: Sequence[Form]) -> Form:
     return replace(arg, centre=centre, parts=parts, rest=rest, may=may, overflows=None, least=least)
 
 
-def took(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """Elements of a table, by an index that every kernel knows."""
     table, index = args
     if not index.is_exact or index.may is not None:
@@ -197,7 +197,7 @@ def products_are_alike(a: F64, b: F64, axis: int, dtype: Format, inputs: Inputs)
     return matrices.arranged(found)
 
 
-REDUCED: Mapping[Kind, Callable[[Setting, Node, Sequence[Form]], Form]] = {
+REDUCED: Mapping[Kind, Callable[[SettledProblem, Node, Sequence[Form]], Form]] = {
     "sum": total, "dot": dot, "max": greatest, "take": took, "welford_mean": updated, "welford_squares": updated,
     "online": online,
 }  # fmt: skip

@@ -27,7 +27,7 @@ _SUNK = 2.0**-1060
 
 
 @dataclass(frozen=True)
-class Part:
+class JoinedProblem:
     """A problem that is joined with others."""
 
     contract: Contract
@@ -42,7 +42,7 @@ class Part:
 class Joined:
     """What tells joined problems apart."""
 
-    parts: Sequence[Part] = ()
+    parts: Sequence[JoinedProblem] = ()
     """One for each problem."""
     lengths: Lengths | Extents | None = None
     parameters: Mapping[str, F64] = field(default_factory=dict)
@@ -57,14 +57,14 @@ ALONE = Joined()
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettledProblem:
     """A problem of a formula, and a contract that is settled."""
 
     inputs: Inputs
     contract: Contract
     structured: bool = False
     """Whether rounding errors are not random, so that only the worst case is sound."""
-    each: Sequence[Part] = ()
+    each: Sequence[JoinedProblem] = ()
     """What is joined, in its order; none: it is one problem."""
 
     def name(self, node: Node) -> str:

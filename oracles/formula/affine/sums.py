@@ -18,7 +18,7 @@ from oracles.dtypes import DOUBLE
 from oracles.formula.affine.errors import either, marked, taken
 from oracles.formula.affine.forms import DUST, ETA, Form, Mask, Symbol, dust, replace, upwards
 from oracles.formula.affine.operations import FAR, bits_of_product, product
-from oracles.formula.affine.setting import Setting
+from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.exact.contraction import LARGE, SMALL, contracted, extremes, is_contraction, part
 from oracles.formula.trace import Node
 
@@ -81,12 +81,12 @@ class Sums:
         return np.isnan(self.low) | (np.isinf(self.low) & np.isinf(self.high))
 
 
-def is_floored(here: Setting, node: Node) -> bool:
+def is_floored(here: SettledProblem, node: Node) -> bool:
     """Whether a sum may lose so much of terms that are never negative that it matters what they are at least."""
     return not here.contract.flushes_results and bool(np.any(here.sum_errors(node, True)[1] > FAR))
 
 
-def sums_of(here: Setting, node: Node, terms: Form, count: float | F64) -> Sums:
+def sums_of(here: SettledProblem, node: Node, terms: Form, count: float | F64) -> Sums:
     """The sums of `count` terms, one for each place of the axis or one for all."""
     inputs, axis = here.inputs, here.inputs.axis(node.label)
 
@@ -120,7 +120,7 @@ def sums_of(here: Setting, node: Node, terms: Form, count: float | F64) -> Sums:
     )  # fmt: skip
 
 
-def sums_of_products(here: Setting, node: Node, args: Sequence[Form]) -> Sums:
+def sums_of_products(here: SettledProblem, node: Node, args: Sequence[Form]) -> Sums:
     """The sums of the products of two values."""
     inputs, axis = here.inputs, here.inputs.axis(node.label)
     a, b = args
@@ -129,7 +129,7 @@ def sums_of_products(here: Setting, node: Node, args: Sequence[Form]) -> Sums:
     return _of_places(here, node, args, slice(0, inputs.extents[node.label]))
 
 
-def _of_places(here: Setting, node: Node, args: Sequence[Form], places: slice) -> Sums:
+def _of_places(here: SettledProblem, node: Node, args: Sequence[Form], places: slice) -> Sums:
     """The sums of the products at some places of the axis: at once, or those of its halves."""
     axis, own = here.inputs.axis(node.label), dict[Symbol, Symbol]()
     a, b = (_at(arg, axis, places, own) for arg in args)
@@ -154,7 +154,7 @@ def _of_places(here: Setting, node: Node, args: Sequence[Form], places: slice) -
     return fields_replaced(found, parts=parts, radii=radii)
 
 
-def _formed(here: Setting, node: Node, args: Sequence[Form], count: float | F64) -> Sums:
+def _formed(here: SettledProblem, node: Node, args: Sequence[Form], count: float | F64) -> Sums:
     products = product(here, node, args, False, here.contract.fused)
     return sums_of(here, node, taken(products, here.contract), count)
 
@@ -168,7 +168,7 @@ def _at(form: Form, axis: int, places: slice, own: dict[Symbol, Symbol]) -> Form
     return replace(form, **found, edge=None, parts={own[s]: part(each, axis, places) for s, each in form.parts.items()})
 
 
-def _are_ordinary(here: Setting, node: Node, a: Form, b: Form) -> bool:
+def _are_ordinary(here: SettledProblem, node: Node, a: Form, b: Form) -> bool:
     """Whether no product under- or overflows, and the factors share no errors.
 
     With spreads s and |c| >= 4 s, the magnitude of a product is at least |c c'| - |c| s' - |c'| s - s s', less a
@@ -185,7 +185,7 @@ def _are_ordinary(here: Setting, node: Node, a: Form, b: Form) -> bool:
     return fit and a.parts.keys().isdisjoint(b.parts) and not floored
 
 
-def _by_matrices(here: Setting, node: Node, a: Form, b: Form) -> Sums:
+def _by_matrices(here: SettledProblem, node: Node, a: Form, b: Form) -> Sums:
     """The sums of ordinary products, whose forms `oracles.formula.affine.operations.product` would make."""
     axis, dtype, bits = here.inputs.axis(node.label), here.dtype(node), bits_of_product(a, b)
     n = max(a.size.shape[axis], b.size.shape[axis])

@@ -26,12 +26,12 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.formula.affine.errors import Rounding, either, marked, rounded
 from oracles.formula.affine.forms import DUST, Form, Mask
-from oracles.formula.affine.setting import Setting
+from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.trace import FormulaError, Node
 from oracles.summation import Sequential
 
 
-def updated(here: Setting, node: Node, args: Sequence[Form]) -> Form:
+def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The mean, or the sum of squared deviations from it."""
     (terms,) = args
     axis, n, dtype = here.inputs.axis(node.label), here.inputs.extents[node.label], here.dtype(node)

@@ -17,7 +17,7 @@ from oracles.enclosure import Mask
 from oracles.formula.affine.reductions import are_alike
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.ragged import Places, Ragged, joined
-from oracles.formula.tiers.grouping import Part
+from oracles.formula.tiers.grouping import RowGroup
 from oracles.formula.tiers.plan import ROOM, Plan, Site
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
@@ -28,7 +28,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 class Centres:
     """The centres of a formula whose values have one element, one for each row, or one for each element of a row."""
 
-    def __init__(self, units: Sequence[tuple[Part, Plan]]) -> None:
+    def __init__(self, units: Sequence[tuple[RowGroup, Plan]]) -> None:
         """Problems, and what is rounded of them. Their outputs are made of the same nodes."""
         self.units, self.nodes, self._dims = units, units[0][1].nodes, units[0][1].trace.dims
         self.rows = Ragged.of(problem.rows for problem, _ in units)

@@ -24,7 +24,7 @@ from oracles.formula.affine import edges
 from oracles.formula.affine.budget import LOST, SAME, Budget
 from oracles.formula.affine.edges import Ends
 from oracles.formula.affine.forms import Form
-from oracles.formula.affine.setting import Part
+from oracles.formula.affine.setting import JoinedProblem
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
 from oracles.formula.exact.extended import wide_values
@@ -49,7 +49,7 @@ class Conformance:
     """The dimensions of outputs, where they have more than their values."""
     complete: bool = True
     """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
-    each: Sequence[Part] = ()
+    each: Sequence[JoinedProblem] = ()
     """See `Setting`."""
     exact: Exact | None = None
     """For the precise tier: the same problem by the op's own formula. None: by this one."""

@@ -20,7 +20,7 @@ from oracles.summation import NumericsError
 
 
 @dataclass(eq=False)
-class Part:
+class RowGroup:
     """Rows of a problem: mostly all of them."""
 
     problem: FormulaProblem
@@ -66,7 +66,7 @@ class Ask:
 class Group:
     """What is asked about problems of one formula, whose outputs are made of the same values."""
 
-    parts: list[tuple[Part, Plan]] = field(default_factory=list)
+    parts: list[tuple[RowGroup, Plan]] = field(default_factory=list)
     pairs: list[tuple[int, Received]] = field(default_factory=list)
     """What was got, and of which part."""
     asks: list[Ask] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Group:
         """Whether it has so many elements that others are better looked at by themselves."""
         return self.elements > JOINED_ELEMENTS
 
-    def ask(self, part: Part, plan: Plan, received: Received, answer: tuple[int, int]) -> None:
+    def ask(self, part: RowGroup, plan: Plan, received: Received, answer: tuple[int, int]) -> None:
         """Take in what is asked. Equal parts and outputs are told from others by their identity."""
         place = self._places.setdefault((id(part), plan.key), len(self.parts))
         if place == len(self.parts):
@@ -123,8 +123,8 @@ def plan_of(problem: FormulaProblem, contract: Contract, structured: bool) -> Pl
         return None
 
 
-def _parts(problem: FormulaProblem, queries: int) -> Iterator[Part]:
+def _parts(problem: FormulaProblem, queries: int) -> Iterator[RowGroup]:
     """Yield parts of as many rows as are, with what all queries got, about the elements of a group."""
     at_once = max(1, JOINED_ELEMENTS // max(1, problem.length * (1 + queries)))
     for start in range(0, problem.rows, at_once):
-        yield Part(problem, start, min(at_once, problem.rows - start))
+        yield RowGroup(problem, start, min(at_once, problem.rows - start))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.enclosure import Enclosure, Worst, compare, worst_of
-from oracles.formula.affine.setting import Joined, Part
+from oracles.formula.affine.setting import Joined, JoinedProblem
 from oracles.formula.contract import Contract
 from oracles.formula.exact.lengths import Extents, Lengths, rows_of
 from oracles.formula.exact.ragged import Places
@@ -61,7 +61,7 @@ class _Group(ABC):
     """Problems that are enclosed together, under contracts that differ in the orders of sums alone."""
 
     problems: list[FormulaProblem] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[JoinedProblem] = field(default_factory=list)
     """The part of each problem."""
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
     """The place of a problem, and what is asked about it; where the answer goes."""
@@ -76,7 +76,7 @@ class _Group(ABC):
             self._places[key] = len(self.problems)
             self.widest = self._with(problem)
             self.problems.append(problem)
-            part = Part(problem.settled(contract), structured, problem.sizes, self._places_of(problem))
+            part = JoinedProblem(problem.settled(contract), structured, problem.sizes, self._places_of(problem))
             self.parts.append(part)
         return self._places[key]
 

@@ -58,7 +58,7 @@ class _Errors:
 _NONE = _Errors({})
 
 
-class Relative:
+class RowBounds:
     """How far each row may stray in proportion to its values; of asks, one row after the other."""
 
     def __init__(self, rows: Rows, count: int, nodes: Sequence[Node]) -> None:

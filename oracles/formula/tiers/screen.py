@@ -22,7 +22,7 @@ from oracles.formula.tiers.grouping import Group, groups_of, plan_of
 from oracles.formula.tiers.joined import Answer, Asked, Received
 from oracles.formula.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, Plan
 from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.tiers.relative import Relative
+from oracles.formula.tiers.relative import RowBounds
 from oracles.formula.tiers.strayed import strayed_of
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
@@ -84,9 +84,9 @@ class _Decided:
         numbers = [ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)]
         self.numbers: F64 = np.moveaxis(np.array(numbers), 0, -1)
         """(5, nodes, asks)"""
-        self.relative = Relative(self, len(self.at), self.nodes)
+        self.relative = RowBounds(self, len(self.at), self.nodes)
 
-    # What `Relative` asks.
+    # What `RowBounds` asks.
 
     def number(self, node: Node, which: int) -> F64:
         """Return one of the numbers of a node, for each row."""

@@ -19,7 +19,7 @@ from oracles.formula.affine import budget as budgets
 from oracles.formula.affine import narrowing
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.errors import either
-from oracles.formula.affine.narrowing import Narrowed, Reach, narrowed
+from oracles.formula.affine.narrowing import Narrowed, Spread, narrowed
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.simulated.simulation import Simulated
@@ -223,7 +223,7 @@ def test_what_float64_decides_by_chance_is_left_to_the_precise_tier() -> None:
     value = replace(some.output("s", "f64"), centre=np.array([1.0 + 2.0**-9]))
     middle = 2.0**-8 - 2.0**-9  # from the centre to that between 1 and 1 + 2^-7
     for most, doubtful in ((middle * (1 - 2.0**-30), False), (middle, True), (middle * (1 + 2.0**-30), False)):
-        found = narrowed(value, form("bf16"), Contract(), Reach(np.array([most]), np.array([middle * 2.0**-40])))
+        found = narrowed(value, form("bf16"), Contract(), Spread(np.array([most]), np.array([middle * 2.0**-40])))
         assert (found.doubt is not None) == doubtful, most
     assert found.form.centre.tolist() == [1.0 + 2.0**-8]
     assert found.form.spread.tolist() == [2.0**-8]

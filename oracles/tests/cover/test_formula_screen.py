@@ -242,8 +242,8 @@ def _near(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _width(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it allows."""
-    spread = relative.Relative.spread
-    monkeypatch.setattr(relative.Relative, "spread", lambda self, node, last: spread(self, node, last) + 2.0**-22)
+    spread = relative.RowBounds.spread
+    monkeypatch.setattr(relative.RowBounds, "spread", lambda self, node, last: spread(self, node, last) + 2.0**-22)
 
 
 @pytest.mark.parametrize("plant", [_centre, _width, _near])

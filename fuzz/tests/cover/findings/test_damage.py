@@ -25,7 +25,7 @@ from fuzz.tests.common.examples import plain
 from fuzz.tests.common.strangers import TEXTS
 from fuzz.triage.finding import Finding
 from fuzz.uses.nightly.earlier import known_cases, published
-from fuzz.uses.nightly.opening import Turn, begin_slice, note_targets, open_night
+from fuzz.uses.nightly.opening import Slice, begin_slice, note_targets, open_night
 
 
 def a_state(folder: Path, text: str = "what failed") -> Path:
@@ -33,7 +33,7 @@ def a_state(folder: Path, text: str = "what failed") -> Path:
     path = folder / "state.sqlite"
     engine = open_state(path)
     position = open_night(engine, 1, 10.0, "kernelfuzz nightly --pack 'x", {}, resume=False).position
-    begin_slice(engine, position, Turn(0, "rms_norm", 5, 1.0))
+    begin_slice(engine, position, Slice(0, "rms_norm", 5, 1.0))
     case = plain(5)
     finding = Finding(case, Judgement("c-k@native", case.digest, Verdict.FAIL_NUMERIC, 2.0), told=(text,))
     bucket = Bucket("k-values", "k", finding, (5, 0), "c-k@native", Source(5), folder / "5.json", written=True)

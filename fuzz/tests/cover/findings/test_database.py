@@ -25,7 +25,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule import Atom, Rule
-from fuzz.uses.nightly.opening import Turn, begin_slice, close, open_night
+from fuzz.uses.nightly.opening import Slice, begin_slice, close, open_night
 
 TARGET = "c-k@native:gcc-O2"
 
@@ -33,7 +33,7 @@ TARGET = "c-k@native:gcc-O2"
 def _begun(path: Path) -> tuple[Engine, Position]:
     engine = open_state(path)
     position = open_night(engine, 1, 10.0, "", {}, resume=False).position
-    begin_slice(engine, position, Turn(0, "rms_norm", 5, 1.0))
+    begin_slice(engine, position, Slice(0, "rms_norm", 5, 1.0))
     return engine, position
 
 
@@ -69,7 +69,7 @@ def test_batches_add_up_alike_in_memory_and_in_the_tables(tmp_path: Path) -> Non
             if not together or n == 9:
                 assert store.commit(waiting) == ""
                 waiting = Unsaved()
-        begin_slice(engine, position, Turn(1, "rms_norm", 6, 1.0))
+        begin_slice(engine, position, Slice(1, "rms_norm", 6, 1.0))
         close(engine, position, "limit")
         resumed = open_night(engine, 1, 20.0, "", {}, resume=False).position
         assert resumed.night == 2, "another night, another session and a slice without batches change nothing"
@@ -117,12 +117,12 @@ def test_conditions_that_held_together_in_any_session_of_a_night_are_kept(tmp_pa
     close(engine, position, "signal")
     engine = open_state(path)
     resumed = open_night(engine, 1, 10.0, "", {}, resume=True).position
-    begin_slice(engine, resumed, Turn(1, "rms_norm", 6, 1.0))
+    begin_slice(engine, resumed, Slice(1, "rms_norm", 6, 1.0))
     assert DatabaseStore(engine, tmp_path, resumed).commit(Unsaved(together={"rms_norm": Together({1: 9})})) == ""
     assert {op: each.beside for op, each in view(engine).together.items()} == {"rms_norm": {1: 11, 2: 3, 4: 5}}
     close(engine, resumed, "limit")
     later = open_night(engine, 2, 10.0, "", {}, resume=False).position
-    begin_slice(engine, later, Turn(0, "rms_norm", 6, 1.0))
+    begin_slice(engine, later, Slice(0, "rms_norm", 6, 1.0))
     assert not view(engine).together
 
 

@@ -19,7 +19,7 @@ from fuzz.findings.database_views import view
 from fuzz.findings.store import FileStore, Store, Unsaved
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
-from fuzz.uses.nightly.opening import Turn, begin_slice, open_night
+from fuzz.uses.nightly.opening import Slice, begin_slice, open_night
 
 TARGET, OTHER = "c-k@native:gcc-O2", "c-k@native:gcc-O0"
 
@@ -31,7 +31,7 @@ def _in_files(folder: Path) -> Store:
 def _in_a_database(folder: Path) -> Store:
     engine = open_state(folder / "state.sqlite")
     opened = open_night(engine, 1, 10.0, "", {}, resume=False)
-    begin_slice(engine, opened.position, Turn(0, "rms_norm", 5, 1.0))
+    begin_slice(engine, opened.position, Slice(0, "rms_norm", 5, 1.0))
     return DatabaseStore(engine, folder / "findings", opened.position)
 
 

@@ -20,9 +20,9 @@ from fuzz.generate.search import Proposal
 from fuzz.generate.sketch import LARGEST_CASE, Sketch
 from fuzz.generate.turn import BATCH, PLACES, Made
 from fuzz.judge.judge import Judgement
-from fuzz.uses.search.course import one_by_one
 from fuzz.uses.search.guide import Guide, Relative, lessons_from, packed_lessons
-from fuzz.uses.search.taker import Taker, Terms
+from fuzz.uses.search.schedule import one_by_one
+from fuzz.uses.search.turn_runner import Terms, TurnRunner
 from oracles.truth import OutputCheck
 
 PACK = load(built_in())
@@ -159,8 +159,8 @@ def test_a_guide_adds_cases_and_changes_no_other(tmp_path: Path) -> None:
         found: list[Case] = []
         with WorkerPool(targets) as pool:
             terms = Terms([KERNEL], (), ([TARGET],), guided=guided)
-            taker = Taker(pool, targets, terms, lambda judge: found.append(judge.entry.case))
-            for _ in zip(range(12), one_by_one(taker, "rms_norm", 3), strict=False):
+            turn_runner = TurnRunner(pool, targets, terms, lambda judge: found.append(judge.entry.case))
+            for _ in zip(range(12), one_by_one(turn_runner, "rms_norm", 3), strict=False):
                 pass
         return found
 

@@ -17,7 +17,7 @@ from fuzz.adapters import abi
 from fuzz.adapters.pack import load
 from fuzz.quality.__main__ import app
 from fuzz.quality.calibrate.calibration import BUILDS, begun, calibrated, planned
-from fuzz.quality.calibrate.measure import Measured, Work, measured
+from fuzz.quality.calibrate.measure import ContractMeasurement, Work, measured
 from fuzz.quality.calibrate.packs import Pair
 from fuzz.quality.emission.prelude import HEAD, PLAIN
 from fuzz.quality.emission.source import source
@@ -36,7 +36,7 @@ from oracles.summation import Tiles
 CONTRACT = Contract(sums={"n": Tiles(8)}, mean="reciprocal")
 
 
-def judged(folder: Path, op: str, contract: Contract, runs: int = 120) -> Measured:
+def judged(folder: Path, op: str, contract: Contract, runs: int = 120) -> ContractMeasurement:
     return measured(Work(op, 0, folder, 3, runs), Pair(OPS[op], contract, 0))
 
 
@@ -120,7 +120,7 @@ def test_a_turn_that_takes_longer_than_there_is_time_ends_with_the_case_at_hand(
 
 def test_pairs_that_are_not_run_are_counted_with_the_reason() -> None:
     op, plan = OPS["softmax"], planned([OPS["softmax"]], 1, 0, Path("nowhere"), None)
-    every = [Measured("softmax", number, "") for number in range(len(plan))]
+    every = [ContractMeasurement("softmax", number, "") for number in range(len(plan))]
     for each in every:
         each.runs.update({name: 1 for name in BUILDS if not name.startswith("clang")})
         each.not_run |= {"clang-O0": "clang is not installed", "clang-O2": "clang is not installed"}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fuzz.quality.__main__ import app
-from fuzz.quality.mutants import Mutant, mutants
+from fuzz.quality.mutants import ScaledMutant, mutants
 from fuzz.quality.power import Smallest, draw, smallest
 from fuzz.quality.subjects import plain, simulated, usual
 from fuzz.quality.tolerances import SUITES, Tolerance
@@ -86,7 +86,7 @@ def test_of_each_op_a_right_kernel_is_not_caught_and_one_that_is_far_off_is(op: 
         assert is_caught or "max(x)" in mutant.words, mutant.words
 
 
-def _most(mutant: Mutant) -> Callable[[F64], F64]:
+def _most(mutant: ScaledMutant) -> Callable[[F64], F64]:
     return lambda values: mutant.change(values, 2.0 ** mutant.exponents[-1])
 
 

@@ -27,7 +27,7 @@ from fuzz.report.page import write_page
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.hunting import PACK
 from fuzz.triage.finding import Finding
-from fuzz.uses.nightly.opening import Turn, begin_slice, open_night
+from fuzz.uses.nightly.opening import Slice, begin_slice, open_night
 
 _EVIL = "</style></svg><script>alert(1)</script><img src=x onerror='alert(2)'>\" onload=\"alert(3)"
 
@@ -60,7 +60,7 @@ def _night(folder: Path) -> NightView:
     )
     engine = open_state(folder / "state.sqlite")
     opened = open_night(engine, 1, 10.0, f"kernelfuzz nightly --pack '{_EVIL}'", {"cpu": _EVIL}, resume=False)
-    begin_slice(engine, opened.position, Turn(0, "rms_norm", 5, 1.0))
+    begin_slice(engine, opened.position, Slice(0, "rms_norm", 5, 1.0))
     with Session(engine) as transaction, transaction.begin():
         for each, runs in ((target, True), ("c-idle@native", False), ("c-broken@native", False)):
             attested = {"broken": _EVIL} if each == "c-broken@native" else {}

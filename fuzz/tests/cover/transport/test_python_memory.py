@@ -16,7 +16,7 @@ from fuzz.judge.judge import Judge
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import BEFORE, PITCHED, RunPython
 from fuzz.transport.python.arrays import NumpyArrays
-from fuzz.transport.python.attempt import Runs
+from fuzz.transport.python.attempt import CaseRunner
 from fuzz.transport.python.memory import FreshMemory
 from fuzz.transport.records import NOT_BUILT, RAN
 
@@ -61,7 +61,7 @@ class _Copying:
 
 
 def test_a_case_of_a_dtype_that_the_framework_lacks_is_not_run() -> None:
-    runs = Runs(_Copying(), _NoHalves(), FreshMemory(64))
+    runs = CaseRunner(_Copying(), _NoHalves(), FreshMemory(64))
     (_, plain, _), (_, lacking, _) = runs.answers([(a_case(), False), (a_case(dtype="f16"), False)])
     assert (plain.status, lacking.status) == (RAN, NOT_BUILT)
     assert lacking.words == "numpy has no float16"

@@ -20,7 +20,7 @@ from fuzz.triage.evidence import Evidence, probe, probe_all
 from fuzz.triage.explain import look_into
 from fuzz.triage.family import Family
 from fuzz.triage.masking import unmask
-from fuzz.triage.probes import Menu, changed, combined
+from fuzz.triage.probes import ProbeMenu, changed, combined
 from fuzz.triage.rule import Atom, Trait
 from fuzz.triage.shrink import shrink
 from fuzz.triage.traits import case_traits
@@ -291,7 +291,7 @@ def test_whether_the_last_axis_is_as_long_as_the_rows_is_told_where_it_is_anothe
 @pytest.mark.parametrize(("kernel", "axes"), [("weighted", {0, 1, 2}), ("avx2", {2})])
 def test_probes_have_their_rows_along_every_axis_that_a_kernel_takes(kernel: str, axes: set[int]) -> None:
     base, target = base_of(a_case("rms_norm", (), (2, 3, 4))), target_of(PACK.kernel(kernel))
-    draws = combined(base, target, Menu([4], [5, 6]), 80, 1)
+    draws = combined(base, target, ProbeMenu([4], [5, 6]), 80, 1)
     assert {draw.axis for draw in draws if draw.rank == 3} == axes
 
 
@@ -313,7 +313,7 @@ def test_long_rows_are_tried_in_every_dtype() -> None:
 
 def test_an_output_that_the_failure_does_without_is_laid_over_an_input_too() -> None:
     base, target = base_of(a_case("fused_add_rms_norm", (), (2, 7))), target_of(PACK.kernel("add-generic"), "O2")
-    menu = Menu([7], [5])
+    menu = ProbeMenu([7], [5])
     for draws in (changed(base, target), combined(base, target, menu, 150, 1)):
         over = [draw.part("sum") for draw in draws if "sum" in {part.name for part in draw.parts}]
         assert {(part.alias, part.shift is not None) for part in over} >= {("x", True), ("residual", True)}
@@ -322,13 +322,13 @@ def test_an_output_that_the_failure_does_without_is_laid_over_an_input_too() -> 
 def test_rows_are_probed_along_another_axis_than_the_first() -> None:
     """A kernel that takes the first stride for that from row to row is right of rows along the first axis."""
     base, target = base_of(a_case("rms_norm", (), (2, 7))), target_of(PACK.kernel("generic"), "O2")
-    for draws in (changed(base, target), combined(base, target, Menu([7], [5]), 150, 1)):
+    for draws in (changed(base, target), combined(base, target, ProbeMenu([7], [5]), 150, 1)):
         assert any(draw.outer[0] == 1 < draw.outer[-1] for draw in draws if len(draw.outer) > 1)
 
 
 def test_an_output_is_laid_over_an_input_that_the_failure_does_without_too() -> None:
     found = a_case("fused_add_rms_norm_backward", (), (2, 7))
     base, target = base_of(found), target_of(PACK.kernel("add-backward-generic"), "O2")
-    for draws in (changed(base, target), combined(base, target, Menu([7], [5]), 150, 1)):
+    for draws in (changed(base, target), combined(base, target, ProbeMenu([7], [5]), 150, 1)):
         over = [realise(draw).outputs.get("dresidual") for draw in draws]
         assert "dsum" in {output.alias for output in over if output is not None}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.triage.reach import Reach, reach_of
+from fuzz.triage.reach import RuleBounds, reach_of
 from fuzz.triage.rule import Atom, Rule, Traits
 
 _NEVER, _ALWAYS = 300, 600
@@ -49,7 +49,7 @@ def test_both_limits_are_said_and_fresh_cases_do_not_contradict_them(seed: int) 
 def test_either_that_is_wrong_is_told() -> None:
     """Or the measure could not fail."""
     above = Rule((Atom("n", ">=", (5,), 1.0),))
-    reach = Reach(above, 1, Rule((Atom("n", ">=", (9,), 1.0),)), 1)
+    reach = RuleBounds(above, 1, Rule((Atom("n", ">=", (9,), 1.0),)), 1)
     assert reach.agree({"n": 4}, failed=False)
     assert not reach.agree({"n": 4}, failed=True)
     assert reach.agree({"n": 7}, failed=True)

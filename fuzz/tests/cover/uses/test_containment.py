@@ -212,7 +212,7 @@ def test_an_error_of_ours_in_explaining_loses_no_finding(
     def weak(*arguments: object) -> Pile:
         raise ZeroDivisionError("by weird outputs")
 
-    monkeypatch.setattr("fuzz.findings.desk.causes_of", weak)
+    monkeypatch.setattr("fuzz.findings.explainer.causes_of", weak)
     kernels(wrong=edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)"))
     done = cli_here("run", "--pack", "pack", *NATIVE, "--seed", "1", "--max-cases", "32")
     assert done.returncode == 1, done.stderr

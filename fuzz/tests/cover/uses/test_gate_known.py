@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.uses.gate.known import Known, KnownError, Watch, load_known
+from fuzz.uses.gate.known import Known, KnownError, KnownFailures, load_known
 
 _TODAY = date(2026, 11, 21)
 
@@ -56,7 +56,7 @@ def test_an_entry_covers_its_kernel_verdict_law_and_targets_only() -> None:
 
 
 def test_an_expired_entry_fails_the_gate_on_its_day_even_while_it_still_fails() -> None:
-    watch = Watch([_entry(expires=_TODAY)], _TODAY)
+    watch = KnownFailures([_entry(expires=_TODAY)], _TODAY)
     assert watch.covering("mine", "FAIL_NUMERIC", "", "c-mine@native:gcc-O2") is not None
     assert watch.complaints({"mine"}, {"mine"}) == [
         "known failure expired: mine FAIL_NUMERIC (https://x/1, until 2026-11-21)"
@@ -64,14 +64,14 @@ def test_an_expired_entry_fails_the_gate_on_its_day_even_while_it_still_fails() 
 
 
 def test_an_entry_that_no_longer_fails_fails_the_gate_where_it_was_looked_for() -> None:
-    watch = Watch([_entry()], _TODAY)
+    watch = KnownFailures([_entry()], _TODAY)
     assert watch.complaints({"mine"}, {"mine"}) == [
         "known failure is gone: remove mine FAIL_NUMERIC (https://x/1, until 2027-01-31)"
     ]
     # Without a search, and without a case file, nobody looked.
     assert watch.complaints({"mine"}, set()) == []
     assert watch.notes({"mine"}, set())[0].startswith("known failure not looked for: mine FAIL_NUMERIC")
-    with_case = Watch([_entry(case=Path("kept.json"))], _TODAY)
+    with_case = KnownFailures([_entry(case=Path("kept.json"))], _TODAY)
     assert len(with_case.complaints({"mine"}, set())) == 1
     assert with_case.covering("mine", "FAIL_NUMERIC", "", "c-mine@native:gcc-O2") is not None
     assert with_case.complaints({"mine"}, set()) == []

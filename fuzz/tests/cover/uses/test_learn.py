@@ -7,7 +7,7 @@ import pytest
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.handmade import a_case
 from fuzz.tests.common.hunting import PACK, target_of
-from fuzz.uses.learn.evidence import Evidence
+from fuzz.uses.learn.evidence import KernelRuns
 from fuzz.uses.learn.learning import Learning
 from oracles.formula.contract import INPUT, Contract
 from oracles.ops import OPS
@@ -19,7 +19,7 @@ def test_to_round_to_the_dtype_in_which_everything_is_calculated_is_no_contract(
 ) -> None:
     target = target_of(PACK.kernel("weighted"), "O2")
     cases = [a_case("rms_norm", ("weight",), (2, 5), dtype=dtype) for dtype in dtypes]
-    evidence = Evidence()
+    evidence = KernelRuns()
     with WorkerPool([target]) as pool:
         for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
             evidence.add(case, [(target, outcomes[target.id])])

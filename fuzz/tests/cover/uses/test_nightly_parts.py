@@ -13,7 +13,7 @@ import pytest
 from fuzz.findings.accuracy import climb
 from fuzz.findings.state import StateError, locked
 from fuzz.tests.common.running import Running, read_until
-from fuzz.uses.nightly.opening import Turn, next_turn, searching_time, slice_seed
+from fuzz.uses.nightly.opening import Slice, next_turn, searching_time, slice_seed
 from fuzz.uses.search import stopping as stopping_module
 from fuzz.uses.search.stopping import OutOfTime, Stopping
 from oracles.formula.contract import Contract
@@ -112,7 +112,7 @@ def test_the_worst_case_climbs_away_from_the_budget_as_n_grows() -> None:
 
 
 def test_part_of_a_long_night_is_kept_for_what_a_slice_finds() -> None:
-    turn = Turn(0, "rms_norm", 5, 600.0)
+    turn = Slice(0, "rms_norm", 5, 600.0)
     assert searching_time(turn, 10_000.0) == 600.0
     assert searching_time(turn, 100.0) == 80.0
     assert searching_time(turn, 20.0) == 20.0

@@ -27,7 +27,7 @@ from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.hunting import TAIL_63, given_case, target_of, with_edits
 from fuzz.tests.common.planted import a_case
-from fuzz.uses.nightly.opening import Turn, begin_slice, open_night
+from fuzz.uses.nightly.opening import Slice, begin_slice, open_night
 from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.stopping import Stopping
@@ -80,7 +80,7 @@ def test_what_an_earlier_session_has_found_is_recalled_from_its_file_and_explain
     engine = open_state(tmp_path / "state.sqlite")
     for resume in (False, True):
         opened = open_night(engine, 5, 4000.0, "", {}, resume=resume)
-        begin_slice(engine, opened.position, Turn(int(resume), "rms_norm", 5, 60.0))
+        begin_slice(engine, opened.position, Slice(int(resume), "rms_norm", 5, 60.0))
         store = DatabaseStore(engine, tmp_path / "findings", opened.position)
         book = FindingBook(store, lambda: Source(5, "a search"), {target.id: target}, by_family, store.load())
         if not resume:

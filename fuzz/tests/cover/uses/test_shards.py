@@ -27,25 +27,25 @@ from fuzz.tests.common.hunting import GENERIC, PACK, target_of, with_edits
 from fuzz.tests.common.planted import HANGS
 from fuzz.tests.common.three_bugs import THREE
 from fuzz.tests.conftest import HANG_S
-from fuzz.uses.search.course import Course, in_order, known_at
-from fuzz.uses.search.processes import Processes
+from fuzz.uses.search.process_executor import ProcessExecutor
 from fuzz.uses.search.record import recorded, write_record
 from fuzz.uses.search.runner import Limits, Runner
-from fuzz.uses.search.taker import Report, Task, Terms
+from fuzz.uses.search.schedule import Schedule, in_order, known_at
+from fuzz.uses.search.turn_runner import Report, Task, Terms
 from oracles.tests.common.whole import WHOLE
 
 LAWS = declared(PACK.kernels)
 _CASES = 700 if WHOLE else 300
 
 
-def _crew(targets: Sequence[Target], processes: int) -> Processes:
+def _executor(targets: Sequence[Target], processes: int) -> ProcessExecutor:
     terms = Terms([GENERIC], LAWS, ([target.id for target in targets],), records=True)
-    return Processes(targets, terms, (processes,), lambda mine: WorkerPool(mine, jobs=1))
+    return ProcessExecutor(targets, terms, (processes,), lambda mine: WorkerPool(mine, jobs=1))
 
 
 def _searched(
     folder: Path, targets: Sequence[Target], processes: int, cases: int, *observers: Observer
-) -> tuple[Tally, FindingBook, list[dict[str, Any]], Processes]:
+) -> tuple[Tally, FindingBook, list[dict[str, Any]], ProcessExecutor]:
     """A counted search in so many processes; its records are in the order of the search. What its guides were told is
     in the folder."""
     records: list[dict[str, Any]] = []
@@ -55,15 +55,15 @@ def _searched(
 
     book = book_in(folder, 1)
     with ExitStack() as stack:
-        crew = stack.enter_context(_crew(targets, processes))
+        executor = stack.enter_context(_executor(targets, processes))
         pool = stack.enter_context(WorkerPool(targets))
         runner = Runner(
-            pool, targets, Limits(max_cases=cases), book, crew.terms, observers, crew=crew, records=keep,
-            ended=lambda course: write_record(folder / "record", course),
+            pool, targets, Limits(max_cases=cases), book, executor.terms, observers, executor=executor, records=keep,
+            ended=lambda schedule: write_record(folder / "record", schedule),
         )  # fmt: skip
         tally = runner.run("rms_norm", 3)
         assert runner.in_flight == 0
-    return tally, book, records, crew
+    return tally, book, records, executor
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_the_same_cases_and_verdicts_in_one_process_two_and_five(
     assert tally.findings > 10
     assert len({record["name"].split(":")[2] for record in records if "name" in record}) > 10  # shards
     for processes in (2, 5):
-        again, found, others, crew = _searched(tmp_path / str(processes), targets, processes, _CASES)
+        again, found, others, executor = _searched(tmp_path / str(processes), targets, processes, _CASES)
         assert others == records
         assert (again.cases, again.judged, again.findings) == (tally.cases, tally.judged, tally.findings)
         assert again.visits == tally.visits
@@ -99,8 +99,8 @@ def test_the_same_cases_and_verdicts_in_one_process_two_and_five(
         assert {name: bucket.sightings for name, bucket in found.buckets.items()} == {
             name: bucket.sightings for name, bucket in book.buckets.items()
         }
-        assert crew.count == processes
-        assert 0 < crew.most_bytes < 1 << 30
+        assert executor.count == processes
+        assert 0 < executor.most_bytes < 1 << 30
 
 
 def test_every_case_comes_back_by_its_name_those_that_guides_proposed_by_the_record(
@@ -135,22 +135,22 @@ def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost_or_counted_twi
         killed = 0
 
         def progress(self, elapsed: float) -> None:
-            if self.killed < 2 and crews[0].deaths == self.killed:  # else it is not noticed yet
+            if self.killed < 2 and executors[0].deaths == self.killed:  # else it is not noticed yet
                 self.killed += 1
-                os.kill(crews[0].pids[0], signal.SIGKILL)
+                os.kill(executors[0].pids[0], signal.SIGKILL)
 
-    crews: list[Processes] = []
-    make = Processes.__enter__
+    executors: list[ProcessExecutor] = []
+    make = ProcessExecutor.__enter__
 
-    def entered(crew: Processes) -> Processes:
-        crews.append(crew)
-        return make(crew)
+    def entered(executor: ProcessExecutor) -> ProcessExecutor:
+        executors.append(executor)
+        return make(executor)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Processes, "__enter__", entered)
-        again, found, records, crew = _searched(tmp_path, targets, 2, _CASES, Killer())
+        patched.setattr(ProcessExecutor, "__enter__", entered)
+        again, found, records, executor = _searched(tmp_path, targets, 2, _CASES, Killer())
     tally, book, expected, _ = undisturbed
-    assert crew.deaths == 2
+    assert executor.deaths == 2
     assert records == expected
     assert (again.cases, again.judged, again.findings) == (tally.cases, tally.judged, tally.findings)
     assert {name: b.sightings for name, b in found.buckets.items()} == {n: b.sightings for n, b in book.buckets.items()}
@@ -159,17 +159,17 @@ def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost_or_counted_twi
 def test_no_report_is_lost_that_comes_while_workers_are_waited_for() -> None:
     """As those of slow targets, from the op before."""
     reports: list[Report] = []
-    with _crew([target_of(GENERIC, "O2")], 2) as crew:
-        while not crew.ready(1.0):
+    with _executor([target_of(GENERIC, "O2")], 2) as executor:
+        while not executor.ready(1.0):
             pass
         for place in range(4):
-            crew.give(Task(place, "rms_norm", 1, Turn(place, 0)), [])
-        os.kill(crew.pids[0], signal.SIGKILL)
-        while not crew.deaths:
-            reports += [each for each in (crew.take(0.0),) if each is not None]
-        while not crew.ready(1.0):
+            executor.give(Task(place, "rms_norm", 1, Turn(place, 0)), [])
+        os.kill(executor.pids[0], signal.SIGKILL)
+        while not executor.deaths:
+            reports += [each for each in (executor.take(0.0),) if each is not None]
+        while not executor.ready(1.0):
             pass
-        while (report := crew.take(HANG_S)) is not None and len(reports) < 3:
+        while (report := executor.take(HANG_S)) is not None and len(reports) < 3:
             reports.append(report)
     assert report is not None
     assert sorted(each.task.place for each in (*reports, report)) == [0, 1, 2, 3]
@@ -180,15 +180,15 @@ def test_a_hung_kernel_does_not_outlive_a_process_that_is_killed(tmp_path: Path)
     total = "total += x[i] * x[i];"
     stuck = target_of(with_edits((total, f"{total} {HANGS}"), name="stuck"), "O2")
     terms = Terms([GENERIC], (), ([stuck.id],))
-    with Processes([stuck], terms, (1,), lambda mine: WorkerPool(mine, jobs=1, limit=3600)) as crew:
+    with ProcessExecutor([stuck], terms, (1,), lambda mine: WorkerPool(mine, jobs=1, limit=3600)) as executor:
         search = Search("rms_norm", 3, [GENERIC])
-        crew.give(Task(0, "rms_norm", 3, next(search.turns())), [])
+        executor.give(Task(0, "rms_norm", 3, next(search.turns())), [])
         waits: list[Wait] = []
-        crew.watch = waits.extend
-        _until(lambda: crew.take(0.2) is None and bool(waits))
-        workers = _descendants(crew.pids[0])
+        executor.watch = waits.extend
+        _until(lambda: executor.take(0.2) is None and bool(waits))
+        workers = _descendants(executor.pids[0])
         assert len(workers) > 1
-        os.kill(crew.pids[0], signal.SIGKILL)
+        os.kill(executor.pids[0], signal.SIGKILL)
         _until(lambda: not any(_lives(pid) for pid in workers))
 
 
@@ -239,36 +239,36 @@ def test_every_shard_has_a_turn_for_a_chosen_capability_before_any_has_its_next(
 
 def test_reports_count_in_the_order_of_the_search_and_the_last_one_is_cut() -> None:
     search = Search("rms_norm", 1, [GENERIC])
-    course = Course(search, "rms_norm", 1, search.capabilities, most=2 * BATCH + 8)
-    tasks = [task for task in (course.next_task(), course.next_task(), course.next_task()) if task is not None]
-    assert course.next_task() is None  # no more are needed
+    schedule = Schedule(search, "rms_norm", 1, search.capabilities, most=2 * BATCH + 8)
+    tasks = [task for task in (schedule.next_task(), schedule.next_task(), schedule.next_task()) if task is not None]
+    assert schedule.next_task() is None  # no more are needed
 
     def ended(place: int, cases: int) -> list[int]:
-        return [report.task.place for report in course.joined(Report(tasks[place], Tally(cases=cases)))]
+        return [report.task.place for report in schedule.joined(Report(tasks[place], Tally(cases=cases)))]
 
     assert ended(1, BATCH + 1) == []
     assert ended(0, BATCH) == [0, 1]
     assert ended(2, 20) == []
-    again = course.next_task()
+    again = schedule.next_task()
     assert again is not None
     assert again == replace(tasks[2], most=7)
-    assert [report.task.place for report in course.joined(Report(again, Tally(cases=7)))] == [2]
-    assert course.done
-    assert course.entries == 2 * BATCH + 8
+    assert [report.task.place for report in schedule.joined(Report(again, Tally(cases=7)))] == [2]
+    assert schedule.done
+    assert schedule.entries == 2 * BATCH + 8
 
 
 def test_a_search_without_a_count_waits_for_no_big_case() -> None:
     """Each takes the oracle seconds, in which processors would be idle."""
     search = Search("rms_norm", 1, [GENERIC])
-    course = Course(search, "rms_norm", 1, search.capabilities)
+    schedule = Schedule(search, "rms_norm", 1, search.capabilities)
     big, turns = list[Task](), list[Task]()
     while not big or len(turns) < 100:
-        task = course.next_task()
+        task = schedule.next_task()
         assert task is not None
         if isinstance(task.turn, int):
             big.append(task)
             continue
         turns.append(task)
-        assert [report.task for report in course.joined(Report(task))] == [task]
-    assert [report.task for report in course.joined(Report(big[0], Tally(cases=1)))] == [big[0]]
+        assert [report.task for report in schedule.joined(Report(task))] == [task]
+    assert [report.task for report in schedule.joined(Report(big[0], Tally(cases=1)))] == [big[0]]
     assert [task.place for task in turns] == list(range(len(turns)))

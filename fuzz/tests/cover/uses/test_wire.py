@@ -18,9 +18,9 @@ from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
 from fuzz.tests.common.examples import plain
-from fuzz.uses.search.guide import Attempt, Elite, Lesson, lessons_from, packed_lessons
-from fuzz.uses.search.taker import Report, Task
-from fuzz.uses.search.wire import Ask, Taken, answer, order, packed, taken
+from fuzz.uses.search.guide import ClimbStep, Elite, Lesson, lessons_from, packed_lessons
+from fuzz.uses.search.turn_runner import Report, Task
+from fuzz.uses.search.wire import CallsRequest, Taken, answer, order, packed, taken
 from oracles.truth import OutputCheck
 
 
@@ -41,7 +41,7 @@ def _report(search: Search) -> Report:
     made, _ = search.cases(Turn(0, 0), b"")
     draw = next(each.draw for each in made if each.draw is not None)
     lessons: list[Lesson] = [
-        Attempt("k", ("1", "f32"), "n", True),
+        ClimbStep("k", ("1", "f32"), "n", True),
         Elite("k", ("1", "f32"), 0.25, draw, 0),
     ]
     return Report(
@@ -56,7 +56,7 @@ def test_a_report_is_the_same_after_it_was_a_message() -> None:
     assert isinstance(message, Taken)
     assert (message.resident, message.restarts) == (7, {"one": 2})
     heard = message.report
-    assert [type(each) for each in lessons_from(heard.lessons)] == [Attempt, Elite]
+    assert [type(each) for each in lessons_from(heard.lessons)] == [ClimbStep, Elite]
     beside = [tally.together.pop("rms_norm").beside for tally in (told.tally, heard.tally)]
     assert beside[0] == beside[1]
     [seen] = told.sightings
@@ -69,4 +69,4 @@ def test_a_report_is_the_same_after_it_was_a_message() -> None:
 
 
 def test_what_a_process_is_told_is_what_was_said() -> None:
-    assert order(packed(Ask(("one", "digest")))) == Ask(("one", "digest"))
+    assert order(packed(CallsRequest(("one", "digest")))) == CallsRequest(("one", "digest"))

@@ -24,7 +24,7 @@ from fuzz.quality.planted.bugs import BUGS
 from fuzz.quality.planted.call import Call
 from fuzz.tests.conftest import CHECKOUT
 from fuzz.uses.search.runner import Limits, Runner
-from fuzz.uses.search.taker import Terms
+from fuzz.uses.search.turn_runner import Terms
 
 _TURNS = 5
 _PACK = load(CHECKOUT / "fuzz" / "quality" / "planted")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings import desk
+from fuzz.findings import explainer
 from fuzz.findings.bucket import rule_from_text
 from fuzz.findings.casefile import load
 from fuzz.tests.common.hunting import TAIL_63, failing, target_of, with_edits
@@ -104,7 +104,7 @@ def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
         assert found.diagnosis is not None
         return replace(found, diagnosis=replace(found.diagnosis, whole=False))
 
-    monkeypatch.setattr(desk, "diagnose", hasty)
+    monkeypatch.setattr(explainer, "diagnose", hasty)
     target = target_of(with_edits(TAIL_63, name="one"), "O2")
     [[bucket]] = nights_of(tmp_path, target, 12)
     assert (bucket.row.signature, bucket.row.core, bucket.row.need) == ("one-values", "", "fails alone")

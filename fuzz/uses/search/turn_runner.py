@@ -139,7 +139,7 @@ class _Searched:
         return self.latest
 
 
-class Taker:
+class TurnRunner:
     """Takes turns on a pool. They end in the order in which they began."""
 
     def __init__(

@@ -7,8 +7,8 @@ import weakref
 from multiprocessing import Pipe
 
 from fuzz.execute.pool import WorkerPool
-from fuzz.uses.search.member import Member
-from fuzz.uses.search.taker import Report, Taker, Terms
+from fuzz.uses.search.search_process import SearchProcess
+from fuzz.uses.search.turn_runner import Report, Terms, TurnRunner
 
 
 class _Knot:
@@ -18,7 +18,7 @@ class _Knot:
         self.itself = self
 
 
-class _Tying(Taker):
+class _Tying(TurnRunner):
     """Leaves a knot with every batch, as an oracle does."""
 
     def __init__(self, pool: WorkerPool) -> None:
@@ -32,10 +32,10 @@ class _Tying(Taker):
 
 def test_what_a_batch_leaves_is_freed_although_python_does_not_look() -> None:
     pool = WorkerPool([])
-    taker, member = _Tying(pool), Member(Pipe()[0], [], Terms([]), pool)
+    turn_runner, member = _Tying(pool), SearchProcess(Pipe()[0], [], Terms([]), pool)
     gc.disable()
     try:
-        member.report(taker)
+        member.report(turn_runner)
     finally:
         gc.enable()
-    assert [each() for each in taker.left] == [None]
+    assert [each() for each in turn_runner.left] == [None]

@@ -19,10 +19,10 @@ from fuzz.base.errors import InternalError
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.uses.search.calls import FindingId
-from fuzz.uses.search.crew import Watch, silent
-from fuzz.uses.search.member import be_member
-from fuzz.uses.search.taker import AHEAD, Report, Task, Terms
-from fuzz.uses.search.wire import Ask, Calls, Cut, Failed, Start, Started, Take, Taken, Waiting, answer, packed
+from fuzz.uses.search.executor import Watch, silent
+from fuzz.uses.search.search_process import run_search_process
+from fuzz.uses.search.turn_runner import AHEAD, Report, Task, Terms
+from fuzz.uses.search.wire import Calls, CallsRequest, Cut, Failed, Start, Started, Take, Taken, Waiting, answer, packed
 
 MOST_DEATHS = 3
 """A turn in which so many processes ended is given up: it would end a fourth one too."""
@@ -37,11 +37,11 @@ come as far."""
 
 
 @dataclass(eq=False)
-class _Member:
+class _Process:
     """A process, and what it was sent."""
 
     group: int
-    process: BaseProcess
+    handle: BaseProcess
     connection: Connection
     tasks: deque[Task] = field(default_factory=deque)
     """Those on their way, in the order in which they end."""
@@ -61,7 +61,7 @@ class _Member:
 
 
 @dataclass
-class Processes:
+class ProcessExecutor:
     """Processes, each with its workers; a context manager. It must be entered before threads are started: a lock that
     another thread holds while a process is forked would be held in it for ever.
 
@@ -86,63 +86,63 @@ class Processes:
 
     def __post_init__(self) -> None:
         self.watch: Watch = silent
-        self._members: list[_Member] = []
+        self._processes: list[_Process] = []
         self._lessons: Sequence[bytes] = ()
         self._kept: Collection[FindingId] = ()
-        self._seen_by: dict[FindingId, _Member] = {}
+        self._seen_by: dict[FindingId, _Process] = {}
         self._failed: Counter[tuple[str, int, int, int]] = Counter()
         self._restarts: Counter[str] = Counter()
         self._untaken: deque[Report] = deque()
         self._asked = False
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> ProcessExecutor:
         for group, size in enumerate(self.sizes):
             for _ in range(size):
-                self._members.append(self._forked(group))
+                self._processes.append(self._forked(group))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for member in self._members:
-            self._end(member)
+        for process in self._processes:
+            self._end(process)
 
     @property
     def count(self) -> int:
         """How many processes there are."""
-        return len(self._members)
+        return len(self._processes)
 
     @property
     def pids(self) -> Sequence[int]:
         """The process ids."""
-        return [member.process.pid for member in self._members if member.process.pid is not None]
+        return [process.handle.pid for process in self._processes if process.handle.pid is not None]
 
     @property
     def restarts(self) -> Mapping[str, int]:
         """Workers that were replaced although their kernel did nothing wrong, by target."""
         found = Counter(self._restarts)
-        for member in self._members:
-            found.update(member.restarts)
+        for process in self._processes:
+            found.update(process.restarts)
         return found
 
     def ready(self, seconds: float) -> bool:
         if not self._asked:
             self._asked = True
-            for member in self._members:
-                self._send(member, Start())
-        awaited = [member for member in self._members if member.group == 0] or self._members
-        if not all(member.started for member in awaited):
+            for process in self._processes:
+                self._send(process, Start())
+        awaited = [process for process in self._processes if process.group == 0] or self._processes
+        if not all(process.started for process in awaited):
             report = self._next(seconds)  # one of slow targets, from the op before
             if report is not None:
                 self._untaken.append(report)
-        return all(member.started for member in awaited) or self.deaths >= MOST_DEATHS * len(self._members)
+        return all(process.started for process in awaited) or self.deaths >= MOST_DEATHS * len(self._processes)
 
     def room(self, group: int) -> int:
-        return sum(AHEAD - len(each.tasks) for each in self._members if each.group == group and each.is_free)
+        return sum(AHEAD - len(each.tasks) for each in self._processes if each.group == group and each.is_free)
 
     def give(self, task: Task, lessons: Sequence[bytes]) -> None:
         self._lessons = lessons
-        free = [each for each in self._members if each.group == task.group and each.is_free]
+        free = [each for each in self._processes if each.group == task.group and each.is_free]
         self._give(min(free, key=lambda each: len(each.tasks)), task)
 
     def take(self, seconds: float) -> Report | None:
@@ -155,21 +155,21 @@ class Processes:
 
     def _next(self, seconds: float) -> Report | None:
         """What the next process says within so many seconds, if that is a report."""
-        ready = wait([each.connection for each in self._members], seconds)
-        self.watch([each for member in self._members for each in member.waits])
+        ready = wait([each.connection for each in self._processes], seconds)
+        self.watch([each for process in self._processes for each in process.waits])
         if not ready:
             return None
-        return self._received(next(each for each in self._members if each.connection is ready[0]))
+        return self._received(next(each for each in self._processes if each.connection is ready[0]))
 
     def cut(self) -> None:
-        for member in self._members:
-            if member.tasks:
-                self._send(member, Cut())
+        for process in self._processes:
+            if process.tasks:
+                self._send(process, Cut())
 
     def drop(self) -> None:
-        for member in [each for each in self._members if each.tasks]:
-            member.tasks.clear()
-            self._replace(member)
+        for process in [each for each in self._processes if each.tasks]:
+            process.tasks.clear()
+            self._replace(process)
 
     def keep(self, findings: Collection[FindingId]) -> None:
         self._kept = findings
@@ -178,75 +178,78 @@ class Processes:
             self._seen_by = {each: by for each, by in self._seen_by.items() if each in findings or each in latest}
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:
-        member = self._seen_by.get(finding)
-        if member is None or member not in self._members or member.tasks:
+        process = self._seen_by.get(finding)
+        if process is None or process not in self._processes or process.tasks:
             return ()
         with suppress(OSError, EOFError):
-            member.connection.send_bytes(packed(Ask(finding)))
+            process.connection.send_bytes(packed(CallsRequest(finding)))
             while True:
-                said = answer(member.connection.recv_bytes())
+                said = answer(process.connection.recv_bytes())
                 if isinstance(said, Calls):
                     return tuple(said.cases)
         return ()
 
-    def _forked(self, group: int) -> _Member:
+    def _forked(self, group: int) -> _Process:
         ours, theirs = _FORK.Pipe()
-        others = [ours, *(each.connection for each in self._members)]
+        others = [ours, *(each.connection for each in self._processes)]
         mine = [target for target in self.targets if target.id in self.terms.groups[group]]
         process = _FORK.Process(
-            target=be_member, args=(theirs, others, mine, self.terms, self.make_pool), name="shards", daemon=True
+            target=run_search_process,
+            args=(theirs, others, mine, self.terms, self.make_pool),
+            name="shards",
+            daemon=True,
         )
         with warnings.catch_warnings():
             # Python 3.12 warns of threads; these wait, or are of NumPy's linear algebra, which prepares for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
         theirs.close()
-        return _Member(group, process, ours)
+        return _Process(group, process, ours)
 
-    def _send(self, member: _Member, message: Start | Cut | Take) -> None:
+    def _send(self, process: _Process, message: Start | Cut | Take) -> None:
         with suppress(OSError):  # that it has ended is seen when it is waited for
-            member.connection.send_bytes(packed(message))
+            process.connection.send_bytes(packed(message))
 
-    def _give(self, member: _Member, task: Task) -> None:
+    def _give(self, process: _Process, task: Task) -> None:
         search = task.op, task.seed
-        if member.search != search:
-            member.search, member.told = search, 0
-        kept = [finding for finding in self._kept if self._seen_by.get(finding) is member]
-        lessons = list(self._lessons[member.told : task.known])
-        member.told = max(member.told, task.known)
-        member.tasks.append(task)
-        self._send(member, Take(task, lessons, kept))
+        if process.search != search:
+            process.search, process.told = search, 0
+        kept = [finding for finding in self._kept if self._seen_by.get(finding) is process]
+        lessons = list(self._lessons[process.told : task.known])
+        process.told = max(process.told, task.known)
+        process.tasks.append(task)
+        self._send(process, Take(task, lessons, kept))
 
-    def _received(self, member: _Member) -> Report | None:
+    def _received(self, process: _Process) -> Report | None:
         """What a process has said. Raises InternalError where it came upon an error of ours."""
         try:
-            said = answer(member.connection.recv_bytes())
+            said = answer(process.connection.recv_bytes())
         except (EOFError, OSError):
-            self._died(member)
+            self._died(process)
             return None
         if isinstance(said, Failed):
             raise InternalError(f"{said.error}\n{said.trace}")
-        member.waits = said.waits if isinstance(said, Waiting) else ()
+        process.waits = said.waits if isinstance(said, Waiting) else ()
         if isinstance(said, Started):
             self.missing |= said.missing
-            member.started = True
-        return self._reported(member, said) if isinstance(said, Taken) else None
+            process.started = True
+        return self._reported(process, said) if isinstance(said, Taken) else None
 
-    def _reported(self, member: _Member, said: Taken) -> Report:
-        member.restarts, report = said.restarts, said.report
+    def _reported(self, process: _Process, said: Taken) -> Report:
+        process.restarts, report = said.restarts, said.report
         self.most_bytes = max(self.most_bytes, said.resident)
-        member.retires = member.retires or said.resident > MEMORY_LIMIT
-        member.tasks.popleft()
-        self._seen_by.update(dict.fromkeys(report.findings, member))
-        if member.retires and not member.tasks:
-            self._replace(member)
+        process.retires = process.retires or said.resident > MEMORY_LIMIT
+        process.tasks.popleft()
+        self._seen_by.update(dict.fromkeys(report.findings, process))
+        if process.retires and not process.tasks:
+            self._replace(process)
         return report
 
-    def _died(self, member: _Member) -> None:
+    def _died(self, process: _Process) -> None:
         """Replace a process that has ended, and have its turns taken again."""
         self.deaths += 1
-        tasks, first = list(member.tasks), True
-        fresh = self._replace(member)
+        tasks, first = list(process.tasks), True
+        fresh = self._replace(process)
         for task in tasks:
             self._failed[task.op, task.seed, task.place, task.group] += first
             first = False
@@ -256,20 +259,20 @@ class Processes:
                 continue
             self._give(fresh, task)
 
-    def _replace(self, member: _Member) -> _Member:
-        self._end(member)
-        self._restarts.update(member.restarts)
-        fresh = self._forked(member.group)
-        self._members[self._members.index(member)] = fresh
+    def _replace(self, process: _Process) -> _Process:
+        self._end(process)
+        self._restarts.update(process.restarts)
+        fresh = self._forked(process.group)
+        self._processes[self._processes.index(process)] = fresh
         if self._asked:
             self._send(fresh, Start())
         return fresh
 
-    def _end(self, member: _Member) -> None:
-        member.connection.close()
-        if member.tasks:
-            member.process.terminate()
-        member.process.join(1.0)
-        if member.process.is_alive():
-            member.process.kill()
-            member.process.join()
+    def _end(self, process: _Process) -> None:
+        process.connection.close()
+        if process.tasks:
+            process.handle.terminate()
+        process.handle.join(1.0)
+        if process.handle.is_alive():
+            process.handle.kill()
+            process.handle.join()

@@ -1,4 +1,4 @@
-"""A member of a crew: a process that takes the turns it is sent, on workers of its own, and reports each of them."""
+"""A process of an executor. It takes the turns it is sent, on workers of its own, and reports each of them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.uses.parallel import stand_alone
-from fuzz.uses.search.taker import Taker, Task, Terms
+from fuzz.uses.search.turn_runner import Task, Terms, TurnRunner
 from fuzz.uses.search.wire import (
-    Ask,
     Calls,
+    CallsRequest,
     Cut,
     Failed,
+    RemoteWait,
     Start,
     Started,
     Take,
     Taken,
-    Told,
     Waiting,
     order,
     packed,
@@ -51,13 +51,13 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MOST = -1, -3, 1 << 25
 """M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in mallopt(3), and the most that the latter may be."""
 
 
-class Member:
+class SearchProcess:
     """Takes turns until its connection is closed."""
 
     def __init__(self, connection: Connection, targets: Sequence[Target], terms: Terms, pool: WorkerPool) -> None:
         self._connection, self._targets, self._terms, self._pool = connection, targets, terms, pool
-        self._taker: Taker | None = None
-        self._inbox: queue.SimpleQueue[Start | Take | Ask | None] = queue.SimpleQueue()
+        self._turn_runner: TurnRunner | None = None
+        self._inbox: queue.SimpleQueue[Start | Take | CallsRequest | None] = queue.SimpleQueue()
         self._cut = False
         self._told = 0.0
         self._ends = 0
@@ -67,15 +67,15 @@ class Member:
         """Take turns. What is sent is received at once by a thread, so that neither side waits for the other."""
         threading.Thread(target=self._receive, daemon=True).start()
         while self._obey_all():
-            while self._taker is not None and (first := self._taker.next_of(self._tasks)):
-                self._taker.begin(*first)
+            while self._turn_runner is not None and (first := self._turn_runner.next_of(self._tasks)):
+                self._turn_runner.begin(*first)
                 del self._tasks[: len(first)]
-            if self._taker is not None and self._taker.on_their_way:
-                self.report(self._taker)
+            if self._turn_runner is not None and self._turn_runner.on_their_way:
+                self.report(self._turn_runner)
 
     @property
     def _on_their_way(self) -> int:
-        return 0 if self._taker is None else self._taker.on_their_way
+        return 0 if self._turn_runner is None else self._turn_runner.on_their_way
 
     def _obey_all(self) -> bool:
         """Do what was asked for, once anything was or there is something else to do; False at the end."""
@@ -98,32 +98,32 @@ class Member:
         self._inbox.put(None)
         self._cut = True
 
-    def _obey(self, message: Start | Take | Ask) -> None:
-        if isinstance(message, Ask):
-            calls = self._taker.calls.before(message.finding) if self._taker is not None else ()
+    def _obey(self, message: Start | Take | CallsRequest) -> None:
+        if isinstance(message, CallsRequest):
+            calls = self._turn_runner.calls.before(message.finding) if self._turn_runner is not None else ()
             self._send(Calls(list(calls)))
             return
-        if self._taker is None:
-            self._taker = self._started()
+        if self._turn_runner is None:
+            self._turn_runner = self._started()
         if isinstance(message, Start):
             return
         self._cut = False
-        known = self._taker.searched(message.task.op, message.task.seed)
+        known = self._turn_runner.searched(message.task.op, message.task.seed)
         known.lessons += message.lessons
-        self._taker.kept = set(message.kept)
+        self._turn_runner.kept = set(message.kept)
         self._tasks.append(message.task)
 
-    def _started(self) -> Taker:
+    def _started(self) -> TurnRunner:
         """Workers are started when they are asked for: by then what they run is built."""
         self._pool.watch = self._watch
         pool = self._pool.__enter__()
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
         self._send(Started(missing))
-        return Taker(pool, self._targets, self._terms)
+        return TurnRunner(pool, self._targets, self._terms)
 
-    def report(self, taker: Taker) -> None:
+    def report(self, turn_runner: TurnRunner) -> None:
         """Send what came of the turns that began first, and forget all about them."""
-        for report in taker.end():
+        for report in turn_runner.end():
             self._send(taken(report, resident(), self._pool.restarts))
         self._ends += 1
         gc.collect(2 if self._ends % COLLECT_EVERY == 0 else 0)
@@ -133,7 +133,7 @@ class Member:
         now, long = time.monotonic(), [wait for wait in waits if wait.seconds >= TOLD_S]
         if long and now - self._told >= TOLD_S:
             self._told = now
-            self._send(Waiting([Told(each.target, None, each.seconds, each.limit, each.words) for each in long]))
+            self._send(Waiting([RemoteWait(each.target, None, each.seconds, each.limit, each.words) for each in long]))
         return [wait.target for wait in waits] if self._cut else ()
 
     def _send(self, message: Started | Waiting | Taken | Calls) -> None:
@@ -145,7 +145,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def be_member(
+def run_search_process(
     connection: Connection, others: Sequence[Connection], targets: Sequence[Target], terms: Terms,
     make_pool: Callable[[Sequence[Target]], WorkerPool],
 ) -> None:  # fmt: skip
@@ -167,7 +167,7 @@ def be_member(
     gc.freeze()  # what the parent had is not looked through, and not copied, at every collection
     gc.disable()  # see COLLECT_EVERY
     try:
-        Member(connection, targets, terms, pool).serve()
+        SearchProcess(connection, targets, terms, pool).serve()
     except (BrokenPipeError, ConnectionResetError):
         pass  # the parent is gone
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""The crew of a search: who takes its turns. This process, or processes of their own (`processes.py`)."""
+"""The executor of a search, which takes its turns: in this process, or in others (`process_executor.py`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fuzz.base.case import Case
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Pool
 from fuzz.uses.search.calls import FindingId
-from fuzz.uses.search.taker import AHEAD, Report, Taker, Task, Terms
+from fuzz.uses.search.turn_runner import AHEAD, Report, Task, Terms, TurnRunner
 
 Watch = Callable[[Sequence[Wait]], object]
 """Told several times a second what is waited for."""
@@ -21,7 +21,7 @@ def silent(waits: Sequence[Wait]) -> None:
     """Says nothing."""
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Takes the turns that it is given."""
 
     watch: Watch
@@ -60,12 +60,12 @@ class Crew(Protocol):
         ...
 
 
-class Here:
+class SerialExecutor:
     """This process."""
 
     def __init__(self, pool: Pool, targets: Sequence[Target], terms: Terms) -> None:
         self.watch: Watch = silent  # the pool has one of its own
-        self._taker = Taker(pool, targets, terms)
+        self._turn_runner = TurnRunner(pool, targets, terms)
         self._given: list[Task] = []
         self._ended: deque[Report] = deque()
 
@@ -73,30 +73,30 @@ class Here:
         return True
 
     def room(self, group: int) -> int:
-        return AHEAD - self._taker.on_their_way - len(self._given)
+        return AHEAD - self._turn_runner.on_their_way - len(self._given)
 
     def give(self, task: Task, lessons: Sequence[bytes]) -> None:
-        known = self._taker.searched(task.op, task.seed)
+        known = self._turn_runner.searched(task.op, task.seed)
         known.lessons += lessons[len(known.lessons) :]
         self._given.append(task)
 
     def take(self, seconds: float) -> Report | None:
-        while not self._ended and (first := self._taker.next_of(self._given)):
-            self._taker.begin(*first)
+        while not self._ended and (first := self._turn_runner.next_of(self._given)):
+            self._turn_runner.begin(*first)
             del self._given[: len(first)]
-        if not self._ended and self._taker.on_their_way:
-            self._ended.extend(self._taker.end())
+        if not self._ended and self._turn_runner.on_their_way:
+            self._ended.extend(self._turn_runner.end())
         return self._ended.popleft() if self._ended else None
 
     def cut(self) -> None:
         """The watch of the pool does it."""
 
     def drop(self) -> None:
-        self._taker.forget()
+        self._turn_runner.forget()
         self._given = []
 
     def keep(self, findings: Collection[FindingId]) -> None:
-        self._taker.kept = findings
+        self._turn_runner.kept = findings
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:
-        return self._taker.calls.before(finding)
+        return self._turn_runner.calls.before(finding)

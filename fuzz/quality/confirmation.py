@@ -17,7 +17,7 @@ _RELEARNT = 1_000
 
 
 @dataclass(frozen=True)
-class Held:
+class Confirmation:
     """What is stated of one bug, held against fresh cases."""
 
     bug: str
@@ -63,9 +63,9 @@ class Held:
         return f"{'about' if self.about else 'false'}, wrong of {wrong}" if wrong else "longer than need be"
 
 
-def unexplained(bug: str, trouble: str) -> Held:
+def unexplained(bug: str, trouble: str) -> Confirmation:
     """Return the record of a bug of which nothing is stated, with the reason."""
-    return Held(bug, "", False, 0, 0, 0, 0, "", 0, 0, "", 0, 0.0, trouble)
+    return Confirmation(bug, "", False, 0, 0, 0, 0, "", 0, 0, "", 0, 0.0, trouble)
 
 
 def compared(
@@ -74,7 +74,7 @@ def compared(
     evidence: Evidence,
     fresh: tuple[list[Traits], list[bool], list[bool]],
     seconds: float,
-) -> Held:
+) -> Confirmation:
     """What is stated, held against the traits of fresh cases, with which of them failed and of which values hide it."""
     learned, (traits, failed, hidden) = explanation.learned, fresh
     assert learned is not None
@@ -82,7 +82,7 @@ def compared(
     tree = grown(evidence.traits, evidence.failed)
     line, reach = explanation.lines()[0], explanation.reach
     besides = reach.lines("fails", "") if reach is not None else ()
-    return Held(
+    return Confirmation(
         bug,
         line.partition(" (")[0],
         not explanation.certain,
@@ -118,7 +118,7 @@ def _wrong(tree: Tree, traits: Sequence[Traits], failed: Sequence[bool]) -> int:
     return sum(tree.holds(each) != bad for each, bad in zip(traits, failed, strict=True))
 
 
-def table(found: Sequence[Held]) -> PlainTable:
+def table(found: Sequence[Confirmation]) -> PlainTable:
     rows = []
     for each in found:
         counted = "" if each.trouble else f"{each.false}+{each.missed} of {each.cases}"
@@ -129,7 +129,7 @@ def table(found: Sequence[Held]) -> PlainTable:
     return PlainTable(("bug", "rule", "false+missed", "failing", "tree wrong", "shorter", "stated"), rows)
 
 
-def summary(found: Sequence[Held]) -> Iterator[str]:
+def summary(found: Sequence[Confirmation]) -> Iterator[str]:
     """How many are right, and what is false though it is stated as certain."""
     known = [each for each in found if not each.trouble]
     certain = [each for each in known if not each.about]

@@ -1,4 +1,4 @@
-"""The desk shares out the time for explaining, and puts the findings of each cause into one bucket."""
+"""The explainer shares out the time for explaining, and puts the findings of each cause into one bucket."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _OfSource:
 
 
 @dataclass
-class Desk:
+class Explainer:
     """Explains what waits in a book."""
 
     pool: Pool

@@ -1,0 +1,110 @@
+"""The search of several ops in turn, and which processes run which targets."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.adapters.target import NotRun, Target
+from fuzz.findings.tally import Tally
+from fuzz.generate.turn import BATCH
+from fuzz.uses.search.runner import Runner
+
+_PROCESSES_PER_GROUP = 4
+"""There is one process for slow targets for so many of the others: they have little to do, and compile for seconds."""
+_PROCESS_BYTES = 300 << 20
+"""What one process of a search takes, in bytes: 180 MB were measured, more with large cases."""
+_MOST_WITH_DEVICE = 2
+"""The most processes that share a GPU: each worker has half a gigabyte of its memory for its context alone, and a pack
+has dozens of kernels."""
+_WORKER_BYTES = (12 << 20, 200 << 20)
+"""What a worker takes, in bytes: of compiled code, and of Python with torch, of whose memory most is shared."""
+
+
+@dataclass
+class EndsSoonAfter:
+    """Ends a search so many cases after the first finding of which `found` tells: what is red should be red soon, and
+    until then a smaller case may be found."""
+
+    found: Callable[[Tally], object]
+    cases: int
+    last: float = math.inf
+    """The number of cases at which it ends."""
+
+    def __call__(self, tally: Tally) -> bool:
+        if self.last == math.inf and self.found(tally):
+            self.last = tally.cases + self.cases
+        return tally.cases >= self.last
+
+
+@dataclass
+class CountedSchedule:
+    """Skips `others` always, and slow targets but for one batch in `slow_every`.
+
+    Batches are counted, not timed, so that the same seed or commit gives the same cases to the same targets.
+    """
+
+    others: frozenset[str]
+    slow: frozenset[str]
+    slow_every: int
+    first: int = 1
+    """Slow targets are given this many batches to begin with."""
+    batches: int = 0
+
+    def __call__(self) -> frozenset[str]:
+        number, self.batches = self.batches, self.batches + 1
+        skips_slow = number >= self.first and number % max(self.slow_every, 1)
+        return self.others | self.slow if skips_slow else self.others
+
+
+def slow_targets_of(targets: Collection[Target]) -> frozenset[str]:
+    """The slow targets, for which others would have to wait; none where there are no others."""
+    slow = frozenset(target.id for target in targets if target.slow)
+    return slow if len(slow) < len(targets) else frozenset()
+
+
+def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...], ...]:
+    """The targets by the processes that run them: the quick ones, then groups of slow ones. Slow ones hold up nobody
+    so: they take their own turns of the search, as many as they have time for."""
+    slow = slow_targets_of(targets)
+    count = min(len(slow), max(1, processes // _PROCESSES_PER_GROUP)) if slow else 0
+    names = [target.id for target in targets if target.id in slow]
+    return tuple(t.id for t in targets if t.id not in slow), *(tuple(names[k::count]) for k in range(count))
+
+
+def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -> int:
+    """How many processes a search of these targets has: one per processor unless `jobs` says it, but no more than have
+    a turn to take or fit into memory."""
+    wanted = jobs or len(os.sched_getaffinity(0))
+    if max_cases is not None:
+        wanted = min(wanted, math.ceil(max_cases / BATCH))
+    if any(target.sanitizable for target in targets):
+        wanted = min(wanted, _MOST_WITH_DEVICE)
+    return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(targets)))
+
+
+def _memory_of(targets: Sequence[Target]) -> int:
+    """Bytes that one process may take with its workers."""
+    return _PROCESS_BYTES + sum(_WORKER_BYTES[target.costly] for target in targets)
+
+
+def _free_memory() -> int:
+    """Bytes, as the system tells them."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    kib = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
+    return kib << 10
+
+
+def search_ops(runner: Runner, seed: int) -> None:
+    """Search every op of which something runs in turn, each with the same share of what those before it left of the
+    limits."""
+    limits, statuses = runner.limits, runner.pool.statuses
+    ops = sorted({t.kernel.op for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)})
+    began = time.monotonic()
+    for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
+        runner.limits = limits.less(time.monotonic() - began, runner.tally.cases)
+        runner.run(op, seed, share=1 / to_come)
