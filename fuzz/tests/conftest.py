@@ -35,7 +35,7 @@ from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, ou
 from oracles.tests.common.whole import WHOLE
 
 # The same examples in every run: no outcome is left to chance, nor to how busy the machine is.
-settings.register_profile("tests", derandomize=True, database=None, deadline=None, max_examples=100 if WHOLE else 40)
+settings.register_profile("tests", derandomize=True, database=None, deadline=None, max_examples=100 if WHOLE else 25)
 settings.load_profile("tests")
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -1,4 +1,5 @@
 """A pytest plugin: what tests cost in CPU seconds, whatever else the machine does, with a limit for those in `cover`.
+Those marked `whole` run at night alone: they are dear, and the gate has their promise from a cheaper one.
 
 A test's own are those of its process and of all that this has started, from its set-up to the end of its call. What a
 fixture of a wider scope costs is counted apart: whichever test comes first would pay for all of them.
@@ -87,6 +88,17 @@ def _refuse_dear(item: pytest.Item, what: str, spent: float) -> None:
             f"(fewer cases, a fixture of the module, no process of its own), or move it to `nightly`",
             pytrace=False,
         )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "whole: a dear test, which the gate leaves to the night")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left = [] if WHOLE else [item for item in items if item.get_closest_marker("whole")]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

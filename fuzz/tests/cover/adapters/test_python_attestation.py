@@ -167,6 +167,7 @@ def test_an_interpreter_that_cannot_loop_is_named_and_nothing_runs_on_it(monkeyp
     assert "only 0-dimensional arrays" in hello
 
 
+@pytest.mark.whole
 def test_the_server_ends_without_a_word() -> None:
     """It outlives the run's last line: what Triton has to say of its own leaks would come after it."""
     ours, its = socket.socketpair()

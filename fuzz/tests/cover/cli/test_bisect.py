@@ -64,6 +64,7 @@ def case(tmp_path: Path) -> Path:
     return tmp_path / "case.json"
 
 
+@pytest.mark.whole
 def test_git_blames_the_commit_with_the_bug_and_skips_what_cannot_be_judged(planted: Planted, case: Path) -> None:
     history = History(planted(GENERIC))
     pack = (history.folder / "pack.py").read_text()

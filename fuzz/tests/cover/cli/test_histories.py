@@ -121,6 +121,7 @@ def rms_norm(x, y, eps, axis):
 """
 
 
+@pytest.mark.whole
 def test_a_python_kernel_that_caches_by_n_alone_is_kept_with_the_call_that_filled_the_cache(
     cli_here: Cli, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_broken_law_is_found_explained_kept_and_replayed(cli_here: Cli, plante
     assert "found.law.seal" in altered.stderr
 
 
+@pytest.mark.whole
 def test_a_law_that_is_not_declared_is_not_held_against_a_kernel(
     cli_here: Cli, planted: Planted, tmp_path: Path
 ) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from fuzz.tests.conftest import Cli
 
 
+@pytest.mark.whole
 def test_the_contract_of_a_kernel_is_learned_and_printed_to_be_pasted(cli_here: Cli, tmp_path: Path) -> None:
     """Its result is rounded before the weight, which a dozen cases show."""
     path = tmp_path / "learned.jsonl"

@@ -19,6 +19,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, HANGS, HEAD, a_case, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, indented, python_target
 from fuzz.transport import records
+from oracles.tests.common.whole import some
 
 FOREVER = 3600.0
 _HANGS = f"if (n == 5) {HANGS}\n    copy(c);"
@@ -78,7 +79,9 @@ def test_what_held_a_run_up_is_named_with_its_time_and_what_did_not_is_no_timeou
     assert started.broken_off == "broken off at the end of the run: it is built or started, 2 s"
 
 
-@pytest.mark.parametrize("body", ["while x.shape[-1] == 5: pass", "if x.shape[-1] == 5: import time; time.sleep(3600)"])
+@pytest.mark.parametrize(
+    "body", some(["if x.shape[-1] == 5: import time; time.sleep(3600)", "while x.shape[-1] == 5: pass"], 1)
+)
 def test_a_python_kernel_that_hangs_obeys_the_limit(tmp_path: Path, cache: Path, body: str) -> None:
     target = python_target(tmp_path, TORCH_HEAD + indented(f"{body}\ny.copy_(x)"))
     with WorkerPool([target], cache=cache, limit=1.0) as pool:

@@ -80,6 +80,7 @@ def test_the_label_of_a_number_is_its_own_whichever_equal_one_came_before() -> N
     assert [sorted(value for kind, value in each if kind == "eps value") for each in labels] == [["-0.0"], ["0.0"]]
 
 
+@pytest.mark.whole
 def test_another_process_makes_the_same_turn() -> None:
     program = (
         "import json; from fuzz.tests.cover.generate.test_turns import _chain, _search; "

@@ -168,6 +168,7 @@ def test_an_op_of_any_dimensions_is_calibrated_with_both_kernels(op: str, tmp_pa
     assert min(found.runs[build] for build in ("simulated", "gcc-O0", "gcc-O2")) >= 8
 
 
+@pytest.mark.whole
 def test_inputs_of_integers_are_read_by_the_kernel_in_c(tmp_path: Path) -> None:
     """A place is taken from where it says, in either dtype of integers; of flags, those that are set."""
     (tmp_path / "own").mkdir()

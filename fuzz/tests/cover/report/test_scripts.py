@@ -205,6 +205,7 @@ def rms_norm(x, *, eps, y):
 """
 
 
+@pytest.mark.whole
 def test_a_python_program_calls_the_kernel_as_its_worker_does(tmp_path: Path) -> None:
     """With its environment; and what a library raises is no rejection, nor a returned tensor an output."""
     (tmp_path / "scaled.py").write_text(_SCALED)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
@@ -55,6 +57,7 @@ def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> N
     assert diagnosis.whole
 
 
+@pytest.mark.whole
 def test_a_failure_at_one_optimisation_level_is_put_down_to_the_compiler() -> None:
     _, diagnosis = _diagnosed(with_edits(_AT_O0), "O0", TimeAllowance(seconds=600.0))
     assert diagnosis.attribution is not None

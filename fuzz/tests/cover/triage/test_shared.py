@@ -35,6 +35,7 @@ def buckets_of(folder: Path, cases: int, *bugs: tuple[str, str, str]) -> dict[st
     return {bucket.kernel: bucket for bucket in found}
 
 
+@pytest.mark.whole
 def test_one_bug_in_a_source_that_two_kernels_share_is_one_bucket_that_names_both(tmp_path: Path) -> None:
     both = buckets_of(tmp_path, 160, SHARED)["generic"]
     assert str(both.core) == "n mod 64 = 63"

@@ -6,6 +6,8 @@ import subprocess
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from fuzz.adapters.pack import load
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.byte_pack import write_byte_pack
@@ -20,6 +22,7 @@ BATCHES = 30
 """A rule is found within so many batches of probes; the rest of an explanation takes ten times as long."""
 
 
+@pytest.mark.whole
 def test_right_kernels_pass_whether_they_saturate_or_overflow_to_nan(tmp_path: Path, cli_here: Cli) -> None:
     """In C, of NumPy and of torch. Of e4m3fn, which has no infinity, what overflows is NaN."""
     write_byte_pack(tmp_path)

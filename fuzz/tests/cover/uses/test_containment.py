@@ -176,6 +176,7 @@ def test_a_kernel_that_hangs_again_and_again_leaves_the_time_to_others(cli_here:
     assert "TIMEOUT  stuck" in done.stdout
 
 
+@pytest.mark.whole
 def test_a_contract_that_cannot_hold_a_row_length_says_so_of_these_cases(cli_here: Cli, tmp_path: Path) -> None:
     """The case has rows of 70,000: more than f16 counts."""
     pack = tmp_path / "pack"

@@ -33,6 +33,7 @@ def test_right_kernels_pass_and_the_interface_says_what_the_integers_are(tmp_pat
     )
 
 
+@pytest.mark.whole
 def test_labels_that_are_read_wrongly_are_found_and_shown_outside_the_tool(tmp_path: Path, cli_here: Cli) -> None:
     write_integer_pack(tmp_path, "first", "last", "narrow")
     done = cli_here(

@@ -73,6 +73,7 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
     assert found.explanation == told.lines()
 
 
+@pytest.mark.whole
 def test_what_an_earlier_session_has_found_is_recalled_from_its_file_and_explained(tmp_path: Path) -> None:
     """The session before was killed; the one that goes on has replayed nothing, and knows what the tables say."""
     target = _wrong()

@@ -122,6 +122,7 @@ def pack(pytester: pytest.Pytester) -> Path:
     return folder
 
 
+@pytest.mark.whole
 def test_a_pack_is_one_test_per_target_also_in_other_processes(
     suite: Suite, pytester: pytest.Pytester, pack: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_failure_names_its_law_with_the_traceback_hidden(suite: Suite, pyteste
     explain_tails(suite, pytester, here=True)
 
 
+@pytest.mark.whole
 def test_too_little_time_shows_the_failure_and_the_option(suite: Suite, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_tails=TAILS)
     # Too little to begin with, whatever the machine; with some more it may have begun, or even be done.
