@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from oracles.elementary.functions import function
+from oracles.elementary.functions import NAMES, function
 from oracles.lazy import lazy
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ Kind = Literal[
 REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares", "online")
 _EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take")
 
+READS: ContextVar[bool] = ContextVar("READS", default=False)
+"""Whether a formula is being run, to read it."""
+
 
 class FormulaError(ValueError):
     """A formula that cannot be read. The message says which part of it."""
@@ -28,7 +33,7 @@ class FormulaError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One value of a formula. Nodes are told apart by identity."""
+    """One value of a formula. Nodes are told apart by identity; in a formula that is read `==` makes a condition."""
 
     kind: Kind
     args: tuple[Node, ...] = ()
@@ -98,8 +103,44 @@ class Node:
     def __gt__(self, other: Operand) -> Node:
         return of_two("less", other, self)
 
+    def __eq__(self, other: Operand | None) -> Node:  # type: ignore[override]
+        if other is None or not READS.get():  # an optional input that is there is not None
+            return NotImplemented
+        return of_two("at_most", self, other) & of_two("at_most", other, self)
+
+    def __ne__(self, other: Operand | None) -> Node:  # type: ignore[override]
+        return ~(self == other) if READS.get() and other is not None else NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __and__(self, other: Operand) -> Node:
+        return chosen(self, chosen(other, 1.0, 0.0), 0.0) > 0.0
+
+    def __or__(self, other: Operand) -> Node:
+        return chosen(self, 1.0, chosen(other, 1.0, 0.0)) > 0.0
+
+    def __invert__(self) -> Node:
+        return chosen(self, 0.0, 1.0) > 0.0
+
     def __bool__(self) -> bool:
         raise FormulaError("a formula cannot branch on a value that it calculates: use where(mask, a, b)")
+
+    def __float__(self) -> float:
+        raise FormulaError("a value of a formula is no number yet: use functions such as f.exp, not those of math")
+
+    def __array_ufunc__(self, function: Any, method: str, *args: Any, **options: Any) -> Node:
+        found = _OPERATORS.get(function.__name__) if method == "__call__" and not options else None
+        if found is None:
+            _refuse_foreign("numpy", "sum" if method == "reduce" else function.__name__)
+        made: Node = found(*(each if isinstance(each, Node) else float(each) for each in args))
+        return made
+
+    def __array_function__(self, function: Any, *_: object) -> NoReturn:
+        _refuse_foreign("numpy", function.__name__)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, *_: object) -> NoReturn:
+        _refuse_foreign("torch", function.__name__)
 
 
 Operand = Node | float | int
@@ -113,6 +154,34 @@ def lifted(value: Operand) -> Node:
 def of_two(kind: Kind, a: Operand, b: Operand) -> Node:
     args = lifted(a), lifted(b)
     return Node(kind, args, args[0].dims | args[1].dims)
+
+
+def chosen(mask: Operand, value: Operand, other: Operand) -> Node:
+    """Return `value` where the mask is set, else `other`: the mask is a comparison, or anything that is above 0."""
+    flag = lifted(mask)
+    args = flag if flag.kind in ("less", "at_most") else flag > 0.0, lifted(value), lifted(other)
+    return Node("where", args, frozenset().union(*(each.dims for each in args)))
+
+
+_OPERATORS: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne, "negative": operator.neg,
+}  # fmt: skip
+"""What NumPy calls the operators of its own numbers, such as that of `np.float32(2) * x`."""
+_HERE: Mapping[str, str] = {
+    "absolute": "abs", "fabs": "abs", "sum": "total", "mean": "avg", "max": "greatest", "amax": "greatest",
+    "matmul": "dot", "mm": "dot", "bmm": "dot", "einsum": "dot", "inner": "dot", "power": "pow", "rint": "round",
+    "expit": "sigmoid", "arctan": "atan",
+}  # fmt: skip
+_OWN = ("where", "take", "dot")
+
+
+def _refuse_foreign(library: str, name: str) -> NoReturn:
+    own = _HERE.get(name, name)
+    known = own in NAMES or own in _OWN or own in _HERE.values()
+    instead = f"f.{own}" if known else "operators and functions of fuzz.formula, such as f.exp and f.total"
+    raise FormulaError(f"{library}.{name} knows no value of a formula: use {instead}")
 
 
 def ordered(roots: Iterable[Node]) -> Iterator[Node]:

@@ -20,7 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from oracles.elementary.functions import NAMES
-from oracles.formula.node import REDUCTIONS, FormulaError, Kind, Node, Operand, lifted, ordered
+from oracles.formula.node import READS, REDUCTIONS, FormulaError, Kind, Node, Operand, chosen, lifted, ordered
 from oracles.lazy import lazy
 
 __all__ = [
@@ -101,11 +101,10 @@ def position(dim: str) -> Node:
     return Node("position", dims=frozenset([dim]), label=dim)
 
 
-def where(mask: Node, value: Operand, other: Operand) -> Node:
-    """`value` where the mask is set, else `other`. The mask is a comparison, or a tensor of flags."""
-    mask = mask if mask.kind in ("less", "at_most") else mask > 0.0
-    args = (mask, lifted(value), lifted(other))
-    return Node("where", args, frozenset().union(*(each.dims for each in args)))
+def where(mask: Operand, value: Operand, other: Operand) -> Node:
+    """`value` where the mask is set, else `other`. The mask is a condition, made with `<`, `==`, `&`, `~` and so on, or
+    a tensor of flags."""
+    return chosen(mask, value, other)
 
 
 def take(table: Node, index: Operand, dim: str) -> Node:
@@ -234,10 +233,12 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
             (own if frame.f_code is code else called).update(found)
 
     before: Any = sys.getprofile()
+    reads = READS.set(True)
     sys.setprofile(look)
     try:
         returned = function(**given)
     finally:
+        READS.reset(reads)
         if callable(before) or before is None:
             sys.setprofile(before)
         else:  # that of cProfile is set by an object that can only be enabled again

@@ -1,0 +1,92 @@
+"""Conditions of a formula: comparisons, and what `&`, `|` and `~` make of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from oracles.declared import OpError
+from oracles.formula.check import check
+from oracles.formula.exact.arithmetic import Double, Float64, Precise
+from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.trace import FormulaError, Node, Outputs, trace, where
+from oracles.op import Op
+from oracles.operand import Operand
+
+VALUES = np.array([-math.inf, -1.0, -0.0, 0.0, 1.0, math.inf, math.nan])
+CONDITIONS: dict[str, Callable[[Any], Any]] = {
+    "==": lambda x: x == 0.0,
+    "!=": lambda x: x != 1.0,
+    "number first": lambda x: 1.0 == x,  # noqa: SIM300 (which is what is tested)
+    "a number of NumPy first": lambda x: np.float32(1.0) == x,
+    "itself": lambda x: x == x,
+    "&": lambda x: (x >= 0.0) & (x < 1.0),
+    "|": lambda x: (x < -1.0) | (x == 1.0),
+    "~": lambda x: ~(x < 1.0),
+    "all": lambda x: ~((x == 0.0) | (x > 1.0)) & (x != -1.0),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("arithmetic", [Float64, Double, Precise])
+def test_conditions_are_what_ieee_754_says_in_every_arithmetic(name: str, arithmetic: Callable[[], Any]) -> None:
+    holds = CONDITIONS[name]
+    graph = trace(lambda x: {"y": where(holds(x), 1.0, 0.0)}, {"x": ("n",)})
+    with mpmath.workprec(100), np.errstate(invalid="ignore"):
+        found = evaluate(Inputs(graph, {"x": VALUES}, {}), arithmetic())[graph.outputs["y"]]
+    values = np.asarray(getattr(found, "high", found), dtype=np.float64)
+    assert values.tolist() == holds(VALUES).astype(float).tolist()
+
+
+def test_an_input_that_is_there_is_not_none() -> None:
+    def scaled(x: Node, weight: Node | None = None) -> Outputs:
+        return {"y": x if weight == None else x * weight}  # noqa: E711 (as people write)
+
+    assert trace(scaled, {"x": ("n",), "weight": ("n",)}).outputs["y"].kind == "multiply"
+    assert trace(scaled, {"x": ("n",)}).outputs["y"].kind == "tensor"
+
+
+def test_an_if_of_an_equality_is_refused_as_one_of_an_inequality_is() -> None:
+    def scaled(x: Node, k: Node) -> Outputs:
+        return {"y": x if k == 0 else x * 2}
+
+    with pytest.raises(FormulaError, match="use where"):
+        trace(scaled, {"x": ("n",)}, ["k"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda x: np.exp(x), "numpy.exp knows no value of a formula: use f.exp"),
+        (lambda x: np.sum(x), "numpy.sum knows no value of a formula: use f.total"),
+        (lambda x: np.add.reduce(x), "numpy.sum knows no value of a formula: use f.total"),
+        (lambda x: np.matmul(x, x), "numpy.matmul knows no value of a formula: use f.dot"),
+        (lambda x: np.cumsum(x), "numpy.cumsum .* such as f.exp and f.total"),
+        (lambda x: math.exp(x), "not those of math"),
+    ],
+)  # fmt: skip
+def test_functions_of_others_say_which_one_to_use(wrong: Callable[[Any], Any], says: str) -> None:
+    def of(x: Node) -> Outputs:
+        return {"y": wrong(x)}
+
+    with pytest.raises(OpError, match=f"^of: .*{says}$") as error:
+        check(Op(of, inputs=(Operand("x", "n"),), outputs=(Operand("y", "n"),)))
+    assert "\n" not in str(error.value)
+
+
+def test_torch_says_which_function_to_use() -> None:
+    torch = pytest.importorskip("torch")
+    for wrong, says in ((torch.exp, "f.exp"), (torch.mean, "f.avg"), (torch.nn.functional.softplus, "f.softplus")):
+        with pytest.raises(FormulaError, match=f"^torch.* of a formula: use {says}$"):
+            trace(lambda x, of=wrong: {"y": of(x)}, {"x": ("n",)})
+
+
+def test_numbers_of_numpy_take_part_in_arithmetic() -> None:
+    graph = trace(lambda x: {"y": np.float32(2.0) * x - np.float64(1.0)}, {"x": ("n",)})
+    (found,) = evaluate(Inputs(graph, {"x": np.array([3.0])}, {}), Float64())[graph.outputs["y"]]
+    assert found == 5.0
