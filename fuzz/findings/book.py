@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
+from fuzz.base.errors import InternalError
 from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
 from fuzz.findings.casefile import save
 from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
@@ -226,7 +227,7 @@ class FindingBook:
 def error_words(error: Exception) -> str:
     """An error of ours in one line, with the place in our code where it is not one that we raise on purpose."""
     said = " ".join(str(error).split())
-    if isinstance(error, OracleDisagreement):
+    if isinstance(error, (InternalError, OracleDisagreement)):
         return said
     [*_, last] = traceback.extract_tb(error.__traceback__) or [None]
     where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""

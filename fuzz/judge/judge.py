@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from fuzz.adapters.target import Target
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
+from fuzz.base.errors import InternalError
 from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query
@@ -99,6 +100,8 @@ class Judge:
 
     def query(self, outcome: Outcome, contract: Contract) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""
+        if outcome.status is Status.OURS:
+            return None
         return (contract, self.bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
 
     def judge_invalid(self, outcome: Outcome, why: str) -> Judgement:
@@ -115,7 +118,9 @@ class Judge:
         return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=kept)
 
     def _apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
-        """The verdict where no value needs to be compared, worst first."""
+        """The verdict where no value needs to be compared, worst first. Raises InternalError."""
+        if outcome.status is Status.OURS:
+            raise InternalError(f"{outcome.target}: {outcome.detail}")
         if outcome.status is Status.RAN and not outcome.damage and not outcome.unwritten and outcome.fault is None:
             return None, ""
         if outcome.status in _BY_STATUS:

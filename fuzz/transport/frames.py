@@ -33,6 +33,7 @@ from fuzz.transport.records import (
     NO_MEMORY,
     NOT_BUILT,
     OP_BYTES,
+    OURS,
     PLACES,
     RAISED,
     RAN,
@@ -63,6 +64,7 @@ _SAID = {
     WRONG_SHAPE: Status.WRONG_SHAPE,
     WRONG_DTYPE: Status.WRONG_DTYPE,
     NOT_BUILT: Status.NOT_RUN,
+    OURS: Status.OURS,
 }
 """The ends of a call that words explain."""
 MISREADS = (

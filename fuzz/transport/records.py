@@ -50,9 +50,9 @@ GRACE_S = 2
 """The limit that a worker is told is so much longer than ours: its own timer is only for when we are gone, and may have
 run for a second when a case begins."""
 
-RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE, MISREAD, NOT_BUILT = range(9)
-"""How a call ended. RAISED, WRONG_SHAPE, WRONG_DTYPE and NOT_BUILT only a Python worker sends; they and its REJECTED
-carry words. MISREAD is a fault of the emulator, and not of the kernel."""
+RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE, MISREAD, NOT_BUILT, OURS = range(10)
+"""How a call ended. RAISED, WRONG_SHAPE, WRONG_DTYPE, NOT_BUILT and OURS only a Python worker sends; they and its
+REJECTED carry words. MISREAD is a fault of the emulator, and OURS one of the worker, and neither of the kernel."""
 
 BROKEN_FRAME_EXIT = 70
 """The exit code of a worker that was sent what is no frame of its op."""

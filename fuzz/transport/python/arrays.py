@@ -13,6 +13,10 @@ from fuzz.transport.python.slab import Slab
 from oracles.dtypes import DTYPES
 
 
+class UnreadableError(Exception):
+    """An array without elements in memory. The message says of what kind it is."""
+
+
 class Arrays(Protocol):
     """What is done with the arrays of one framework."""
 
@@ -34,7 +38,11 @@ class Arrays(Protocol):
         ...
 
     def bits(self, found: Any) -> bytes:
-        """The elements in C order."""
+        """The elements in C order. Raises UnreadableError for what has none."""
+        ...
+
+    def is_plain(self, found: Any) -> bool:
+        """Whether it is an array of the framework's own class: those of others may refuse anything."""
         ...
 
     def same_place(self, one: Any, other: Any) -> bool:
@@ -63,6 +71,9 @@ class NumpyArrays:
     def bits(self, found: Any) -> bytes:
         data: bytes = found.tobytes()
         return data
+
+    def is_plain(self, found: Any) -> bool:
+        return type(found) is np.ndarray or isinstance(found, np.generic)
 
     def same_place(self, one: Any, other: Any) -> bool:
         return bool(one.size == 0 or one.ctypes.data == other.ctypes.data)
@@ -94,9 +105,18 @@ class TorchArrays:
         return isinstance(found, self.library.Tensor)
 
     def bits(self, found: Any) -> bytes:
-        flat = found.detach().cpu().contiguous().reshape(-1)
-        data: bytes = flat.view(self.library.uint8).numpy().tobytes()
+        torch = self.library
+        if found.layout is not torch.strided or found.is_meta or found.is_quantized:
+            kind = "meta" if found.is_meta else str(found.layout).removeprefix("torch.")
+            raise UnreadableError(f"a {'quantized' if found.is_quantized else kind} tensor has no elements in memory")
+        # Copied whatever its strides are: a tensor of one element counts as contiguous with any of them.
+        flat = torch.empty(found.numel(), dtype=found.dtype, device="cpu", layout=torch.strided)
+        flat.view(found.shape).copy_(found.detach())
+        data: bytes = flat.view(torch.uint8).numpy().tobytes()
         return data
+
+    def is_plain(self, found: Any) -> bool:
+        return type(found) in (self.library.Tensor, self.library.nn.Parameter)
 
     def same_place(self, one: Any, other: Any) -> bool:
         try:

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from fuzz.base.case import THREADS, Case, Output
-from fuzz.base.outcome import Change
 from fuzz.transport import records
-from fuzz.transport.python.arrays import Arrays
+from fuzz.transport.python.answer import NO_MEMORY, Answer, failed, is_of_device, said
+from fuzz.transport.python.arrays import Arrays, UnreadableError
 from fuzz.transport.python.kernel import Raised
-from fuzz.transport.python.memory import Memory, Touched
+from fuzz.transport.python.memory import Memory
 from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
 from oracles.dtypes import DTYPES
 
-
-@dataclass(frozen=True)
-class Answer:
-    """What a call did, ready to be sent; `unwritten` has, for each output, which elements still hold the poison."""
-
-    status: int
-    outputs: Mapping[str, bytes]
-    damages: tuple[bytes, ...]
-    unwritten: Mapping[str, Any]
-    words: str = ""
-    touched: Touched | None = None
-
-    @property
-    def clean(self) -> bool:
-        return self.status == records.RAN and not self.damages
-
-    @property
-    def doubtful(self) -> bool:
-        """Poison that survived may be a result that looks like it. Another run with another poison decides."""
-        return self.clean and any(held.any() for held in self.unwritten.values())
+_T = TypeVar("_T")
 
 
 class Callee(Protocol):
@@ -50,6 +29,10 @@ class Callee(Protocol):
         ...
 
     def takes(self, name: str) -> bool: ...
+
+    def is_own(self, error: BaseException) -> bool:
+        """Whether code of its own was at work when that was raised."""
+        ...
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any: ...
 
@@ -110,7 +93,15 @@ class Attempt:
                 wrong = self._misfit(name, output, found)
                 if wrong is not None:
                     return Answer(wrong[0], {}, damages, {}, wrong[1])
-                outputs[name] = self._arrays.bits(found)
+                try:
+                    outputs[name] = self._arrays.bits(found)
+                except UnreadableError as error:
+                    return Answer(records.RAISED, {}, damages, {}, f"the {name} that it returned: {error}")
+                except Exception as error:
+                    if isinstance(error, self._arrays.no_memory) or self._arrays.is_plain(found):
+                        raise
+                    words = f"the {name} that it returned, a {type(found).__name__}, cannot be read: {said(error)}"
+                    return Answer(records.RAISED, {}, damages, {}, words)
                 continue
             slab = self._slabs[name]
             elements = slab.elements(memory[slab.index])
@@ -191,44 +182,31 @@ class CaseRunner:
             self._finish()
         return [self._collected(attempt) for attempt in attempts]
 
-    def _collected(self, attempt: Attempt | None) -> Answer:
-        return _NO_MEMORY if attempt is None else attempt.collect()
+    def _collected(self, attempt: Attempt | Answer) -> Answer:
+        return attempt if isinstance(attempt, Answer) else self._guarded(attempt.collect)
 
-    def _launched(self, case: Case, again: bool) -> Attempt | None:
+    def _launched(self, case: Case, again: bool) -> Attempt | Answer:
         if too_large(case, self._memory.guarded):
-            return None
-        try:
+            return NO_MEMORY
+
+        def launched() -> Attempt:
             attempt = Attempt(case, self._kernel, self._arrays, self._memory, again)
             attempt.launch()
+            return attempt
+
+        return self._guarded(launched)
+
+    def _guarded(self, step: Callable[[], _T]) -> _T | Answer:
+        """What the step makes, or the answer where it cannot: what the kernel raises during its call is caught there.
+        A device that is lost raises what it does, for the caller."""
+        try:
+            return step()
         except self._arrays.no_memory:
-            return None
-        return attempt
-
-
-_NO_MEMORY = Answer(records.NO_MEMORY, {}, (), {})
-_NOTHING = Touched(-1, records.UNKNOWN_BYTE, -1, 0)
-
-
-def respond(position: int, case: Case, first: Answer, second: Answer | None, changes: Sequence[Change] = ()) -> bytes:
-    """The response to a case: that of its first run, unless the second one shows more."""
-    answer = second if second is not None and not second.clean else first
-    names = list(case.tensors)
-    missed = []
-    if answer is first:
-        for name, held in first.unwritten.items():
-            still = held if second is None else held & second.unwritten[name]
-            places = np.flatnonzero(still)
-            if len(places):
-                missed.append(records.UNWRITTEN.pack(names.index(name), int(places[0]), len(places)))
-    changed = "\n".join(map(str, changes)).encode()
-    payload = b"".join([*answer.outputs.values(), *answer.damages, *missed, answer.words.encode(), changed])
-    code = records.KF_REJECTED if answer.status == records.REJECTED else 0
-    touched = answer.touched or _NOTHING
-    number = signal.SIGSEGV if answer.touched is not None else 0
-    return records.RESPONSE.pack(
-        records.RESPONSE_MAGIC, position, len(payload), answer.status, touched.access, number, touched.index,
-        touched.element, touched.byte, len(answer.damages), len(missed), code, len(changed), 0,
-    ) + payload  # fmt: skip
+            return NO_MEMORY
+        except Exception as error:
+            if self._finish is not None and is_of_device(error):
+                raise
+            return failed(error, own=self._kernel.is_own(error))
 
 
 def _damages(slab: Slab, after: Any, rejected: bool) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import oracles
 from oracles.declared import AXIS
 
 MARGIN_BYTES = 16 * 1024
@@ -126,6 +127,9 @@ class LoadedKernel:
         """True when the function has a parameter of that name: an output that it has none for is returned."""
         return self._takes_all or name in self._names
 
+    def is_own(self, error: BaseException) -> bool:
+        return has_own_frame(error, self._folders)
+
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What the function returns, or what it raised, as `Raised`."""
         # What it has no parameter for has its neutral value, and the axis is the last one, as the kernel declares.
@@ -183,6 +187,8 @@ def _builds_nothing() -> str:
 
 _REJECTIONS = (ValueError, NotImplementedError)
 _INSTALLED = {"site-packages", "dist-packages"}
+_OURS = [Path(__file__).resolve().parents[1], Path(oracles.__file__).resolve().parent]
+"""Our own code at a call, which may itself lie below the folder of a kernel."""
 _RAISES = dis.opmap["RAISE_VARARGS"]
 
 
@@ -198,10 +204,24 @@ def is_rejection(error: BaseException, own: Collection[str]) -> bool:
     if trace is None or not isinstance(error, _REJECTIONS):
         return False
     code = trace.tb_frame.f_code
-    path, places = Path(code.co_filename).resolve(), [Path(place).resolve() for place in own]
+    return (
+        _is_below(Path(code.co_filename).resolve(), own)
+        and trace.tb_lasti >= 0
+        and code.co_code[trace.tb_lasti] == _RAISES
+    )
+
+
+def has_own_frame(error: BaseException, own: Collection[str]) -> bool:
+    """Whether a function of the kernel's own files, those in the folders `own`, was at work when it was raised."""
+    paths = [Path(frame.filename).resolve() for frame in traceback.extract_tb(error.__traceback__)]
+    return any(_is_below(path, own) and not any(map(path.is_relative_to, _OURS)) for path in paths)
+
+
+def _is_below(path: Path, own: Collection[str]) -> bool:
+    """Whether it is one of those files, or in one of those folders, and of no package that is installed below them."""
+    places = [Path(place).resolve() for place in own]
     below = [path.relative_to(place).parts for place in places if path.is_relative_to(place)]
-    is_own = any(_INSTALLED.isdisjoint(parts) for parts in below)
-    return is_own and trace.tb_lasti >= 0 and code.co_code[trace.tb_lasti] == _RAISES
+    return any(_INSTALLED.isdisjoint(parts) for parts in below)
 
 
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:

@@ -10,8 +10,9 @@ from functools import partial
 from typing import NoReturn
 
 from fuzz.transport import records
+from fuzz.transport.python.answer import failed, is_of_device, respond
 from fuzz.transport.python.arrays import Arrays, arrays_of
-from fuzz.transport.python.attempt import CaseRunner, respond
+from fuzz.transport.python.attempt import CaseRunner
 from fuzz.transport.python.attest import attested
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
 from fuzz.transport.python.memory import Arena, DeviceMemory, FreshMemory, Memory
@@ -35,7 +36,11 @@ def work(spec: Spec, journal: int | None = None) -> None:
     except (KernelError, MemoryError) as error:
         channel.hello(f"{'broken' if isinstance(error, KernelError) else 'missing'}={error}")
         return
-    channel.hello(attested(spec, kernel, arrays.library))
+    try:
+        hello = attested(spec, kernel, arrays.library)
+    except Exception as error:
+        hello = f"missing=internal error: {failed(error, own=False).words}; please report it"
+    channel.hello(hello)
     runs = CaseRunner(kernel, arrays, memory, arrays.library.cuda.synchronize if spec.device == "cuda" else None)
     state = watch = None
     self = os.getpid()
@@ -64,14 +69,21 @@ def work(spec: Spec, journal: int | None = None) -> None:
                 changes = state.changes() if is_last or audits_each else ()
                 if is_last:
                     changes += watch.leak(partial(runs.answers, request.cases[-1:]), call_s, allowed_s)
-            except Exception as error:  # a device that was lost is lost for whatever comes next
-                if spec.device == "cuda":
-                    _lose_device(error)
-                raise
-            for position, answered in enumerate(answers, start):
-                last = position == start + len(answers) - 1
-                channel.answer(respond(position, *answered, changes if last else ()), position + 1)
-            memory.release()
+                memory.release()
+                responses = [
+                    respond(position, *answered, changes if position == start + len(answers) - 1 else ())
+                    for position, answered in enumerate(answers, start)
+                ]
+            except Exception as error:
+                if os.getpid() != self:
+                    os._exit(0)
+                if spec.device == "cuda" and is_of_device(error):
+                    _lose_device(error)  # it is lost for whatever comes next
+                ours = failed(error, own=kernel.is_own(error))
+                group = request.cases[start : start + size]
+                responses = [respond(position, case, ours, None) for position, (case, _) in enumerate(group, start)]
+            for position, response in enumerate(responses, start):
+                channel.answer(response, position + 1)
         channel.flush(len(request.cases))
 
 

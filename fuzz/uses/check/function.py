@@ -27,9 +27,10 @@ from fuzz.execute.lane import TargetBatch
 from fuzz.execute.pool import Batch, Watch, patient
 from fuzz.transport import records
 from fuzz.transport.frames import decode_responses, outcome_of
+from fuzz.transport.python.answer import Answer, is_of_device, respond
 from fuzz.transport.python.arrays import arrays_of
-from fuzz.transport.python.attempt import Answer, CaseRunner, respond
-from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, is_rejection
+from fuzz.transport.python.attempt import CaseRunner
+from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, has_own_frame, is_rejection
 from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
 from oracles import summation
@@ -64,6 +65,10 @@ class Function:
     def takes(self, name: str) -> bool:
         """True when there is a parameter of that name; an output that has none is returned."""
         return name in self.names
+
+    def is_own(self, error: BaseException) -> bool:
+        """Whether code of its folder was at work when that was raised."""
+        return has_own_frame(error, (self.folder,))
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
         """What it returns, outputs by name, or what it raised, as `Raised`."""
@@ -195,7 +200,7 @@ class OwnProcess:
         try:
             [answers] = CaseRunner(self._function, arrays, memory, finish).answers([(case, False)])
         except RuntimeError as error:
-            if not cuda:
+            if not cuda or not is_of_device(error):
                 raise
             # An illegal access: the device is lost for this process.
             answers = case, Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0]), None
