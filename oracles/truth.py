@@ -170,7 +170,7 @@ class Truth:
         if len(index) != len(shape) or not all(0 <= i < extent for i, extent in zip(index, shape, strict=True)):
             raise ProblemError(f"outputs.{output}: no element {index} in shape {shape}")
         places = self.places(output)
-        flat = int(np.ravel_multi_index(index, shape))
+        flat = int(np.ravel_multi_index(index, shape)) if shape else 0
         found = np.flatnonzero(places.reshape(-1) == flat)[0]
         return tuple(int(i) for i in np.unravel_index(found, places.shape))
 

@@ -36,7 +36,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
     from fuzz.base.selection import SelectionError
     from fuzz.findings import casefile
     from fuzz.judge.values import problem_of
-    from fuzz.report.failure import allowance_lines
+    from fuzz.report.failure import allowance_lines, element
     from fuzz.uses.starting import select_targets
     from oracles.truth import Truth
 
@@ -51,7 +51,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
     if target is None:
         raise SelectionError("no chosen kernel accepts this case; name another with --target")
     explanation = Truth(problem_of(case)).explain(target.contract, output, index)
-    print(f"{output}[{', '.join(map(str, index))}] under the contract of {target.id}")
+    print(f"{element(output, index)} under the contract of {target.id}")
     print(f"  expected      {explanation.expected}")
     print("\n".join(allowance_lines(explanation)))
     return Exit.OK

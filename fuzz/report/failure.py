@@ -190,10 +190,14 @@ def explained(case: Case, check: OutputCheck, outcome: Outcome, target: Target) 
     return Truth(problem_of(case)).explain(target.contract, check.output, index, float(got[index]))
 
 
+def element(output: str, index: Sequence[int]) -> str:
+    """What an element is called, such as `y[0, 3]`; that of an output without dimensions like the output."""
+    return f"{output}[{', '.join(map(str, index))}]" if index else output
+
+
 def breakdown_lines(breakdown: Breakdown) -> Iterator[str]:
     """The worst element: got and expected in decimal and hex, ulp, err/budget and its terms."""
-    index = ", ".join(str(i) for i in breakdown.index)
-    yield f"  worst         {breakdown.output}[{index}]"
+    yield f"  worst         {element(breakdown.output, breakdown.index)}"
     yield f"  got           {breakdown.got}"
     yield f"  expected      {breakdown.expected}"
     yield f"  error         {breakdown.ulp:+.4g} ulp, err/budget {breakdown.ratio:.4g}"

@@ -118,7 +118,8 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[Element]:
     if OUTER in dims:
         mask = mask.reshape(-1, *mask.shape[outer:]) if mask.size else mask
     whole = max(_MOST_ELEMENTS // max(math.prod(mask.shape[1:]), 1), 1)
-    for index in islice(np.ndindex(mask[:whole].shape), _MOST_ELEMENTS):
+    first = mask[:whole] if mask.ndim else mask
+    for index in islice(np.ndindex(first.shape), _MOST_ELEMENTS):
         traits = dict[str, int | str]()
         for dim, at, size in zip(dims, index, mask.shape, strict=True):
             traits.update(_along(op, dim, at, size))

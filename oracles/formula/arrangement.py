@@ -77,8 +77,8 @@ class Arrangement:
         return array.reshape(math.prod(array.shape[:outer]), *array.shape[outer:])
 
     def arranged(self, output: str, array: NDArray[Any], dims: Sequence[str]) -> NDArray[Any]:
-        """An output in the order of the formula's dimensions."""
-        return self.collapsed(output, array).transpose(self._order(output, dims))
+        """An output in the order of the formula's dimensions, with an axis of one element where it has none."""
+        return np.atleast_1d(self.collapsed(output, array).transpose(self._order(output, dims)))
 
     def returned(self, output: str, values: NDArray[Any], sizes: Extents) -> NDArray[Any]:
         """An output as a kernel returns it, from values that have an axis for each dimension of the formula, of so many

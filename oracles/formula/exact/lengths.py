@@ -106,6 +106,8 @@ class Extents:
 
     def filled(self, arrays: Sequence[NDArray[Any]], dims: Sequence[str]) -> NDArray[Any]:
         """An array of each problem, of these dimensions, beside each other."""
+        if not dims:
+            return np.concatenate([array.reshape(1) for array in arrays])
         found = np.empty((len(arrays), *(self.widest[dim] for dim in dims)), arrays[0].dtype)
         for each, array in zip(found, arrays, strict=True):
             own = tuple(slice(0, size) for size in array.shape)

@@ -74,9 +74,15 @@ class Conformance:
         return self.budget.wide
 
     def shape(self, output: str) -> tuple[int, ...]:
-        """The extents of an output, in the order of the trace's dimensions."""
-        dims = self._dims(output)
-        return tuple(self.inputs.extents[dim] for dim in self.inputs.trace.dims if dim in dims)
+        """The extents of an output, in the order of the trace's dimensions; (1,) where it has none."""
+        return tuple(self.inputs.extents[dim] for dim in self._ordered(output)) or (1,)
+
+    def place(self, output: str, index: Sequence[int]) -> Mapping[str, int]:
+        """The place of an element along each dimension of the output."""
+        return dict(zip(self._ordered(output), index, strict=False))  # a number has one element, along no dimension
+
+    def _ordered(self, output: str) -> Sequence[str]:
+        return [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
 
     def enclosure(self, output: str) -> Enclosure:
         """The conformance sets of all elements of an output, in its shape."""
@@ -136,8 +142,7 @@ class Conformance:
         if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
             nan = REQUIRED if math.isnan(quick) else FORBIDDEN
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
-        dims = [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
-        centre, width = self._exactly(output, dict(zip(dims, at, strict=True))), mpmath.mpf(width)
+        centre, width = self._exactly(output, self.place(output, at)), mpmath.mpf(width)
         if mpmath.isnan(centre):  # a number at hand that every kernel has is a pole: what is left of it is zero
             centre = mpmath.mpf(quick)
         sign = 0 if zeros is None else int(zeros[at])

@@ -49,7 +49,7 @@ class Elements:
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         op, sizes = self.problem.of_op, self.problem.sizes
         own = [dim for dim in sizes if dim in op.operand(output).axes]
-        place = {dim: index for dim, index in zip(own, at, strict=True) if dim != op.row}
+        place = {dim: index for dim, index in zip(own, at, strict=bool(own)) if dim != op.row}
         known = [(dim, str(size)) for dim, size in sizes.items() if dim != OUTER]
         known += [(op.batch_name, str(sizes[OUTER]))] if OUTER in sizes else []
         return *known, *facts_of(conformance.members[0], place, sizes)

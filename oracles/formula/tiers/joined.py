@@ -172,6 +172,8 @@ class _Beside(_Group):
 
     def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
         dims = problem.dims(name)
+        if not dims:
+            return 0
         widest = dict(zip(problem.sizes, self.widest[1:], strict=True))
         place = np.unravel_index(flat, [widest[dim] for dim in dims])
         return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))

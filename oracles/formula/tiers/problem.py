@@ -253,7 +253,7 @@ class FormulaProblem:
         found = self.arrangement.collapsed(name, array)
         if self.plain.separate and name in self.of_op.columns:
             found = np.broadcast_to(found, (self.rows, self.length))
-        return np.ascontiguousarray(found)
+        return np.ascontiguousarray(found).reshape(found.shape)  # it gives what has no axis one
 
     def _given_parameters(self) -> Mapping[str, float]:
         """Each parameter's value; that of one that the case does not have is neutral."""

@@ -203,8 +203,7 @@ class Element:
     @lazy
     def _places(self) -> Mapping[str, int]:
         """Where the element lies along each of its dimensions."""
-        dims = self.conformance._dims(self.output)
-        return dict(zip((dim for dim in self.whole.inputs.trace.dims if dim in dims), self.index, strict=True))
+        return self.conformance.place(self.output, self.index)
 
     def given(self) -> Iterator[tuple[str, str]]:
         """What the element was calculated from: of each operand the element of its own, such as '0.25 (0x3e800000)',
