@@ -51,6 +51,8 @@ class Enclosure:
     """The elements of which only the precise tier can say anything; their inner ends are NaN."""
     zeros: Flags | None = None
     """The sign that a zero must have, as 1 or -1; 0 where it is free. None: it is free everywhere."""
+    mirrored: Mask | None = None
+    """The infinities that may have the other sign as well. None: there are none."""
 
     def wrong_zeros(self, got: F64) -> Mask | None:
         """The zeros of a wrong sign; None where there is none."""
@@ -85,6 +87,7 @@ def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
     return Enclosure(
         first.form, end_to_end([part.centre for part in parts]), below, below, inner, outer, nan=joined("nan"),
         unjudged=joined("unjudged"), unsure=joined("unsure"), zeros=joined("zeros"), zero=joined("zero"),
+        mirrored=joined("mirrored"),
     )  # fmt: skip
 
 
@@ -124,6 +127,8 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     possible = (got >= enclosure.outer[0]) & (got <= enclosure.outer[1])
     if enclosure.zero is not None:
         inside |= enclosure.zero & (got == 0)
+    if enclosure.mirrored is not None:
+        inside |= enclosure.mirrored & (-got >= enclosure.inner[0]) & (-got <= enclosure.inner[1])
     wrong = enclosure.wrong_zeros(got)
     if wrong is not None:
         inside &= ~wrong

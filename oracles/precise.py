@@ -35,13 +35,16 @@ class Bounds:
     """True: what overflows in the last rounding becomes the largest finite number."""
     sign: int = 0
     """The sign that a zero must have, 1 or -1; 0 where it is free."""
+    mirrored: bool = False
+    """True of an infinity that may have the other sign as well."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Special rules that apply, in words."""
         rules = {ALLOWED: ("NaN is allowed",), REQUIRED: ("NaN is required",), FORBIDDEN: ()}[self.nan]
         signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
-        return rules + signs + (("may also be 0",) if self.zero else ())
+        others = (("may also be 0",) if self.zero else ()) + (("of either sign",) if self.mirrored else ())
+        return rules + signs + others
 
     @lazy
     def ends(self) -> tuple[float, float]:
@@ -62,7 +65,7 @@ class Bounds:
     @property
     def decision(self) -> tuple[object, ...]:
         """All that a verdict depends on; two precisions must agree on it."""
-        return self.ends, self.nan, self.zero, self.sign
+        return self.ends, self.nan, self.zero, self.sign, self.mirrored
 
 
 def conforms(bounds: Bounds, got: float) -> bool:
@@ -74,7 +77,7 @@ def conforms(bounds: Bounds, got: float) -> bool:
     if not got and bounds.sign and (math.copysign(1.0, got) < 0) != (bounds.sign < 0):
         return False
     low, high = bounds.ends
-    return low <= got <= high or (bounds.zero and got == 0)
+    return low <= got <= high or (bounds.zero and got == 0) or (bounds.mirrored and low <= -got <= high)
 
 
 def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:

@@ -21,7 +21,7 @@ from oracles.declared import AXIS
 from oracles.dtypes import DTYPES, ITEMSIZE, Format
 from oracles.ops import OPS
 
-POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO = 1, 2, 4, 8, 16
+POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, OF_EITHER_SIGN = 1, 2, 4, 8, 16, 32
 """The bits of a rule: the sign that a zero must have, and which special values conform."""
 
 

@@ -117,7 +117,8 @@ static int kfs_conforms(const kfs_allowed *a, double got) {
     if (isnan(got)) return (a->rule & 12) != 0;
     if (a->rule & 8) return 0;
     if (got == 0 && a->rule & (signbit(got) ? 1 : 2)) return 0;
-    return (a->low <= got && got <= a->high) || (a->rule & 16 && got == 0);
+    return (a->low <= got && got <= a->high) || (a->rule & 16 && got == 0)
+        || (a->rule & 32 && a->low <= -got && -got <= a->high);
 }
 
 static void kfs_compare(const kfs_tensor *t) {

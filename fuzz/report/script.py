@@ -105,5 +105,6 @@ def _rule(bounds: Bounds) -> int:
         export.MAY_BE_NAN: bounds.may_be_nan,
         export.MUST_BE_NAN: bounds.nan == REQUIRED,
         export.MAY_BE_ZERO: bounds.zero,
+        export.OF_EITHER_SIGN: bounds.mirrored,
     }
     return sum(bit for bit, holds in bits.items() if holds)

@@ -14,16 +14,21 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case
 from fuzz.base.outcome import Status
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings import casefile
 from fuzz.generate.turn import BATCH, PLACES
 from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.registry import Entry
+from fuzz.quality.calibrate.extremes import case_of, problems
 from fuzz.quality.calibrate.packs import Pair
 from fuzz.uses.search.schedule import known_at
 from fuzz.uses.search.turn_runner import TOGETHER, Report, Task, Terms, TurnRunner
 
 _KEPT = 3
 """The most alarms of a contract that are kept as case files."""
+_EXTREMES = 2
+"""The problems at the ends of each dtype, of two dozen rows where an op has any number of them."""
 _LONG_S = 2.0
 """Turns that take longer together are not taken in greater number by a work that ends with its time: it does not end
 within them. No clock decides what is judged of others."""
@@ -69,6 +74,8 @@ class ContractMeasurement:
     """How to see the last run that the oracle gave up on."""
     not_run: dict[str, str] = field(default_factory=dict)
     """Why a build was not judged."""
+    extremes: int = 0
+    """How many runs of problems at the ends of dtypes were judged besides."""
     seconds: float = 0.0
     """How long all of it took."""
 
@@ -100,8 +107,28 @@ def measured(work: Work, pair: Pair, clock: Callable[[], float] = time.monotonic
             status = pool.statuses[target.id]
             if isinstance(status, NotRun):
                 found.not_run[build_of(target)] = status.reason
+        _judge_extremes(work, pair, targets, pool, found)
         _search(work, pack, targets, pool, found, clock)
     return found
+
+
+def _judge_extremes(
+    work: Work, pair: Pair, targets: Sequence[Target], pool: WorkerPool, found: ContractMeasurement
+) -> None:
+    """Judge the kernels on problems at the ends of dtypes, which a search seldom meets."""
+    cases = [case_of(each) for each in problems(pair.op, pair.main, _EXTREMES, work.seed)]
+    for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
+        judge = EntryJudge(Entry(case), outcomes)
+        for target in targets:
+            if target.id not in outcomes or outcomes[target.id].status is Status.REJECTED:
+                continue
+            judgement = judge.judge(target)
+            found.extremes += 1
+            found.gave_up += judgement.verdict is Verdict.ORACLE_GAVE_UP
+            found.ratio = max(found.ratio, judgement.ratio if judgement.verdict is Verdict.PASS else 0.0)
+            if judgement.verdict.is_finding:
+                found.found += 1
+                found.alarms += [_told(case, judgement, work)] if len(found.alarms) < _KEPT else []
 
 
 def _search(
@@ -162,7 +189,7 @@ def _told(case: Case, judgement: Judgement, work: Work) -> str:
         what += f", {check.output}[{index}]: {judgement.ratio:.4g} of its budget"
         explain = f"\n  kernelfuzz explain-budget {path} {option} --output {check.output} --index {index}"
     # A case that a guide proposed follows from what was judged before it: its file alone brings it back.
-    own = case.origin.number % PLACES <= BATCH
+    own = 0 < case.origin.number % PLACES <= BATCH
     named = f"{work.seed}:{work.op}:{case.origin.place}" if own else path
     return f"{judgement.target}: {what}\n  kernelfuzz repro {named} {option}{explain}"
 

@@ -114,7 +114,7 @@ class Pair:
         free = () if words else tuple(dtype for dtype in self._formats if dtype != DOUBLE.name)
         others = [each for each in op.operands if each.name != op.main and not each.integers]
         return Capabilities(
-            dtypes=self._main, takes=op.optional, params=tuple(op.neutral),
+            dtypes=self.main, takes=op.optional, params=tuple(op.neutral),
             mixed=tuple((each.name, tuple(dict.fromkeys((op.main, *free)))) for each in others) if free else (),
             stacked=tuple(each.name for each in op.inputs if each.stackable),
         )  # fmt: skip
@@ -125,7 +125,7 @@ class Pair:
         return replace(self.takes, max=dict.fromkeys(self.op.named, _UPDATED if self.contract.algorithm else _SUMMED))
 
     @property
-    def _main(self) -> tuple[str, ...]:
+    def main(self) -> tuple[str, ...]:
         """The dtypes of the first input."""
         if self.contract.words:
             return (COMPUTED[self.number % len(COMPUTED)],)
@@ -143,7 +143,7 @@ class Pair:
     @property
     def _emitted(self) -> str:
         settled = self.contract.settled(self._dtypes)
-        main = self._main
+        main = self.main
         chosen = Emission(
             self.op, settled, way=self.number, fused=self.number % 2 == 0, turn=self.number, wide=DOUBLE.name in main
         )
@@ -152,7 +152,7 @@ class Pair:
     @property
     def _dtypes(self) -> Mapping[str, str]:
         """Those of all operands, which follow from that of the first input."""
-        main, found = self._main[0], dict[str, str]()
+        main, found = self.main[0], dict[str, str]()
         for each in self.op.operands:
             found[each.name] = found.get(each.dtype, each.dtype) or main
         return found

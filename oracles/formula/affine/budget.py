@@ -24,6 +24,7 @@ from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, nar
 from oracles.formula.affine.operations import FAR, OPERATIONS
 from oracles.formula.affine.reductions import REDUCED
 from oracles.formula.affine.setting import SettledProblem
+from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.sums import any_along
 from oracles.formula.exact.centre import Replaced, step
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
@@ -64,6 +65,8 @@ class Read:
     """See `Budget.replaced`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
     """Where it is by chance what a node takes, see `oracles.formula.affine.narrowing`."""
+    mirrored: dict[Node, Mask] = field(default_factory=dict)
+    """Where a value is infinite on either side, see `Signs.mirrored`."""
     errors: dict[Node, F64] = field(default_factory=dict)
     """How far float64's values may be from the formula's, before kernels round them; NaN: nobody knows."""
 
@@ -80,13 +83,21 @@ class Read:
 class Budget(SettledProblem):
     """The forms of all values of a formula, for one contract and one problem."""
 
+    complete: bool = True
+    """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
+
     @lazy
     def read(self) -> Read:
         """All of it. Raises FormulaError for a formula that has no budget."""
         found = Read()
+        signs = Signs(self.inputs, found.forms, self.complete)
         with np.errstate(all="ignore"):
             for node in self.inputs.trace.nodes:
                 form = self._form(found, node) if node.args else self._leaf(node)
+                mirrored = signs.mirrored(node, form, self.contract.zeros == "ieee")
+                if mirrored is not None:  # what is made of it may be anything
+                    found.mirrored[node] = mirrored
+                    form = replace(form, may=marked(form.may, mirrored))
                 found.forms[node] = shared(form) if node in self.inputs.trace.joined else form
         for form in found.forms.values():
             if form.centre.size > _LARGE:

@@ -75,9 +75,12 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
         a.centre * b.centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least
     )
     added = all(use.kind == "sum" for use in here.inputs.trace.uses.get(node, (node,)))
-    found = _vanished(found, args, added)
+    inexact = (a.spread > 0) | (b.spread > 0)
+    found = _vanished(found, args, inexact if added else True)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     found = rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
+    if added:  # of exact factors it is a zero to every kernel, but not to the exact sum of many
+        found = _vanished(found, args, ~inexact)
     if fused and np.isinf(found.centre).any():  # it is infinite in float64; unrounded it is a number
         finite = np.isinf(found.centre) & np.isfinite(a.centre) & np.isfinite(b.centre)
         found = replace(found, overflows=marked(found.overflows, finite)) if finite.any() else found
@@ -89,16 +92,13 @@ def bits_of_product(a: Form, b: Form) -> int:
     return a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
 
 
-def _vanished(found: Form, args: Sequence[Form], added: bool) -> Form:
-    """The form of what is a zero in float64, but not exactly: no narrower dtype tells the two apart. One of exact
-    factors that is only `added` to something is a zero to every kernel."""
+def _vanished(found: Form, args: Sequence[Form], among: Mask | bool = True) -> Form:
+    """The form of what is a zero in float64, but not exactly: no narrower dtype tells the two apart."""
     if found.dtype is not DOUBLE:
         return found
-    lost = found.centre == 0
+    lost = (found.centre == 0) & among
     for each in args:
         lost = lost & np.isfinite(each.centre) & (each.centre != 0)
-    if added and lost.any():
-        lost = lost & ((args[0].spread > 0) | (args[1].spread > 0))
     return more(found, np.where(lost, found.dtype.eta, 0.0)) if lost.any() else found
 
 
@@ -143,7 +143,7 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         away = np.maximum.reduce([np.abs(end - centre) for end in np.broadcast_arrays(*ends)]) * here.ends
         found = _bounded(found, np.where(low > 0, away, np.inf), share)
         found = _unbounded(found, (share >= 1) & ~(low > 0))
-    found = _vanished(found, args, False)
+    found = _vanished(found, args)
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), here.contract)
 
 

@@ -212,7 +212,10 @@ class Simulated:
         if isinstance(order, Sequential | Any) and (factors is not None or self.contract.denormals != "preserve"):
             return np.expand_dims(self._chained(lined, node), axis)
         lined = round_to(lined, dtype).astype(STORAGE[dtype.name])
-        return np.expand_dims(np.asarray(total(lined, order), dtype=np.float64), axis)
+        found = np.asarray(total(lined, order), dtype=np.float64)
+        if self.order == "reversed":  # begun with a zero, whose sign is not that of the terms
+            found = found + 0.0
+        return np.expand_dims(found, axis)
 
     def _factors(self, node: Node) -> list[F64] | None:
         """What is multiplied under a sum: a product of two numbers of at most 24 bits is exact in float64."""

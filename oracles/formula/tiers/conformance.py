@@ -25,11 +25,11 @@ from oracles.formula.affine.budget import LOST, SAME, Budget
 from oracles.formula.affine.edges import Ends
 from oracles.formula.affine.forms import Form
 from oracles.formula.affine.setting import JoinedProblem
+from oracles.formula.affine.signs import Signs
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
 from oracles.formula.exact.extended import wide_values
 from oracles.formula.tiers import doubts
-from oracles.formula.tiers.signs import Signs
 from oracles.formula.trace import FormulaError, Node, ordered
 from oracles.lazy import lazy
 from oracles.precise import Bounds
@@ -66,7 +66,7 @@ class Conformance:
     @lazy
     def budget(self) -> Budget:
         """The forms of all values."""
-        return Budget(self.inputs, self.contract, self.structured, self.each)
+        return Budget(self.inputs, self.contract, self.structured, self.each, self.complete)
 
     @property
     def wide(self) -> bool:
@@ -120,7 +120,7 @@ class Conformance:
         zeros = self._zeros(output) if may_be_zero else None
         return Enclosure(
             dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
-            unjudged=self._unjudged(output), zero=zero, zeros=zeros,
+            unjudged=self._unjudged(output), zero=zero, zeros=zeros, mirrored=self._mirrored(output),
         )  # fmt: skip
 
     def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
@@ -141,7 +141,9 @@ class Conformance:
             return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
         if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
             nan = REQUIRED if math.isnan(quick) else FORBIDDEN
-            return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate)
+            mirrored = self._mirrored(output)
+            either = mirrored is not None and bool(mirrored[at])
+            return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate, mirrored=either)
         centre, width = self._exactly(output, self.place(output, at)), mpmath.mpf(width)
         if mpmath.isnan(centre):  # a number at hand that every kernel has is a pole: what is left of it is zero
             centre = mpmath.mpf(quick)
@@ -307,7 +309,14 @@ class Conformance:
         marked = np.isnan(width) | np.isinf(width)
         if kept.may is not None:
             marked = marked | self.shaped(output, kept.may)
+        if (mirrored := self._mirrored(output)) is not None:
+            marked = marked & ~mirrored
         return marked if marked.any() else None
+
+    def _mirrored(self, output: str) -> Mask | None:
+        """The infinities that may have the other sign as well."""
+        found = self.budget.read.mirrored.get(self._node(output))
+        return None if found is None else self.shaped(output, found)
 
     def _zeros(self, output: str) -> Flags | None:
         if self.contract.zeros == "any":
@@ -316,4 +325,4 @@ class Conformance:
 
     @lazy
     def _signs(self) -> Signs:
-        return Signs(self.budget, self.complete)
+        return Signs(self.inputs, self.budget.forms, self.complete)

@@ -275,7 +275,7 @@ def _of_places(enclosure: Enclosure, places: Places) -> Enclosure:
     """The enclosure at some places of its first axis, in that order."""
     fields: Mapping[str, Any] = {
         name: None if getattr(enclosure, name) is None else getattr(enclosure, name)[places]
-        for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero")
+        for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero", "mirrored")
     }
     inner, outer = ((low[places], high[places]) for low, high in (enclosure.inner, enclosure.outer))
     return replace(enclosure, **fields, above=fields["below"], inner=inner, outer=outer)

@@ -77,6 +77,7 @@ def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
         unjudged=_any(a.unjudged, b.unjudged),
         unsure=_any(a.unsure, b.unsure),
         zero=_any(a.zero, b.zero),
+        mirrored=_any(a.mirrored, b.mirrored),
         zeros=_zeros(a.zeros, b.zeros),
     )
 
@@ -115,7 +116,16 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
     )
     nan = a.nan if a.nan == b.nan else ALLOWED
     sign = a.sign if a.sign == b.sign else 0
-    return replace(a, centre=centre, low=low, high=high, nan=nan, sign=sign, zero=a.zero or b.zero)
+    return replace(
+        a,
+        centre=centre,
+        low=low,
+        high=high,
+        nan=nan,
+        sign=sign,
+        zero=a.zero or b.zero,
+        mirrored=a.mirrored or b.mirrored,
+    )
 
 
 def _is_finite(value: mpmath.mpf) -> bool:

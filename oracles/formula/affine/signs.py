@@ -1,0 +1,108 @@
+"""The signs of values, zeros included, where every correct kernel has the same.
+
+IEEE arithmetic gives each zero a sign, but a sum's depends on how it is formed: x + 0.0 is +0 for x = -0.0, and a
+kernel that knows the 0.0 and does not add it has -0. Products, quotients and odd functions leave no choice; but a
+kernel may add a zero in the place of an addend that is absent, and then only what rounds to zero has a sign for sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from oracles.enclosure import Flags, Mask
+from oracles.formula.affine.forms import Form
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.exact.contraction import contracted, is_contraction
+from oracles.formula.trace import Kind, Node
+
+_POSITIVE: tuple[Kind, ...] = ("extent", "position", "at_most", "less")
+_CERTAIN = 1.0 + 2.0**-20
+"""A value has the sign of its centre where the centre is larger by this than all that it may err by, which is known to
+many more bits."""
+
+_MINUS, _FREE, _PLUS = np.int8(-1), np.int8(0), np.int8(1)
+"""A row may have millions of elements, of which each takes one byte here."""
+
+
+class Signs:
+    """The sign of each node: 1 or -1 where all kernels have it, zeros included, and 0 where they need not."""
+
+    def __init__(self, inputs: Inputs, forms: Mapping[Node, Form], complete: bool) -> None:
+        """`complete` says that no operand is absent that would be added."""
+        self.inputs, self.forms, self.complete = inputs, forms, complete
+        self._found: dict[Node, Flags] = {}
+
+    def __getitem__(self, node: Node) -> Flags:
+        if node not in self._found:
+            with np.errstate(all="ignore"):
+                self._found[node] = self._signs(node)
+        return self._found[node]
+
+    def mirrored(self, node: Node, value: Form, zeros_have_signs: bool) -> Mask | None:
+        """Where a value is infinite on the side that the sign of a zero says, which kernels have in different ways:
+        1 / (a + b), where a sum that starts from 0.0 is never -0. None: nowhere."""
+        poles = np.isinf(value.centre) & (True if value.may is None else ~value.may)
+        if node.kind not in ("divide", "function") or not poles.any():
+            return None
+        arg = node.args[-1]
+        zero = (self.forms[arg].centre == 0) & (self.forms[arg].spread == 0)
+        found: Mask = poles & zero
+        if not found.any():
+            return None
+        if node.kind == "function":
+            minus, plus = Float64().apply(node.function, np.array([-0.0, 0.0]))
+            if minus == plus:
+                return None
+        if zeros_have_signs:
+            found = found & (self[arg] == 0)
+        return found if found.any() else None
+
+    def _signs(self, node: Node) -> Flags:
+        form = self.forms[node]
+        sign = (form.centre > 0).astype(np.int8) - (form.centre < 0)
+        if not node.args:
+            known = np.where(np.signbit(form.centre), _MINUS, _PLUS) if self.complete else sign
+        else:
+            known = np.where(np.abs(form.centre) > form.spread * _CERTAIN, sign, _FREE)
+            if self.complete and not known.all():  # what it is made of says more only of these
+                known = np.where(known != 0, known, self._of_zero(node, [self[arg] for arg in node.args]))
+        return np.where(np.isnan(form.centre), _FREE, known).astype(np.int8, copy=False)
+
+    def _of_zero(self, node: Node, args: list[Flags]) -> Flags:
+        """The sign that the operation gives, as far as it follows from those of its arguments."""
+        kind = node.kind
+        if kind in ("multiply", "divide"):
+            return args[0] * args[1]
+        if kind in ("add", "subtract"):
+            second = args[1] if kind == "add" else -args[1]
+            return np.where(args[0] == second, args[0], _FREE)
+        if kind == "negate":
+            return -args[0]
+        if kind == "where":
+            mask = self.forms[node.args[0]]
+            found = np.where(mask.centre != 0, args[1], args[2])
+            return np.where((mask.spread > 0) & (args[1] != args[2]), _FREE, found)
+        if kind == "point":
+            return args[0]
+        if kind == "function":
+            return self._of_function(node, args[0])
+        if kind in ("sum", "dot", "max"):
+            axis = self.inputs.axis(node.label)
+            if kind == "dot" and is_contraction(args[0].shape, args[1].shape, axis):
+                a, b = (each.astype(np.float64) for each in args)
+                return np.where(contracted(a, b, axis) == max(a.shape[axis], b.shape[axis]), _PLUS, _FREE)
+            terms = args[0] * args[1] if kind == "dot" else args[0]
+            return np.where((terms == 1).all(axis=axis, keepdims=True), _PLUS, _FREE)
+        return np.full((1,) * args[0].ndim, kind in _POSITIVE, np.int8)
+
+    def _of_function(self, node: Node, arg: Flags) -> Flags:
+        of = node.function
+        if of.sign == "argument":
+            return arg
+        if of.sign == "positive":
+            return np.full((1,) * arg.ndim, _PLUS)
+        # The sine of what is not zero has another sign than that now and then.
+        return np.where(of.keeps_zeros & (self.forms[node.args[0]].centre == 0), arg, _FREE)
