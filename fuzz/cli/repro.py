@@ -35,6 +35,10 @@ class ReproOptions:
         typer.Option("--script", metavar="repro.c|repro.py", help="Write a program that shows it by itself."),
     ] = None
     case_limit: options.CaseLimit = None
+    change: Annotated[
+        tuple[str, ...],
+        typer.Option("--set", metavar="n=4", help="Change one thing of the case, as its 'nearby' says. Repeatable."),
+    ] = ()
     sanitize: options.Sanitize = False
     jobs: options.Jobs = 0
 
@@ -69,7 +73,7 @@ def _replayed(options: ReproOptions) -> Exit:
     out, err = console.results(), console.progress()
     replay.check_name(options.script)
     pack = loaded(options.pack)
-    chosen = replay.chosen_case(options.case, options.findings, pack)
+    chosen = replay.changed(replay.chosen_case(options.case, options.findings, pack), options.change)
     case, found = chosen.case, chosen.found
     targets = replay.fitting_targets(pack, case, options.target)
     by_id, limit = {target.id: target for target in targets}, options.case_limit

@@ -32,7 +32,7 @@ _ENDINGS = {
 
 _NAMED = 100
 """The most pairs of conditions that never held together which are named for each op."""
-_ASIDE = ("shrunk: ", "cause: ", "also here: ", "not finished: ")
+_ASIDE = ("shrunk: ", "nearby: ", "cause: ", "also here: ", "not finished: ")
 """Lines of an explanation that begin like this do not say when the kernel fails."""
 
 

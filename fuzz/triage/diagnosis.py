@@ -15,6 +15,7 @@ from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import attributed
 from fuzz.triage.causes import kernels_within
+from fuzz.triage.counterfactuals import counterfactuals
 from fuzz.triage.declaration import Fitting, fitting
 from fuzz.triage.explain import explain
 from fuzz.triage.explanation import Explanation
@@ -127,6 +128,7 @@ def diagnose(
             trials = replace(trials, fresh=True, known={})
             small, explanation = _shrunk_and_explained(trials, case, others, clock)
         shown = trials.confirmed(small)
+        beside = counterfactuals(trials, small) if judgement.verdict is not Verdict.TIMEOUT else ()
         fits = _fitting(trials, family, [(case, judgement), (small, shown)], clock)
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
@@ -139,7 +141,9 @@ def diagnose(
     judgements = {**{name: each.judgement for name, each in seen.items()}, target.id: shown}
     attribution = attributed(target, targets, judgements, explanation.rule)
     whole = not clock.stopped
-    diagnosis = Diagnosis(case, attribution, explanation, len(trials.known), whole, allowance.option, fits)
+    diagnosis = Diagnosis(
+        case, attribution, explanation, len(trials.known), whole, allowance.option, fits, counterfactuals=beside
+    )
     return Finding(small, shown, verdicts, diagnosis=diagnosis)
 
 

@@ -11,6 +11,7 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import Attribution
+from fuzz.triage.counterfactuals import Counterfactual
 from fuzz.triage.declaration import Fitting
 from fuzz.triage.explanation import Explanation
 from fuzz.triage.rule import Rule
@@ -37,6 +38,8 @@ class Diagnosis:
     """The neighbouring contract that its values conform to."""
     beside: Mapping[str, int] = field(default_factory=dict)
     """How many failures of other verdicts were put to it because no rule tells them from it."""
+    counterfactuals: tuple[Counterfactual, ...] = ()
+    """What becomes of the small case with one thing changed; those that make it pass come first."""
 
     @property
     def rule(self) -> Rule | None:
@@ -50,6 +53,8 @@ class Diagnosis:
         said = fits if self.fitting is not None and self.fitting.telling else []
         if small.digest != self.original.digest:
             said.append(f"shrunk: {change(self.original, small)} (was {self.original.digest[:12]})")
+        if nearby := self._nearby():
+            said.append(f"nearby: {nearby}")
         if self.attribution is not None:
             said.append(f"{_CAUSE}{self.attribution}")
         said = [*said, *self.explanation.lines(), *(each for each in fits if each not in said)]
@@ -60,6 +65,12 @@ class Diagnosis:
             more = f"; see {self.option}" if self.option else ""
             said.append(f"not finished: the time for explaining was over{more}")
         return said
+
+    def _nearby(self) -> str:
+        """Return the counterfactuals in words; those that never pass by their subjects alone."""
+        telling = [str(each) for each in self.counterfactuals if each.passing]
+        alike = [each.subject for each in self.counterfactuals if not each.passing]
+        return "; ".join([*telling, *([f"fails whatever {', '.join(alike)} is"] if alike else [])])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
 from fuzz.report.console import bare_table
 from fuzz.report.script import script_of
+from fuzz.triage.counterfactuals import edited
 from fuzz.triage.history import history_line
 from fuzz.triage.trial import Observed
 from fuzz.uses.search.record import record_path, recorded
@@ -62,6 +63,18 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
     path = Path(text) if Path(text).is_file() or Path(text).suffix == ".json" else _file_of(text, findings)
     case, found = casefile.load(path)
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())
+
+
+def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
+    """Return the case with things changed, each as SUBJECT=VALUE: what is known of the failure does not go with it.
+    Raises UsageError."""
+    case = chosen.case
+    for change in changes:
+        subject, equals, value = change.partition("=")
+        if not equals:
+            raise UsageError(f"--set {change}: write it as n=4")
+        case = edited(case, subject.strip(), value.strip())
+    return replace(chosen, case=case, found=None) if changes else chosen
 
 
 def _file_of(text: str, findings: Path) -> Path:

@@ -95,7 +95,7 @@ def test_what_does_not_repeat_is_reported_and_said_not_to(cli_here: Cli, planted
     once = (
         f"int mkdir(const char *, unsigned); static unsigned calls; float total = calls++ > 99 && !{made} ? 1e9f : 0;"
     )
-    text = _run(cli_here, planted(edited(SUM, once)), 320)
+    text = _run(cli_here, planted(edited(SUM, once)), 320, "-j", "1")
     assert "FAIL_NUMERIC  planted" in text
     assert re.search(r"does not repeat: passes alone in a fresh process, and after the \d+ calls before it", text)
 

@@ -1,0 +1,85 @@
+"""Beside the smallest failing case stand cases with one thing changed, each of which was run and can be run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.base.case import Case
+from fuzz.base.errors import UsageError
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.casefile import Found, save
+from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
+from fuzz.tests.conftest import Cli
+from fuzz.triage.counterfactuals import Counterfactual, counterfactuals, edited
+from fuzz.triage.family import Family
+from fuzz.triage.shrink import shrink
+from fuzz.triage.trial import Trials
+
+_TAIL_OF_4 = ("for (size_t i = 0; i < n; i++) total", "for (size_t i = 0; i < n / 4 * 4; i++) total")
+_EPS = ("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.5f)")
+
+
+def _beside(edit: tuple[str, str], found: Case) -> tuple[Trials, Case, dict[str, Counterfactual]]:
+    target = target_of(with_edits(edit), "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, found)
+        trials = Trials(pool, target, Family.of(judgement))
+        small = shrink(trials, case)
+        told = counterfactuals(trials, small)
+        for each in told:  # each is a fact that can be run again by its words
+            for value in each.passing[:2] + each.failing[:2]:
+                again = edited(small, each.subject, str(value))
+                (found_again,) = trials.judge([again])
+                assert found_again is not None
+                assert found_again.verdict.is_finding == (value in each.failing), (each.subject, value)
+    return trials, small, {each.subject: each for each in told}
+
+
+def test_the_lengths_that_pass_are_those_without_a_tail() -> None:
+    _, small, told = _beside(_TAIL_OF_4, given_case((3, 23), 1, "pitched"))
+    assert small.inputs["x"].layout.shape == (1, 1)
+    assert {4, 8, 12, 16, 24, 32, 48, 64, 128, 256} <= {*told["n"].passing}
+    assert {2, 3, 5, 6, 7, 9, 15, 17, 31, 33, 63, 65, 127, 129} <= {*told["n"].failing}
+    assert str(told["n"]).startswith("passes at n = 4, 8, 12, 16, 24, ")
+    assert ", fails at n = 2, 3, 5 to 7, 9, 15, 17, 31, 33, 63, 65, 127, 129" in str(told["n"])
+    assert told["rows"].passing == ()
+
+
+def test_a_parameter_that_hides_it_is_among_them() -> None:
+    _, _, told = _beside(_EPS, given_case((3, 23), 1, "pitched"))
+    assert 0.5 in told["eps"].passing or told["eps"].failing, "eps was changed"
+    assert not any(each.failing == () and each.passing == () for each in told.values())
+
+
+def test_things_that_make_it_pass_come_first() -> None:
+    _, _, told = _beside(_TAIL_OF_4, given_case((3, 23), 1, "pitched"))
+    passing = [bool(each.passing) for each in told.values()]
+    assert passing == sorted(passing, reverse=True)
+    assert passing[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("m", "4"), "there is no 'm' to change; there are n, rows, dtype, eps, weight_offset, values, "),
+        (("n", "long"), "--set n=long: invalid literal for int"),
+        (("dtype", "f7"), "--set dtype=f7: "),
+        (("values", "of no kind"), "--set values=of no kind: "),
+    ],
+)
+def test_what_cannot_be_changed_is_one_line(change: tuple[str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=words.replace("(", r"\(")) as raised:
+        edited(given_case((3, 23), 1), *change)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_case_file_is_replayed_with_one_thing_changed(tmp_path: Path, cli_here: Cli) -> None:
+    case = edited(given_case((1, 23), 1, "contiguous"), "values", "ones")
+    save(tmp_path / "case.json", case, Found("c-generic@native:gcc-O2", "FAIL_NUMERIC", 1, "0.1.0"))
+    words = ("repro", "case.json", "--target", "c-generic@native:gcc-O2")
+    done = cli_here(*words, "--set", "n=4", "--set", "eps=0.5")
+    assert done.returncode == 0, done.stderr
+    assert cli_here(*words, "--set", "m=4").returncode == 4
+    assert cli_here(*words, "--set", "n").returncode == 4

@@ -1,0 +1,157 @@
+"""Counterfactuals: the smallest failing case with one thing changed, run: facts that anybody can run again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import GIVEN, Draw, Frame
+from fuzz.base.dtypes import decimal
+from fuzz.base.errors import UsageError
+from fuzz.base.verdict import Verdict
+from fuzz.generate.given import VALUES
+from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.triage import storage
+from fuzz.triage import variations as vary
+from fuzz.triage.trial import Trials
+from oracles.dtypes import DTYPES
+from oracles.operand import OUTER
+from oracles.ops import OPS
+
+Value = int | float | str
+_SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 127, 128, 129, 256)
+"""Extents that a dimension is tried with beside the two next to its own: vectors and tiles, one more, one less."""
+_SIZES_SLOWLY = (1, 2, 4, 8, 16, 64)
+"""The same where a case takes milliseconds."""
+_BATCHES = (1, 2, 3, 8, 64)
+_PLACES = (0, 1, 2, 4, 8)
+"""Elements after a multiple of 64 bytes at which the first input begins."""
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """What became of the smallest failing case with one thing changed to each of some values."""
+
+    subject: str
+    """What was changed, as `edited` calls it: 'n', 'rows', 'dtype', 'eps', 'values', 'layout of x', ..."""
+    passing: tuple[Value, ...]
+    failing: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        found = (("passes", self.passing), ("fails", self.failing))
+        return ", ".join(f"{verb} at {self.subject} = {_listed(values)}" for verb, values in found if values)
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """A thing that can be changed: the values that are tried, how a value is read, and how a draw gets it."""
+
+    subject: str
+    values: Sequence[Value]
+    read: Callable[[str], Any]
+    make: Callable[[Draw, Any], Draw]
+
+
+def counterfactuals(trials: Trials, case: Case) -> tuple[Counterfactual, ...]:
+    """Return what becomes of the case with one thing changed at a time, things that make it pass first. They are run
+    whatever time is left, as there are few, and empty where the case fits no draw."""
+    if not Frame(case).fits():
+        return ()
+    anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True), out_of_time=lambda: False)
+    base, made = vary.base_of(case), list[tuple[str, Value, Case]]()
+    for edit in _edits(base, trials):
+        for value in edit.values:
+            with contextlib.suppress(CaseError):
+                made.append((edit.subject, value, vary.made(edit.make(base, value))))
+    found: dict[str, tuple[list[Value], list[Value]]] = {}
+    judgements = anyhow.judge([each for _, _, each in made])
+    for (subject, value, each), judgement in zip(made, judgements, strict=True):
+        if judgement is not None and each.digest != case.digest:
+            passing, failing = found.setdefault(subject, ([], []))
+            if judgement.verdict is Verdict.PASS:
+                passing.append(value)
+            elif anyhow.holds(each, judgement):
+                failing.append(value)
+    told = [Counterfactual(subject, tuple(p), tuple(f)) for subject, (p, f) in found.items() if p or f]
+    return tuple(sorted(told, key=lambda each: not each.passing))
+
+
+def edited(case: Case, subject: str, value: str) -> Case:
+    """Return the case with one thing changed, by the words of a counterfactual. Raises UsageError."""
+    base = vary.base_of(case)
+    edits = {edit.subject: edit for edit in _edits(base, None)}
+    if subject not in edits:
+        raise UsageError(f"--set {subject}={value}: there is no {subject!r} to change; there are {', '.join(edits)}")
+    edit = edits[subject]
+    try:
+        return vary.made(edit.make(base, edit.read(value)))
+    except (ValueError, KeyError, CaseError) as error:
+        raise UsageError(f"--set {subject}={value}: {error}") from error
+
+
+def _edits(base: Draw, trials: Trials | None) -> Iterator[_Edit]:
+    """Yield what can be changed of a draw, with the values that are tried on the target of the trials."""
+    op, able = OPS[base.op], trials.target.kernel.able if trials is not None else None
+    slowly = trials is not None and trials.target.costly
+    own = base.part(op.main)
+    for dim, size in base.sizes.items():
+        if dim not in op.fixed:
+            near = {size - 1, size + 1, 2 * size, *(_SIZES_SLOWLY if slowly else _SIZES)} - {size}
+            yield _Edit(dim, sorted(n for n in near if n > 0), int, _sized(dim))
+    if OUTER in op.inputs[0].axes and base.batch:
+        yield _Edit(op.batch_name, [n for n in _BATCHES if n != vary.batch_of(base)], int, vary.sized)
+    dtypes = [each for each in (able.dtypes if able is not None else DTYPES) if each != own.dtype]
+    yield _Edit("dtype", dtypes, str, vary.of_dtype)
+    for parameter in op.parameters:
+        others = [v for v in vary.values_of(base, parameter) if v != base.parameters.get(parameter.name)]
+        yield _Edit(parameter.name, others, _parameter, _with_parameter(parameter.name))
+    values = [each for each in VALUES if each not in (own.recipe, GIVEN)]
+    yield _Edit("values", values, str, lambda draw, recipe: vary.with_values(draw, recipe, 1))
+    for name in storage.grids(base):
+        classes = [each for each in LAYOUT_CLASSES if each != base.part(name).place.layout]
+        yield _Edit(f"layout of {name}", classes, str, _laid_out(name))
+    yield _Edit("place", _PLACES, int, lambda draw, place: storage.placed_at(draw, "before", place))
+    for operand in op.operands:
+        if operand.optional:
+            there = operand.name in {part.name for part in base.parts}
+            yield _Edit(operand.name, ["absent" if there else "there"], str, _with_operand(operand.name))
+
+
+def _sized(dim: str) -> Callable[[Draw, int], Draw]:
+    return lambda draw, size: vary.extended(draw, {dim: size})
+
+
+def _parameter(text: str) -> float:
+    """Return a parameter, which kernels are given in f32."""
+    return float(np.float32(text))
+
+
+def _with_parameter(name: str) -> Callable[[Draw, float], Draw]:
+    return lambda draw, value: draw.with_params(**{name: value})
+
+
+def _laid_out(name: str) -> Callable[[Draw, str], Draw]:
+    return lambda draw, layout: storage.laid_out(draw, {name: layout})
+
+
+def _with_operand(name: str) -> Callable[[Draw, str], Draw]:
+    return lambda draw, how: draw.without(name) if how == "absent" else vary.with_operand(draw, name)
+
+
+def _listed(values: Sequence[Value]) -> str:
+    """Return the values, three or more whole numbers in a row as '1 to 3'."""
+    if not all(isinstance(value, int) for value in values):
+        return ", ".join(value if isinstance(value, str) else decimal(value, "f32") for value in values)
+    numbers, runs = sorted(map(int, values)), list[list[int]]()
+    for before, number in pairwise([None, *numbers]):
+        if before is not None and number == before + 1:
+            runs[-1].append(int(number))
+        elif number is not None:
+            runs.append([number])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
