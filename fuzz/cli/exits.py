@@ -21,6 +21,8 @@ class Exit(IntEnum):
     INTERNAL = 3
     USAGE = 4
     NOTHING_RAN = 5
+    MOSTLY_NOT_JUDGED = 6
+    """Nothing is wrong with the runs that were judged, and most were not."""
     REQUIRED_NOT_RUN = 10
     ORACLE_GAVE_UP = 11
     CANNOT_JUDGE = 125
@@ -44,7 +46,9 @@ def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = F
         return Exit.INTERRUPTED
     if tally.gave_up:
         return Exit.ORACLE_GAVE_UP
-    return Exit.OK if tally.judged else Exit.NOTHING_RAN
+    if tally.judged:
+        return Exit.MOSTLY_NOT_JUDGED if tally.is_mostly_unjudged else Exit.OK
+    return Exit.NOTHING_RAN
 
 
 def leave(app: Callable[..., object]) -> None:

@@ -125,7 +125,8 @@ CaseLimit = Annotated[
         "--case-limit",
         parser=duration,
         metavar="5s",
-        help="A case that takes longer is a TIMEOUT. Default: 5s, and 30s to 120s where kernels are compiled first.",
+        help="A case that takes longer is a TIMEOUT: 5s, and 30s to 120s where kernels are compiled first, by default; "
+        "a quarter of --max-time at most.",
     ),
 ]
 Sanitize = Annotated[

@@ -86,6 +86,9 @@ class Blame:
                 yield from self._attribute_changes([case], outcomes)
         if any(outcome.status in (Status.DIED, Status.HUNG) for outcome in outcomes[start:]):
             return
+        if first.early:
+            self._conduct.doubts += 1
+            return
         self._conduct.restarts = restarts
         if not self._is_excused(first):
             detail = f"{first} (among {len(cases)} cases sent together; each of them alone returned)"
@@ -98,7 +101,7 @@ class Blame:
         """
         before, alone = self._worker.recent, list[Outcome]()
         for _ in range(ATTEMPTS):
-            again = yield from self._worker.run([culprit], alone)
+            again = yield from self._worker.run([culprit], alone, patient=True)
             if again is None or not again.from_outside:
                 break
         if again is not None and again.refuses_frame:
@@ -106,6 +109,9 @@ class Blame:
         if again is not None:
             limit = f"no answer within {self._worker.limit:g} s, and again alone in a fresh worker (see --case-limit)"
             return self._blamed(again, limit if again.hung else str(again))
+        if first.early:
+            self._conduct.doubts += 1
+            return alone[0]
         why = "alone in a fresh worker it returned"
         if first.from_outside or first.hung:
             if (yield from self._comes_again([*before, culprit], first)):
@@ -121,7 +127,7 @@ class Blame:
         twice."""
         for _ in range(1 if first.hung else 2):
             self._worker.renew()
-            again = yield from self._worker.run(calls, [])
+            again = yield from self._worker.run(calls, [], patient=True)
             if again is None or (again.hung, again.code) != (first.hung, first.code):
                 return False
         return True

@@ -83,7 +83,8 @@ class WorkerPool:
     output poisons, instead of only where poison was left; `jobs` targets at most run at a time, by default one per
     processor; `cache` is the folder of built workers, `cache_directory()` by default; `tool` is a command that CUDA
     kernels run under; with `bounded`, only small cases are dispatched to slow targets; with `most_hangs`, a target is
-    given no more cases after so many that hung.
+    given no more cases after so many that hung; no case may take more seconds than `longest`, but where kernels are
+    compiled now and then.
 
     A target that cannot run here has a NotRun in `statuses` and no outcomes, and so has one whose kernel cannot be
     built or loaded, or whose worker is not what the target asks for. Entering raises CacheError.
@@ -100,6 +101,7 @@ class WorkerPool:
         tool: tuple[str, ...] = (),
         bounded: bool = True,
         most_hangs: int | None = None,
+        longest: float | None = None,
     ) -> None:
         self.watch: Watch = patient
         self.statuses: dict[str, Attestation | NotRun] = {}
@@ -111,15 +113,17 @@ class WorkerPool:
         self._submitted = 0
         self._looked = 0.0
         self._lanes = [
-            Lane(target, self._limit(target) if limit is None else limit, self._loop, most_hangs)
+            Lane(target, self._limit(target, limit, longest), self._loop, most_hangs)
             for target in self._targets
             if target.unavailable() is None
         ]
 
-    def _limit(self, target: Target) -> float:
-        """Return the seconds a case may take where the caller names no limit. A slow target that any case is dispatched
-        to needs its time."""
-        return target.case_limit if self._bounded or target.size_limit is None else _UNBOUNDED_LIMIT_S
+    def _limit(self, target: Target, limit: float | None, longest: float | None) -> float:
+        """Return the seconds a case may take. A slow target that any case is dispatched to needs its time."""
+        if limit is None:
+            limit = target.case_limit if self._bounded or target.size_limit is None else _UNBOUNDED_LIMIT_S
+        bounds = longest is not None and not (target.batched or target.kernel.slow)
+        return min(limit, longest) if longest is not None and bounds else limit
 
     @property
     def restarts(self) -> Mapping[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,11 @@ from fuzz.transport.frames import AnswerError, Answers, Response, outcome_of
 from fuzz.transport.process import EndedError, Ending, Process
 from fuzz.transport.steps import Steps
 
+_PATIENCE_S = 1.0
+"""A case is not taken for hung before so many seconds: what a machine that is busy, or a first call, may take."""
+_UNUSUAL = 100.0
+"""Nor before it took so many times what a case of its target takes. Those of a search differ in size by far more, but
+the largest do not take a second."""
 ATTEMPTS = 3
 """A worker that is killed from outside is tried this many times."""
 _RECENT_CASES, _RECENT_BYTES = 256, 1 << 20
@@ -49,6 +55,18 @@ class Conduct:
     killed_early: int = 0
     """Processes that somebody killed before they had said what they are: no case was lost."""
     attributions: int = 0
+    calls: int = 0
+    """Cases that were answered."""
+    busy_s: float = 0.0
+    """The seconds that they took."""
+    doubts: int = 0
+    """Cases that were taken for hung early, and returned alone."""
+
+    def patience(self, limit: float) -> float:
+        """Return the seconds after which a case is taken for hung until that is confirmed. Each time that this was
+        wrong they double."""
+        usual = self.busy_s / self.calls if self.calls else 0.0
+        return min(limit, max(_PATIENCE_S, _UNUSUAL * usual) * 2.0**self.doubts)
 
     @property
     def given_up(self) -> str:
@@ -134,15 +152,18 @@ class Worker:
             raise self._given_up(str(wrong)) from wrong
 
     def run(
-        self, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int = records.AUDIT_LAST
-    ) -> Steps[Ending | None]:
-        """Run `cases`, and add what comes of each to `outcomes`, until they are done (None) or the process ends. Raises
-        LostError."""
+        self, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int = records.AUDIT_LAST,
+        *, patient: bool = False,
+    ) -> Steps[Ending | None]:  # fmt: skip
+        """Run `cases`, and add what comes of each to `outcomes`, until they are done (None) or the process ends. A
+        `patient` one waits for each as long as it may take. Raises LostError."""
         if self._process is None:
             self._recent = _Recent()
             yield from self.start()
         assert self._process is not None
         self._running = cases, outcomes, len(outcomes)
+        hurried = not (patient or self.target.batched or self.target.kernel.slow)  # these compile now and then
+        self._process.patience = self._conduct.patience(self.limit) if hurried else self.limit
         try:
             yield from self._exchange(self._process, cases, outcomes, audits)
         except EndedError as error:
@@ -196,8 +217,14 @@ class Worker:
     def _exchange(
         self, process: Process, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int
     ) -> Steps[None]:
+        since = time.monotonic()
+
         def take(responses: Sequence[Response]) -> None:
+            nonlocal since
             before = len(outcomes)
+            self._conduct.busy_s += time.monotonic() - since
+            self._conduct.calls += len(responses)
+            since = time.monotonic()
             try:
                 for response in responses:
                     if response.status == records.NO_MEMORY and (self._recent.calls or len(outcomes) > before):

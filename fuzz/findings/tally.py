@@ -191,6 +191,16 @@ class Tally:
         return sum(target.judged for target in self.targets.values())
 
     @property
+    def not_run(self) -> int:
+        """Runs that were begun, or given to a target, and have no verdict."""
+        return sum(target.not_run for target in self.targets.values())
+
+    @property
+    def is_mostly_unjudged(self) -> bool:
+        """Whether most runs have no verdict: that nothing was found says little then."""
+        return self.not_run > self.judged
+
+    @property
     def findings(self) -> int:
         return sum(target.findings for target in self.targets.values())
 

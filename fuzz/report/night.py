@@ -63,6 +63,9 @@ def print_night(
         console.print(f"{pairs_words(pairs)}; the page names the others, by op", soft_wrap=True)
     failing = len(seen.failing)
     found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
+    missed = max(seen.targets, key=lambda row: row.not_run, default=None)
+    if not failing and missed is not None and sum(row.not_run for row in seen.targets) > seen.judged:
+        found = f"MOSTLY NOT JUDGED ({missed.reason})"
     found = found if seen.judged else "NOTHING RAN"  # never to be taken for a clean night
     found += f", broken: {', '.join(dict.fromkeys(each.kernel for each in broken))}" if broken else ""
     used = seen.night.used_s

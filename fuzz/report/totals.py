@@ -231,13 +231,22 @@ def print_run(
     buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per {told})"
     broken = dict.fromkeys(target.kernel for target in tally.targets.values() if target.broken)
     found = f"{tally.findings:,} failing runs in {buckets}" if tally.findings else "nothing found"
-    found = found if tally.judged else "NOTHING RAN"  # never to be taken for a clean run
+    if not tally.findings and tally.is_mostly_unjudged:  # never to be taken for a clean run
+        found = mostly_unjudged(tally)
+    found = found if tally.judged else "NOTHING RAN"
     found += f", broken: {', '.join(broken)}" if broken else ""
     out.print(
         f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
         f"seed {outline.seed}, {processes}",
         soft_wrap=True,
     )
+
+
+def mostly_unjudged(tally: Tally) -> str:
+    """How many runs have no verdict, and why those of the target that has the most."""
+    [worst] = sorted(tally.targets.values(), key=lambda target: -target.not_run)[:1]
+    runs = tally.not_run + tally.judged
+    return f"MOSTLY NOT JUDGED, {tally.not_run:,} of {runs:,} runs have no verdict ({worst.not_run_reason})"
 
 
 def _of_all(some: int, cases: int) -> str:
@@ -276,6 +285,8 @@ def print_gate(
     expected = len(outline.failures) - len(outline.failing)
     named = sorted({f"{failure.kernel} {failure.verdict.value}" for failure in outline.failing})
     more = (f": {', '.join(named)}" if named else "") + (f"; {expected} known failures" if expected else "")
+    if tally.judged and tally.is_mostly_unjudged:
+        out.print(mostly_unjudged(tally), style="bold red", soft_wrap=True)
     for line in not_exercised(undeclared):
         out.print(line, soft_wrap=True)
     out.print(f"cases: {counted or 'none'}", soft_wrap=True)

@@ -62,6 +62,8 @@ class Ending:
     """Why we ended it, where it did not end by itself and did not hang."""
     unplaced: bool = False
     """True where answers were lost with it, so that any case of its frame may be to blame that has none."""
+    early: bool = False
+    """True where it was waited for less than a case may take: that it hung is to be confirmed."""
 
     @property
     def from_outside(self) -> bool:
@@ -101,6 +103,8 @@ class Process:
     ) -> None:  # fmt: skip
         self._journal = journal
         self._limit = limit
+        self.patience = limit
+        """The seconds of silence at a case after which it is ended; no more than the limit."""
         self._start_limit = max(limit, start_limit)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         fcntl.fcntl(self._errors, fcntl.F_SETFL, fcntl.fcntl(self._errors, fcntl.F_GETFL) | os.O_APPEND)
@@ -220,7 +224,7 @@ class Process:
             try:
                 rest = rest[os.write(self._to, rest) :]
             except BlockingIOError:
-                yield from self._await(self._to, select.POLLOUT, time.monotonic() + self._limit)
+                yield from self._await(self._to, select.POLLOUT, time.monotonic() + self.patience)
             except BrokenPipeError:
                 self._end()
 
@@ -237,7 +241,7 @@ class Process:
         """The next answers, from that one on, once the frame is sent; with the error they are the last."""
         try:
             yield from self._send(frame)
-            yield from self._receive(time.monotonic() + self._limit)
+            yield from self._receive(time.monotonic() + self.patience)
             found, size = frames.decode_responses(self._received, first)
             del self._received[:size]
             return found, None
@@ -271,7 +275,7 @@ class Process:
         begun = self.begun
         while not (yield Pause(descriptor, what, min(deadline, time.monotonic() + _LOOK_S))):
             if self.begun != begun:
-                begun, deadline = self.begun, time.monotonic() + self._limit
+                begun, deadline = self.begun, time.monotonic() + self.patience
             if time.monotonic() >= deadline:
                 self._end(hung=True)
             if self._memory is not None and self._resident() > self._memory + _SHARED_BYTES:
@@ -299,5 +303,6 @@ class Process:
         self._errors.seek(max(0, self._errors.tell() - _TAIL_BYTES))
         said = self._errors.read().decode(errors="replace").strip()
         self.close()
-        self._ending = Ending(hung or code == -signal.SIGALRM, code, said, ended, unplaced)
+        early = hung and self.patience < self._limit
+        self._ending = Ending(hung or code == -signal.SIGALRM, code, said, ended, unplaced, early)
         raise EndedError(self._ending)

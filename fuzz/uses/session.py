@@ -48,15 +48,18 @@ class Session:
     """Whether it says nothing while it goes on."""
     tally: Tally = field(default_factory=Tally)
     interruption: Interruption = field(default_factory=Interruption)
+    longest: float | None = None
+    """No case may take more seconds, whatever its limit; by default those that its limits say."""
 
     def __enter__(self) -> Session:
         self.out, self.err = console.results(), console.silent() if self.quiet else console.progress()
         searched = self.targets if self.searched is None else self.searched
         most, limit, sanitize = self.limits.max_cases, self.case_limit, self.sanitize
+        self.longest = self.limits.longest_case if self.longest is None else self.longest
         with ExitStack() as stack:
             # The processes first: they are forked, and must not be while there are threads.
             self.executor = stack.enter_context(
-                executor_of(searched, self.terms, self.jobs, most, limit, sanitize=sanitize)
+                executor_of(searched, self.terms, self.jobs, most, limit, sanitize=sanitize, longest=self.longest)
             )
             self.log = stack.enter_context(RecordLog(self.json))
             self.pool = self.here or self._workers(stack)
@@ -69,7 +72,9 @@ class Session:
         return self
 
     def _workers(self, stack: ExitStack) -> WorkerPool:
-        workers = started(self.targets, self.jobs, self.err, self.case_limit, sanitize=self.sanitize)
+        workers = started(
+            self.targets, self.jobs, self.err, self.case_limit, sanitize=self.sanitize, longest=self.longest
+        )
         self.workers = stack.enter_context(workers)
         return self.workers
 

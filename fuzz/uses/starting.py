@@ -64,6 +64,7 @@ def started(
     *,
     sanitize: bool = False,
     bounded: bool = True,
+    longest: float | None = None,
 ) -> Iterator[WorkerPool]:
     """A pool whose workers were built, started and attested; what did not start is said once, with the remedy.
 
@@ -74,8 +75,9 @@ def started(
         what = f"Building and starting {len(targets)} targets ..."
         with console.status(what) as status:
             pool = WorkerPool(
-                targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded, most_hangs=MOST_HANGS
-            )
+                targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded, most_hangs=MOST_HANGS,
+                longest=longest,
+            )  # fmt: skip
             pool.watch = partial(_name_slowest, lambda line: status.update(f"{what} {line}"))
             stack.enter_context(pool)
             pool.watch = patient
@@ -86,7 +88,7 @@ def started(
 
 def executor_of(
     targets: Sequence[Target], terms: Terms, jobs: int, max_cases: int | None, case_limit: float | None,
-    *, sanitize: bool = False,
+    *, sanitize: bool = False, longest: float | None = None,
 ) -> ProcessExecutor:  # fmt: skip
     """Processes for a search of these targets, one per processor unless `jobs` says how many."""
     count = processes_for(targets, jobs, max_cases) if targets else 0
@@ -94,7 +96,7 @@ def executor_of(
     tool = sanitizer(targets) if sanitize else ()
 
     def make_pool(mine: Sequence[Target]) -> WorkerPool:
-        return WorkerPool(mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS)
+        return WorkerPool(mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS, longest=longest)
 
     return ProcessExecutor(targets, replace(terms, groups=groups), (count, *(1 for _ in groups[1:])), make_pool)
 

@@ -12,6 +12,7 @@ from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
 from fuzz.report.broken import broken_kernels
 from fuzz.report.failure import Provenance, explanation_lines, failure_text
+from fuzz.report.totals import mostly_unjudged
 from fuzz.uses.check.plan import CheckPlan
 
 
@@ -65,6 +66,8 @@ def report(
         return f"ORACLE_GAVE_UP: {tally.gave_up} runs cannot be judged; {todo.command}"
     if not tally.judged:
         return f"NOTHING RAN: {targets[0].id}: {_why_nothing(tally, pool)}"
+    if tally.is_mostly_unjudged:
+        return f"{mostly_unjudged(tally)}; {todo.command}"
     return ""
 
 

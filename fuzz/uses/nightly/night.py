@@ -90,6 +90,7 @@ class Night:
         self.session = Session(
             self.targets, self.book, Terms(kernels, declared(kernels), accuracy=True), self.opened.seed,
             Limits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
+            longest=Limits(self.limit_s).longest_case,
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:

@@ -29,6 +29,8 @@ from fuzz.uses.search.turn_runner import Report, Terms
 MOST_HANGS = 3
 """In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
 which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
+_LEAST_LIMIT_S = 2.0
+"""A case may take so many seconds, however short a run is: a first call takes most of one on a busy machine."""
 _LOOK_S = 0.25
 """Seconds between two looks at the clock: often enough for a live line, too rare to cost anything."""
 _DROPPED_S = 3.0
@@ -43,6 +45,12 @@ class Limits:
     max_time: float | None = None
     """The run ends after this many seconds."""
     max_cases: int | None = None
+
+    @property
+    def longest_case(self) -> float | None:
+        """Return the seconds that a case may take: a quarter of the time, so that one that hangs is a finding by its
+        end."""
+        return None if self.max_time is None else max(_LEAST_LIMIT_S, self.max_time / 4)
 
     def less(self, seconds: float, cases: int) -> Limits:
         """What is left of them once so much is used up."""

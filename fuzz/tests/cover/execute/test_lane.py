@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -16,9 +17,11 @@ from fuzz.base.case import Case, contiguous
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
+from fuzz.execute.worker import Conduct
 from fuzz.tests.common.planted import ANYTHING, HANGS, HEAD, a_case, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, indented, python_target
 from fuzz.transport import records
+from fuzz.transport.process import Process
 from oracles.tests.common.whole import some
 
 FOREVER = 3600.0
@@ -77,6 +80,46 @@ def test_what_held_a_run_up_is_named_with_its_time_and_what_did_not_is_no_timeou
     assert replace(at, seconds=7.0).broken_off == "broken off at the end of the run: rms_norm f32 [3, 5], 7 s of 60 s"
     started = replace(at, case=None, seconds=2.0)
     assert started.broken_off == "broken off at the end of the run: it is built or started, 2 s"
+
+
+def test_a_slow_case_is_no_hang_and_the_next_one_is_given_more_time(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes more than a hundred times what a call usually does; alone in a fresh process it has all its time."""
+    monkeypatch.setattr("fuzz.execute.worker._PATIENCE_S", 0.2)
+    conduct = Conduct()
+    source = tmp_path / "slow.c"
+    slow = "struct timespec nap = {1, 0}; if (n == 5) nanosleep(&nap, NULL);\n    copy(c);"
+    source.write_text(f"#include <time.h>\n{HEAD}    {slow}\n    return KF_OK;\n}}\n")
+    target = c_target(CKernel("slow", "rms_norm", source, capabilities=ANYTHING), "native")
+    with WorkerPool([target], cache=cache, limit=FOREVER) as pool:
+        found = _outcomes(pool, target, _FINE, _HUNG, _FINE)
+        assert pool.restarts == {}
+    assert [outcome.status for outcome in found] == [Status.RAN] * 3
+    before = conduct.patience(FOREVER)
+    conduct.doubts += 1
+    assert (conduct.patience(FOREVER), conduct.patience(0.1)) == (2 * before, 0.1)
+    conduct.calls, conduct.busy_s = 10, 0.1
+    assert conduct.patience(FOREVER) == 2.0
+
+
+def test_a_hang_is_seen_by_what_a_call_usually_takes_and_confirmed_alone(
+    hanging: Target, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.execute.worker._PATIENCE_S", 0.2)
+    waited: list[float] = []
+    end = Process._end
+
+    def noted(self: Process, hung: bool = False, ended: str = "", unplaced: bool = False) -> NoReturn:
+        waited.extend([self.patience] if hung else [])
+        end(self, hung, ended, unplaced)
+
+    monkeypatch.setattr(Process, "_end", noted)
+    with WorkerPool([hanging], cache=cache, limit=FOREVER, longest=0.5) as pool:
+        found = _outcomes(pool, hanging, _FINE, _HUNG, _FINE)
+    assert [outcome.status for outcome in found] == [Status.RAN, Status.HUNG, Status.RAN]
+    assert len(waited) == 2
+    assert waited[0] < waited[1] == 0.5
 
 
 @pytest.mark.parametrize(

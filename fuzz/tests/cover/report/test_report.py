@@ -13,6 +13,7 @@ from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.dtypes import NUMPY_DTYPE, decimal, from_bits
 from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
+from fuzz.cli.exits import Exit, exit_of
 from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judge, Judgement
@@ -20,7 +21,7 @@ from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _head, _other_targets, breakdown_lines, judgement_text
 from fuzz.report.listings import listing
 from fuzz.report.progress import minutes, progress_line
-from fuzz.report.totals import run_notes
+from fuzz.report.totals import mostly_unjudged, run_notes
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 from oracles.dtypes import ITEMSIZE, form
@@ -98,6 +99,15 @@ def test_targets_that_did_not_run_are_named_once_per_reason() -> None:
         "NOT_RUN c-sve@qemu:vl=128 and 2 more: no QEMU",
         "NOT_RUN c-odd@native: no case that was drawn fits it",
     ]
+
+
+def test_a_run_of_which_most_was_not_judged_has_an_ending_and_a_code_of_its_own() -> None:
+    line = TargetTally("torch-k@cpu", "k", judged=10, not_run=148, not_run_reason="the run ended")
+    tally = Tally({line.target: line, "c-k@native": TargetTally("c-k@native", "k", judged=5, not_run=1)})
+    assert mostly_unjudged(tally) == "MOSTLY NOT JUDGED, 149 of 164 runs have no verdict (the run ended)"
+    assert exit_of(tally, failing=False, missing=False) is Exit.MOSTLY_NOT_JUDGED
+    line.judged = 200
+    assert exit_of(tally, failing=False, missing=False) == Exit.OK
 
 
 def test_what_the_oracle_gave_up_on_is_named() -> None:
