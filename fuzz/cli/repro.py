@@ -93,6 +93,11 @@ def _replayed(options: ReproOptions) -> Exit:
         replay.write_script(options.script, chosen, told, by_id[told.target])
         err.print(replay.script_line(options.script, told, judgements), soft_wrap=True)
     write_record(options.json, replay.facts(case, judgements))
+    ours = [each for each in judgements if each.is_ours]
+    for judgement in ours:
+        err.print(f"{judgement.target}: {judgement.reason}; please report it", soft_wrap=True)
+    if ours:
+        return Exit.INTERNAL
     undecided = replay.undecided(judgements, found, named=bool(options.target))
     if undecided:
         err.print(undecided, soft_wrap=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.errors import InternalError
 from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
 from fuzz.findings.casefile import save
 from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
@@ -20,7 +18,6 @@ from fuzz.triage.finding import Finding, size_of
 from fuzz.triage.history import Need, Recognised, need_line
 from fuzz.triage.rule import Rule
 from fuzz.triage.trial import traits_for
-from oracles.truth import OracleDisagreement
 
 TRIES = 3
 """A bucket is explained this many times where time ends first: what two more tries did not finish needs more time than
@@ -222,16 +219,6 @@ class FindingBook:
     def _release(self, path: Path | None) -> None:
         if path is not None and all(bucket.path != path for bucket in self.buckets.values()):
             self.store.release(path, self.batch)
-
-
-def error_words(error: Exception) -> str:
-    """An error of ours in one line, with the place in our code where it is not one that we raise on purpose."""
-    said = " ".join(str(error).split())
-    if isinstance(error, (InternalError, OracleDisagreement)):
-        return said
-    [*_, last] = traceback.extract_tb(error.__traceback__) or [None]
-    where = f" ({Path(last.filename).name} line {last.lineno})" if last is not None else ""
-    return f"{type(error).__name__}{': ' if said else ''}{said}{where}"
 
 
 def book_in(folder: Path, seed: int) -> FindingBook:

@@ -11,8 +11,9 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import CaseError
 from fuzz.execute.pool import Pool
 from fuzz.findings import casefile
-from fuzz.findings.book import FindingBook, error_words
+from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
+from fuzz.judge.trouble import error_words
 from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, kernels_within, one_condition, one_fault
 from fuzz.triage.diagnosis import TimeAllowance, Workers, diagnose, never, new_workers, silent
 from fuzz.triage.family import Family

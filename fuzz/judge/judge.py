@@ -51,6 +51,8 @@ class Judgement:
     """One line in plain words, for verdicts that no number explains."""
     law: LawCheck | None = None
     """The law by which the judged case is a twin. With FAIL_LAW it is the one that is broken."""
+    is_ours: bool = False
+    """True: no verdict, but an error of ours."""
     raised: bool = False
     """Whether a crash is an exception that the kernel raised: no matter of chance, as what a stray access hits is."""
     outcome: Outcome | None = field(default=None, repr=False)

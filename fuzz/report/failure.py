@@ -18,6 +18,7 @@ from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
 from fuzz.findings.bucket import Bucket
 from fuzz.judge.judge import Judgement
+from fuzz.judge.trouble import error_words
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck
 from oracles.breakdown import Breakdown
@@ -168,6 +169,9 @@ def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) 
         breakdown = explained(case, check, outcome, target)
     except GaveUp as error:
         yield f"  oracle        gave up: {error}"
+        return
+    except Exception as error:  # the finding is shown all the same
+        yield f"  budget        internal error: {error_words(error)}; please report it"
         return
     if check.failing:
         size = case.outputs[check.output].layout.size

@@ -15,6 +15,7 @@ from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.generate.dims import CHEAP_WORK
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.judge.trouble import judged
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
 from fuzz.triage.family import Family
@@ -55,7 +56,7 @@ def replayed(
     for entry, outcomes in zip(entries, batch.outcomes()[len(history) :], strict=True):
         judge = EntryJudge(entry, outcomes, judge)
         for name, outcome in outcomes.items():
-            judgement = judge.judge(targets[name])
+            judgement, _ = judged(judge, targets[name])
             if name not in seen or (seen[name].judgement.verdict, judgement.verdict.is_finding) == (Verdict.PASS, True):
                 seen[name] = Observed(judge.evidence(judgement), judgement, outcome)
     return seen

@@ -12,6 +12,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import hangs
 from fuzz.findings.explainer import Explainer, TimeShares
+from fuzz.judge.trouble import error_words
 from fuzz.triage.history import Need, recognise
 from fuzz.triage.trial import FreshProcess
 from fuzz.uses.search.runner import Runner
@@ -40,10 +41,14 @@ def note_histories(
         if not hangs(bucket):
             target = by_id[bucket.judgement.target]
             calls = next((calls for runner in runners if (calls := runner.before(bucket.judgement))), ())
-            with WorkerPool([target], limit=case_limit, bounded=False) as pool:
-                pool.watch = late(lambda: interruption.overdue)
-                trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                found = recognise(trial.fails, bucket.case, calls)
+            try:
+                with WorkerPool([target], limit=case_limit, bounded=False) as pool:
+                    pool.watch = late(lambda: interruption.overdue)
+                    trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
+                    found = recognise(trial.fails, bucket.case, calls)
+            except Exception as error:  # what was found is shown all the same
+                book.note_error(f"internal error: {error_words(error)}", bucket.case)
+                continue
             if found.need is not Need.NOTHING and not interruption.wanted:
                 book.note_need(bucket, found)
 

@@ -11,6 +11,7 @@ from fuzz.quality.emission import reductions
 from fuzz.quality.emission.places import LoopPlaces, applied, converted, definition, number
 from fuzz.quality.emission.reductions import FUSED, rounded
 from oracles.formula.contract import Contract
+from oracles.formula.exact.counts import counted
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import REDUCTIONS, FormulaError, Kind, Node, Trace
 from oracles.lazy import lazy
@@ -127,15 +128,21 @@ class Variant:
             return "f64" if self.of.wide or node.label in self.of.op.integers else "f32"
         if node.kind == "take":
             return self.dtype(node.args[0])
-        if not node.args or node.kind in ("at_most", "less"):
+        if not node.args or node.kind in ("at_most", "less") or node in self._counted:
             return "f64"
         if node.is_exact:
             own = {self.dtype(arg) for arg in (node.args[1:] if node.kind == "where" else node.args)}
             return own.pop() if len(own) == 1 else "f64" if "f64" in own else "f32"
         return self._computed(node)
 
+    @lazy
+    def _counted(self) -> frozenset[Node]:
+        return counted(self.trace, self.of.op.integers)
+
     def _computed(self, node: Node) -> str:
         """The dtype that a node is calculated in."""
+        if node in self._counted:
+            return "f64"
         return self.of.contract.dtypes.get(self._called_by(node), self.of.contract.compute)
 
     def _called_by(self, node: Node) -> str:

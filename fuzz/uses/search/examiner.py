@@ -11,10 +11,10 @@ from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Batch, Pool
-from fuzz.findings.book import error_words
 from fuzz.findings.tally import Sighting, Tally
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.judge.trouble import error_words, judged
 from fuzz.laws.registry import Entry
 
 
@@ -91,12 +91,10 @@ class Examiner:
 
     def _judgement(self, judge: EntryJudge, target: Target, found: Examined) -> Judgement:
         """An error of ours over one target's outcome loses nothing of the others; the book says it at the end."""
-        try:
-            return judge.judge(target)
-        except Exception as error:
-            case, words = judge.entry.case, f"internal error: {error_words(error)}"
-            found.errors.append((words, case))
-            return Judgement(target.id, case.digest, Verdict.ORACLE_GAVE_UP, reason=words)
+        judgement, trouble = judged(judge, target)
+        if trouble:
+            found.errors.append((trouble, judge.entry.case))
+        return judgement
 
     def _note(self, judge: EntryJudge, judgements: Sequence[Judgement], found: Examined) -> None:
         entry = judge.entry

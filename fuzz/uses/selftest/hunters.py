@@ -9,7 +9,7 @@ from msgspec import json
 
 from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Mutant
-from fuzz.findings.book import error_words
+from fuzz.judge.trouble import error_words
 from fuzz.uses.parallel import spread
 from fuzz.uses.search.stopping import Interruption
 from fuzz.uses.selftest.report import Hunted

@@ -26,7 +26,9 @@ from oracles.formula.affine.reductions import REDUCED
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.sums import any_along
+from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Replaced, step
+from oracles.formula.exact.counts import counted
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
 from oracles.formula.trace import REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
@@ -54,6 +56,12 @@ def _number(value: float, low: float, rank: int) -> Form:
 def bits_of(value: float) -> int:
     """Return the bits that are enough for a number: products with one of a single bit are exact."""
     return 1 if abs(math.frexp(value)[0]) in (0.0, 0.5) else DOUBLE.precision
+
+
+def _bits_of_whole(values: F64) -> int:
+    if (values % 1).any():
+        return DOUBLE.precision
+    return max(1, int(np.abs(values).max(initial=0.0)).bit_length())
 
 
 @dataclass(frozen=True)
@@ -158,12 +166,28 @@ class Budget(SettledProblem):
             return found
         return replace(zeroed(replace(found, dtype=dtype), self.contract.flushes_results), dtype=found.dtype)
 
+    @lazy
+    def _counted(self) -> frozenset[Node]:
+        return counted(self.inputs.trace, self.inputs.integers)
+
+    def _whole(self, read: Read, node: Node) -> Form:
+        """A count, which every kernel has alike."""
+        args: list[F64 | Mask] = [read.forms[arg].centre for arg in node.args]
+        if node.kind == "where":
+            args[0] = args[0] != 0
+        values = np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
+        return Form(values, DOUBLE, bits=_bits_of_whole(values))
+
     def _form(self, read: Read, node: Node) -> Form:
+        if node in self._counted:
+            return self._whole(read, node)
         if node.kind == "point":
             return self._rounded_at(read, node)
         args = self._taken(read, node)
         if node.kind == "function" and not args[0].is_exact:
             return self._applied(read, node, args[0])
+        if node.kind in ("at_most", "less"):
+            return self._compared(read, node, args)
         if node.kind in ("add", "subtract") and not any(arg.args for arg in node.args):
             return self._added(read, node, args)
         return self._step(node, args)
@@ -191,6 +215,17 @@ class Budget(SettledProblem):
         if not wrong.any():
             return found
         return read.keep(node, None, Narrowed(found, np.where(wrong, found.centre, np.nan), wrong))
+
+    def _compared(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
+        """A comparison, which float64 may find otherwise than it is: then what follows from it is so by chance."""
+        found, (a, b) = self._step(node, args), args
+        if found.rest is not None:
+            own = (a.spread + b.spread) * (self.own_share(self.wide) + SAME)
+            own = own + (np.abs(a.centre) + np.abs(b.centre)) * 2.0**-50 + LOST
+            doubt = (found.rest > 0) & (np.abs(a.centre - b.centre) <= own)
+            if doubt.any():
+                read.doubts[node] = doubt
+        return found
 
     def _added(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
         """The sum of two operands, which every kernel rounds alike: to float64 as it was here, or to a dtype of so many
@@ -326,7 +361,7 @@ class Budget(SettledProblem):
     def _leaf(self, node: Node) -> Form:
         values = self.inputs.leaf(node)
         if node.kind == "tensor" and self.inputs.tensors[node.label].dtype.kind in "bi":
-            return Form(values, DOUBLE, bits=max(1, int(np.abs(values).max(initial=0.0)).bit_length()))
+            return Form(values, DOUBLE, bits=_bits_of_whole(values))
         if node.kind == "tensor":
             dtype = form(NAMES.get(self.inputs.tensors[node.label].dtype, DOUBLE.name))
             wild = ~np.isfinite(values) if self.contract.nonfinite == "unspecified" else None

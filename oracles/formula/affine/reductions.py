@@ -145,7 +145,7 @@ def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """Elements of a table, by an index that every kernel knows."""
     table, index = args
-    if not index.is_exact or index.may is not None:
+    if index.spread.any() or index.may is not None:
         raise FormulaError("an index that kernels calculate in different ways takes different elements")
     axis = here.inputs.axis(node.label)
 

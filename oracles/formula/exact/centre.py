@@ -65,6 +65,11 @@ class Inputs:
                     raise FormulaError(f"{name}: {size} along {dim!r}, where another tensor has {found[dim]}")
         return found
 
+    @property
+    def integers(self) -> frozenset[str]:
+        """The tensors of integers, and of flags."""
+        return frozenset(name for name, tensor in self.tensors.items() if tensor.dtype.kind in "biu")
+
     def axis(self, dim: str) -> int:
         """The axis of a dimension."""
         return self.trace.dims.index(dim)

@@ -19,6 +19,7 @@ from oracles.elementary.functions import function
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, step
+from oracles.formula.exact.counts import counted
 from oracles.formula.simulated.orders import total
 from oracles.formula.simulated.roundings import Roundings
 from oracles.formula.tiers.problem import FormulaProblem
@@ -96,6 +97,10 @@ class Simulated:
         return self._dtype(node)
 
     @lazy
+    def _counted(self) -> frozenset[Node]:
+        return counted(self.inputs.trace, self.inputs.integers)
+
+    @lazy
     def _is_whole(self) -> bool:
         """Whether an online sum has its exponentials in its own dtype too, and not in that of everything else."""
         return bool(self.random.integers(2))
@@ -133,7 +138,7 @@ class Simulated:
         if not node.args:
             return self._operand(node)
         args = [self._known[arg] for arg in node.args]
-        if node.kind in ("where", "take"):
+        if node.kind in ("where", "take") or node in self._counted:
             if node.kind == "where":
                 args[0] = args[0] != 0
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)

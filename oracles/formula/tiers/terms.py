@@ -50,7 +50,7 @@ class Alone(Budget):
         forms = self.whole.forms
         exact = Read({each: _exactly(forms[each]) for arg in node.args for each in (arg, *arg.args)})
         own = self.whole._step(node, self.whole._taken(exact, node), last=last)
-        return more(carried, own.spread)
+        return more(carried, own.spread) if own.spread.any() else carried
 
     def _left(self, read: Read, node: Node) -> Read:
         """What a node takes: where all kernels' values lie between numbers of a dtype, that share of the errors which

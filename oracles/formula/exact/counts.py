@@ -1,0 +1,33 @@
+"""What a formula counts: places, extents and indices, and what is made of them. Kernels calculate it in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from oracles.formula.trace import Kind, Node, Trace, ordered
+
+_WHOLE: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "where", "at_most", "less")
+_PARTS = 1024.0
+"""Numbers such as 0.5, which stands between two places, are exact beside them."""
+_COMPARED: tuple[Kind, ...] = ("at_most", "less")
+
+
+def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
+    """The nodes that every kernel has alike, whole numbers or nearly: those made of places, and those of indices.
+    `integers` are the tensors of integers."""
+    whole, placed = set[Node](), set[Node]()
+    for node in trace.nodes:
+        if not node.args:
+            known = node.kind in ("position", "extent") or (node.kind == "tensor" and node.label in integers)
+            if known or (node.kind == "constant" and (node.value * _PARTS).is_integer() and not node.low):
+                whole.add(node)
+            if node.kind == "position":
+                placed.add(node)
+        elif node.kind in _WHOLE:
+            compared = node.kind in _COMPARED
+            if all(arg in whole or (compared and arg.kind == "constant") for arg in node.args):
+                whole.add(node)
+                if not placed.isdisjoint(node.args):
+                    placed.add(node)
+    indices = ordered(node.args[1] for node in trace.nodes if node.kind == "take")
+    return frozenset(node for node in (*placed, *indices) if node.args and node in whole)
