@@ -7,7 +7,7 @@ called with are locals, tensors and parameters of the formula, by their names.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -88,7 +88,7 @@ def is_addend(op: Op, name: str) -> bool:
     known = [*(each.name for each in op.operands), *(each.name for each in op.parameters)]
     without, whole = traced(op, [each for each in known if each != name]), traced(op, known)
     random, parameters = np.random.default_rng(0), {each.name: 0.5 for each in op.parameters}
-    tensors = {each: _data(op.operand(each).dtype, len(dims), random) for each, dims in whole.tensors.items()}
+    tensors = {each: _data(op, each, dims, random) for each, dims in whole.tensors.items()}
     tensors[name] = np.zeros_like(tensors[name])
     found, zeroed = (evaluate(Inputs(graph, tensors, parameters), Float64()) for graph in (without, whole))
     return all(
@@ -141,7 +141,7 @@ def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> T
 def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str], ...]) -> None:
     """Compare all outputs in mpmath, on random data."""
     random = np.random.default_rng(0)
-    tensors = {name: _data(op.operand(name).dtype, len(dims), random) for name, dims in graph.tensors.items()}
+    tensors = {name: _data(op, name, dims, random) for name, dims in graph.tensors.items()}
     parameters = {node.label: 0.5 for node in graph.locals.values() if node.kind == "parameter"}
     with mpmath.workprec(_BITS):
         ways = [evaluate(Inputs(each, tensors, parameters), Precise()) for each in (graph, other)]
@@ -152,8 +152,11 @@ def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str],
                     raise FormulaError(f"{op.name}: with its algorithm {words}, {name} has another exact value")
 
 
-def _data(dtype: str, rank: int, random: np.random.Generator) -> NDArray[Any]:
-    shape = [_SIZE] * rank
-    if dtype == "bool":
+def _data(op: Op, name: str, dims: Sequence[str], random: np.random.Generator) -> NDArray[Any]:
+    """Random values of a tensor, of the extents that are fixed."""
+    shape, operand = [op.fixed.get(dim, _SIZE) for dim in dims], op.operand(name)
+    if operand.dtype == "bool":
         return random.random(shape) < 0.5
-    return random.integers(0, _SIZE, shape) if dtype.startswith("int") else 1.0 + random.random(shape)
+    if operand.integers:
+        return random.integers(0, op.fixed.get(operand.index, _SIZE), shape)
+    return 1.0 + random.random(shape)

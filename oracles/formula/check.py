@@ -52,6 +52,9 @@ def _read(op: Op, inputs: list[str]) -> Trace:
     try:
         found = trace(op.formula, dims, numbers)
         for node in found.nodes:
+            if node.kind in ("extent", "position") and node.label not in found.dims:
+                where, known = f"{node.kind}({node.label!r})", ", ".join(map(repr, found.dims))
+                raise FormulaError(f"{where}: given {', '.join(inputs)} there are only the dimensions {known}")
             if node.kind == "function":
                 function(node.label, node.value, node.low)  # raises for a constant that it does not have
         return found
