@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from oracles.dtypes import DTYPES, INDICES
-from oracles.operand import FLAGS, OUTER, Operand
+from oracles.operand import FLAGS, OUTER, Flip, Operand
 
 if TYPE_CHECKING:
     from oracles.op import Op
@@ -51,6 +52,13 @@ def check_declared(op: Op) -> None:
                 raise OpError(f"{op.name}: {field}: {dim!r} cannot be {size}: only named dimensions can, and 1 or more")
     for each in op.operands:
         _check_integers(op, each)
+    for flip in op.flips:
+        if not isinstance(flip, Flip):
+            raise OpError(
+                f"{op.name}: flips: {flip!r} is no Flip(('x',), ('y',)): inputs, and outputs negated with them"
+            )
+    if not isinstance(op.scaling, Mapping) or not all(isinstance(power, int) for power in op.scaling.values()):
+        raise OpError(f"{op.name}: scaling: {op.scaling!r} is no power by tensor, such as {{'x': 1, 'y': 1}}")
     for output, source in op.aliases:
         if not op.is_input(source) or op.is_input(output) or output not in names:
             raise OpError(f"{op.name}: aliases: {(output, source)} is no pair of an output and an input")

@@ -85,12 +85,15 @@ class InstructionSet:
     processor: tuple[str, ...] = ("-cpu", "max")
     """Options by which the emulator takes a processor that has it; those of settings follow, after commas."""
     always_emulated: bool = False
-    """Whether it is emulated also where the real processor is here, and not only in its place."""
+    """Whether it is emulated also where the real processor is here, and not only in its place. What has settings is:
+    nothing else varies them."""
     settings: tuple[Setting, ...] = ()
     """What it leaves open: where it is emulated, it is run once with each combination of their values."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that nothing varies, or that one cannot tell apart."""
+        if self.settings:
+            object.__setattr__(self, "always_emulated", True)
         words = [setting.word for setting in self.settings]
         if self.settings and self.emulator is None:
             raise ValueError(f"settings {', '.join(words)}: an emulator varies them")

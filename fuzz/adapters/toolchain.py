@@ -132,11 +132,15 @@ def _version(path: str) -> str:
     return (answer.stdout.splitlines() or ["unknown version"])[0]
 
 
+_RENAMED = {"asimd": "neon", "asimdhp": "fp16"}
+"""What Linux calls features of aarch64 otherwise than compilers do."""
+
+
 @lru_cache(maxsize=1)
 def _cpu_features() -> frozenset[str]:
-    """Flags of the first processor in /proc/cpuinfo; aarch64 calls its baseline vectors asimd, we neon."""
+    """Return the flags of the first processor in /proc/cpuinfo, those of `_RENAMED` by the names of our rows."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("flags", "Features"):
-            return frozenset("neon" if flag == "asimd" else flag for flag in value.split())
+            return frozenset(_RENAMED.get(flag, flag) for flag in value.split())
     return frozenset()

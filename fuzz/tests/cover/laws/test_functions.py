@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,3 +66,18 @@ def test_a_sign_that_zeros_lose_is_no_symmetry_of_them() -> None:
     check_symmetries(_op(FUNCTIONS["round"], zeros=False, even=False))
     with pytest.raises(OpError, match=r"flips: sign is \+0 whatever the sign of its zeros: y needs zeros=True"):
         check_symmetries(_op(FUNCTIONS["sign"], zeros=False, even=False))
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"flips": ({"x": "y"},)}, r"halved: flips: \{'x': 'y'\} is no Flip\(\('x',\), \('y',\)\)"),
+        ({"scaling": ("x",)}, r"halved: scaling: \('x',\) is no power by tensor"),
+    ],
+)
+def test_what_is_no_flip_and_no_power_is_refused_in_one_line(declared: dict[str, Any], said: str) -> None:
+    def halved(x: Node) -> Outputs:
+        return {"y": x / 2.0}
+
+    with pytest.raises(OpError, match=said):
+        Op(halved, (Operand("x", "... n"),), (Operand("y", "... n"),), **declared)
