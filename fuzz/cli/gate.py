@@ -104,11 +104,10 @@ def gate(options: GateOptions) -> Exit:
         if not session.interruption.wanted:
             session.explain(options.explaining.seconds if ran.unknown else None)
         remarks = _remarks(options, ran, seen, corpora, pack)
-        cases_there = any(phase.groups for phase in plan)
-        idle = options.base is not None and not (changed or options.require or cases_there)
+        idle = options.base is not None and not (changed or options.require) and not ran.takes_any(plan)
         if idle:
             remarks.notes.append(
-                f"nothing to judge: no kernel differs from {options.base}, and no kept case is there to replay"
+                f"nothing to judge: no kernel differs from {options.base}, and no kept case is there to replay on them"
             )
         origin = Provenance(SEED, command, pack_option)
         outline = replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -86,7 +87,18 @@ def broken_of(seen: NightView) -> list[Broken]:
 def idle_reasons(seen: NightView) -> dict[str, str]:
     """Why targets judged nothing, by target; without those whose kernel is to blame."""
     reasons = {row.name: row.reason for row in seen.targets if row.judged == 0 and not row.attested.get("broken")}
-    return {name: reason or "no case fitted it in the time that there was" for name, reason in reasons.items()}
+    searched = Counter[str]()
+    for part in seen.slices:
+        searched[part.op] += part.cases
+    op = {row.name: row.op for row in seen.targets}
+    return {name: reason or _why_idle(searched.get(op[name])) for name, reason in reasons.items()}
+
+
+def _why_idle(cases: int | None) -> str:
+    """Why a target that could run judged nothing, of whose op so many cases were judged on some target."""
+    if cases is None:
+        return "the night was over before its op had its turn"
+    return "no case that was drawn fitted it" if cases else "no case of its op was judged in the time that there was"
 
 
 def partly_run(seen: NightView) -> dict[str, str]:

@@ -138,6 +138,12 @@ class GateRun:
             if name not in judged
         ]
 
+    def takes_any(self, plan: Sequence[Phase]) -> bool:
+        """Whether some target is to be given one of these cases, if it runs here."""
+        capabilities = {target.kernel.capability for target in self.targets}
+        cases = (entry.case for phase in plan for group in phase.groups for entry in group)
+        return any(capability.is_dispatched(case) for case in cases for capability in capabilities)
+
     @property
     def unknown(self) -> list[Bucket]:
         """Findings that no entry covers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -125,6 +126,7 @@ class Night:
         with stopping.shielded():
             note_targets(self.engine, self.opened.night, self.targets, statuses)
             note_space(self.engine, self.opened.night, running, declared(running))
+        self._running = Counter(kernel.op for kernel in running)
         for kernel in running:  # some seconds now, which there are not at the end
             pairing_of(kernel.capability)
         self.runner = self.session.runner(self.targets)
@@ -149,7 +151,7 @@ class Night:
             with self._slice(Slice(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
                 self._replay()
                 self._explain()
-        while self.ops and self.stopping.left > 0:
+        while self._running and self.stopping.left > 0:
             turn = self._next()
             with self._slice(turn):
                 self.runner.limits = Limits(searching_time(turn, self.stopping.left))
@@ -167,7 +169,7 @@ class Night:
         used: dict[str, list[float]] = {}
         for part in parts:
             used.setdefault(part.op, []).append(part.seconds)
-        return next_turn(self.opened.seed, len(parts), self.ops, used, self.stopping.left)
+        return next_turn(self.opened.seed, len(parts), self._running, used, self.stopping.left)
 
     @contextmanager
     def _slice(self, turn: Slice) -> Iterator[None]:

@@ -42,15 +42,20 @@ class Slice:
 
 
 def next_turn(
-    night_seed: int, number: int, ops: Sequence[str], used: Mapping[str, Sequence[float]], left: float
+    night_seed: int, number: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[float]], left: float
 ) -> Slice:
-    """The op that had the least time so far, for twice as long as its slice before.
+    """The op whose kernels had the least time so far, for twice as long as its slice before; while some had none, for
+    no longer than leaves all of these their share. Which of several comes first follows from the seed.
 
-    `used` are the seconds of the slices that each op has had; `number` counts all slices of the night, also those of
-    earlier sessions, so that no seed is used twice.
+    `kernels` are how many run of each op, whose cases they share; `used` are the seconds of the slices that each op has
+    had; `number` counts all slices of the night, also those of earlier sessions, so that no seed is used twice.
     """
-    op = min(ops, key=lambda each: (sum(used.get(each, ())), ops.index(each)))
-    seconds = min(_FIRST_S * 2.0 ** len(used.get(op, ())), _LONGEST_S, max(left / len(ops), min(left, _FIRST_S)))
+    op = min(kernels, key=lambda each: (sum(used.get(each, ())) / kernels[each], _drawn(f"{night_seed}/first/{each}")))
+    to_come = sum(count for each, count in kernels.items() if each not in used)
+    most = max(left / len(kernels), min(left, _FIRST_S))
+    if to_come:
+        most = left * (1.0 - TRIAGE_SHARE) * kernels[op] / to_come
+    seconds = min(_FIRST_S * 2.0 ** len(used.get(op, ())), _LONGEST_S, most)
     return Slice(number, op, slice_seed(night_seed, number), seconds)
 
 
@@ -61,8 +66,11 @@ def searching_time(turn: Slice, left: float) -> float:
 
 def slice_seed(night_seed: int, number: int) -> int:
     """The seed of one slice, as `kernelfuzz run --seed` takes it."""
-    digest = hashlib.blake2b(f"{night_seed}/slice/{number}".encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "little")
+    return _drawn(f"{night_seed}/slice/{number}")
+
+
+def _drawn(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
 
 
 @dataclass(frozen=True)

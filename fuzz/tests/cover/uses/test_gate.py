@@ -230,10 +230,21 @@ def test_nothing_to_judge_passes_where_no_kernel_was_changed(repository: Reposit
     (repository.folder / "empty").mkdir()
     shown = repository.gate("--base", "HEAD", cases=16, corpora="empty")
     assert shown.returncode == 0, shown.stdout
-    assert "nothing to judge: no kernel differs from HEAD, and no kept case is there to replay" in shown.stdout
+    assert "nothing to judge: no kernel differs from HEAD, and no kept case is there to replay on them" in shown.stdout
     assert "gate passed: 0 judged runs" in shown.stdout
     required = repository.gate("--base", "HEAD", "--require", "c-first@*", cases=16, corpora="empty")
     assert required.returncode != 0, required.stdout
+
+
+def test_kept_cases_of_other_kernels_alone_are_nothing_to_judge(repository: Repository) -> None:
+    """As of a pack of one's own, gated from a checkout whose corpora none of its kernels takes."""
+    other = _PACK.replace('("f32", "f16")', '("f64",)')
+    (repository.folder / "pack" / "pack.py").write_text(other)
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    subprocess.run(["git", *identity, "commit", "-qam", "f64"], cwd=repository.folder, check=True)
+    shown = repository.gate("--base", "HEAD", cases=16)
+    assert shown.returncode == 0, shown.stdout
+    assert "nothing to judge: no kernel differs from HEAD, and no kept case is there to replay on them" in shown.stdout
 
 
 def test_a_kept_case_where_no_gate_looks_is_named(repository: Repository) -> None:

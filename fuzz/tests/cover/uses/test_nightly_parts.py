@@ -7,11 +7,15 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from fuzz.findings.accuracy import climb
+from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
 from fuzz.findings.state import StateError, locked
+from fuzz.report.night import idle_reasons
 from fuzz.tests.common.running import Running, read_until
 from fuzz.uses.nightly.opening import Slice, next_turn, searching_time, slice_seed
 from fuzz.uses.search import stopping as stopping_module
@@ -21,7 +25,7 @@ from oracles.summation import Lanes
 
 
 def test_every_op_gets_its_turn_and_in_the_end_the_same_time() -> None:
-    ops, used, left, seeds = ["a", "b", "c"], dict[str, list[float]](), 8 * 3600.0, set()
+    ops, used, left, seeds = {"a": 1, "b": 1, "c": 1}, dict[str, list[float]](), 8 * 3600.0, set()
     for number in range(200):
         turn = next_turn(7, number, ops, used, left)
         used.setdefault(turn.op, []).append(turn.seconds)
@@ -38,12 +42,45 @@ def test_every_op_gets_its_turn_and_in_the_end_the_same_time() -> None:
     assert slice_seed(7, 3) != slice_seed(8, 3)
 
 
-def test_a_short_night_still_visits_every_op() -> None:
-    used: dict[str, list[float]] = {}
-    for number in range(4):
-        turn = next_turn(7, number, ["a", "b", "c", "d"], used, 40.0 - 10.0 * number)
-        used[turn.op] = [10.0]
+@pytest.mark.parametrize("late", [0.0, 1.5])
+def test_a_night_of_40_s_over_four_kernels_gives_each_its_turn(late: float) -> None:
+    """Each slice takes the time that it is given, and some more at its end."""
+    used, left = dict[str, list[float]](), 40.0
+    while left > 0:
+        turn = next_turn(7, len(used), dict.fromkeys("abcd", 1), used, left)
+        used.setdefault(turn.op, []).append(min(searching_time(turn, left), left))
+        left -= used[turn.op][-1] + late
     assert len(used) == 4
+    assert min(map(sum, used.values())) >= 5.0
+
+
+def test_the_time_is_shared_out_by_kernel_and_not_by_op() -> None:
+    used, left = dict[str, list[float]](), 8 * 3600.0
+    while left > 0:
+        turn = next_turn(7, len(used), {"alone": 1, "many": 4}, used, left)
+        used.setdefault(turn.op, []).append(turn.seconds)
+        left -= turn.seconds
+    assert abs(sum(used["many"]) - 4 * sum(used["alone"])) <= 4 * 600
+
+
+def test_which_kernel_comes_first_in_a_night_is_no_matter_of_its_name() -> None:
+    firsts = {next_turn(seed, 0, dict.fromkeys("abcd", 1), {}, 40.0).op for seed in range(40)}
+    assert firsts == {*"abcd"}
+
+
+def test_that_no_case_fitted_is_said_only_of_what_had_its_turn() -> None:
+    rows = [
+        TargetTotals(f"c-{op}@native", op, op, True, reason, {}, 0, 0, 0, 0)
+        for op, reason in (("late", ""), ("picky", ""), ("slow", ""), ("absent", "gcc is not installed"))
+    ]
+    slices = [SliceTotals(1, "picky", 5, 3.0, True, 40, 80), SliceTotals(2, "slow", 6, 3.0, True, 0, 0)]
+    seen = cast(NightView, SimpleNamespace(targets=rows, slices=slices))
+    assert idle_reasons(seen) == {
+        "c-late@native": "the night was over before its op had its turn",
+        "c-picky@native": "no case that was drawn fitted it",
+        "c-slow@native": "no case of its op was judged in the time that there was",
+        "c-absent@native": "gcc is not installed",
+    }
 
 
 def test_a_folder_in_use_is_refused_by_name_of_its_process_and_free_after_a_kill(tmp_path: Path) -> None:
