@@ -79,7 +79,7 @@ class PythonKernel(Kernel):
     tensors that the case does not have are not passed; the axis, and numbers that a case may do without, only where
     there are parameters for them. Its siblings it imports relatively. It either writes its outputs in place, or, where
     it has no parameters of their names, returns them: one tensor, or a dict by name. To return another tensor for an
-    output that is a parameter is a crash.
+    output that is a parameter ends the run, as a usage error.
 
     It may itself raise ValueError or NotImplementedError, having written nothing, for what it does not take: by a
     `raise` in its own file or one below its folder. What a library raises is a crash.

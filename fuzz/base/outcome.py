@@ -30,6 +30,8 @@ class Status(Enum):
     """No answer within the time limit, and again when it ran alone in a fresh worker."""
     NOT_RUN = "not run"
     """The target cannot run here; never a pass."""
+    MISUSED = "misused"
+    """The kernel is not declared or written as the tool asks: a usage error, and no finding."""
     OURS = "ours"
     """Our own part of the worker failed at this case: an internal error, which says nothing of the kernel."""
 

@@ -37,6 +37,8 @@ def repeated_or_cut(given: Given, rows: int, n: int, *, columns: bool = False) -
     values = rows_of(given)
     if not rows * n:
         return np.zeros((rows, n), values.dtype)
+    if not values.size:  # of a case without elements
+        return np.ones((rows, n), values.dtype)
     if columns and rows == 1:
         values = values[-1:]
     if values.shape == (rows, n):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fuzz.adapters.target import Target
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
-from fuzz.base.errors import InternalError
+from fuzz.base.errors import InternalError, UsageError
 from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query
@@ -102,7 +102,7 @@ class Judge:
 
     def query(self, outcome: Outcome, contract: Contract) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""
-        if outcome.status is Status.OURS:
+        if outcome.status in (Status.OURS, Status.MISUSED):
             return None
         return (contract, self.bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
 
@@ -120,7 +120,9 @@ class Judge:
         return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=kept)
 
     def _apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
-        """The verdict where no value needs to be compared, worst first. Raises InternalError."""
+        """The verdict where no value needs to be compared, worst first. Raises InternalError and UsageError."""
+        if outcome.status is Status.MISUSED:
+            raise UsageError(f"{outcome.target}: {outcome.detail}")
         if outcome.status is Status.OURS:
             raise InternalError(f"{outcome.target}: {outcome.detail}")
         if outcome.status is Status.RAN and not outcome.damage and not outcome.unwritten and outcome.fault is None:

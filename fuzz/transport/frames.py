@@ -28,6 +28,7 @@ from fuzz.transport.records import (
     KF_REJECTED,
     KINDS,
     MISREAD,
+    MISUSED,
     NAME_BYTES,
     NO_ALIAS,
     NO_MEMORY,
@@ -65,6 +66,7 @@ _SAID = {
     WRONG_DTYPE: Status.WRONG_DTYPE,
     NOT_BUILT: Status.NOT_RUN,
     OURS: Status.OURS,
+    MISUSED: Status.MISUSED,
 }
 """The ends of a call that words explain."""
 MISREADS = (

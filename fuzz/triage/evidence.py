@@ -79,6 +79,8 @@ class Evidence:
     drawn: int = 0
     """The number of probes before those that were drawn, as a search draws them, once no rule stood; 0 where one
     did."""
+    beside: Evidence | None = None
+    """What was probed besides, of which too little fails for a rule."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
         """Those of the cases that were not probed yet."""

@@ -28,6 +28,7 @@ from fuzz.triage.evidence import (
 )
 from fuzz.triage.explanation import Explanation, concluded
 from fuzz.triage.masking import swamped, unmask
+from fuzz.triage.refusals import declaring
 from fuzz.triage.refutation import refuting, searched
 from fuzz.triage.rule import Traits
 from fuzz.triage.thresholds import is_rough
@@ -82,7 +83,8 @@ def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Expl
     Raises KeepsStateError where what fails does so because of earlier probes.
     """
     law = trials.family.law.name if trials.family.law is not None else ""
-    return concluded(evidence_of(trials, case, siblings), law)
+    evidence = evidence_of(trials, case, siblings)
+    return replace(concluded(evidence, law), declares=declaring(trials.target.kernel.capability, evidence))
 
 
 def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Evidence:
@@ -126,7 +128,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
 
 def _beside_nothing(trials: Trials, case: Case, alone: Evidence) -> Evidence:
     """Whether others fail beside a case without elements, a search tells; of few that do, any rule would be chance."""
-    evidence = Evidence()
+    evidence = alone.beside = Evidence()
     most = _HELD_SLOWLY if _probed(trials).costly else _HELD
     drawn = islice(searched(trials.target, int(case.digest[:15], 16)), most)
     probe(trials, [case, *(each for each in drawn if trials.target.kernel.capability.accepts(each))], evidence)

@@ -64,6 +64,8 @@ class Explanation:
     """Why a rule that agrees with every probe does not stand."""
     reach: RuleBounds | None = None
     """How far it goes where the rule is not certain, as far as there was time for it."""
+    declares: str = ""
+    """What its kernel may be meant to declare, where it refuses what it fails for."""
 
     @property
     def rule(self) -> Rule | None:
@@ -77,7 +79,7 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """In the words of a user, with the evidence counted."""
-        said, fails = [], f"breaks {self.law}" if self.law else "fails"
+        said, fails = [self.declares] if self.declares else [], f"breaks {self.law}" if self.law else "fails"
         if self.learned is not None:
             said.append(self._rule_line(self.learned, fails))
         if self.reach is not None:

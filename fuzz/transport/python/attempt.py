@@ -81,9 +81,10 @@ class Attempt:
         if isinstance(self._returned, Raised):
             status = records.REJECTED if self._returned.rejected else records.RAISED
             status = status if self._returned.built else records.NOT_BUILT
+            status = records.MISUSED if self._returned.misused else status
             return Answer(status, {}, damages, {}, self._returned.words)
         if (words := self._returned_twice()) is not None:
-            return Answer(records.RAISED, {}, damages, {}, words)
+            return Answer(records.MISUSED, {}, damages, {}, words)
         outputs: dict[str, bytes] = {}
         unwritten: dict[str, Any] = {}
         returned = [name for name in self._case.outputs if not self._kernel.takes(name)]

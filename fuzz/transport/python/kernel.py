@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -93,6 +94,8 @@ class Raised:
     words: str
     built: bool = True
     """False: torch.compile builds nothing on this machine, so that the kernel was not run."""
+    misused: bool = False
+    """Whether the kernel was called in a way that can never work; the words say what to write."""
 
 
 class LoadedKernel:
@@ -113,6 +116,7 @@ class LoadedKernel:
             if found != wanted:
                 said = f"it is declared with {name}={wanted!r}, and its source makes that {found!r}"
                 raise KernelError(f"{Path(spec.source).name}: {said}")
+        self._name = spec.entry
         self._entry: Callable[..., Any] = getattr(self.module, spec.entry, None)  # type: ignore[assignment]
         if not callable(self._entry):
             raise KernelError(f"{Path(spec.source).name}: it has no function {spec.entry!r}")
@@ -142,6 +146,10 @@ class LoadedKernel:
                 raise
             if _is_of_compiler(error) and (missing := _builds_nothing()):
                 return Raised(rejected=False, words=missing, built=False)
+            names = ", ".join((*tensors, *given, *self._options))
+            wrapper = f"def {self._name}({names}): return mine({names})"
+            if misuse := misuse_of(error, wrapper=wrapper, interpreter=_INTERPRETER):
+                return Raised(rejected=False, words=misuse, misused=True)
             return Raised(is_rejection(error, self._folders), self._words(error))
 
     def _words(self, error: BaseException) -> str:
@@ -153,6 +161,25 @@ class LoadedKernel:
         lines = [frame for frame in _frames(error) if frame.filename == self._path]
         where = f" ({Path(self._path).name} line {lines[-1].lineno}: {lines[-1].line})" if lines else ""
         return f"{type(shown).__name__}{': ' if said else ''}{said}{where}"
+
+
+_INTERPRETER = "declare it as PythonKernel(..., 'triton'), whose target triton@interpret has TRITON_INTERPRET=1"
+_NOT_CALLED = re.compile(
+    r"unexpected keyword|missing \d+ required|takes (no|\d+|from \d+) |positional-only|multiple values for"
+)
+
+
+def misuse_of(error: BaseException, *, wrapper: str, interpreter: str) -> str:
+    """What to write, where a call can never work as it is made: its arguments are not those of the function, which a
+    `wrapper` mends; or a Triton program finds no GPU and was not told to do without, for which it needs an
+    `interpreter`. '' for other errors."""
+    trace, said = error.__traceback__, " ".join(str(error).split())
+    entered = trace is None or trace.tb_next is not None
+    if isinstance(error, TypeError) and not entered and _NOT_CALLED.search(said):
+        return f"it cannot be called by keyword: {said}; wrap it: {wrapper}"
+    if isinstance(error, RuntimeError) and said.startswith("0 active drivers"):
+        return f"Triton finds no GPU here: {interpreter}"
+    return ""
 
 
 _COMPILER_ERRORS = {"CppCompileError", "InvalidCxxCompiler"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities, DeclarationError
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
 from fuzz.findings.book import book_in
@@ -137,7 +138,8 @@ def check_targets(
     todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
     limits, earlier = Limits(todo.max_time, todo.max_cases), remembered(todo, kernel.op)
-    with Session(targets, book, terms, todo.seed, limits, searched=(), here=here, quiet=True) as session:
+    session = Session(targets, book, terms, todo.seed, limits, searched=(), here=here, quiet=True)
+    with _misuse_is_said(), session:
         runner, pool = session.runner(targets), session.pool
         runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
         runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
@@ -154,6 +156,15 @@ def check_targets(
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):
             warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=3)
+
+
+@contextmanager
+def _misuse_is_said() -> Iterator[None]:
+    """Raise what the user can mend as a CheckError."""
+    try:
+        yield
+    except UsageError as error:
+        raise CheckError(str(error)) from error
 
 
 def _tell_undeclared(runner: Runner) -> None:

@@ -30,7 +30,7 @@ from fuzz.transport.frames import decode_responses, outcome_of
 from fuzz.transport.python.answer import Answer, is_of_device, respond
 from fuzz.transport.python.arrays import arrays_of
 from fuzz.transport.python.attempt import CaseRunner
-from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, has_own_frame, is_rejection
+from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, has_own_frame, is_rejection, misuse_of
 from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
 from oracles import summation
@@ -42,6 +42,7 @@ __tracebackhide__ = told
 Arrays = Literal["torch", "numpy"]
 
 _WORDS_LIMIT = 1500
+_INTERPRETER = "set TRITON_INTERPRET=1 in the environment, before triton is imported for the first time"
 
 
 def any_order(op: Op) -> Contract:
@@ -78,6 +79,10 @@ class Function:
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
                 returned = self.function(**tensors, **given)
         except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
+            names = ", ".join((*tensors, *given))
+            wrapper = f"lambda {names}: mine({names})"
+            if misuse := misuse_of(error, wrapper=wrapper, interpreter=_INTERPRETER):
+                return Raised(rejected=False, words=misuse, misused=True)
             return Raised(is_rejection(error, (self.folder,)), _words(error))
         if isinstance(returned, (tuple, list)) and len(returned) == len(self.returns):
             returned = dict(zip(self.returns, returned, strict=True))

@@ -90,7 +90,8 @@ class Examiner:
             yield before
 
     def _judgement(self, judge: EntryJudge, target: Target, found: Examined) -> Judgement:
-        """An error of ours over one target's outcome loses nothing of the others; the book says it at the end."""
+        """An error of ours over one target's outcome loses nothing of the others; the book says it at the end. Raises
+        UsageError for a kernel that is not declared as it is written: all of its outcomes would be of that."""
         judgement, trouble = judged(judge, target)
         if trouble:
             found.errors.append((trouble, judge.entry.case))

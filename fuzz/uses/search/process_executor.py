@@ -15,7 +15,7 @@ from types import TracebackType
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.errors import InternalError
+from fuzz.base.errors import InternalError, UsageError
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.uses.search.calls import FindingId
@@ -221,12 +221,14 @@ class ProcessExecutor:
         self._send(process, Take(task, lessons, kept))
 
     def _received(self, process: _Process) -> Report | None:
-        """What a process has said. Raises InternalError where it came upon an error of ours."""
+        """What a process has said. Raises InternalError where it came upon an error of ours, and UsageError."""
         try:
             said = answer(process.connection.recv_bytes())
         except (EOFError, OSError):
             self._died(process)
             return None
+        if isinstance(said, Failed) and said.usage:
+            raise UsageError(said.error)
         if isinstance(said, Failed):
             raise InternalError(f"{said.error}\n{said.trace}")
         process.waits = said.waits if isinstance(said, Waiting) else ()

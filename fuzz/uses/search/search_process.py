@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from fuzz.adapters.target import NotRun, Target
+from fuzz.base.errors import UsageError
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.uses.parallel import stand_alone
@@ -173,6 +174,8 @@ def run_search_process(
     except BaseException as error:
         words = "".join(traceback.format_exception(error))
         with suppress(OSError):
-            connection.send_bytes(packed(Failed(f"{type(error).__name__}: {error}", words)))
+            usage = isinstance(error, UsageError)
+            said = str(error) if usage else f"{type(error).__name__}: {error}"
+            connection.send_bytes(packed(Failed(said, words, usage)))
     pool.stop()
     os._exit(0)

@@ -78,10 +78,12 @@ class Calls(Struct, tag="calls"):
 
 
 class Failed(Struct, tag="failed"):
-    """An error of ours."""
+    """An error, after which the process ends."""
 
     error: str
     trace: str
+    usage: bool = False
+    """It is one of the user's, and said in one line."""
 
 
 class Taken(Struct, tag="taken"):

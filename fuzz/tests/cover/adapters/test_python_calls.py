@@ -10,6 +10,7 @@ from select import select
 
 import pytest
 
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import PLAIN
 from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
@@ -66,10 +67,39 @@ def test_a_tensor_returned_beside_its_parameter_is_refused(tmp_path: Path, cache
     """To take either for the result would drop the other in silence."""
     target = python_target(tmp_path, TORCH_HEAD + indented(body), capabilities=_NO_RSTD)
     found = outcomes(target, cache, a_case(), a_case(PITCHED))
-    assert [outcome.status for outcome in found] == [Status.RAISED] * 2
+    assert [outcome.status for outcome in found] == [Status.MISUSED] * 2
     said = "it takes y and also returned a tensor for it: return nothing, or drop the parameter"
     assert [outcome.detail for outcome in found] == [said] * 2
-    assert Judge(a_case()).judge(found[0], PLAIN).verdict is Verdict.CRASH
+    with pytest.raises(UsageError, match=f"^torch-planted@cpu: {said}$"):
+        Judge(a_case()).judge(found[0], PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "def undo(of): return lambda *given: of(*given)\n@undo\ndef rms_norm(x, y, eps, axis): y.copy_(x)\n",
+            "it cannot be called by keyword: .*; wrap it: def rms_norm(x, eps): return mine(x, eps)",
+        ),
+        (
+            "def rms_norm(x, y, eps, axis): raise RuntimeError('0 active drivers ([]). There should only be one.')\n",
+            "Triton finds no GPU here: declare it as PythonKernel(..., 'triton'), "
+            "whose target triton@interpret has TRITON_INTERPRET=1",
+        ),
+    ],
+)
+def test_a_call_that_can_never_work_says_what_to_write(tmp_path: Path, cache: Path, text: str, said: str) -> None:
+    target = python_target(tmp_path, text, "numpy", capabilities=_NO_RSTD)
+    (found,) = outcomes(target, cache, a_case())
+    assert found.status is Status.MISUSED
+    start, _, end = said.partition(".*")
+    assert found.detail.startswith(start)
+    assert found.detail.endswith(end)
+
+
+def test_an_argument_that_is_wrong_inside_the_kernel_is_no_misuse(run_python: RunPython) -> None:
+    (found,) = run_python("torch.softmax(x, wrong=1)", a_case())
+    assert found.status is Status.RAISED
 
 
 @pytest.mark.parametrize(

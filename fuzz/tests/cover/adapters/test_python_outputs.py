@@ -31,19 +31,23 @@ _ONE_ELEMENT = Case(
 )  # fmt: skip
 
 
-def test_a_returned_tensor_may_have_any_strides(run_python: RunPython) -> None:
+_VALUES = np.frombuffer(a_case().inputs["x"].bits, "f4").reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("body", "case", "expected"),
+    [
+        ("x", _ONE_ELEMENT, _ONE),
+        ("x[:, :1].expand(3, 4)", a_case(), np.repeat(_VALUES[:, :1], 4, 1).tobytes()),
+        ("x[0].expand(3, 4)", a_case(), np.repeat(_VALUES[:1], 3, 0).tobytes()),
+        ("torch._neg_view(x.t().contiguous().t())", a_case(), (-_VALUES).tobytes()),
+    ],
+    ids=("one element", "repeated columns", "repeated rows", "negative view"),
+)
+def test_a_returned_tensor_may_have_any_strides(run_python: RunPython, body: str, case: Case, expected: bytes) -> None:
     """One element counts as contiguous with any stride; and an expanded tensor has strides of 0."""
-    (found,) = run_python("return x", _ONE_ELEMENT, head=RETURNS_HEAD)
-    assert (found.status, found.outputs) == (Status.RAN, {"y": _ONE}), found.detail
-    values = np.frombuffer(a_case().inputs["x"].bits, "f4").reshape(3, 4)
-    for body, expected in {
-        "return x[:, :1].expand(3, 4)": np.repeat(values[:, :1], 4, 1),
-        "return x[0].expand(3, 4)": np.repeat(values[:1], 3, 0),
-        "return x.t().contiguous().t()": values,
-        "return torch._neg_view(x)": -values,
-    }.items():
-        (found,) = run_python(body, a_case(), head=RETURNS_HEAD)
-        assert (found.status, found.outputs) == (Status.RAN, {"y": expected.tobytes()}), found.detail
+    (found,) = run_python(f"return {body}", case, head=RETURNS_HEAD)
+    assert (found.status, found.outputs) == (Status.RAN, {"y": expected}), found.detail
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,7 @@ def rms_norm("""
     assert said in found.detail
 
 
-_NO_RSTD = replace(ANYTHING, takes=("weight",))
+_NO_RSTD, _ROWS = replace(ANYTHING, takes=("weight",)), replace(ANYTHING, takes=())
 _BREAKS = """
 from fuzz.transport.python import {module} as ours
 
@@ -108,7 +112,9 @@ def test_what_our_part_of_the_worker_raises_is_no_crash_of_the_kernel(tmp_path: 
 
 
 def test_an_error_of_our_worker_is_said_with_its_case_and_no_finding(tmp_path: Path, cache: Path) -> None:
-    target = python_target(tmp_path, _BREAKS.format(module="attempt", name="Attempt.collect"), "numpy")
+    target = python_target(
+        tmp_path, _BREAKS.format(module="attempt", name="Attempt.collect"), "numpy", capabilities=_ROWS
+    )
     with WorkerPool([target], cache=cache) as pool:
         runner = Runner(pool, [target], Limits(max_cases=4), book_in(tmp_path / "findings", 1))
         tally = runner.run("rms_norm", 3)

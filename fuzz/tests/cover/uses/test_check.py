@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -152,8 +153,55 @@ def test_a_function_may_return_what_it_wrote_and_nothing_else(
 
     asked = {"op": "rms_norm", "arrays": "numpy", "capabilities": able, "contract": _WIDE, "max_cases": 40}
     fuzz.check(writes, **asked)  # type: ignore[arg-type]
-    with pytest.raises(fuzz.CheckFailed, match=r"CRASH .*\n.*it takes y and also returned a tensor for it: "):
+    with pytest.raises(fuzz.CheckError, match="it takes y and also returned a tensor for it: return nothing, or drop"):
         fuzz.check(lambda x, eps, y: writes(x, eps, y) + 1, **asked)  # type: ignore[arg-type]
+
+
+def test_a_call_that_can_never_work_is_said_at_once_with_the_line_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: settings
+) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings"))
+
+    @functools.wraps(_normalised)
+    def by_place(*given: Any) -> Any:
+        return _normalised(*given)
+
+    def launches(x: Any, eps: float) -> Any:
+        raise RuntimeError("0 active drivers ([]). There should only be one.")
+
+    for function, said in (
+        (by_place, r"wrap it: lambda x, eps: mine\(x, eps\)$"),
+        (launches, "set TRITON_INTERPRET=1 "),
+    ):
+        with pytest.raises(fuzz.CheckError, match=said):
+            fuzz.check(function, op="rms_norm", arrays="numpy", contract=_WIDE, max_cases=3)
+    assert not (tmp_path / "findings").exists() or not [*(tmp_path / "findings").glob("*.json")]
+
+
+def _refuses_none(x: Any, eps: float) -> Any:
+    if x.size == 0:
+        raise RuntimeError("no elements")
+    return _normalised(x, eps)
+
+
+def _refuses_odd(x: Any, eps: float) -> Any:
+    assert x.shape[-1] % 8 == 0
+    return _normalised(x, eps)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (_refuses_none, r"declare       nothing but what has no elements fails .*, Capabilities\(empty=False\)$"),
+        (_refuses_odd, r"declare       n is no multiple of 8 in all .*, Capabilities\(multiple_of=\{'n': 8\}\)$"),
+    ],
+)
+def test_what_a_kernel_may_be_meant_to_declare_is_said_where_it_refuses_just_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: settings, function: Any, said: str
+) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=60.0))
+    with pytest.raises(fuzz.CheckFailed, match=f"(?m)^  {said}"):
+        fuzz.check(function, op="rms_norm", arrays="numpy", contract=_WIDE, max_cases=100, seed=1)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

@@ -1,0 +1,57 @@
+"""What a kernel may be meant to declare: said only where that tells what it refuses from what passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.base.capability import Capabilities, Capability
+from fuzz.base.case import contiguous
+from fuzz.base.verdict import Verdict
+from fuzz.judge.judge import Judgement
+from fuzz.tests.common.planted import a_case
+from fuzz.triage.evidence import Evidence
+from fuzz.triage.refusals import declaring
+
+_SHAPES = {n: a_case(contiguous((3, n)), bits=bytes(12 * n)) for n in (0, 1, 4, 7, 8, 12, 16, 24)}
+
+
+def _declared(
+    fails: set[int], verdict: Verdict = Verdict.CRASH, raised: bool = True, able: Capabilities | None = None
+) -> str:
+    evidence = Evidence(cases=list(_SHAPES.values()), failed=[n in fails for n in _SHAPES])
+    evidence.bad = [(case, Judgement("t", case, verdict, raised=raised)) for n, case in _SHAPES.items() if n in fails]
+    return declaring(Capability("rms_norm", able or Capabilities()), evidence)
+
+
+def test_a_kernel_that_refuses_nothing_else_is_told_the_word() -> None:
+    assert "Capabilities(empty=False)" in _declared({0})
+    assert "Capabilities(multiple_of={'n': 8})" in _declared({1, 4, 7, 12})
+    assert "Capabilities(multiple_of={'n': 4})" in _declared({1, 7}, Verdict.REJECTED, raised=False)
+
+
+@pytest.mark.parametrize(
+    ("fails", "verdict", "raised", "able"),
+    [
+        ({0, 1}, Verdict.CRASH, True, None),
+        ({0}, Verdict.FAIL_NUMERIC, False, None),
+        ({1, 4, 7, 12}, Verdict.FAIL_NUMERIC, False, None),
+        ({1, 4, 7, 12}, Verdict.CRASH, False, None),
+        ({1, 4, 7}, Verdict.CRASH, True, None),
+        ({7}, Verdict.CRASH, True, None),
+        ({*_SHAPES}, Verdict.CRASH, True, None),
+        ({0}, Verdict.CRASH, True, Capabilities(empty=False)),
+        ({1, 4, 7, 12}, Verdict.CRASH, True, Capabilities(multiple_of={"n": 2})),
+    ],
+)
+def test_nothing_is_said_that_does_not_tell_them_apart(
+    fails: set[int], verdict: Verdict, raised: bool, able: Capabilities | None
+) -> None:
+    assert _declared(fails, verdict, raised, able) == ""
+
+
+def test_what_was_probed_besides_counts_too() -> None:
+    evidence = Evidence(cases=[_SHAPES[0]], failed=[True])
+    evidence.bad = [(_SHAPES[0], Judgement("t", _SHAPES[0], Verdict.CRASH, raised=True))]
+    assert declaring(Capability("rms_norm", Capabilities()), evidence) == ""
+    evidence.beside = Evidence(cases=[_SHAPES[8]], failed=[False])
+    assert "empty=False" in declaring(Capability("rms_norm", Capabilities()), evidence)

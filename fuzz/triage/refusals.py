@@ -1,0 +1,53 @@
+"""What a kernel that refuses some of its cases may be meant to declare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fuzz.base.capability import Capability
+from fuzz.base.case import Case
+from fuzz.base.draw import Frame
+from fuzz.base.verdict import Verdict
+from fuzz.triage.evidence import Evidence
+from oracles.ops import OPS
+
+_DIFFERENT = 2
+"""An extent is taken for what decides where so many different ones fail, and as many pass."""
+
+
+def declaring(capability: Capability, evidence: Evidence) -> str:
+    """What to declare, where all that fails was refused for a reason that capabilities have a word for, and something
+    else passes: that nothing is empty, or what an extent is a multiple of. '' where neither is so."""
+    told = [evidence, *([evidence.beside] if evidence.beside is not None else [])]
+    bad = [judgement for each in told for _, judgement in each.bad]
+    refused = all(each.raised or each.verdict is Verdict.REJECTED for each in bad)
+    tried = [pair for each in told for pair in zip(each.cases, each.failed, strict=True)]
+    failing, passing = ([case for case, failed in tried if failed is wanted] for wanted in (True, False))
+    if not refused or not failing or not passing:
+        return ""
+    if capability.empty and all(map(_is_empty, failing)) and not all(map(_is_empty, passing)):
+        return (
+            f"declare: nothing but what has no elements fails ({len(failing)} cases; {len(passing)} others pass): "
+            "where that is meant, Capabilities(empty=False)"
+        )
+    for dim in OPS[capability.op].named if capability.able.multiple_of == {} else ():
+        step = _step(dim, failing, passing)
+        if step:
+            return (
+                f"declare: {dim} is no multiple of {step} in all {len(failing)} failing cases, and is one in all "
+                f"{len(passing)} that pass: where that is meant, Capabilities(multiple_of={{{dim!r}: {step}}})"
+            )
+    return ""
+
+
+def _step(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:
+    """What the extent of the dimension is a multiple of where it passes, and nowhere where it fails; 0 without one."""
+    fails, passes = ({Frame(case).sizes.get(dim, 0) for case in cases} for cases in (failing, passing))
+    step = math.gcd(*passes)
+    many = len(fails) >= _DIFFERENT and len(passes - {0}) >= _DIFFERENT
+    return step if many and step > 1 and all(extent % step for extent in fails) else 0
+
+
+def _is_empty(case: Case) -> bool:
+    return any(tensor.layout.size == 0 for tensor in case.tensors.values())
