@@ -159,9 +159,10 @@ class Night:
                 self._explain()
 
     def _explain(self) -> None:
-        """At the end of a slice, when no batch is on its way."""
+        """At the end of a slice, when no batch is on its way; nothing before each op had its turn."""
         self.recorder.save()
-        while self.triage.explain_one():
+        had = {part.op for part in self._slices()}
+        while self._running.keys() <= had and self.triage.explain_one():
             self.recorder.save()
 
     def _next(self) -> Slice:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -17,7 +18,10 @@ from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
 from fuzz.findings.state import StateError, locked
 from fuzz.report.night import idle_reasons
 from fuzz.tests.common.running import Running, read_until
+from fuzz.uses.nightly.night import Night
 from fuzz.uses.nightly.opening import Slice, next_turn, searching_time, slice_seed
+from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search import stopping as stopping_module
 from fuzz.uses.search.stopping import OutOfTime, Stopping
 from oracles.formula.contract import Contract
@@ -66,6 +70,21 @@ def test_the_time_is_shared_out_by_kernel_and_not_by_op() -> None:
 def test_which_kernel_comes_first_in_a_night_is_no_matter_of_its_name() -> None:
     firsts = {next_turn(seed, 0, dict.fromkeys("abcd", 1), {}, 40.0).op for seed in range(40)}
     assert firsts == {*"abcd"}
+
+
+@pytest.mark.parametrize(("had", "explained"), [(["", "a"], 0), (["", "a", "b"], 2)])
+def test_nothing_is_explained_before_each_op_had_its_turn(
+    monkeypatch: pytest.MonkeyPatch, had: list[str], explained: int
+) -> None:
+    slices, waiting, saved = [SliceTotals(0, op, 1, 1.0, True, 1, 1) for op in had], [True, True], list[int]()
+    monkeypatch.setattr(Night, "_slices", lambda night: slices)
+    night = Night.__new__(Night)
+    night._running = Counter({"a": 2, "b": 1})
+    night.recorder = cast(Recorder, SimpleNamespace(save=lambda: saved.append(len(waiting))))
+    night.triage = cast(NightTriage, SimpleNamespace(explain_one=lambda: bool(waiting) and waiting.pop()))
+    night._explain()
+    assert len(waiting) == 2 - explained
+    assert saved == [2, 1, 0][: 1 + explained]
 
 
 def test_that_no_case_fitted_is_said_only_of_what_had_its_turn() -> None:
