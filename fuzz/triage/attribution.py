@@ -155,7 +155,7 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
     own = [*failing, *passing]
     learned = learn([dict(target.traits) for target in own], [target in failing for target in own])
     told = f"on {count} of {len(own)} targets"
-    if learned.exact and learned.rule.atoms:
+    if learned.exact and learned.rule.atoms and not learned.others:  # with two alternatives neither is what they share
         cause = _cause(learned.rule, failing[0].kernel)
         return cause, f"{name} fails {told}, those with {learned.rule}, and passes on the others"
     names = " ".join(target.name.where for target in failing[:4])

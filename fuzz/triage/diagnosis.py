@@ -23,7 +23,7 @@ from fuzz.triage.family import Family
 from fuzz.triage.finding import Diagnosis, Finding, change
 from fuzz.triage.rule import Rule
 from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import KeepsStateError, Observed, Trials, replayed
+from fuzz.triage.trial import KeepsStateError, Observed, Trials, replayed, traits_for
 
 SECONDS = 45.0
 """The seconds for one finding, where nobody asks for something else. The number was chosen, not measured."""
@@ -114,7 +114,9 @@ def diagnose(
     seen: dict[str, Observed] = {}
     if not fresh:  # in running workers any target may fail by what it remembers
         seen = replayed(pool, by_id, case, family.law)
-        target = _cheapest(by_id, seen, judgement, family)
+        # Where a rule of another finding holds of the case, all that fails would be that finding's.
+        ours = {n: e for n, e in seen.items() if not _is_known(case, by_id[n], family, known)}
+        target = _cheapest(by_id, ours, judgement, family)
     siblings = [t for t in targets if t.kernel == target.kernel and not isinstance(pool.statuses.get(t.id), NotRun)]
     others = [sibling for sibling in siblings if not sibling.costly]
     limit = _HANGING_S if judgement.verdict is Verdict.TIMEOUT else None
@@ -174,6 +176,12 @@ def _fitting(
         return None
     clock.allowance.say("judging it under neighbouring contracts")
     return fitting(replace(trials, out_of_time=clock.over), shown, clock.over)
+
+
+def _is_known(case: Case, target: Target, family: Family, known: Sequence[Rule]) -> bool:
+    """Whether one of the rules holds of the case on the target."""
+    traits = traits_for(case, target, family.law) if known else {}
+    return any(rule.holds(traits) for rule in known)
 
 
 def _cheapest(by_id: dict[str, Target], seen: dict[str, Observed], judgement: Judgement, family: Family) -> Target:

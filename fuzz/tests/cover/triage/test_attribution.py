@@ -86,3 +86,24 @@ def test_what_includes_a_source_or_needs_its_library_is_the_same_witness(tmp_pat
     alone = _in_python(tmp_path, "alone")
     found = witnesses([one, by, *keras, alone][::order])
     assert {*found} == {frozenset({"one", "by"}), frozenset({"keras1", "keras2"}), frozenset({"alone"})}
+
+
+def test_what_only_some_of_the_failing_targets_have_is_not_said_of_all() -> None:
+    """One fails natively, one under an emulator that is set so: no one thing tells both from the third."""
+    (target,) = [each for each in expand([GENERIC]) if each.id.endswith("native:gcc-O2")]
+    traits: list[tuple[tuple[str, str | int], ...]] = [
+        (("processor", "native"),),
+        (("processor", "emulated"), ("vector length", 128)),
+        (("processor", "emulated"), ("vector length", 256)),
+    ]
+    targets = [
+        replace(target, name=replace(target.name, settings=(("number", str(number)),)), traits=each)
+        for number, each in enumerate(traits)
+    ]
+    judgements = {
+        each.id: Judgement(each.id, "digest", verdict)
+        for each, verdict in zip(targets, [Verdict.FAIL_NUMERIC] * 2 + [Verdict.PASS], strict=True)
+    }
+    said = str(attributed(targets[0], targets, judgements))
+    assert said.startswith("some targets: generic fails on 2 of 3 targets: "), said
+    assert "those with" not in said

@@ -14,6 +14,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, with_edits
 from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.finding import Diagnosis, Finding
+from fuzz.triage.rule import Atom, Rule
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 _AT_O0 = (_SCALED[0], _SCALED[1].replace("WRONG", "0\n#ifndef __OPTIMIZE__\n+ 1\n#endif\n"))
@@ -77,3 +78,17 @@ def test_time_that_is_over_is_said() -> None:
     finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O2", TimeAllowance(seconds=0.0))
     assert not diagnosis.whole
     assert "not finished" in finding.lines()[-1]
+
+
+def test_a_finding_is_not_moved_to_a_target_whose_failures_are_another_findings() -> None:
+    """All that fails there would be said to be that one's, and nothing would be left to explain."""
+    kernel = with_edits(TAIL_63)
+    targets = _targets(kernel, GENERIC)
+    found = next(t for t in targets if t.kernel is kernel and t.id.endswith("O0"))
+    known = [Rule((Atom("optimisation", "=", ("-O2",), 1.0),))]
+    said = list[str]()
+    allowance = TimeAllowance(600.0, say=said.append, stop=lambda: any("probing" in each for each in said))
+    with WorkerPool(targets) as pool:
+        finding = diagnose(pool, targets, Finding(*failing(pool, found, given_case((1, 63), 1))), allowance, known)
+    assert finding.target == found.id
+    assert finding.case.inputs["x"].layout.shape == (1, 63)
