@@ -26,6 +26,11 @@ class Executor(Protocol):
 
     watch: Watch
 
+    @property
+    def count(self) -> int:
+        """Return how many processes take turns."""
+        ...
+
     def ready(self, seconds: float) -> bool:
         """Wait so long at most for the workers of quick targets to be started, or for those of slow ones where there
         are no others. Whether they are: before that nothing is given."""
@@ -68,6 +73,10 @@ class SerialExecutor:
         self._turn_runner = TurnRunner(pool, targets, terms)
         self._given: list[Task] = []
         self._ended: deque[Report] = deque()
+
+    @property
+    def count(self) -> int:
+        return 1
 
     def ready(self, seconds: float) -> bool:
         return True

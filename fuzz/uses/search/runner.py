@@ -31,6 +31,8 @@ MOST_HANGS = 3
 which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
 _LEAST_LIMIT_S = 2.0
 """A case may take so many seconds, however short a run is: a first call takes most of one on a busy machine."""
+_LEAST_ON_THEIR_WAY = 2
+"""At least this many turns a process are on their way, whatever the pace: one is judged while the next one runs."""
 _LOOK_S = 0.25
 """Seconds between two looks at the clock: often enough for a live line, too rare to cost anything."""
 _DROPPED_S = 3.0
@@ -109,6 +111,7 @@ class Runner:
         self._on_their_way: Counter[int] = Counter()
         self._big = 0  # of them are big cases
         self._ends = math.inf
+        self._began, self._taken = 0.0, 0
         self._started = self.clock()
         self.pool.watch = self._while_waiting
 
@@ -134,7 +137,8 @@ class Runner:
         while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
             pass
         seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
-        self._ends = self.clock() + seconds
+        self._began, self._taken = self.clock(), 0
+        self._ends = self._began + seconds
         if not any(target.kernel.op == op and self._runs(target) for target in self.targets):
             return self.tally
         schedule = self._schedule(op, run_seed, share)
@@ -189,8 +193,9 @@ class Runner:
         """Have as many turns taken as may be now."""
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
+        most = self._in_time()
         for group in range(len(self._terms.groups)):
-            while self._executor.room(group) > 0:
+            while self._executor.room(group) > 0 and (group or self.in_flight < most):
                 task = schedule.next_task(group)
                 if task is None:
                     break
@@ -198,12 +203,22 @@ class Runner:
                 self._on_their_way[group] += 1
                 self._big += task.is_big
 
+    def _in_time(self) -> float:
+        """Return how many turns of quick targets may be on their way: no more than will be taken before the end, at the
+        pace so far, for the end waits for them."""
+        if self._ends == math.inf:
+            return math.inf
+        now = self.clock()
+        pace = self._taken / (now - self._began) if now > self._began else 0.0
+        return max(_LEAST_ON_THEIR_WAY * self._executor.count, pace * (self._ends - now))
+
     def _take(self) -> None:
         """Wait for a turn for a moment, and count what can be counted then."""
         report = self._executor.take(_LOOK_S)
         if report is None:
             return
         self._on_their_way[report.task.group] -= 1
+        self._taken += report.task.group == 0
         self._big -= report.task.is_big
         schedule = self._courses.get((report.task.op, report.task.seed))
         if schedule is None:

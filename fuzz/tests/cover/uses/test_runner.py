@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -11,11 +14,15 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.execute.pool import WorkerPool
+from fuzz.base.case import Case
+from fuzz.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load as load_case
 from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.uses.search.calls import FindingId
+from fuzz.uses.search.executor import Watch, silent
 from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.turn_runner import Report, Task, Terms
 from oracles.truth import OracleDisagreement, Truth
 
 
@@ -41,6 +48,54 @@ def test_a_time_limit_ends_the_run(tmp_path: Path) -> None:
         runner.clock = lambda: float(next(ticks))
         tally = runner.run("rms_norm", 3)
     assert 0 < tally.cases < 800
+
+
+class _Slow:
+    """An executor whose turns take five seconds each, of which any number may be given."""
+
+    count = 1
+
+    def __init__(self) -> None:
+        self.watch: Watch = silent
+        self.now, self.most, self.ended = 0.0, 0, 0
+        self.tasks: list[Task] = []
+
+    def ready(self, seconds: float) -> bool:
+        return True
+
+    def room(self, group: int) -> int:
+        return 24 - len(self.tasks)
+
+    def give(self, task: Task, lessons: Sequence[bytes]) -> None:
+        self.tasks.append(task)
+        self.most = max(self.most, len(self.tasks))
+
+    def take(self, seconds: float) -> Report | None:
+        self.now += 5.0
+        self.ended += 1
+        return Report(self.tasks.pop(0)) if self.tasks else None
+
+    def cut(self) -> None: ...
+
+    def drop(self) -> None:
+        self.tasks.clear()
+
+    def keep(self, findings: Collection[FindingId]) -> None: ...
+
+    def before(self, finding: FindingId) -> tuple[Case, ...]:
+        return ()
+
+
+def test_no_more_is_begun_than_ends_in_time(tmp_path: Path) -> None:
+    """The slices of a night wait for what is on its way: a slow op took the time of those after it."""
+    slow, pool = _Slow(), cast(Pool, SimpleNamespace(statuses={}, watch=patient))
+    groups = Terms(tuple(target.kernel for target in _targets()), groups=([target.id for target in _targets()],))
+    runner = Runner(pool, _targets(), Limits(max_time=20.0), book_in(tmp_path, 1), groups, executor=slow, patient=True)
+    runner.clock = lambda: slow.now
+    runner.run("rms_norm", 3)
+    assert slow.most <= 4
+    assert slow.ended <= 6
+    assert not slow.tasks
 
 
 def test_an_oracle_that_contradicts_itself_is_said_at_the_end_with_the_case(
