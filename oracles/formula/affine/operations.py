@@ -79,12 +79,18 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
     found = _vanished(found, args, inexact if added else True)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     found = rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
-    if added:  # of exact factors it is a zero to every kernel, but not to the exact sum of many
-        found = _vanished(found, args, ~inexact)
+    if added and dtype is DOUBLE and (found.centre == 0).any():
+        # Of exact factors it is a zero to every kernel, but not to the exact sum of many.
+        counts = np.frexp(a.centre)[1] + np.frexp(b.centre)[1] > _SUMMED
+        found = _vanished(found, args, ~inexact & counts)
     if fused and np.isinf(found.centre).any():  # it is infinite in float64; unrounded it is a number
         finite = np.isinf(found.centre) & np.isfinite(a.centre) & np.isfinite(b.centre)
         found = replace(found, overflows=marked(found.overflows, finite)) if finite.any() else found
     return found
+
+
+_SUMMED = -1075 - 53
+"""Fewer than 2^53 products below two to this power stay below half the smallest number, and so does their exact sum."""
 
 
 def bits_of_product(a: Form, b: Form) -> int:
