@@ -147,7 +147,7 @@ def _places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | N
         if native or row.emulator is None:  # what has no emulator says elsewhere why it cannot run
             here = host.settings if native else {}
             yield arch, None, tuple((each, here[each.word]) for each in row.settings if each.word in here)
-        if row.emulator is not None and (row.always_emulated or not native):
+        if row.emulator is not None and (row.emulated_here or not native):
             yield from ((arch, row.emulator, settings) for settings in row.combinations)
 
 

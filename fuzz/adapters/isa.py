@@ -85,20 +85,22 @@ class InstructionSet:
     processor: tuple[str, ...] = ("-cpu", "max")
     """Options by which the emulator takes a processor that has it; those of settings follow, after commas."""
     always_emulated: bool = False
-    """Whether it is emulated also where the real processor is here, and not only in its place. What has settings is:
-    nothing else varies them."""
+    """Whether it is emulated also where the real processor is here, and not only in its place."""
     settings: tuple[Setting, ...] = ()
     """What it leaves open: where it is emulated, it is run once with each combination of their values."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that nothing varies, or that one cannot tell apart."""
-        if self.settings:
-            object.__setattr__(self, "always_emulated", True)
         words = [setting.word for setting in self.settings]
         if self.settings and self.emulator is None:
             raise ValueError(f"settings {', '.join(words)}: an emulator varies them")
         if len({*words}) < len(words) or sum(setting.is_width for setting in self.settings) > 1:
             raise ValueError(f"settings {', '.join(words)}: each has a word of its own, and one is a width at most")
+
+    @property
+    def emulated_here(self) -> bool:
+        """Whether it is emulated where the real processor is here: nothing else varies its settings."""
+        return self.always_emulated or bool(self.settings)
 
     @property
     def combinations(self) -> tuple[Settings, ...]:
@@ -148,7 +150,6 @@ ISAS: dict[str, InstructionSet] = {
         "aarch64",
         _alike("-march=armv8.2-a+sve"),
         frozenset({"neon", "sve"}),
-        always_emulated=True,
         settings=(_SVE_LENGTH,),
     ),
 }

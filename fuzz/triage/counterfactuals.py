@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -19,7 +20,7 @@ from fuzz.generate.given import VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.triage import storage
 from fuzz.triage import variations as vary
-from fuzz.triage.trial import Trials
+from fuzz.triage.trial import OutOfTimeError, Trials
 from oracles.dtypes import DTYPES
 from oracles.operand import OUTER
 from oracles.ops import OPS
@@ -30,8 +31,11 @@ _SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64,
 _SIZES_SLOWLY = (1, 2, 4, 8, 16, 64)
 """The same where a case takes milliseconds."""
 _BATCHES = (1, 2, 3, 8, 64)
-_PLACES = (0, 1, 2, 4, 8)
-"""Elements after a multiple of 64 bytes at which the first input begins."""
+_PRESENCE = ("there", "absent")
+_OFFSETS = (0, 1, 2, 4, 8)
+"""Elements between a guard page and the beginning of each tensor."""
+_MOST_ELEMENTS = 1 << 26
+"""The largest tensor that a user may ask for: 512 MB in f64."""
 
 
 @dataclass(frozen=True)
@@ -59,40 +63,57 @@ class _Edit:
 
 
 def counterfactuals(trials: Trials, case: Case) -> tuple[Counterfactual, ...]:
-    """Return what becomes of the case with one thing changed at a time, things that make it pass first. They are run
-    whatever time is left, as there are few, and empty where the case fits no draw."""
+    """Return what becomes of the case with one thing changed at a time, things that make it pass first.
+
+    Those of the first dimension are run even if time is over, the others while there is some. There are none where the
+    case fits no draw, or passes with strides that go with other sizes: then more than one thing would be changed.
+    """
     if not Frame(case).fits():
         return ()
-    anyhow = replace(trials, family=replace(trials.family, clear=0.0, wide=True), out_of_time=lambda: False)
-    base, made = vary.base_of(case), list[tuple[str, Value, Case]]()
-    for edit in _edits(base, trials):
-        for value in edit.values:
-            with contextlib.suppress(CaseError):
-                made.append((edit.subject, value, vary.made(edit.make(base, value))))
-    found: dict[str, tuple[list[Value], list[Value]]] = {}
-    judgements = anyhow.judge([each for _, _, each in made])
-    for (subject, value, each), judgement in zip(made, judgements, strict=True):
-        if judgement is not None and each.digest != case.digest:
-            passing, failing = found.setdefault(subject, ([], []))
-            if judgement.verdict is Verdict.PASS:
-                passing.append(value)
-            elif anyhow.holds(each, judgement):
-                failing.append(value)
-    told = [Counterfactual(subject, tuple(p), tuple(f)) for subject, (p, f) in found.items() if p or f]
+    trials = replace(trials, family=replace(trials.family, clear=0.0, wide=True))
+    hurried, told = replace(trials, out_of_time=lambda: False), list[Counterfactual]()
+    with contextlib.suppress(OutOfTimeError, CaseError):
+        base = vary.base_of(case)
+        if not hurried.fails(vary.made(base)):
+            return ()
+        for place, edit in enumerate(_edits(base, trials)):
+            found = _tried(hurried if place == 0 else trials, base, edit)
+            told += [found] if found.passing or found.failing else []
     return tuple(sorted(told, key=lambda each: not each.passing))
+
+
+def _tried(trials: Trials, base: Draw, edit: _Edit) -> Counterfactual:
+    """Run a draw with each value of one thing. Raises OutOfTimeError."""
+    made = list[tuple[Value, Case]]()
+    for value in edit.values:
+        with contextlib.suppress(CaseError):
+            made.append((value, vary.made(edit.make(base, value))))
+    passing, failing = list[Value](), list[Value]()
+    for (value, case), judgement in zip(made, trials.judge([case for _, case in made]), strict=True):
+        if judgement is not None and judgement.verdict is Verdict.PASS:
+            passing.append(value)
+        elif trials.holds(case, judgement):
+            failing.append(value)
+    return Counterfactual(edit.subject, tuple(passing), tuple(failing))
 
 
 def edited(case: Case, subject: str, value: str) -> Case:
     """Return the case with one thing changed, by the words of a counterfactual. Raises UsageError."""
+    about = f"--set {subject}={value}"
+    if not Frame(case).fits():
+        raise UsageError(f"{about}: the tensors of this case are not of the shapes that its op asks for")
     base = vary.base_of(case)
     edits = {edit.subject: edit for edit in _edits(base, None)}
     if subject not in edits:
-        raise UsageError(f"--set {subject}={value}: there is no {subject!r} to change; there are {', '.join(edits)}")
+        raise UsageError(f"{about}: there is no {subject!r} to change; there are {', '.join(edits)}")
     edit = edits[subject]
     try:
-        return vary.made(edit.make(base, edit.read(value)))
-    except (ValueError, KeyError, CaseError) as error:
-        raise UsageError(f"--set {subject}={value}: {error}") from error
+        draw = edit.make(base, edit.read(value))
+        if max(math.prod(draw.shape(part.name)) for part in draw.parts) > _MOST_ELEMENTS:
+            raise UsageError(f"{about}: a tensor would have more than {_MOST_ELEMENTS:,} elements")
+        return vary.made(draw)
+    except (ValueError, CaseError) as error:
+        raise UsageError(f"{about}: {error}") from error
 
 
 def _edits(base: Draw, trials: Trials | None) -> Iterator[_Edit]:
@@ -107,24 +128,35 @@ def _edits(base: Draw, trials: Trials | None) -> Iterator[_Edit]:
     if OUTER in op.inputs[0].axes and base.batch:
         yield _Edit(op.batch_name, [n for n in _BATCHES if n != vary.batch_of(base)], int, vary.sized)
     dtypes = [each for each in (able.dtypes if able is not None else DTYPES) if each != own.dtype]
-    yield _Edit("dtype", dtypes, str, vary.of_dtype)
+    yield _Edit("dtype", dtypes, _one_of(DTYPES), vary.of_dtype)
     for parameter in op.parameters:
         others = [v for v in vary.values_of(base, parameter) if v != base.parameters.get(parameter.name)]
         yield _Edit(parameter.name, others, _parameter, _with_parameter(parameter.name))
     values = [each for each in VALUES if each not in (own.recipe, GIVEN)]
-    yield _Edit("values", values, str, lambda draw, recipe: vary.with_values(draw, recipe, 1))
+    yield _Edit("values", values, _one_of(VALUES), lambda draw, recipe: vary.with_values(draw, recipe, 1))
     for name in storage.grids(base):
         classes = [each for each in LAYOUT_CLASSES if each != base.part(name).place.layout]
-        yield _Edit(f"layout of {name}", classes, str, _laid_out(name))
-    yield _Edit("place", _PLACES, int, lambda draw, place: storage.placed_at(draw, "before", place))
+        yield _Edit(f"layout of {name}", classes, _one_of(LAYOUT_CLASSES), _laid_out(name))
+    yield _Edit("offset", _OFFSETS, int, lambda draw, offset: storage.placed_at(draw, "before", offset))
     for operand in op.operands:
         if operand.optional:
             there = operand.name in {part.name for part in base.parts}
-            yield _Edit(operand.name, ["absent" if there else "there"], str, _with_operand(operand.name))
+            yield _Edit(operand.name, ["absent" if there else "there"], _one_of(_PRESENCE), _with_operand(operand.name))
 
 
 def _sized(dim: str) -> Callable[[Draw, int], Draw]:
     return lambda draw, size: vary.extended(draw, {dim: size})
+
+
+def _one_of(words: Iterable[str]) -> Callable[[str], str]:
+    """Return a reader of one of the words, which raises ValueError for another."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"it can be {', '.join(words)}")
+        return text
+
+    return read
 
 
 def _parameter(text: str) -> float:
@@ -141,7 +173,13 @@ def _laid_out(name: str) -> Callable[[Draw, str], Draw]:
 
 
 def _with_operand(name: str) -> Callable[[Draw, str], Draw]:
-    return lambda draw, how: draw.without(name) if how == "absent" else vary.with_operand(draw, name)
+    def make(draw: Draw, how: str) -> Draw:
+        is_there = name in {part.name for part in draw.parts}
+        if is_there == (how == "there"):
+            return draw
+        return draw.without(name) if is_there else vary.with_operand(draw, name)
+
+    return make
 
 
 def _listed(values: Sequence[Value]) -> str:

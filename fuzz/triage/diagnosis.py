@@ -15,7 +15,7 @@ from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribution import attributed
 from fuzz.triage.causes import kernels_within
-from fuzz.triage.counterfactuals import counterfactuals
+from fuzz.triage.counterfactuals import Counterfactual, counterfactuals
 from fuzz.triage.declaration import Fitting, fitting
 from fuzz.triage.explain import explain
 from fuzz.triage.explanation import Explanation
@@ -29,6 +29,9 @@ SECONDS = 45.0
 """The seconds for one finding, where nobody asks for something else. The number was chosen, not measured."""
 _SHRINKING = 0.5
 """Shrinking gets at most this share of the time, so that as much is left for the rule. Chosen, not measured."""
+_CHANGING = 0.3
+"""Changing one thing at a time gets at most this share of what is left then: kernels on a GPU may be compiled for each.
+Chosen, not measured."""
 _PROBING = 0.85
 """Probing gets at most this share of what is left then, so that some is left for neighbouring contracts. Chosen, not
 measured."""
@@ -125,12 +128,11 @@ def diagnose(
         others_of = tuple(Trials(theirs, each, family) for each in within)
         trials = Trials(own, target, family, explained=tuple(known), within=others_of, fresh=fresh)
         try:
-            small, explanation = _shrunk_and_explained(trials, case, others, clock)
+            small, nearby, explanation = _shrunk_and_explained(trials, case, others, clock)
         except KeepsStateError:
             trials = replace(trials, fresh=True, known={})
-            small, explanation = _shrunk_and_explained(trials, case, others, clock)
+            small, nearby, explanation = _shrunk_and_explained(trials, case, others, clock)
         shown = trials.confirmed(small)
-        beside = counterfactuals(trials, small) if judgement.verdict is not Verdict.TIMEOUT else ()
         fits = _fitting(trials, family, [(case, judgement), (small, shown)], clock)
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
@@ -144,28 +146,32 @@ def diagnose(
     attribution = attributed(target, targets, judgements, explanation.rule)
     whole = not clock.stopped
     diagnosis = Diagnosis(
-        case, attribution, explanation, len(trials.known), whole, allowance.option, fits, counterfactuals=beside
+        case, attribution, explanation, len(trials.known), whole, allowance.option, fits, counterfactuals=nearby
     )
     return Finding(small, shown, verdicts, diagnosis=diagnosis)
 
 
 def _shrunk_and_explained(
     trials: Trials, case: Case, others: Sequence[Target], clock: _Clock
-) -> tuple[Case, Explanation]:
-    """The smallest case and when it fails, in the time that is left. Raises KeepsStateError."""
+) -> tuple[Case, tuple[Counterfactual, ...], Explanation]:
+    """Return the smallest case, what becomes of it with one thing changed, and when it fails, in the time that is left.
+    Raises KeepsStateError."""
     say, ends, most = clock.allowance.say, clock.part(_SHRINKING), trials.runs + _MOST_RUNS
     trials.watch = lambda smaller: say(change(case, smaller))
     trials.out_of_time = lambda: clock.over(ends) or trials.runs > most
     small = shrink(trials, case)
     known = trials.known.get(small.digest)
     if known is not None and not known.verdict.is_finding:
-        return small, Explanation(None, None)
+        return small, (), Explanation(None, None)
     replace(trials, family=replace(trials.family, clear=0.0, wide=True)).confirm(small)
     say(f"{change(case, small) or 'as it is'}, probing around it")
     # Processes of an emulator start slowly: one for each probe would leave no time for the rule.
     near = [each for each in others if not (trials.fresh and each.emulated)]
+    changed, nearby = clock.part(_CHANGING), tuple[Counterfactual, ...]()
+    if known is None or known.verdict is not Verdict.TIMEOUT:  # each that hangs too would take its whole limit
+        nearby = counterfactuals(replace(trials, out_of_time=lambda: clock.over(changed)), small)
     probed = clock.part(_PROBING)
-    return small, explain(replace(trials, out_of_time=lambda: clock.over(probed)), small, near)
+    return small, nearby, explain(replace(trials, out_of_time=lambda: clock.over(probed)), small, near)
 
 
 def _fitting(

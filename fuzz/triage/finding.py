@@ -70,7 +70,7 @@ class Diagnosis:
         """Return the counterfactuals in words; those that never pass by their subjects alone."""
         telling = [str(each) for each in self.counterfactuals if each.passing]
         alike = [each.subject for each in self.counterfactuals if not each.passing]
-        return "; ".join([*telling, *([f"fails whatever {', '.join(alike)} is"] if alike else [])])
+        return "; ".join([*telling, *([f"fails alike with other {', '.join(alike)}"] if alike else [])])
 
 
 @dataclass(frozen=True)

@@ -254,27 +254,37 @@ KERNELS = tuple(load(built_in()).kernel(name) for name in ("generic", "sve", "co
 """one that runs without a tool, and one for each tool that is missing."""
 
 
-def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_code(cli: Cli, tmp_path: Path) -> None:
+@pytest.fixture
+def without_qemu(tmp_path: Path) -> dict[str, str]:
+    """The variables of a machine that has compilers and no emulator."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("gcc", "as", "ld", "aarch64-linux-gnu-gcc"):
         path = subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout.strip()
         (tools / name).symlink_to(path)
-    without = {"PATH": str(tools)}
+    return {"PATH": str(tools)}
+
+
+def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_code(
+    cli: Cli, without_qemu: dict[str, str]
+) -> None:
     some = ("run", "--op", "rms_norm", "--max-cases", "16", "--target", "c-sve@*,c-generic@native:gcc-O2")
-    done = cli(*some, "--require", "c-sve@*", **without)
+    done = cli(*some, "--require", "c-sve@*", **without_qemu)
     assert done.returncode == 10
     assert "required target c-sve@qemu:vl=128,gcc-O0 did not run" in done.stderr
     others = 2 * len(SVE_LENGTHS) - 1
     assert f"NOT_RUN c-sve@qemu:vl=128,gcc-O0 and {others} more: " in done.stdout
     assert re.findall(r"^[a-z]+(?= .*native|.*qemu)", done.stdout, re.MULTILINE) == ["generic"], "a table of what ran"
     assert "qemu-aarch64 is not installed (apt-get install qemu-user)" in done.stdout
-    nothing = cli("run", "--op", "rms_norm", "--max-time", "8h", "--target", "c-sve@*", **without)
+    nothing = cli("run", "--op", "rms_norm", "--max-time", "8h", "--target", "c-sve@*", **without_qemu)
     assert nothing.returncode == 5
     assert "NOTHING RAN: 0 judged runs of 0 cases" in nothing.stdout, "it takes no time to do nothing"
     assert "nothing found" not in nothing.stdout
+
+
+def test_without_qemu_the_doctor_says_what_is_missing(cli: Cli, without_qemu: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "pack.py").write_text(_OF_EVERY_KIND)
-    doctor = cli("doctor", "--pack", ".", **without)
+    doctor = cli("doctor", "--pack", ".", **without_qemu)
     assert "qemu-user" in doctor.stdout
     assert re.search(r"^g\+\+ +missing: g\+\+ is not installed", doctor.stdout, re.MULTILINE), "torch.compile needs it"
     assert "kernelfuzz doctor --install" in doctor.stdout

@@ -53,6 +53,26 @@ def test_a_parameter_that_hides_it_is_among_them() -> None:
     assert not any(each.failing == () and each.passing == () for each in told.values())
 
 
+def test_where_time_is_over_the_first_dimension_is_tried_all_the_same() -> None:
+    target = target_of(with_edits(_TAIL_OF_4), "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, given_case((1, 23), 1, "contiguous"))
+        trials = Trials(pool, target, Family.of(judgement), out_of_time=lambda: True)
+        assert [each.subject for each in counterfactuals(trials, case)] == ["n"]
+
+
+def test_of_a_case_that_passes_with_other_gaps_nothing_is_said() -> None:
+    """A case of another length has other gaps too, so that more than one thing would be changed at a time."""
+    head = ("static void generic_row(", "static float scale;\n\nstatic void generic_row(")
+    edit = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * scale;")
+    entry = ("{ return each_row(", "{\n    scale = call->x.strides[0] == 25 ? 1.5f : 1.0f;\n    return each_row(")
+    target = target_of(with_edits(head, edit, entry), "O2")
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, given_case((3, 23), 1, "pitched"))
+        assert case.inputs["x"].layout.strides == (25, 1)
+        assert counterfactuals(Trials(pool, target, Family.of(judgement)), case) == ()
+
+
 def test_things_that_make_it_pass_come_first() -> None:
     _, _, told = _beside(_TAIL_OF_4, given_case((3, 23), 1, "pitched"))
     passing = [bool(each.passing) for each in told.values()]
@@ -65,8 +85,12 @@ def test_things_that_make_it_pass_come_first() -> None:
     [
         (("m", "4"), "there is no 'm' to change; there are n, rows, dtype, eps, weight_offset, values, "),
         (("n", "long"), "--set n=long: invalid literal for int"),
-        (("dtype", "f7"), "--set dtype=f7: "),
-        (("values", "of no kind"), "--set values=of no kind: "),
+        (("n", "99999999999"), "--set n=99999999999: a tensor would have more than 67,108,864 elements"),
+        (("n", "-4"), "--set n=-4: shape: negative extent"),
+        (("dtype", "f7"), "--set dtype=f7: it can be f32, "),
+        (("values", "of no kind"), "--set values=of no kind: it can be given, "),
+        (("layout of x", "askew"), "--set layout of x=askew: it can be "),
+        (("weight", "maybe"), "--set weight=maybe: it can be there, absent"),
     ],
 )
 def test_what_cannot_be_changed_is_one_line(change: tuple[str, str], words: str) -> None:
