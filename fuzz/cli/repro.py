@@ -66,7 +66,7 @@ def _replayed(options: ReproOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.failure import judgement_text
     from fuzz.report.records import write_record
-    from fuzz.triage.trial import replayed
+    from fuzz.triage.trial.trial import replayed
     from fuzz.uses import replay
     from fuzz.uses.starting import started
 

@@ -12,12 +12,12 @@ from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
 from fuzz.findings.casefile import save
 from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
 from fuzz.judge.judge import Judgement
+from fuzz.triage.attribute.history import Need, Recognised, need_line
 from fuzz.triage.causes import shared_cause
-from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding, size_of
-from fuzz.triage.history import Need, Recognised, need_line
-from fuzz.triage.rule import Rule
-from fuzz.triage.trial import traits_for
+from fuzz.triage.rule.rule import Rule
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import traits_for
 
 TRIES = 3
 """A bucket is explained this many times where time ends first: what two more tries did not finish needs more time than

@@ -13,11 +13,11 @@ from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.findings.casefile import Found
 from fuzz.judge.judge import Judgement
+from fuzz.triage.attribute.history import Need
 from fuzz.triage.causes import Pile
-from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
-from fuzz.triage.history import Need
-from fuzz.triage.rule import Atom, Rule
+from fuzz.triage.rule.rule import Atom, Rule
+from fuzz.triage.trial.family import Family
 
 
 @dataclass(frozen=True)

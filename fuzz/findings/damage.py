@@ -16,7 +16,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.bucket import rule_from_text
 from fuzz.findings.tables import Base, BucketRow, NightRow, PairsRow, SessionRow, TargetRow
 from fuzz.generate.conditions import Together
-from fuzz.triage.history import Need
+from fuzz.triage.attribute.history import Need
 from oracles.ops import OPS
 
 _STORED: dict[type, tuple[str, ...]] = {

@@ -30,7 +30,7 @@ from fuzz.findings.tables import (
     TargetRow,
 )
 from fuzz.generate.conditions import Together
-from fuzz.triage.history import Need
+from fuzz.triage.attribute.history import Need
 
 
 @dataclass

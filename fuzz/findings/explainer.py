@@ -14,13 +14,13 @@ from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
 from fuzz.judge.trouble import error_words
+from fuzz.triage.attribute.history import Need
 from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, kernels_within, one_condition, one_fault
 from fuzz.triage.diagnosis import TimeAllowance, Workers, diagnose, never, new_workers, silent
-from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
-from fuzz.triage.history import Need
-from fuzz.triage.rule import Rule, Traits
-from fuzz.triage.trial import OutOfTimeError, replayed, traits_for
+from fuzz.triage.rule.rule import Rule, Traits
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import OutOfTimeError, replayed, traits_for
 
 
 @dataclass(frozen=True)

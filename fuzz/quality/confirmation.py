@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from fuzz.quality.tree import Tree, grown
 from fuzz.report.console import PlainTable
-from fuzz.triage.evidence import Evidence
-from fuzz.triage.explanation import Explanation
-from fuzz.triage.inducer import learn
-from fuzz.triage.rule import Traits
+from fuzz.triage.evidence.evidence import Evidence
+from fuzz.triage.explain.explanation import Explanation
+from fuzz.triage.rule.inducer import learn
+from fuzz.triage.rule.rule import Traits
 
 _RELEARNT = 1_000
 """A shorter rule is looked for among so many of the fresh cases."""

@@ -35,14 +35,14 @@ from fuzz.quality.confirmation import Confirmation, compared, summary, table, un
 from fuzz.report import console
 from fuzz.report.console import print_table
 from fuzz.report.records import write_record
-from fuzz.triage.evidence import Evidence, probe_all
-from fuzz.triage.explain import evidence_of
-from fuzz.triage.explanation import Explanation, concluded
-from fuzz.triage.family import Family
-from fuzz.triage.masking import failing_ordinarily
-from fuzz.triage.rule import Traits
-from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import KeepsStateError, Trials
+from fuzz.triage.evidence.evidence import Evidence, probe_all
+from fuzz.triage.evidence.masking import failing_ordinarily
+from fuzz.triage.explain.explain import evidence_of
+from fuzz.triage.explain.explanation import Explanation, concluded
+from fuzz.triage.rule.rule import Traits
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import KeepsStateError, Trials
 
 PLANTED = Path(__file__).parent / "planted"
 _SEARCHED = 4_000

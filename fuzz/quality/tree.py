@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.triage.rule import Trait, Traits
+from fuzz.triage.rule.rule import Trait, Traits
 
 _DEPTH = 3
 Mask = NDArray[np.bool_]

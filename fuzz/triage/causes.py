@@ -12,11 +12,11 @@ from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target, causes_by_trait
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
-from fuzz.triage.attribution import Attribution
-from fuzz.triage.family import Family
+from fuzz.triage.attribute.attribution import Attribution
 from fuzz.triage.finding import Finding
-from fuzz.triage.rule import Rule
-from fuzz.triage.trial import traits_for
+from fuzz.triage.rule.rule import Rule
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import traits_for
 
 _MOST_FINDINGS = 5_000
 _MOST_BYTES = 64 << 20

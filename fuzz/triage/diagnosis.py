@@ -13,17 +13,17 @@ from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.judge.judge import Judgement
-from fuzz.triage.attribution import attributed
+from fuzz.triage.attribute.attribution import attributed
 from fuzz.triage.causes import kernels_within
-from fuzz.triage.counterfactuals import Counterfactual, counterfactuals
-from fuzz.triage.declaration import Fitting, fitting
-from fuzz.triage.explain import explain
-from fuzz.triage.explanation import Explanation
-from fuzz.triage.family import Family
+from fuzz.triage.explain.counterfactuals import Counterfactual, counterfactuals
+from fuzz.triage.explain.declaration import Fitting, fitting
+from fuzz.triage.explain.explain import explain
+from fuzz.triage.explain.explanation import Explanation
 from fuzz.triage.finding import Diagnosis, Finding, change
-from fuzz.triage.rule import Rule
-from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import KeepsStateError, Observed, Trials, replayed, traits_for
+from fuzz.triage.rule.rule import Rule
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import KeepsStateError, Observed, Trials, replayed, traits_for
 
 SECONDS = 45.0
 """The seconds for one finding, where nobody asks for something else. The number was chosen, not measured."""

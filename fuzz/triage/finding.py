@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.attribution import Attribution
-from fuzz.triage.counterfactuals import Counterfactual
-from fuzz.triage.declaration import Fitting
-from fuzz.triage.explanation import Explanation
-from fuzz.triage.rule import Rule
+from fuzz.triage.attribute.attribution import Attribution
+from fuzz.triage.explain.counterfactuals import Counterfactual
+from fuzz.triage.explain.declaration import Fitting
+from fuzz.triage.explain.explanation import Explanation
+from fuzz.triage.rule.rule import Rule
 from oracles.ops import OPS
 
 _CAUSE = "cause: "

@@ -13,8 +13,8 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import hangs
 from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.judge.trouble import error_words
-from fuzz.triage.history import Need, recognise
-from fuzz.triage.trial import FreshProcess
+from fuzz.triage.attribute.history import Need, recognise
+from fuzz.triage.trial.trial import FreshProcess
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import GRACE_S, Interruption, late
 

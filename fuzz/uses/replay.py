@@ -27,9 +27,9 @@ from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
 from fuzz.report.console import bare_table
 from fuzz.report.script import script_of
-from fuzz.triage.counterfactuals import edited
-from fuzz.triage.history import history_line
-from fuzz.triage.trial import Observed
+from fuzz.triage.attribute.history import history_line
+from fuzz.triage.explain.counterfactuals import edited
+from fuzz.triage.trial.trial import Observed
 from fuzz.uses.search.record import record_path, recorded
 from fuzz.uses.starting import select_targets
 from oracles.ops import OPS

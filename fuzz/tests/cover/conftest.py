@@ -10,16 +10,16 @@ from fuzz.uses.check.plan import GIVEN
 from oracles.tests.common.whole import WHOLE
 
 _FEWER = {
-    "explain._HELD": 20,
-    "explain._HELD_SLOWLY": 20,
-    "explain._AT_A_TIME": 20,
-    "explain._SEARCHED": 8,
-    "explain._CONVINCED": 1,
-    "probes._SWEPT": 70,
-    "probes._MIXED": 24,
-    "refutation._POOL": 40,
-    "refutation._SIZED": 40,
-    "refutation._VALUED": 40,
+    "explain.explain._HELD": 20,
+    "explain.explain._HELD_SLOWLY": 20,
+    "explain.explain._AT_A_TIME": 20,
+    "explain.explain._SEARCHED": 8,
+    "explain.explain._CONVINCED": 1,
+    "evidence.probes._SWEPT": 70,
+    "evidence.probes._MIXED": 24,
+    "evidence.refutation._POOL": 40,
+    "evidence.refutation._SIZED": 40,
+    "evidence.refutation._VALUED": 40,
 }
 """Numbers of probes in `fuzz.triage`."""
 

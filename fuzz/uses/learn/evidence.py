@@ -18,8 +18,8 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.generate.given import given_rows
 from fuzz.generate.search import Search, batches
 from fuzz.judge.fitting import Run
-from fuzz.triage.storage import grids
-from fuzz.triage.variations import base_of, made, of_dtype, sized
+from fuzz.triage.trial.storage import grids
+from fuzz.triage.trial.variations import base_of, made, of_dtype, sized
 from oracles.dtypes import SINGLE
 from oracles.ops import OPS
 

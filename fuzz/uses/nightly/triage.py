@@ -17,10 +17,10 @@ from fuzz.findings.bucket import Bucket, hangs
 from fuzz.findings.database_store import Position
 from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.judge.judge import Judgement
+from fuzz.triage.attribute.history import Fails, Need, Recognised, recognise
 from fuzz.triage.diagnosis import SECONDS
 from fuzz.triage.finding import Finding
-from fuzz.triage.history import Fails, Need, Recognised, recognise
-from fuzz.triage.trial import FreshProcess, OutOfTimeError, replayed
+from fuzz.triage.trial.trial import FreshProcess, OutOfTimeError, replayed
 from fuzz.uses.corpus.folder import Kept
 from fuzz.uses.nightly.opening import TRIAGE_SHARE
 from fuzz.uses.search.stopping import Stopping

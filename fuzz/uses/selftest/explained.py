@@ -12,10 +12,10 @@ from fuzz.base.kernel import Kernel, Mutant
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judgement
 from fuzz.triage.diagnosis import TimeAllowance, diagnose, never
-from fuzz.triage.family import Family
 from fuzz.triage.finding import Finding
-from fuzz.triage.smallest import Swept, sweep
-from fuzz.triage.trial import Trials
+from fuzz.triage.shrink.smallest import Swept, sweep
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import Trials
 
 _EXPLAIN_S = 600.0
 """Seconds that no mutant needs: probes are counted, so that what is said depends on no clock."""

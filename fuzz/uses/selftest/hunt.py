@@ -20,8 +20,8 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.accuracy import whereabouts
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared
-from fuzz.triage.history import Need, history_line, recognise
-from fuzz.triage.trial import FreshProcess
+from fuzz.triage.attribute.history import Need, history_line, recognise
+from fuzz.triage.trial.trial import FreshProcess
 from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.schedule import one_by_one
 from fuzz.uses.search.stopping import Interruption, late

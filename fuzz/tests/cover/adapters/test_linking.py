@@ -21,7 +21,7 @@ from fuzz.tests.common.linked_pack import ARM, EXPECTED, WRONG, archive, kernel,
 from fuzz.tests.common.planted import a_case, c_program, c_target
 from fuzz.tests.common.programs import run_c, target_on, written
 from fuzz.tests.conftest import Cli
-from fuzz.triage.attribution import attributed, witnesses
+from fuzz.triage.attribute.attribution import attributed, witnesses
 from fuzz.triage.causes import shared_cause
 from fuzz.uses.replay import ChosenCase, write_script
 

@@ -24,7 +24,7 @@ from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
 from fuzz.triage.finding import Finding
-from fuzz.triage.rule import Atom, Rule
+from fuzz.triage.rule.rule import Atom, Rule
 from fuzz.uses.nightly.opening import Slice, begin_slice, close, open_night
 
 TARGET = "c-k@native:gcc-O2"

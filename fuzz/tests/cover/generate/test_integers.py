@@ -20,8 +20,8 @@ from fuzz.base.validity import check_case
 from fuzz.generate.menus import menus_of
 from fuzz.generate.realise import draw_of, realise
 from fuzz.generate.search import Search, batches
-from fuzz.triage.reduction import Reduction, reduced_case
-from fuzz.triage.variations import base_of
+from fuzz.triage.shrink.reduction import Reduction, reduced_case
+from fuzz.triage.trial.variations import base_of
 from oracles.dtypes import INTEGERS
 from oracles.op import Op
 from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT

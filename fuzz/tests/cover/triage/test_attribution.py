@@ -14,7 +14,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import GENERIC
-from fuzz.triage.attribution import attributed, witnesses
+from fuzz.triage.attribute.attribution import attributed, witnesses
 
 
 def _in_c(folder: Path, name: str, source: str, text: str = "/* nothing */") -> Kernel:

@@ -11,9 +11,9 @@ from fuzz.findings.bucket import rule_from_text, rule_to_text
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
 from fuzz.triage.causes import Cause, causes_of
-from fuzz.triage.explanation import Explanation
+from fuzz.triage.explain.explanation import Explanation
 from fuzz.triage.finding import Diagnosis, Finding
-from fuzz.triage.rule import Atom, Rule
+from fuzz.triage.rule.rule import Atom, Rule
 
 _BANDS = ((3, 5), (20, 24), (40, 41))
 

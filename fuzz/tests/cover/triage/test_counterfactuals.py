@@ -12,10 +12,10 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.casefile import Found, save
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
 from fuzz.tests.conftest import Cli
-from fuzz.triage.counterfactuals import Counterfactual, counterfactuals, edited
-from fuzz.triage.family import Family
-from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import Trials
+from fuzz.triage.explain.counterfactuals import Counterfactual, counterfactuals, edited
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import Trials
 
 _TAIL_OF_4 = ("for (size_t i = 0; i < n; i++) total", "for (size_t i = 0; i < n / 4 * 4; i++) total")
 _EPS = ("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.5f)")

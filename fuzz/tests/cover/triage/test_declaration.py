@@ -11,10 +11,10 @@ from fuzz.adapters.c_kernel import CKernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK, failures, target_of
 from fuzz.triage.causes import Pile
-from fuzz.triage.declaration import Fitting, fitting
-from fuzz.triage.family import Family
+from fuzz.triage.explain.declaration import Fitting, fitting
 from fuzz.triage.finding import Finding
-from fuzz.triage.trial import Trials
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import Trials
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import declaration, neighbours, pairs
 from oracles.ops import OPS

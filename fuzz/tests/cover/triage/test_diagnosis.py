@@ -14,7 +14,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, with_edits
 from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.finding import Diagnosis, Finding
-from fuzz.triage.rule import Atom, Rule
+from fuzz.triage.rule.rule import Atom, Rule
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 _AT_O0 = (_SCALED[0], _SCALED[1].replace("WRONG", "0\n#ifndef __OPTIMIZE__\n+ 1\n#endif\n"))

@@ -13,13 +13,13 @@ from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.handmade import a_case
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, mutant, target_of, with_edits
-from fuzz.triage.evidence import Evidence, probe
-from fuzz.triage.explain import explain
-from fuzz.triage.explanation import Explanation, concluded, rule_text
-from fuzz.triage.family import Family
-from fuzz.triage.rule import Atom, Rule
-from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import KeepsStateError, Trials
+from fuzz.triage.evidence.evidence import Evidence, probe
+from fuzz.triage.explain.explain import explain
+from fuzz.triage.explain.explanation import Explanation, concluded, rule_text
+from fuzz.triage.rule.rule import Atom, Rule
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import KeepsStateError, Trials
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 
@@ -87,7 +87,7 @@ def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: p
     """Nothing of such a case can be varied."""
     some = [given_case((rows, n), 1, "contiguous") for rows in (1, 2, 4) for n in range(5)]
     some += [a_case("rms_norm", (), (rows, n), scale=0.0) for rows in (1, 2) for n in (1, 4)]
-    monkeypatch.setattr("fuzz.triage.explain.searched", lambda *_: some)
+    monkeypatch.setattr("fuzz.triage.explain.explain.searched", lambda *_: some)
     once = "{ return each_row(call, generic_row); }"
     kernel = with_edits((once, once.replace("{ ", "{ if (!call->x.shape[call->axis]) __builtin_trap(); ")))
     (said,) = _explained(kernel, found=given_case((3, 0), 1, "contiguous")).lines()

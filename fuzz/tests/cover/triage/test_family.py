@@ -7,7 +7,7 @@ from dataclasses import replace
 from fuzz.base.outcome import Outcome, Status, Unwritten
 from fuzz.judge.judge import Judge
 from fuzz.tests.common.hunting import GENERIC, given_case
-from fuzz.triage.family import Family
+from fuzz.triage.trial.family import Family
 
 
 def test_an_exception_and_what_is_not_written_are_two_failures_and_the_text_is_kept() -> None:

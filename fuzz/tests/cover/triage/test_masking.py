@@ -17,14 +17,14 @@ from fuzz.laws.values import SIGN_FLIP
 from fuzz.tests.common.examples import first_cases, plain
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits
-from fuzz.triage.evidence import Evidence, Masking, probe, probe_all
-from fuzz.triage.family import Family
-from fuzz.triage.masking import _Go, _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
-from fuzz.triage.rule import OF_NOTHING, Atom
-from fuzz.triage.traits import case_traits
-from fuzz.triage.trial import Trials
-from fuzz.triage.values import is_of_values
-from fuzz.triage.variations import base_of, made, ordinary, with_values
+from fuzz.triage.evidence.evidence import Evidence, Masking, probe, probe_all
+from fuzz.triage.evidence.masking import _Go, _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
+from fuzz.triage.rule.rule import OF_NOTHING, Atom
+from fuzz.triage.rule.traits import case_traits
+from fuzz.triage.rule.values import is_of_values
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import Trials
+from fuzz.triage.trial.variations import base_of, made, ordinary, with_values
 from oracles.ops import OPS
 
 

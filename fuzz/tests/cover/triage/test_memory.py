@@ -15,17 +15,17 @@ from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.realise import realise
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
-from fuzz.triage.choices import SHARING, Choices
-from fuzz.triage.evidence import Evidence, probe, probe_all
-from fuzz.triage.explain import look_into
-from fuzz.triage.family import Family
-from fuzz.triage.masking import unmask
-from fuzz.triage.probes import ProbeMenu, changed, combined
-from fuzz.triage.rule import Atom, Trait
-from fuzz.triage.shrink import shrink
-from fuzz.triage.traits import case_traits
-from fuzz.triage.trial import Trials
-from fuzz.triage.variations import base_of, made, sized
+from fuzz.triage.evidence.evidence import Evidence, probe, probe_all
+from fuzz.triage.evidence.masking import unmask
+from fuzz.triage.evidence.probes import ProbeMenu, changed, combined
+from fuzz.triage.explain.explain import look_into
+from fuzz.triage.rule.rule import Atom, Trait
+from fuzz.triage.rule.traits import case_traits
+from fuzz.triage.shrink.choices import SHARING, Choices
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import Trials
+from fuzz.triage.trial.variations import base_of, made, sized
 
 _TURNS = range(12)
 """ways in which an output is laid over an input: before and after it, by one, a row or more, as dense or as strided."""

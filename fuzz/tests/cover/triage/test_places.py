@@ -9,7 +9,7 @@ from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import given_case
-from fuzz.triage.places import places_of
+from fuzz.triage.attribute.places import places_of
 from oracles.truth import OutputCheck
 
 

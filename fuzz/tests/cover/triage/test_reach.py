@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.triage.reach import RuleBounds, reach_of
-from fuzz.triage.rule import Atom, Rule, Traits
+from fuzz.triage.rule.reach import RuleBounds, reach_of
+from fuzz.triage.rule.rule import Atom, Rule, Traits
 
 _NEVER, _ALWAYS = 300, 600
 

@@ -9,8 +9,8 @@ from fuzz.base.case import contiguous
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.planted import a_case
-from fuzz.triage.evidence import Evidence
-from fuzz.triage.refusals import declaring
+from fuzz.triage.evidence.evidence import Evidence
+from fuzz.triage.explain.refusals import declaring
 
 _SHAPES = {n: a_case(contiguous((3, n)), bits=bytes(12 * n)) for n in (0, 1, 4, 7, 8, 12, 16, 24)}
 

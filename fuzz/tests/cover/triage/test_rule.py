@@ -7,10 +7,10 @@ import re
 import pytest
 
 from fuzz.tests.common.hunting import PACK, target_of
-from fuzz.triage.atoms import word_cost
-from fuzz.triage.inducer import induce, learn
-from fuzz.triage.rule import Atom, Traits
-from fuzz.triage.traits import MODULI, size_traits
+from fuzz.triage.rule.atoms import word_cost
+from fuzz.triage.rule.inducer import induce, learn
+from fuzz.triage.rule.rule import Atom, Traits
+from fuzz.triage.rule.traits import MODULI, size_traits
 from oracles.ops import OPS
 
 _PROBES: list[Traits] = [

@@ -14,12 +14,12 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.generate.layouts import lay_out
 from fuzz.tests.common.hunting import TAIL_63, failing, failures, given_case, mutant, target_of, with_edits
 from fuzz.triage.causes import Pile
-from fuzz.triage.choices import Choices
 from fuzz.triage.diagnosis import TimeAllowance, diagnose
-from fuzz.triage.family import CLEAR, Family
 from fuzz.triage.finding import Finding
-from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import Trials
+from fuzz.triage.shrink.choices import Choices
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.trial.family import CLEAR, Family
+from fuzz.triage.trial.trial import Trials
 from oracles.truth import Truth
 
 

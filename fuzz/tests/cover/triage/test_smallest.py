@@ -10,10 +10,10 @@ from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, target_of, with_edits
-from fuzz.triage.family import CLEAR, Family
-from fuzz.triage.shrink import shrink
-from fuzz.triage.smallest import Swept, sweep
-from fuzz.triage.trial import Trials
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.shrink.smallest import Swept, sweep
+from fuzz.triage.trial.family import CLEAR, Family
+from fuzz.triage.trial.trial import Trials
 
 _SCALED = "y[i] = x[i] * rstd;"
 

@@ -11,11 +11,11 @@ import pytest
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.dtypes import quantise
 from fuzz.tests.common.examples import plain
-from fuzz.triage.closing import closing
-from fuzz.triage.rule import Atom, Learned, Rule
-from fuzz.triage.thresholds import Probed, fades, plainest, plainly
-from fuzz.triage.traits import case_traits
-from fuzz.triage.variations import base_of, made
+from fuzz.triage.evidence.closing import closing
+from fuzz.triage.rule.rule import Atom, Learned, Rule
+from fuzz.triage.rule.thresholds import Probed, fades, plainest, plainly
+from fuzz.triage.rule.traits import case_traits
+from fuzz.triage.trial.variations import base_of, made
 
 _TRAIT = "largest magnitude of x"
 

@@ -8,9 +8,9 @@ from fuzz.laws.law import LawCheck
 from fuzz.laws.scaling import SCALING
 from fuzz.laws.slices import BATCH_SUBSET
 from fuzz.tests.common.examples import plain
-from fuzz.triage.inducer import learn
-from fuzz.triage.rule import Atom, Traits
-from fuzz.triage.twins import twin_traits
+from fuzz.triage.rule.inducer import learn
+from fuzz.triage.rule.rule import Atom, Traits
+from fuzz.triage.rule.twins import twin_traits
 
 
 def test_a_limit_between_a_case_and_its_twin_is_one_rule_in_either_direction() -> None:

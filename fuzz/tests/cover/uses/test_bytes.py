@@ -13,10 +13,10 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.byte_pack import write_byte_pack
 from fuzz.tests.common.hunting import failures, target_of
 from fuzz.tests.conftest import Cli
-from fuzz.triage.explain import explain
-from fuzz.triage.family import Family
-from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import Trials
+from fuzz.triage.explain.explain import explain
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import Trials
 
 BATCHES = 30
 """A rule is found within so many batches of probes; the rest of an explanation takes ten times as long."""

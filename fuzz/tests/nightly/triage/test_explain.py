@@ -18,12 +18,12 @@ from fuzz.tests.common.shared_pack import OWN, SHARED
 from fuzz.tests.cover.triage.test_memory import DSUM_IS_X, FORGOTTEN, RANK_2
 from fuzz.tests.cover.triage.test_shared import buckets_of
 from fuzz.triage.diagnosis import TimeAllowance, diagnose
-from fuzz.triage.explain import explain
-from fuzz.triage.explanation import Explanation
-from fuzz.triage.family import Family
+from fuzz.triage.explain.explain import explain
+from fuzz.triage.explain.explanation import Explanation
 from fuzz.triage.finding import Finding
-from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import Trials
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import Trials
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 
@@ -46,9 +46,9 @@ def test_a_rule_that_no_probe_refutes_is_held_against_a_search(monkeypatch: pyte
     """Without any probe that is drawn to refute it, cases of a search show a rule to be wrong, until it is true of
     1,000 of them, one after the other."""
     edit = (_SCALED[0], _SCALED[1].replace("WRONG", "n % 64 == 63 && n <= 1000"))
-    monkeypatch.setattr("fuzz.triage.explain.refuting", lambda *_, **__: iter(()))
-    monkeypatch.setattr("fuzz.triage.explain._SEARCHED", 0)
-    monkeypatch.setattr("fuzz.triage.explain.probes.mixed", lambda *_, **__: iter(()))
+    monkeypatch.setattr("fuzz.triage.explain.explain.refuting", lambda *_, **__: iter(()))
+    monkeypatch.setattr("fuzz.triage.explain.explain._SEARCHED", 0)
+    monkeypatch.setattr("fuzz.triage.explain.explain.probes.mixed", lambda *_, **__: iter(()))
     explanation = _explained(with_edits(edit), found=given_case((4, 127), 1, "pitched"))
     assert explanation.stands
     assert explanation.true_of >= 1000
@@ -93,7 +93,9 @@ def test_an_overlap_that_a_kernel_forgets_is_told_by_what_it_reads_later() -> No
 
 def test_limits_stand_below_a_rule_that_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that errs by chance, as rounding does, in long rows only."""
-    monkeypatch.setattr("fuzz.triage.explain._refute", lambda *_: None)  # a rule that luck decides does not stand
+    monkeypatch.setattr(
+        "fuzz.triage.explain.explain._refute", lambda *_: None
+    )  # a rule that luck decides does not stand
     by_luck = "(n >= 100 && (((uint32_t)(fabsf(x[0]) * 0x1p20f) * 2654435761u) >> 31) ? 1.5f : 1.0f)"
     kernel = with_edits(("y[i] = x[i] * rstd;", f"y[i] = x[i] * rstd * {by_luck};"))
     target = target_of(kernel, "O2")

@@ -14,10 +14,10 @@ from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK, failing, failures, given_case, mutant, target_of, with_edits
 from fuzz.tests.common.python_planted import python_target
-from fuzz.triage.explain import explain
-from fuzz.triage.family import Family
-from fuzz.triage.shrink import shrink
-from fuzz.triage.trial import Trials
+from fuzz.triage.explain.explain import explain
+from fuzz.triage.shrink.shrink import shrink
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import Trials
 
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 _DIVIDED = ("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, WRONG ? n - 1 : n, eps)")

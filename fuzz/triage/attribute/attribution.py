@@ -11,8 +11,8 @@ from fuzz.adapters.target import Target, causes_by_trait
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
-from fuzz.triage.inducer import learn
-from fuzz.triage.rule import Rule
+from fuzz.triage.rule.inducer import learn
+from fuzz.triage.rule.rule import Rule
 
 _RUNTIME = frozenset({"-lm", "-lc", "-ldl", "-lrt", "-lpthread", "-lgcc", "-lgomp", "-latomic", "-lstdc++"})
 """The libraries that come with a compiler: to call them is no author in common."""

@@ -14,7 +14,7 @@ from fuzz.base.draw import Frame
 from fuzz.base.dtypes import from_bits, quantise
 from fuzz.base.stream import Reals
 from fuzz.judge.values import problem_of
-from fuzz.triage.rule import OF_NOTHING, Trait
+from fuzz.triage.rule.rule import OF_NOTHING, Trait
 from oracles.dtypes import SINGLE, form
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate

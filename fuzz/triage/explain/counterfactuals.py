@@ -18,9 +18,9 @@ from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 from fuzz.generate.given import VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
-from fuzz.triage import storage
-from fuzz.triage import variations as vary
-from fuzz.triage.trial import OutOfTimeError, Trials
+from fuzz.triage.trial import storage
+from fuzz.triage.trial import variations as vary
+from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.dtypes import DTYPES
 from oracles.operand import OUTER
 from oracles.ops import OPS

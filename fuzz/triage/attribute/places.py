@@ -12,8 +12,8 @@ import numpy as np
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.inducer import learn
-from fuzz.triage.rule import Learned, Traits
+from fuzz.triage.rule.inducer import learn
+from fuzz.triage.rule.rule import Learned, Traits
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS

@@ -9,7 +9,7 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.verdict import Verdict
-from fuzz.triage.evidence import Evidence
+from fuzz.triage.evidence.evidence import Evidence
 from oracles.ops import OPS
 
 _DIFFERENT = 2

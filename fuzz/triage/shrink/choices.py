@@ -10,7 +10,7 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.generate.given import KINDS
 from fuzz.generate.realise import draw_of, realise
-from fuzz.triage.reduction import PLACES, STACKS, STRIDES, WAYS, Reduction, Span, plain_values, reduced
+from fuzz.triage.shrink.reduction import PLACES, STACKS, STRIDES, WAYS, Reduction, Span, plain_values, reduced
 from oracles.op import NO_EXTENTS, Extents
 from oracles.ops import OPS
 

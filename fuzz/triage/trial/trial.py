@@ -18,10 +18,10 @@ from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.trouble import judged
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
-from fuzz.triage.family import Family
-from fuzz.triage.rule import Rule, Traits
-from fuzz.triage.traits import traits_of
-from fuzz.triage.twins import twin_traits
+from fuzz.triage.rule.rule import Rule, Traits
+from fuzz.triage.rule.traits import traits_of
+from fuzz.triage.rule.twins import twin_traits
+from fuzz.triage.trial.family import Family
 
 
 class OutOfTimeError(Exception):

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from fuzz.base.draw import Draw, Frame
-from fuzz.triage import storage
-from fuzz.triage import variations as vary
-from fuzz.triage.rule import Atom, Rule, Traits
-from fuzz.triage.thresholds import Tried, gaps, is_close, plainest
-from fuzz.triage.traits import IN_BLOCKS
-from fuzz.triage.values import about_tensor, is_about_values, is_quantile
+from fuzz.triage.rule.rule import Atom, Rule, Traits
+from fuzz.triage.rule.thresholds import Tried, gaps, is_close, plainest
+from fuzz.triage.rule.traits import IN_BLOCKS
+from fuzz.triage.rule.values import about_tensor, is_about_values, is_quantile
+from fuzz.triage.trial import storage
+from fuzz.triage.trial import variations as vary
 from oracles.dtypes import SINGLE, form
 from oracles.ops import OPS
 

@@ -2,7 +2,7 @@
 probes, and what else would agree with them.
 
 Rules are conjunctions of atoms, and alternatives of such where several things fail side by side. What a rule's rivals
-say otherwise is what a further probe should be about: see `fuzz.triage.refutation`.
+say otherwise is what a further probe should be about: see `fuzz.triage.evidence.refutation`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from heapq import nlargest
 from itertools import zip_longest
 from operator import and_, or_
 
-from fuzz.triage.atoms import atoms_of
-from fuzz.triage.conjunctions import ATOM_WORTH, Grown, Table, first, grown_of
-from fuzz.triage.rule import Atom, Learned, Rule, Traits
-from fuzz.triage.values import THERE, about_tensor, is_about_values
+from fuzz.triage.rule.atoms import atoms_of
+from fuzz.triage.rule.conjunctions import ATOM_WORTH, Grown, Table, first, grown_of
+from fuzz.triage.rule.rule import Atom, Learned, Rule, Traits
+from fuzz.triage.rule.values import THERE, about_tensor, is_about_values
 
 _MOST_RULES = 3
 _LEAST_FAILURES = 3

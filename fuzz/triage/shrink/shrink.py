@@ -13,9 +13,9 @@ from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.choices import SHARING, START, Choices, Label, Vector
-from fuzz.triage.smallest import LUCKY, batches, ends_of, sweep
-from fuzz.triage.trial import OutOfTimeError, Trials
+from fuzz.triage.shrink.choices import SHARING, START, Choices, Label, Vector
+from fuzz.triage.shrink.smallest import LUCKY, batches, ends_of, sweep
+from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.op import Extents
 from oracles.operand import OUTER
 from oracles.ops import OPS

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuzz.triage.evidence import Evidence
-from fuzz.triage.inducer import loosened
-from fuzz.triage.masking import hiding, shown_in, shown_with
-from fuzz.triage.places import Places, places_of
-from fuzz.triage.reach import RuleBounds, reach_of
-from fuzz.triage.rule import Learned, Rule
-from fuzz.triage.thresholds import Probed, fades, is_open, plainly
-from fuzz.triage.traits import varied_sizes
-from fuzz.triage.values import is_about_values
+from fuzz.triage.attribute.places import Places, places_of
+from fuzz.triage.evidence.evidence import Evidence
+from fuzz.triage.evidence.masking import hiding, shown_in, shown_with
+from fuzz.triage.rule.inducer import loosened
+from fuzz.triage.rule.reach import RuleBounds, reach_of
+from fuzz.triage.rule.rule import Learned, Rule
+from fuzz.triage.rule.thresholds import Probed, fades, is_open, plainly
+from fuzz.triage.rule.traits import varied_sizes
+from fuzz.triage.rule.values import is_about_values
 from oracles.ops import OPS
 
 _PUT = 6

@@ -14,13 +14,14 @@ from fuzz.base.draw import Draw
 from fuzz.base.stream import Stream
 from fuzz.generate.menus import menus_of
 from fuzz.generate.search import Search, batches
-from fuzz.triage import probes, storage
-from fuzz.triage import variations as vary
-from fuzz.triage.closing import Known, closing, float32
-from fuzz.triage.inducer import Induced
-from fuzz.triage.rule import Rule, Traits
-from fuzz.triage.thresholds import Tried
-from fuzz.triage.traits import size_traits
+from fuzz.triage.evidence import probes
+from fuzz.triage.evidence.closing import Known, closing, float32
+from fuzz.triage.rule.inducer import Induced
+from fuzz.triage.rule.rule import Rule, Traits
+from fuzz.triage.rule.thresholds import Tried
+from fuzz.triage.rule.traits import size_traits
+from fuzz.triage.trial import storage
+from fuzz.triage.trial import variations as vary
 from oracles.ops import OPS
 
 _POOL = 100

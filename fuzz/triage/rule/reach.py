@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fuzz.triage.atoms import Columns, number_cost, word_cost
-from fuzz.triage.conjunctions import Table, grown_of
-from fuzz.triage.rule import Atom, Rule, Trait, Traits
-from fuzz.triage.thresholds import plainest
-from fuzz.triage.values import is_about_values
+from fuzz.triage.rule.atoms import Columns, number_cost, word_cost
+from fuzz.triage.rule.conjunctions import Table, grown_of
+from fuzz.triage.rule.rule import Atom, Rule, Trait, Traits
+from fuzz.triage.rule.thresholds import plainest
+from fuzz.triage.rule.values import is_about_values
 
 _EDGE = 8
 """A limit lies where so many probes pass beyond the nearest failure as hold so many failures on this side of it: if it

@@ -15,8 +15,8 @@ from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
 from fuzz.base.memory import distances, meets, shift
 from fuzz.generate.layouts import layout_class
-from fuzz.triage.rule import INVALID, VALID, Trait, Traits
-from fuzz.triage.values import THERE, value_traits
+from fuzz.triage.rule.rule import INVALID, VALID, Trait, Traits
+from fuzz.triage.rule.values import THERE, value_traits
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Extents, Op

@@ -13,9 +13,9 @@ from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
 from fuzz.generate.given import UNEVEN, VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
-from fuzz.triage import storage
-from fuzz.triage import variations as vary
-from fuzz.triage.storage import Memory
+from fuzz.triage.trial import storage
+from fuzz.triage.trial import variations as vary
+from fuzz.triage.trial.storage import Memory
 from oracles.dtypes import ITEMSIZE
 from oracles.operand import OUTER
 from oracles.ops import OPS

@@ -15,7 +15,7 @@ from itertools import groupby
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.base.validity import check_case
-from fuzz.triage.reduction import Reduction, reduced_case
+from fuzz.triage.shrink.reduction import Reduction, reduced_case
 
 Fails = Callable[[Sequence[Case]], bool]
 

@@ -9,8 +9,8 @@ from functools import reduce
 from itertools import accumulate, pairwise
 from operator import or_
 
-from fuzz.triage.rule import Atom, Trait, Traits
-from fuzz.triage.values import is_place, is_quantile
+from fuzz.triage.rule.rule import Atom, Trait, Traits
+from fuzz.triage.rule.values import is_place, is_quantile
 
 _LIMITS = 6
 """This many thresholds of one trait are tried, those next to the given failure first."""

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fuzz.base.case import Case
-from fuzz.triage.rule import Atom, Learned, Rule, Traits
-from fuzz.triage.values import is_about_values, is_quantile
+from fuzz.triage.rule.rule import Atom, Learned, Rule, Traits
+from fuzz.triage.rule.values import is_about_values, is_quantile
 
 _CLOSE = 0.01
 """A threshold is known well enough where a value passes that is so little beyond it."""

@@ -28,14 +28,14 @@ from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.realise import draw_of
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
-from fuzz.triage import storage
-from fuzz.triage import variations as vary
-from fuzz.triage.evidence import Evidence, Masking, telling
-from fuzz.triage.family import Family
-from fuzz.triage.inducer import learn
-from fuzz.triage.rule import Atom, Learned, Rule
-from fuzz.triage.trial import Trials
-from fuzz.triage.values import is_of_values
+from fuzz.triage.evidence.evidence import Evidence, Masking, telling
+from fuzz.triage.rule.inducer import learn
+from fuzz.triage.rule.rule import Atom, Learned, Rule
+from fuzz.triage.rule.values import is_of_values
+from fuzz.triage.trial import storage
+from fuzz.triage.trial import variations as vary
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import Trials
 from oracles.dtypes import ITEMSIZE, form
 from oracles.ops import OPS
 

@@ -13,10 +13,9 @@ from fuzz.base.case import Case
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.verdict import Verdict
 from fuzz.generate.dims import CHEAP_WORK, MOST_WORK
-from fuzz.triage import probes
-from fuzz.triage import variations as vary
-from fuzz.triage.closing import closing
-from fuzz.triage.evidence import (
+from fuzz.triage.evidence import probes
+from fuzz.triage.evidence.closing import closing
+from fuzz.triage.evidence.evidence import (
     Evidence,
     differing,
     made_for,
@@ -26,13 +25,14 @@ from fuzz.triage.evidence import (
     probe_elsewhere,
     says_something,
 )
-from fuzz.triage.explanation import Explanation, concluded
-from fuzz.triage.masking import swamped, unmask
-from fuzz.triage.refusals import declaring
-from fuzz.triage.refutation import refuting, searched
-from fuzz.triage.rule import Traits
-from fuzz.triage.thresholds import is_rough
-from fuzz.triage.trial import KeepsStateError, OutOfTimeError, Trials
+from fuzz.triage.evidence.masking import swamped, unmask
+from fuzz.triage.evidence.refutation import refuting, searched
+from fuzz.triage.explain.explanation import Explanation, concluded
+from fuzz.triage.explain.refusals import declaring
+from fuzz.triage.rule.rule import Traits
+from fuzz.triage.rule.thresholds import is_rough
+from fuzz.triage.trial import variations as vary
+from fuzz.triage.trial.trial import KeepsStateError, OutOfTimeError, Trials
 from oracles.dtypes import form
 from oracles.ops import OPS
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 
-from fuzz.triage.atoms import Columns, atoms_of
-from fuzz.triage.rule import Atom, Rule, Traits
+from fuzz.triage.rule.atoms import Columns, atoms_of
+from fuzz.triage.rule.rule import Atom, Rule, Traits
 from oracles.lazy import lazy
 
 _MOST_ATOMS = 4

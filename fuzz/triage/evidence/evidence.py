@@ -14,12 +14,12 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.realise import draw_of
 from fuzz.judge.judge import Judgement
-from fuzz.triage.inducer import Induced, induce
-from fuzz.triage.rule import Traits
-from fuzz.triage.thresholds import Probed
-from fuzz.triage.trial import Trials
-from fuzz.triage.values import is_of_values
-from fuzz.triage.variations import made, with_values
+from fuzz.triage.rule.inducer import Induced, induce
+from fuzz.triage.rule.rule import Traits
+from fuzz.triage.rule.thresholds import Probed
+from fuzz.triage.rule.values import is_of_values
+from fuzz.triage.trial.trial import Trials
+from fuzz.triage.trial.variations import made, with_values
 from oracles.ops import OPS
 
 _BATCH = 16
@@ -35,7 +35,7 @@ _FEW_ROWS = 3
 
 @dataclass(frozen=True)
 class Masking:
-    """Whether values only hide a failure now and then: see `fuzz.triage.masking`."""
+    """Whether values only hide a failure now and then: see `fuzz.triage.evidence.masking`."""
 
     only_hide: bool = False
     clear: tuple[str, ...] = ()

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
-from fuzz.triage.rule import LARGER, SMALLER, Trait, Traits
-from fuzz.triage.traits import ADDRESSES, ROW_MODULI, case_traits, parameters_of
-from fuzz.triage.values import change_of
+from fuzz.triage.rule.rule import LARGER, SMALLER, Trait, Traits
+from fuzz.triage.rule.traits import ADDRESSES, ROW_MODULI, case_traits, parameters_of
+from fuzz.triage.rule.values import change_of
 from oracles.ops import OPS
 
 _SIDES = {(True, True): "both", (False, False): "neither", (True, False): "one side", (False, True): "one side"}

@@ -12,7 +12,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.judge.fitting import Run, Runs, times_as_wide
 from fuzz.judge.judge import Judgement
-from fuzz.triage.trial import OutOfTimeError, Trials
+from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import Neighbour, neighbours, pairs
 from oracles.ops import OPS

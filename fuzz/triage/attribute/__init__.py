@@ -1,0 +1,1 @@
+"""What a failure is tied to: targets, kernels, a history of calls, places of the output."""

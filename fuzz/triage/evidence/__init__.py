@@ -1,0 +1,1 @@
+"""What is probed around a failure, and what each probe did."""

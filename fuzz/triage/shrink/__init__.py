@@ -1,0 +1,1 @@
+"""A failing case made small and plain, while it fails in the same way."""
