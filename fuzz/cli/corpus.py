@@ -94,7 +94,8 @@ def verify(options: VerifyOptions) -> Exit:
     """
     from fuzz.report import console
     from fuzz.report.outline import tally_broken
-    from fuzz.report.totals import run_notes, run_table
+    from fuzz.report.table import kernel_lines, print_kernels
+    from fuzz.report.totals import run_notes
     from fuzz.uses.corpus.contents import checked, judged
     from fuzz.uses.corpus.folder import built_in
     from fuzz.uses.starting import select_targets, started
@@ -108,12 +109,12 @@ def verify(options: VerifyOptions) -> Exit:
     targets = select_targets(loaded(options.pack).kernels, patterns=options.target)
     with started(targets, options.jobs, console.progress()) as pool:
         tally, untaken = judged(corpus, targets, pool)
-    out.print(run_table(tally))
+    print_kernels(out, kernel_lines(tally))
     for line in (*run_notes(tally), *untaken):
         out.print(line, style="yellow", soft_wrap=True)
     for each in tally_broken(tally):
         out.print(each.text("", whole=True), soft_wrap=True)
-    print(f"{tally.judged:,} judged runs, {tally.findings} findings")
+    print(f"{tally.judged:,} judged runs, {tally.findings:,} failed")
     if tally.findings or tally.broken:
         return Exit.FINDINGS
     return Exit.OK if tally.judged else Exit.NOTHING_RAN

@@ -49,6 +49,7 @@ class GateOptions:
     explaining: options.Explaining = field(default_factory=partial(options.Explaining, explain_time=5.0))
     case_limit: options.CaseLimit = None
     jobs: options.Processes = 0
+    verbose: options.Verbose = False
 
 
 def gate(options: GateOptions) -> Exit:
@@ -127,7 +128,7 @@ def gate(options: GateOptions) -> Exit:
     passed, elapsed = code is Exit.OK, time.monotonic() - began
     print_gate(
         session.out, outline, session.tally, ran.counted, options.base, reasons, undeclared, elapsed,
-        passed=passed,
+        passed=passed, verbose=options.verbose,
     )  # fmt: skip
     write_reports(outline, wanted)
     return Exit.INTERNAL if session.tell_troubles() and passed else code

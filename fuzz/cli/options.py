@@ -112,6 +112,9 @@ Keyword = Annotated[
     str | None, typer.Option("-k", metavar="EXPR", help="Only targets whose name matches, e.g. 'sve and not O0'.")
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write machine-readable records to this file.")]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Show each target, and all that did not run or was not exercised.")
+]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 Output = Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")]
 Corpora = Annotated[

@@ -44,6 +44,7 @@ class RunOptions:
     case_limit: options.CaseLimit = None
     sanitize: options.Sanitize = False
     jobs: options.Processes = 0
+    verbose: options.Verbose = False
 
 
 def run(options: RunOptions) -> Exit:
@@ -94,7 +95,10 @@ def run(options: RunOptions) -> Exit:
         outline = run_outline("run", book, targets, tally, Provenance(seed, command, pack_option, numbered=True))
         pairs = tally.pairs() if options.coverage else {}
         undeclared = session.conclude(outline, elapsed, pairs)
-    print_run(session.out, outline, tally, book, undeclared, elapsed, processes_line(session.executor))
+    print_run(
+        session.out, outline, tally, book, undeclared, elapsed, processes_line(session.executor),
+        verbose=options.verbose,
+    )  # fmt: skip
     write_reports(outline, wanted)
     if options.coverage:
         print_coverage(session.out, tally, pairs)

@@ -23,6 +23,8 @@ _AT_FAULT = (BuildError, AttestationError, EndedError)
 
 _NO_TIME_S = 1.0
 """A case that has run for less is not what a run waits for at its end, see `GRACE_S` of `uses/search/stopping.py`."""
+UNFINISHED = "the run ended while it was at"
+"""With these words begins why a case did not run that the end of a run cut off."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,9 @@ class Wait:
     def broken_off(self) -> str:
         """Why its cases did not run, where it is waited for no longer. Who was at one for no time to speak of did not
         hold anything up."""
-        if self.case is not None and self.seconds < _NO_TIME_S:
-            return f"the run ended while it was at {_described(self.case)}"
-        return f"broken off at the end of the run: {self.words}"
+        if self.case is None:
+            return f"{UNFINISHED} its start, {self.seconds:.0f} s"
+        return f"{UNFINISHED} {_described(self.case) if self.seconds < _NO_TIME_S else self.words}"
 
 
 def _described(case: Case) -> str:

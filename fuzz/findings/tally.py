@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -213,14 +213,7 @@ class Tally:
     def gave_up(self) -> int:
         return sum(target.gave_up for target in self.targets.values())
 
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """dtypes of which a run passed, widest first."""
-        seen = {dtype for target in self.targets.values() for dtype in target.worst}
-        return tuple(sorted(seen, key=lambda dtype: (-ITEMSIZE[dtype], dtype)))
 
-    def worst(self, dtype: str) -> float:
-        """The largest passing err/budget in that dtype, over all targets."""
-        return max(
-            (target.worst[dtype].ratio for target in self.targets.values() if dtype in target.worst), default=0.0
-        )
+def widest_first(dtypes: Iterable[str]) -> tuple[str, ...]:
+    """Return the dtypes by their size."""
+    return tuple(sorted(dtypes, key=lambda dtype: (-ITEMSIZE[dtype], dtype)))

@@ -6,6 +6,7 @@ have no colours of their own. Both consoles honour NO_COLOR.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -27,9 +28,11 @@ class PlainTable:
 
 
 def results() -> Console:
-    """The console of stdout. Its tables are wide where it is no terminal."""
+    """The console of stdout. Its tables are wide where it is no terminal and no width is asked for by COLUMNS."""
     console = Console(highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, markup=False, emoji=False, width=_FILE_WIDTH)
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return console
+    return Console(highlight=False, markup=False, emoji=False, width=_FILE_WIDTH)
 
 
 def progress() -> Console:

@@ -9,20 +9,19 @@ from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.verdict import Verdict
-from fuzz.findings.database_views import BucketTotals, Mark, NightView
+from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTotals
 from fuzz.findings.tally import WorstPass
 from fuzz.generate.pairing import PairCoverage, held
 from fuzz.report.broken import Broken, broken_kernels
-from fuzz.report.console import bare_table
 from fuzz.report.outline import Failure, Location, Outline, TargetLine, broken_failures, location_of
 from fuzz.report.progress import minutes
+from fuzz.report.table import KernelLine, largest, print_kernels
 from fuzz.report.totals import (
     UndeclaredByOp,
-    findings_cell,
+    bugs_words,
     not_exercised,
     not_run_lines,
     pairs_words,
@@ -47,7 +46,7 @@ def print_night(
     pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
 ) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
-    console.print(_table(seen))
+    print_kernels(console, _lines(seen))
     for line in (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))):
         console.print(line, style="yellow", soft_wrap=True)
     for bucket in seen.buckets:
@@ -62,8 +61,8 @@ def print_night(
         console.print(line, soft_wrap=True)
     if pairs:
         console.print(f"{pairs_words(pairs)}; the page names the others, by op", soft_wrap=True)
-    failing = len(seen.failing)
-    found = f"{failing} bucket{'s' if failing != 1 else ''} failing" if failing else "nothing found"
+    failing = [(bucket.row.kernel, bool(bucket.row.explanation)) for bucket in seen.failing]
+    found = bugs_words(failing) if failing else "nothing found"
     missed = max(seen.targets, key=lambda row: row.not_run, default=None)
     if not failing and missed is not None and sum(row.not_run for row in seen.targets) > seen.judged:
         found = f"MOSTLY NOT JUDGED ({missed.reason})"
@@ -162,28 +161,18 @@ def night_record(
     }  # fmt: skip
 
 
-def _table(seen: NightView) -> Table:
-    table = bare_table()
-    for column in ("kernel", "op"):
-        table.add_column(column, no_wrap=True)
-    for column in ("targets", "judged", "findings", "worst passing err/budget"):
-        table.add_column(column, justify="right", no_wrap=True)
-    worst: dict[str, float] = {}
-    for point in seen.accuracy:
-        worst[point.target] = max(worst.get(point.target, 0.0), point.ratio)
-    kernels = list(dict.fromkeys((row.kernel, row.op) for row in seen.targets))
-    for kernel, op in kernels:
-        rows = [row for row in seen.targets if (row.kernel, row.op) == (kernel, op)]
-        ran = [row for row in rows if row.judged]
-        if not ran:
-            continue
-        findings = sum(row.findings for row in rows)
-        ratio = max((worst.get(row.name, 0.0) for row in rows), default=0.0)
-        table.add_row(
-            kernel, op, f"{len(ran)} of {len(rows)}", f"{sum(row.judged for row in rows):,}",
-            findings_cell(findings), f"{ratio:.3f}",
-        )  # fmt: skip
-    return table
+def _lines(seen: NightView) -> list[KernelLine]:
+    """A line for each kernel."""
+    worst, groups = _worst(seen.accuracy), dict[tuple[str, str], list[TargetTotals]]()
+    for row in seen.targets:
+        groups.setdefault((row.kernel, row.op), []).append(row)
+    return [
+        KernelLine(
+            kernel, sum(row.judged > 0 for row in rows), len(rows), sum(row.judged for row in rows),
+            sum(row.findings for row in rows), largest(worst.get(row.name, {}) for row in rows),
+        )
+        for (kernel, _), rows in groups.items()
+    ]  # fmt: skip
 
 
 def _bucket_text(bucket: BucketTotals) -> str:

@@ -21,7 +21,7 @@ _NOTICED_S, _LOGGED_S = 2.0, 5.0
 
 
 class Progress(Observer):
-    """Shows elapsed time, judged runs, runs per second, the worst passing err/budget and the number of findings."""
+    """Shows elapsed time, what fails, judged runs, and runs per second."""
 
     def __init__(self, console: Console, tally: Tally, max_time: float | None, max_cases: int | None) -> None:
         self._console = console
@@ -77,19 +77,17 @@ class Progress(Observer):
 
 
 def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_cases: int | None) -> str:
-    """One line, e.g. '0:12 of 1:00 · 12 cases · 312 judged runs · 26/s · worst passing err/budget 0.41 f32 · ...'."""
+    """One line, e.g. '0:12 of 1:00 · no failure · 12 cases · 312 judged runs · 26/s': the most important first, for a
+    narrow terminal shows no more."""
     rate = tally.judged / elapsed if elapsed > 0 else 0.0
-    parts = [
+    failing = list(dict.fromkeys(target.kernel for target in tally.targets.values() if target.findings))
+    return " · ".join((
         minutes(elapsed) + (f" of {minutes(max_time)}" if max_time is not None else ""),
+        f"{failing[0]} fails" if len(failing) == 1 else f"{len(failing)} kernels fail" if failing else "no failure",
         f"{tally.cases:,}" + (f" of {max_cases:,}" if max_cases is not None else "") + " cases",
         f"{tally.judged:,} judged runs",
         f"{rate:,.0f}/s",
-    ]
-    if tally.dtypes:
-        worst = ", ".join(f"{tally.worst(dtype):.2f} {dtype}" for dtype in tally.dtypes)
-        parts.append(f"worst passing err/budget {worst}")
-    parts.append(f"{tally.findings:,} finding{'s' if tally.findings != 1 else ''}")
-    return " · ".join(parts)
+    ))  # fmt: skip
 
 
 def minutes(seconds: float) -> str:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from fuzz.adapters.target import Target, TargetId
+from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
+from fuzz.execute.lane import UNFINISHED
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.capabilities import Undeclared, undeclared
 from fuzz.generate.conditions import Pair
 from fuzz.generate.coverage import Ledger, said
 from fuzz.generate.pairing import PairCoverage
-from fuzz.report.console import PlainTable, bare_table, print_table
+from fuzz.report.console import PlainTable, print_table
 from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes
+from fuzz.report.table import kernel_lines, print_kernels
 
 _SHORT = 3
 """The most corners of one kind that no target accepts which are named; of more only the number is, so that an op takes
@@ -29,43 +29,10 @@ short."""
 _FEW_PAIRS = 4
 """The most pairs of conditions that never held together which are named: at first there are thousands. Records name
 all."""
+_FEW_LINES = 4
+"""At the end of a run stand at most this many lines of what was not exercised, unless more are asked for."""
 _NAMED = 12
 """The most gaps of one kind that are named before '... and N more': a table has room for them. The records name all."""
-
-
-def run_table(tally: Tally) -> Table:
-    """Return a row for each kernel that ran: cases, findings, the worst passing err/budget of each dtype and where it
-    was seen."""
-    table = bare_table()
-    table.add_column("kernel", no_wrap=True)
-    table.add_column("target", no_wrap=True)
-    table.add_column("cases", justify="right", no_wrap=True)
-    table.add_column("findings", justify="right", no_wrap=True)
-    for dtype in tally.dtypes:
-        table.add_column(f"worst passing err/budget {dtype}", overflow="fold")
-    previous = ""
-    ran = {target.kernel for target in tally.targets.values() if target.judged or target.not_run}
-    for target in tally.targets.values():
-        if target.kernel not in ran:
-            continue
-        kernel = "" if target.kernel == previous else target.kernel
-        place = TargetId.parse(target.target).where
-        table.add_row(
-            kernel, place, f"{target.judged:,}", findings_cell(target.findings), *_worst(target, tally.dtypes)
-        )
-        previous = target.kernel
-    return table
-
-
-def findings_cell(findings: int) -> Text:
-    """The number of findings, in red where there are any."""
-    return Text(f"{findings:,}", style="bold red" if findings else "")
-
-
-def _worst(target: TargetTally, dtypes: Sequence[str]) -> list[str]:
-    if target.judged == 0:
-        return ["NOT_RUN"]
-    return [f"{worst.ratio:.3f} {worst.where}" if (worst := target.worst.get(dtype)) else "-" for dtype in dtypes]
 
 
 def law_line(tally: Tally) -> str:
@@ -73,18 +40,33 @@ def law_line(tally: Tally) -> str:
     return "laws compared: " + ", ".join(f"{law} {count:,}" for law, count in tally.laws.items())
 
 
-def run_notes(tally: Tally) -> list[str]:
+def run_notes(tally: Tally, *, verbose: bool = False) -> list[str]:
     """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide."""
     targets = tally.targets.values()
     gave_up = [_gave_up_line(each) for each in targets if each.gave_up]
     told = [each for each in targets if not each.broken]  # what is broken is told as a failure
-    idle = {each.target: each.not_run_reason or "no case that was drawn fits it" for each in told if each.judged == 0}
+    late = [each for each in told if each.not_run_reason.startswith(UNFINISHED) and not verbose]
+    told = [each for each in told if each not in late]
+    waiting = {name for op, reach in tally.reach.items() if op not in tally.visits for name in reach.space["target"]}
+    idle = {each.target: each.not_run_reason or _why_idle(each.target, waiting) for each in told if each.judged == 0}
     partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}
     for reason, names in by_reason(partly).items():
         missed = sum(tally.targets[name].not_run for name in names)
         runs = missed + sum(tally.targets[name].judged for name in names)
         partly |= dict.fromkeys(names, f"{missed:,} of {runs:,} runs: {reason}")
-    return [*gave_up, *not_run_lines(idle), *not_run_lines(partly)]
+    unfinished = [_unfinished_line(late)] if late else []
+    return [*gave_up, *not_run_lines(idle), *not_run_lines(partly), *unfinished]
+
+
+def _why_idle(target: str, waiting: Collection[str]) -> str:
+    return "the time was over before its op had its turn" if target in waiting else "no case that was drawn fits it"
+
+
+def _unfinished_line(late: Sequence[TargetTally]) -> str:
+    """What the end of a run cut off, of all targets in one line."""
+    missed = sum(each.not_run for each in late)
+    runs = missed + sum(each.judged for each in late)
+    return f"NOT_RUN {and_more([each.target for each in late])}: {missed:,} of {runs:,} runs: {late[0].not_run_reason}"
 
 
 def _gave_up_line(line: TargetTally) -> str:
@@ -212,25 +194,21 @@ def _coverage_rows(ledger: Ledger) -> Iterator[tuple[str, ...]]:
 
 def print_run(
     out: Console, outline: Outline, tally: Tally, book: FindingBook, undeclared: UndeclaredByOp, elapsed: float,
-    processes: str,
+    processes: str, *, verbose: bool = False,
 ) -> None:  # fmt: skip
-    """The table with its notes, each finding, what was not exercised, and the totals."""
-    out.print(run_table(tally))
-    for note in run_notes(tally):
-        out.print(note, style="yellow", soft_wrap=True)
+    """The table with its notes, each failure, what was not exercised, and the totals."""
+    _print_table(out, tally, verbose=verbose)
     for failure in outline.failures:
         out.print()
         out.print(failure.text, soft_wrap=True)
     out.print()
-    if tally.laws:
+    if tally.laws and verbose:
         out.print(law_line(tally), soft_wrap=True)
-    for line in not_exercised(undeclared):
-        out.print(line, soft_wrap=True)
+    _print_unexercised(out, undeclared, verbose=verbose)
     rate = tally.judged / elapsed if elapsed else 0.0
-    told = "cause" if any(bucket.is_explained for bucket in book.buckets.values()) else "kernel and verdict"
-    buckets = f"{len(book.buckets)} bucket{'s' if len(book.buckets) != 1 else ''} (one per {told})"
     broken = dict.fromkeys(target.kernel for target in tally.targets.values() if target.broken)
-    found = f"{tally.findings:,} failing runs in {buckets}" if tally.findings else "nothing found"
+    bugs = [(bucket.kernel, bucket.is_explained) for bucket in book.buckets.values()]
+    found = bugs_words(bugs) if tally.findings else "nothing found"
     if not tally.findings and tally.is_mostly_unjudged:  # never to be taken for a clean run
         found = mostly_unjudged(tally)
     found = found if tally.judged else "NOTHING RAN"
@@ -238,8 +216,39 @@ def print_run(
     out.print(
         f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
         f"seed {outline.seed}, {processes}",
-        soft_wrap=True,
+        soft_wrap=not out.is_terminal,
     )
+
+
+def _print_table(out: Console, tally: Tally, notes: Iterable[str] = (), *, verbose: bool) -> None:
+    """The table and its notes, which a terminal shows without breaking a word."""
+    print_kernels(out, kernel_lines(tally), tally if verbose else None)
+    for note in (*run_notes(tally, verbose=verbose), *notes):
+        out.print(note, style="yellow", soft_wrap=not out.is_terminal)
+
+
+def _print_unexercised(out: Console, undeclared: UndeclaredByOp, *, verbose: bool) -> None:
+    lines = not_exercised(undeclared)
+    if len(lines) > _FEW_LINES and not verbose:
+        lines = [f"not exercised: what no kernel of {len(undeclared)} ops declares to take; -v says what"]
+    for line in lines:
+        out.print(line, soft_wrap=not out.is_terminal)
+
+
+def bugs_words(found: Sequence[tuple[str, bool]]) -> str:
+    """How many bugs were found, from the kernel of each and whether it is explained: failures of one cause are one bug,
+    and where the cause is not known, those of one kind."""
+    unexplained = sum(not explained for _, explained in found)
+    kernels = counted(len({kernel for kernel, _ in found}), "kernel")
+    if unexplained == 0:
+        return f"{counted(len(found), 'bug')} in {kernels}"
+    kinds = f"{counted(len(found), 'kind')} of failure in {kernels}"
+    return f"{kinds}, not explained" if unexplained == len(found) else f"{kinds}, {unexplained} not explained"
+
+
+def counted(number: int, what: str) -> str:
+    """Such as '1 bug' and '2,000 bugs'."""
+    return f"{number:,} {what}{'s' if number != 1 else ''}"
 
 
 def mostly_unjudged(tally: Tally) -> str:
@@ -264,12 +273,11 @@ def print_gate(
     elapsed: float,
     *,
     passed: bool,
+    verbose: bool = False,
 ) -> None:
     """The table with its notes, each finding, what else fails the gate, what was changed and what was not exercised,
     and how it ended."""
-    out.print(run_table(tally))
-    for note in (*run_notes(tally), *outline.notes):
-        out.print(note, style="yellow", soft_wrap=True)
+    _print_table(out, tally, outline.notes, verbose=verbose)
     for failure in outline.failures:
         known = [f"known failure, {failure.known}:"] if failure.known else []
         for line in ("", *known, failure.text):
@@ -287,8 +295,7 @@ def print_gate(
     more = (f": {', '.join(named)}" if named else "") + (f"; {expected} known failures" if expected else "")
     if tally.judged and tally.is_mostly_unjudged:
         out.print(mostly_unjudged(tally), style="bold red", soft_wrap=True)
-    for line in not_exercised(undeclared):
-        out.print(line, soft_wrap=True)
+    _print_unexercised(out, undeclared, verbose=verbose)
     out.print(f"cases: {counted or 'none'}", soft_wrap=True)
     ending = "passed" if passed else "FAILED"
     out.print(f"gate {ending}{more}: {outline.judged:,} judged runs in {minutes(elapsed)}", soft_wrap=True)

@@ -40,7 +40,9 @@ def _runs(path: Path) -> list[dict[str, Any]]:
 
 def test_a_broken_law_is_found_explained_kept_and_replayed(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:
     pack = _pack(planted, ("rerun", "batch_append"))
-    found = cli_here("run", "--pack", pack, "--max-cases", "240", "--seed", "1", "--no-shrink", "--json", "out.jsonl")
+    found = cli_here(
+        "run", "--pack", pack, "--max-cases", "240", "--seed", "1", "--no-shrink", "--json", "out.jsonl", "-v"
+    )
     assert found.returncode == 1, found.stdout + found.stderr
     (path,) = (tmp_path / "findings").glob("*.json")
     assert path.name.startswith("planted-fail_law-batch_append-")

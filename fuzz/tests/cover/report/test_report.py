@@ -14,6 +14,8 @@ from fuzz.base.dtypes import NUMPY_DTYPE, decimal, from_bits
 from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
 from fuzz.cli.exits import Exit, exit_of
+from fuzz.execute.lane import UNFINISHED
+from fuzz.execute.reach import reach_of
 from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judge, Judgement
@@ -21,7 +23,7 @@ from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _head, _other_targets, breakdown_lines, judgement_text
 from fuzz.report.listings import listing
 from fuzz.report.progress import minutes, progress_line
-from fuzz.report.totals import mostly_unjudged, run_notes
+from fuzz.report.totals import bugs_words, mostly_unjudged, run_notes
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 from oracles.dtypes import ITEMSIZE, form
@@ -86,9 +88,7 @@ def test_minutes(seconds: float, text: str) -> None:
 def test_the_progress_line_says_what_a_waiting_person_asks() -> None:
     target = TargetTally("c-k@native:gcc-O2", "k", judged=1200, findings=1, worst={"f32": WorstPass(0.5, "3x4 normal")})
     line = progress_line(Tally({target.target: target}, cases=600), 12.0, 60.0, None)
-    assert (
-        line == "0:12 of 1:00 · 600 cases · 1,200 judged runs · 100/s · worst passing err/budget 0.50 f32 · 1 finding"
-    )
+    assert line == "0:12 of 1:00 · k fails · 600 cases · 1,200 judged runs · 100/s"
 
 
 def test_targets_that_did_not_run_are_named_once_per_reason() -> None:
@@ -99,6 +99,39 @@ def test_targets_that_did_not_run_are_named_once_per_reason() -> None:
         "NOT_RUN c-sve@qemu:vl=128 and 2 more: no QEMU",
         "NOT_RUN c-odd@native: no case that was drawn fits it",
     ]
+
+
+def test_what_the_end_of_a_run_cut_off_is_one_line() -> None:
+    lines = [
+        TargetTally(f"torch-{k}@cpu", k, judged=3, not_run=2, not_run_reason=f"{UNFINISHED} softmax f32 [1, {n}]")
+        for n, k in enumerate("abc")
+    ]
+    tally = Tally({line.target: line for line in lines})
+    assert run_notes(tally) == [
+        "NOT_RUN torch-a@cpu and 2 more: 6 of 15 runs: the run ended while it was at softmax f32 [1, 0]"
+    ]
+    assert len(run_notes(tally, verbose=True)) == 3
+
+
+def test_an_op_without_a_turn_is_no_op_of_which_no_case_fitted() -> None:
+    target = target_of(PACK.kernel("generic"))
+    tally = Tally(
+        {target.id: TargetTally(target.id, "generic")}, reach={"rms_norm": reach_of("rms_norm", [target], {})}
+    )
+    assert run_notes(tally) == [f"NOT_RUN {target.id}: the time was over before its op had its turn"]
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ([("a", True)], "1 bug in 1 kernel"),
+        ([("a", True), ("a", True), ("b", True)], "3 bugs in 2 kernels"),
+        ([("a", False)], "1 kind of failure in 1 kernel, not explained"),
+        ([("a", True), ("b", False)], "2 kinds of failure in 2 kernels, 1 not explained"),
+    ],
+)
+def test_bugs_are_counted_and_not_failing_runs(found: list[tuple[str, bool]], words: str) -> None:
+    assert bugs_words(found) == words
 
 
 def test_a_run_of_which_most_was_not_judged_has_an_ending_and_a_code_of_its_own() -> None:

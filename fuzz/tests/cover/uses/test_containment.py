@@ -69,7 +69,7 @@ def test_a_kernel_that_does_not_compile_is_a_finding_of_its_own_in_every_report(
     words = ("--pack", "pack", *NATIVE, "--max-cases", "32", "--seed", "1", "--json", "log.jsonl", *reports)
     done = cli_here("run", *words, "--report", f"github={tmp_path / 'summary'}", "--require", "c-bad@*")
     assert done.returncode == 1, done.stderr
-    assert re.search(r"^good +native:gcc-O2 +32 ", done.stdout, re.MULTILINE)
+    assert re.search(r"^good +1 of 1 +32 ", done.stdout, re.MULTILINE)
     assert re.search(
         r"^CRASH  bad  c-bad@native:gcc-O2\n"
         r"  what          it does not compile: \S+bad\.c:2:53: error: .oops. undeclared.*\n"
@@ -127,7 +127,7 @@ def test_replaying_cases_goes_on_without_it(cli_here: Cli, kernels: Kernels, tmp
     (tmp_path / "corpora" / case.name).write_bytes(case.read_bytes())
     verified = cli_here("corpus", "verify", "--run", "--pack", "pack", "--corpora", "corpora", *NATIVE)
     assert verified.returncode == 1
-    assert "1 judged runs, 0 findings" in verified.stdout
+    assert "1 judged runs, 0 failed" in verified.stdout
     assert "CRASH  bad  c-bad@native:gcc-O2" in verified.stdout
     replayed = cli_here("repro", str(case), "--pack", "pack", *NATIVE)
     assert replayed.returncode == 0, replayed.stderr
@@ -150,7 +150,7 @@ def test_a_run_ends_at_its_time_although_a_kernel_hangs(
     words = ("--pack", "pack", *NATIVE, "--seed", "1", "--case-limit", "1h", "--max-time", "1s")
     done = cli_here("run", *words)
     assert done.returncode == 6, done.stderr
-    ended = r"(broken off at the end of the run:|the run ended while it was at) rms_norm f32 \["
+    ended = r"the run ended while it was at rms_norm f32 \["
     said = rf"NOT_RUN c-stuck@\S+ \d+ of \d+ runs: {ended}"
     assert re.search(said, done.stdout), done.stdout
     assert re.search(r"MOSTLY NOT JUDGED, \d+ of \d+ runs have no verdict \(.*rms_norm f32", done.stdout), done.stdout
@@ -185,8 +185,8 @@ def test_a_kernel_that_hangs_again_and_again_leaves_the_time_to_others(cli_here:
     words = ("--pack", "pack", *NATIVE, "--seed", "1", "--case-limit", "0.5s", "--max-cases", "200", "-j", "1")
     done = cli_here("run", *words, "--no-shrink")
     assert done.returncode == 1
-    assert re.search(r"^stuck +native:gcc-O2 +\d+ +3 ", done.stdout, re.MULTILINE), done.stdout
-    assert re.search(r"^good +native:gcc-O2 +\d\d+ +0 ", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^stuck +1 of 1 +\d+ +3\b", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^good +1 of 1 +\d\d+ +0 ", done.stdout, re.MULTILINE), done.stdout
     assert re.search(r"NOT_RUN c-stuck@\S+ \d+ of \d+ runs: not run again after 3 cases that hung", done.stdout)
     assert "TIMEOUT  stuck" in done.stdout
 

@@ -49,6 +49,6 @@ def test_an_exponential_that_overflows_is_one_bucket_of_each_kernel(tmp_path: Pa
     done = cli_here("run", "--pack", ".", "--max-cases", "3000", "--seed", "5")
     assert done.returncode == 1, done.stderr
     assert re.findall(r"^FAIL_\w+  (\w+) ", done.stdout, re.MULTILINE) == ["plain", "arrays"]
-    assert "in 2 buckets (one per cause)" in done.stdout
+    assert "2 bugs in 2 kernels: " in done.stdout
     assert re.findall(r"^  a +T\((\[.*?\])", done.stdout, re.MULTILINE) == ["[1, 1]"] * 2
     assert "arrays, of another source or library, fails too: each has a bug" in done.stdout
