@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from fuzz.base import __version__
 from fuzz.base.case import Case
@@ -161,25 +160,20 @@ def rule_to_text(rule: Rule | None) -> str:
     """The rule as text, by which a later session tells which bug a failure is; '' for no rule."""
     if rule is None:
         return ""
-    said = [
-        [[atom.trait, atom.relation, list(atom.values), atom.cost] for atom in each.atoms]
-        for each in (rule, *rule.bands)
-    ]
+    said = [[atom.record for atom in each.atoms] for each in (rule, *rule.bands)]
     return json.dumps(said if rule.bands else said[0])
 
 
 def rule_from_text(text: str) -> Rule | None:
-    """The rule that `rule_to_text` wrote."""
+    """The rule that `rule_to_text` wrote; None for one that names features in words, as it once did."""
     if not text:
         return None
     said = json.loads(text)
     if not isinstance(said, list):
         raise ValueError("a rule is a list of conditions")
     several = bool(said) and bool(said[0]) and all(isinstance(atom, list) for atom in said[0])
-    rule, *bands = (Rule(tuple(map(_atom_from, atoms))) for atoms in (said if several else [said]))
+    rules = said if several else [said]
+    if any(isinstance(trait, str) for atoms in rules for trait, *_ in atoms):
+        return None
+    rule, *bands = (Rule(tuple(map(Atom.of_record, atoms))) for atoms in rules)
     return replace(rule, bands=tuple(bands))
-
-
-def _atom_from(said: Any) -> Atom:
-    trait, relation, values, cost = said
-    return Atom(trait, relation, tuple(values), cost)

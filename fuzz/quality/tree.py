@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzz.base.feature import Feature
 from fuzz.triage.rule.rule import Trait, Traits
 
 _DEPTH = 3
@@ -19,7 +20,7 @@ class Tree:
     """A question about one trait with two trees below it, or an answer."""
 
     fails: bool
-    trait: str = ""
+    trait: Feature | None = None
     value: Trait = 0
     """A number: whether the trait is at most that; a word: whether it is that."""
     yes: Tree | None = None
@@ -27,7 +28,7 @@ class Tree:
 
     def holds(self, traits: Traits) -> bool:
         """Whether it says of what has these traits that it fails."""
-        if self.yes is None or self.no is None:
+        if self.trait is None or self.yes is None or self.no is None:
             return self.fails
         return (self.yes if _answer(traits.get(self.trait), self.value) else self.no).holds(traits)
 
@@ -49,7 +50,7 @@ def grown(probes: Sequence[Traits], failed: Sequence[bool], depth: int = _DEPTH)
     return Tree(leaf.fails, trait, value, *sides)
 
 
-def _questions(probes: Sequence[Traits]) -> Iterator[tuple[str, Trait, Mask]]:
+def _questions(probes: Sequence[Traits]) -> Iterator[tuple[Feature, Trait, Mask]]:
     for trait in dict.fromkeys(name for traits in probes for name in traits):
         found = [traits.get(trait) for traits in probes]
         words = sorted({value for value in found if isinstance(value, str)})

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fuzz.adapters.registry import adapter_of
-from fuzz.adapters.target import Target, causes_by_trait
+from fuzz.adapters.target import Target
+from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.triage.attribute.attribution import Attribution
@@ -126,7 +127,7 @@ def one_condition(one: Rule | None, other: Rule | None) -> bool:
     return _but_for_numbers(one) == _but_for_numbers(other)
 
 
-def _but_for_numbers(rule: Rule) -> set[tuple[str, tuple[str, ...]]]:
+def _but_for_numbers(rule: Rule) -> set[tuple[Feature, tuple[str, ...]]]:
     return {(atom.trait, tuple(value for value in atom.values if isinstance(value, str))) for atom in rule.atoms}
 
 
@@ -181,7 +182,7 @@ def shared_sources(kernels: Sequence[Kernel]) -> list[str]:
 
 def _conditions(rule: Rule | None) -> frozenset[str]:
     """Those on the case: where a kernel runs is its own affair."""
-    return frozenset(str(atom) for atom in rule.atoms if atom.trait not in causes_by_trait()) if rule else frozenset()
+    return frozenset(str(atom) for atom in rule.atoms if atom.trait.kind != "target") if rule else frozenset()
 
 
 def _parts(kernel: Kernel) -> Mapping[Path, str]:

@@ -13,6 +13,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Rule
+from fuzz.triage.rule.traits import target_traits
 
 _RUNTIME = frozenset({"-lm", "-lc", "-ldl", "-lrt", "-lpthread", "-lgcc", "-lgomp", "-latomic", "-lstdc++"})
 """The libraries that come with a compiler: to call them is no author in common."""
@@ -153,7 +154,7 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
         where = f"on all {count} targets" if count > 1 else f"on {failing[0].id}, its only target here"
         return _code(failing[0].kernel), f"{name} fails {where}"
     own = [*failing, *passing]
-    learned = learn([dict(target.traits) for target in own], [target in failing for target in own])
+    learned = learn([target_traits(target) for target in own], [target in failing for target in own])
     told = f"on {count} of {len(own)} targets"
     if learned.exact and learned.rule.atoms and not learned.others:  # with two alternatives neither is what they share
         cause = _cause(learned.rule, failing[0].kernel)
@@ -164,5 +165,5 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
 
 def _cause(rule: Rule, kernel: Kernel) -> str:
     about = causes_by_trait()
-    named = dict.fromkeys(about[atom.trait] for atom in rule.atoms if atom.trait in about)
+    named = dict.fromkeys(about[atom.trait.subject] for atom in rule.atoms if atom.trait.kind == "target")
     return " with ".join(named) or _code(kernel)

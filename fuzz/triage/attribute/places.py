@@ -11,6 +11,7 @@ import numpy as np
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
+from fuzz.base.feature import Feature, feature
 from fuzz.judge.judge import Judgement
 from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Learned, Traits
@@ -120,20 +121,22 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[Element]:
     whole = max(_MOST_ELEMENTS // max(math.prod(mask.shape[1:]), 1), 1)
     first = mask[:whole] if mask.ndim else mask
     for index in islice(np.ndindex(first.shape), _MOST_ELEMENTS):
-        traits = dict[str, int | str]()
+        traits = dict[Feature, int | str]()
         for dim, at, size in zip(dims, index, mask.shape, strict=True):
             traits.update(_along(op, dim, at, size))
         yield traits, bool(mask[index])
 
 
-def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[str, int | str]]:
+def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[Feature, int | str]]:
     """Yield the traits of a place along a dimension: of rows that of the row and of the column in it."""
     if dim == OUTER:
-        yield "row" if op.turns else "index in the batch", at
+        yield feature("index", "row" if op.turns else "index in the batch"), at
         return
     is_column = op.turns and dim == op.row
-    name, along = ("column", "") if is_column else (f"index along {dim}", f" along {dim}")
-    yield from ((name, at), ("columns from the end" if is_column else f"{name} from the end", size - 1 - at))
+    name = "column" if is_column else f"index along {dim}"
+    yield feature("index", name), at
+    yield feature("from the end", "columns" if is_column else name), size - 1 - at
     for block in _BLOCKS:
-        yield f"{name} mod {block}", at % block
-        yield f"tail of {block}{along}", "inside" if at >= size - size % block else "before"
+        yield feature("remainder", name, operand=block), at % block
+        tail = feature("in tail", operand=block) if is_column else feature("in tail along", dim, operand=block)
+        yield tail, "inside" if at >= size - size % block else "before"

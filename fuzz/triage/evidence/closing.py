@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from fuzz.base.draw import Draw, Frame
+from fuzz.base.feature import Feature, Kind
 from fuzz.triage.rule.rule import Atom, Rule, Traits
 from fuzz.triage.rule.thresholds import Tried, gaps, is_close, plainest
-from fuzz.triage.rule.traits import IN_BLOCKS
-from fuzz.triage.rule.values import about_tensor, is_about_values, is_quantile
 from fuzz.triage.trial import storage
 from fuzz.triage.trial import variations as vary
 from oracles.dtypes import SINGLE, form
@@ -35,7 +34,7 @@ def float32(value: float) -> float:
 def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw]:
     """Between each threshold and the nearest passing probe beyond it that meets the other conditions."""
     for atom, rest, gap in gaps(rule, tried):
-        if is_about_values(atom.trait):
+        if atom.trait.hides:
             yield from _rescaled(atom, gap, tried, known)
         if _vary(base, atom.trait, 1.0) is not None:
             yield from _divided(base, atom, rest, gap, known)
@@ -66,7 +65,7 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
         return
     aims, plain = _aims(limit, beyond), plainest(*gap)
     if is_close(atom, gap):
-        aims = [math.log2(abs(plain))] if is_quantile(atom.trait) and plain not in gap else []
+        aims = [math.log2(abs(plain))] if atom.trait.row.form == "quantile" and plain not in gap else []
     finite = gap[0] if math.isfinite(limit) else gap[1]
     values = [float(each.traits[atom.trait]) for each in tried if each.failed and atom.holds(each.traits)]
     purest = max(values) if atom.relation == ">=" else min(values)
@@ -80,7 +79,7 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
         if not at:
             continue
         base = vary.base_of(max(at, key=lambda case: min(Frame(case).n, _TELLING)))
-        own = about_tensor(atom.trait)
+        own = atom.trait.tensor
         for name in [own] if own else storage.grids(base):
             if name in {part.name for part in base.parts} and base.part(name).given is not None:
                 first, second = (_level(known(change(base, name, power)), atom.trait) for power in powers)
@@ -121,14 +120,14 @@ def _aims(limit: float, beyond: float) -> list[float]:
     return [min(limit, beyond) + 4.0**part for part in parts]
 
 
-def _level(traits: Traits | None, trait: str) -> float | None:
+def _level(traits: Traits | None, trait: Feature) -> float | None:
     """A trait as a power of two."""
     value = traits.get(trait) if traits is not None else None
     return None if value is None or isinstance(value, str) else _power(trait, float(value))
 
 
-def _power(trait: str, value: float) -> float | None:
-    if not is_quantile(trait):
+def _power(trait: Feature, value: float) -> float | None:
+    if trait.row.form != "quantile":
         return value
     return math.log2(abs(value)) if value else None
 
@@ -157,18 +156,37 @@ def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known
                 break
 
 
-def _vary(base: Draw, trait: str, value: float) -> Draw | None:
+def _vary(base: Draw, trait: Feature, value: float) -> Draw | None:
     """The base with another number of what a trait is about; None where it is no such trait."""
+    edit = _EDITS.get(trait.kind)
+    return edit(base, trait.subject, value) if edit is not None else None
+
+
+def _of_extent(base: Draw, dim: str, value: float) -> Draw | None:
+    if dim in OPS[base.op].named:
+        return vary.extended(base, {dim: int(value)})
+    return vary.sized(base, int(value)) if vary.rank_of(base) > 1 or value == 1 else None
+
+
+def _of_blocks(base: Draw, dim: str, value: float) -> Draw | None:
+    block = int(value) & -int(value)
+    return vary.sized(replace(base, n=block), int(value) // block) if vary.rank_of(base) > 1 else None
+
+
+def _of_furthest(base: Draw, name: str, value: float) -> Draw | None:
     op = OPS[base.op]
-    if trait in op.named:
-        return vary.extended(base, {trait: int(value)})
-    if trait == IN_BLOCKS.format(op) and vary.rank_of(base) > 1:
-        block = int(value) & -int(value)
-        return vary.sized(replace(base, n=block), int(value) // block)
-    if trait == op.batch_name:
-        return vary.sized(base, int(value)) if vary.rank_of(base) > 1 or value == 1 else None
-    if trait == f"furthest element of {op.main}" and len(op.inner) == 1:  # one row without gaps ends there
-        row = storage.placed_at(vary.sized(replace(base, n=int(value) + 1), 1), "before", 0)
-        return storage.laid_out(row, dict.fromkeys(storage.grids(base), "contiguous"))
-    known = {each.name for each in OPS[base.op].parameters} & {*base.params}
-    return base.with_params(**{trait: float32(value)}) if trait in known else None
+    if name != op.main or len(op.inner) > 1:
+        return None
+    row = storage.placed_at(vary.sized(replace(base, n=int(value) + 1), 1), "before", 0)  # without gaps it ends there
+    return storage.laid_out(row, dict.fromkeys(storage.grids(base), "contiguous"))
+
+
+def _of_parameter(base: Draw, name: str, value: float) -> Draw | None:
+    return base.with_params(**{name: float32(value)}) if name in base.params else None
+
+
+_EDITS: Mapping[Kind, Callable[[Draw, str, float], Draw | None]] = {
+    "extent": _of_extent, "in blocks": _of_blocks, "furthest": _of_furthest,
+    "parameter": _of_parameter, "scale": _of_parameter,
+}  # fmt: skip
+"""How a draw gets another number of a feature, by its kind."""

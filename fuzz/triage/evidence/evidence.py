@@ -17,7 +17,6 @@ from fuzz.judge.judge import Judgement
 from fuzz.triage.rule.inducer import Induced, induce
 from fuzz.triage.rule.rule import Traits
 from fuzz.triage.rule.thresholds import Probed
-from fuzz.triage.rule.values import is_of_values
 from fuzz.triage.trial.trial import Trials
 from fuzz.triage.trial.variations import made, with_values
 from oracles.ops import OPS
@@ -112,7 +111,7 @@ class Evidence:
         traits = [self.traits[place] for place in chosen]
         if self.masking.only_hide:
             # In their order, not as a set has them: of two traits that say the same the first is stated.
-            kept = [name for name in dict.fromkeys(name for each in traits for name in each) if not is_of_values(name)]
+            kept = [name for name in dict.fromkeys(name for each in traits for name in each) if not name.is_of_values]
             traits = [{name: each[name] for name in kept if name in each} for each in traits]
         self.said = asked, (traits, [self.failed[place] for place in chosen])
         return self.said[1]

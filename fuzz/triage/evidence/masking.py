@@ -31,7 +31,7 @@ from fuzz.laws.law import LawCheck
 from fuzz.triage.evidence.evidence import Evidence, Masking, telling
 from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Atom, Learned, Rule
-from fuzz.triage.rule.values import is_of_values
+from fuzz.triage.rule.traits import target_traits
 from fuzz.triage.trial import storage
 from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.family import Family
@@ -114,8 +114,10 @@ def hiding(evidence: Evidence) -> str:
     if len(hidden) < _FEWEST:
         return ""
     places = [*hidden, *(place for place, fails in enumerate(evidence.failed) if fails)]
-    told = set(filter(is_of_values, set().union(*(evidence.traits[place] for place in places))))
-    told = {name for name in told if not name.startswith("elements after ")}  # one place of a NaN hides no more
+    known = set().union(*(evidence.traits[place] for place in places))
+    told = {
+        each for each in known if each.is_of_values and each.kind != "after NaN"
+    }  # one place of a NaN hides no more
     said = [{name: v for name, v in evidence.traits[place].items() if name in told} for place in places]
     hides = [place in evidence.masking.hidden for place in places]
 
@@ -150,18 +152,16 @@ def _is_due(learned: Learned) -> bool:
 
 
 def _is_hiding(atom: Atom) -> bool:
-    return is_of_values(atom.trait) or _may_hide(atom)
+    return atom.trait.is_of_values or _may_hide(atom)
 
 
 def _may_hide(atom: Atom) -> bool:
     """A long row may be more than a coarse dtype can show, and elements that share memory are equal."""
-    if atom.trait.startswith("a stride of 0 in "):
+    if atom.trait.kind == "stride of 0":
         return (atom.relation == "=") == (atom.values == ("no",))
-    if atom.trait.startswith(("layout of ", "step of ")):
+    if atom.trait.kind in ("layout", "step"):
         return atom.relation == "!=" and not {*atom.values}.isdisjoint(("0", *OVERLAPPING))
-    is_extent = atom.trait.isidentifier() and atom.trait != "rank" and not is_of_values(atom.trait)
-    is_dtype = atom.trait.startswith("dtype of ") and " and that of " not in atom.trait
-    return (is_extent and atom.relation == "<=") or is_dtype
+    return atom.trait.kind == "dtype" or (atom.trait.kind == "extent" and atom.relation == "<=")
 
 
 def _shown(trials: Trials, evidence: Evidence) -> Masking:
@@ -189,7 +189,7 @@ def _against(evidence: Evidence, target: Target) -> list[int]:
     learned, places = evidence.induced().learned, evidence.counted()
     rules = [_without_hiding(rule) for rule in (learned.rule, *learned.others)]
     tried = zip(places, *evidence.tried(places), strict=True)
-    known, own = evidence.masking.shown, dict(target.traits).items()
+    known, own = evidence.masking.shown, target_traits(target).items()
     left = {place for place in places if place not in known and own <= evidence.traits[place].items()}
     passing = [(place, each) for place, each, bad in tried if not bad and place in left]
     wider = [Rule(tuple(a for a in rule.atoms if a is not atom)) for rule in rules for atom in rule.atoms]

@@ -3,7 +3,6 @@ its conditions or inside all of them, and what lies between a threshold and the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -11,6 +10,7 @@ from itertools import zip_longest
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
+from fuzz.base.feature import feature
 from fuzz.base.stream import Stream
 from fuzz.generate.menus import menus_of
 from fuzz.generate.search import Search, batches
@@ -112,7 +112,7 @@ def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.ProbeMenu:
     """Lengths near the thresholds of rules, and any; parameters of about the base's size, where a rule names them."""
     op = OPS[base.op]
     length = op.row
-    failing = sorted({int(each.traits[length]) for each in tried if each.failed}) or [base.n]
+    failing = sorted({int(each.traits[feature("extent", length)]) for each in tried if each.failed}) or [base.n]
     limits = {base.n, *_limits(length, rules)}
     near = [limit + step for limit in sorted(limits) for step in (*_NEAR, limit, 2 * limit)]
     of_rows = sorted(_limits(op.batch_name, rules))
@@ -127,7 +127,7 @@ def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.ProbeMenu:
 
 
 def _params(base: Draw, rules: Sequence[Rule]) -> dict[str, list[float]]:
-    named = {word for rule in rules for atom in rule.atoms for word in atom.trait.split()}
+    named = {atom.trait.subject for rule in rules for atom in rule.atoms}
     return {
         name: [float32(value * 2.0**power) for power in _POWERS]
         for name, value in base.parameters.items()
@@ -138,8 +138,8 @@ def _params(base: Draw, rules: Sequence[Rule]) -> dict[str, list[float]]:
 _POWERS = (-8.0, -4.0, -2.0, -1.0, -0.5, -0.25, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-def _limits(trait: str, rules: Sequence[Rule]) -> set[int]:
-    atoms = (atom for rule in rules for atom in rule.atoms if atom.trait == trait)
+def _limits(dim: str, rules: Sequence[Rule]) -> set[int]:
+    atoms = (atom for rule in rules for atom in rule.atoms if (atom.trait.kind, atom.trait.subject) == ("extent", dim))
     return {int(value) for atom in atoms for value in atom.values if not isinstance(value, str)}
 
 
@@ -165,8 +165,8 @@ def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) 
     """Extents in an order by the key: those of the menu, and of the row also places in the blocks that the rules speak
     of behind their thresholds."""
     op = OPS[base.op]
-    blocks = re.compile(rf"{op.row} mod (\d+)")
-    moduli = {int(found[1]) for rule in rules for atom in rule.atoms if (found := blocks.fullmatch(atom.trait))}
+    told = {atom.trait for rule in rules for atom in rule.atoms if atom.trait.kind == "remainder"}
+    moduli = {each.operand for each in told if each.subject == op.row and isinstance(each.operand, int)}
     starts = [n for n in {1, base.n, *_limits(op.row, rules)} if n <= _LONGEST]
     placed = (
         start - start % modulus + turn * modulus + part * modulus // _PARTS + step

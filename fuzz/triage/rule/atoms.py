@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import accumulate, pairwise
 from operator import or_
 
+from fuzz.base.feature import Feature
 from fuzz.triage.rule.rule import Atom, Trait, Traits
-from fuzz.triage.rule.values import is_place, is_quantile
 
 _LIMITS = 6
 """This many thresholds of one trait are tried, those next to the given failure first."""
 _MOST_BANDS = 5
 """Failing values that lie apart, with passing ones between them, are one condition up to this many."""
 _MOST_RESIDUES = 4
-
-_ONE_BUFFER = re.compile(r"\w+ is \w+")
-"""The trait of two tensors that may be one buffer. Of a number it may be said what it is, too: in more words."""
 
 Number = float | int
 
@@ -29,16 +25,16 @@ class Columns:
     not of each probe."""
 
     def __init__(self, probes: Sequence[Traits]) -> None:
-        self._columns: dict[str, dict[Trait, int]] = {}
+        self._columns: dict[Feature, dict[Trait, int]] = {}
         self._held: dict[Atom, int] = {}
-        self._sums: dict[str, tuple[list[Number], list[int]]] = {}
+        self._sums: dict[Feature, tuple[list[Number], list[int]]] = {}
         """By trait: its numbers in order, and which probes have one of the first, one, two ... of them."""
         for place, traits in enumerate(probes):
             for trait, value in traits.items():
                 column = self._columns.setdefault(trait, {})
                 column[value] = column.get(value, 0) | 1 << place
 
-    def values(self, trait: str, among: int) -> set[Trait]:
+    def values(self, trait: Feature, among: int) -> set[Trait]:
         """The values of a trait that some of these probes have."""
         return {value for value, bits in self._columns[trait].items() if bits & among}
 
@@ -54,7 +50,7 @@ class Columns:
                 self._held[atom] = reduce(or_, holding, 0)
         return self._held[atom]
 
-    def _beyond(self, trait: str, relation: str, limit: Number) -> int:
+    def _beyond(self, trait: Feature, relation: str, limit: Number) -> int:
         """The probes of which a number is on that side of a limit."""
         if trait not in self._sums:
             column = self._columns.get(trait, {})
@@ -71,14 +67,14 @@ def atoms_of(own: Traits, columns: Columns, failures: int, passes: int) -> Itera
         failing, passing = columns.values(trait, failures), columns.values(trait, passes)
         if isinstance(value, str):
             yield from _of_word(trait, value, {str(v) for v in failing}, {str(v) for v in passing})
-        elif " mod " in trait:
+        elif trait.row.form == "residue":
             yield from _of_residue(trait, value, _numbers(failing), _numbers(passing))
         else:
             yield from _of_number(trait, value, _numbers(failing), _numbers(passing))
 
 
-def _of_word(trait: str, value: str, bad: set[str], good: set[str]) -> Iterator[Atom]:
-    cost = word_cost(trait)
+def _of_word(trait: Feature, value: str, bad: set[str], good: set[str]) -> Iterator[Atom]:
+    cost = trait.cost
     yield Atom(trait, "=", (value,), cost)
     for other in sorted((bad | good) - {value}):
         yield Atom(trait, "!=", (other,), cost + 0.1)
@@ -89,8 +85,8 @@ def _of_word(trait: str, value: str, bad: set[str], good: set[str]) -> Iterator[
         yield Atom(trait, "!=", tuple(sorted(good)), cost + 0.4)
 
 
-def _of_residue(trait: str, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
-    cost = number_cost(trait)
+def _of_residue(trait: Feature, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
+    cost = trait.cost
     yield Atom(trait, "=", (value,), cost + 0.05)
     if value != 0:
         yield Atom(trait, "!=", (0,), cost)
@@ -101,16 +97,19 @@ def _of_residue(trait: str, value: Number, bad: set[Number], good: set[Number]) 
     yield from (Atom(trait, "<=", (limit,), cost + 0.4) for limit in upper if limit > 0)
 
 
-def _of_number(trait: str, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
-    cost = number_cost(trait)
+def _of_number(trait: Feature, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
+    cost = trait.cost
     yield Atom(trait, "=", (value,), cost + 0.3)
     if value != 0 and 0 in good:
         yield Atom(trait, "!=", (0,), cost + 0.15)
     lower, upper = _limits(value, bad, good)
     yield from (Atom(trait, ">=", (limit,), cost + 0.1) for limit in lower)
     yield from (Atom(trait, "<=", (limit,), cost + 0.2) for limit in upper)
-    is_size = trait.startswith("log2 of ") or is_quantile(trait) or is_place(trait)
-    if not bad & good and not is_size:  # of sizes that lie apart something else fails
+    if not bad & good and trait.row.form not in (
+        "power",
+        "quantile",
+        "position",
+    ):  # of sizes that lie apart something else fails
         bands = _bands(bad, good)
         if 1 < len(bands) <= _MOST_BANDS:
             yield Atom(trait, "within", tuple(end for band in bands for end in band), cost + 0.3 * len(bands))
@@ -140,26 +139,3 @@ def _limits(value: Number, bad: set[Number], good: set[Number]) -> tuple[list[Nu
 
 def _numbers(values: set[Trait]) -> set[Number]:
     return {value for value in values if not isinstance(value, str)}
-
-
-def number_cost(trait: str) -> float:
-    """A residue is a reason of its own, and rather of the smaller modulus; a ratio or a product is a reason only where
-    nothing plainer is, and a quantile only where nothing is that the formula names."""
-    if trait.startswith("log2 of ") or " * " in trait:
-        return 1.3
-    if is_quantile(trait):
-        return 1.35
-    if " mod " not in trait:
-        return 1.0
-    modulus = trait.rpartition(" mod ")[2]
-    return 1.2 + (int(modulus) if modulus.isdigit() else 8) / 1000
-
-
-def word_cost(trait: str) -> float:
-    """Return the cost of a word. That a tensor is there says more than what it has where it is there, or what its
-    memory is to that of others; and where it is more than where each of its rows is."""
-    if trait.startswith("each row of "):
-        return 1.3
-    about = ("dtype of ", "layout of ", "address of ", "step of ", "strides of ", "a stride of 0 in ")
-    is_of_memory = " over " in trait or _ONE_BUFFER.fullmatch(trait) is not None
-    return 1.05 if trait.startswith(about) or is_of_memory else 1.0

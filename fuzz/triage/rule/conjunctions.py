@@ -32,7 +32,7 @@ class Grown:
     @property
     def rule(self) -> Rule:
         """The plainer conditions come first."""
-        return Rule(tuple(sorted(self.atoms, key=lambda atom: (atom.cost, atom.trait))))
+        return Rule(tuple(sorted(self.atoms, key=lambda atom: (atom.cost, atom.trait.text))))
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ from heapq import nlargest
 from itertools import zip_longest
 from operator import and_, or_
 
+from fuzz.base.feature import feature
 from fuzz.triage.rule.atoms import atoms_of
 from fuzz.triage.rule.conjunctions import ATOM_WORTH, Grown, Table, first, grown_of
 from fuzz.triage.rule.rule import Atom, Learned, Rule, Traits
-from fuzz.triage.rule.values import THERE, about_tensor, is_about_values
+from fuzz.triage.rule.values import THERE
 
 _MOST_RULES = 3
 _LEAST_FAILURES = 3
@@ -87,12 +88,12 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
     def without(left_out: Atom) -> tuple[Atom, ...]:
         """Return the atoms without one. Where that said which values a tensor has, another says still that it is
         there."""
-        name = about_tensor(left_out.trait)
+        name = feature("presence", left_out.trait.tensor)
         there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
         return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))
 
     atoms = rule.atoms
-    while hiding := [atom for atom in atoms if is_about_values(atom.trait)]:
+    while hiding := [atom for atom in atoms if atom.trait.hides]:
         best = max(map(without, hiding), key=pure)
         if pure(best) < _PURE:
             break

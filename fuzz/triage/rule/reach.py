@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fuzz.triage.rule.atoms import Columns, number_cost, word_cost
+from fuzz.base.feature import Feature
+from fuzz.triage.rule.atoms import Columns
 from fuzz.triage.rule.conjunctions import Table, grown_of
 from fuzz.triage.rule.rule import Atom, Rule, Trait, Traits
 from fuzz.triage.rule.thresholds import plainest
-from fuzz.triage.rule.values import is_about_values
 
 _EDGE = 8
 """A limit lies where so many probes pass beyond the nearest failure as hold so many failures on this side of it: if it
@@ -123,36 +123,35 @@ def _of_all(probes: Sequence[_Seen]) -> Iterator[Atom]:
     for trait in bad[0]:
         if all(trait in traits for traits in bad):
             having = [each for each in probes if trait in each.traits]
-            if " mod " not in trait and not any(isinstance(each.traits[trait], str) for each in having):
+            if trait.row.form != "residue" and not any(isinstance(each.traits[trait], str) for each in having):
                 yield from _within(trait, having)
             else:
                 yield from _among(trait, having)
 
 
-def _among(trait: str, probes: Sequence[_Seen]) -> Iterator[Atom]:
+def _among(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
     """Yield the conditions that a trait is the word or the residue that it is of all failures, or none of some that it
     is of no failure."""
     bad = {each.traits[trait] for each in probes if each.failed}
-    if bad == {"no"} and is_about_values(trait):  # a NaN or an infinity hides what fails in its own row alone
+    if bad == {"no"} and trait.hides:  # a NaN or an infinity hides what fails in its own row alone
         return
     counted = [each for each in probes if each.counts]
     without = sum(each.traits[trait] not in bad for each in counted)
     if without * sum(each.failed for each in counted) < _EDGE * (len(counted) - without):
         return
     others = sorted({each.traits[trait] for each in probes} - bad, key=str)
-    cost = number_cost(trait) if " mod " in trait else word_cost(trait)
     if len(bad) == 1:
-        yield Atom(trait, "=", (*bad,), cost)
-    elif " mod " in trait:
-        yield from [Atom(trait, "!=", (0,), cost)] * (0 not in bad)
+        yield Atom(trait, "=", (*bad,), trait.cost)
+    elif trait.row.form == "residue":
+        yield from [Atom(trait, "!=", (0,), trait.cost)] * (0 not in bad)
     elif len(others) < _MOST:
-        yield Atom(trait, "!=", tuple(others), cost + 0.1 * len(others))
+        yield Atom(trait, "!=", tuple(others), trait.cost + 0.1 * len(others))
 
 
-def _within(trait: str, probes: Sequence[_Seen]) -> Iterator[Atom]:
+def _within(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
     """Yield the conditions that a trait is at least, or at most, what it is of the outermost failures, with some
     room."""
-    whole, cost = all(isinstance(each.traits[trait], int) for each in probes), number_cost(trait)
+    whole, cost = all(isinstance(each.traits[trait], int) for each in probes), trait.cost
     for relation, sign in ((">=", 1.0), ("<=", -1.0)):
         numbers = sorted(_Number(sign * float(each.traits[trait]), each.failed, each.counts) for each in probes)
         limit = _limit(numbers)

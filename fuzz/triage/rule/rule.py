@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
+
+from fuzz.base.feature import Feature, feature
 
 Trait = float | int | str
-Traits = Mapping[str, Trait]
-"""The traits of one probe: numbers, residues (named 'a mod b') and words."""
+Traits = Mapping[Feature, Trait]
+"""What the features of one probe are: numbers, residues and words."""
 
 OF_NOTHING = -999
 """What the trait that is a power of two is of a zero: less than of any number."""
-INVALID, VALID = "what is invalid", "nothing"
-"""The trait of input that a kernel promises to reject, and what it is of all other."""
-SMALLER, LARGER = "the smaller {} of the two", "the larger {} of the two"
-"""The traits of a number that a case and its twin have each their own of."""
+VALID = "nothing"
+"""What is invalid of input that no kernel promises to reject."""
 _SOUND = 0.97
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -28,7 +28,7 @@ _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
 class Atom:
     """One condition on one trait."""
 
-    trait: str
+    trait: Feature
     relation: str
     """The relation is '=', '!=', '>=', '<=', '>', '<', 'in', or 'within', whose values are the ends of bands."""
     values: tuple[Trait, ...]
@@ -55,38 +55,39 @@ class Atom:
         """How much there is to read: the values or bands that are listed."""
         return len(self.values) // 2 if self.relation == "within" else len(self.values)
 
+    @classmethod
+    def of_record(cls, record: Any) -> Atom:
+        """Return what `record` was made of."""
+        trait, relation, values, cost = record
+        return cls(feature(*trait), relation, tuple(values), cost)
+
+    @property
+    def record(self) -> list[Any]:
+        """The fields, which are kept as JSON."""
+        return [self.trait.record, self.relation, list(self.values), self.cost]
+
     def __str__(self) -> str:
-        return self._in_words() or f"{self.trait} {self._relation} {self._listed()}"
+        row, limit = self.trait.row, f"{self._relation} {self._listed()}"
+        if self.trait.kind == "invalid":
+            return self._invalid()
+        if self.trait.kind in ("of two", "remainder of two"):
+            return self._of_two(limit)
+        holds = (self.relation == "=") == (self.values in (("yes",), ("differ",)))
+        said = (row.yes if holds else row.no) or "{trait} {limit}"
+        return self.trait.said(said, trait=self.trait.text, limit=self._power() if row.form == "power" else limit)
 
     @property
     def _relation(self) -> str:
-        is_extent = self.trait.isidentifier() and all(isinstance(value, int) for value in self.values)
-        if (self.relation, *self.values) == (">=", math.inf) or (
-            is_extent and self.relation == "<=" and self.values == (0,)
-        ):
+        none = self.trait.row.form == "count" and (self.relation, *self.values) == ("<=", 0)
+        if none or (self.relation, *self.values) == (">=", math.inf):
             return "="
         return "in" if self.relation == "within" else self.relation
 
-    def _in_words(self) -> str | None:
-        """As a sentence, where there is one for the trait."""
-        if self.trait == INVALID:
-            return self._invalid()
-        holds = (self.relation == "=") == (self.values in (("yes",), ("differ",)))
-        for pattern, yes, no in _WORDS:
-            if found := pattern.fullmatch(self.trait):
-                return (yes if holds else no).format(*found.groups(), limit=f"{self._relation} {self._listed()}")
-        if found := _OF_TWO.fullmatch(self.trait):
-            return self._of_two(*found.groups())
-        for pattern, said in _POWERS:
-            if found := pattern.fullmatch(self.trait):
-                return said.format(*found.groups(), limit=self._power())
-        return None
-
-    def _of_two(self, which: str, number: str) -> str:
+    def _of_two(self, limit: str) -> str:
         """Return the words for the smaller or the larger number of a case and its twin: of one of the two, or of
         both."""
-        limit = f"{self._relation} {self._listed()}"
-        least = " mod " in number and self.values == (0,)  # no residue is smaller
+        which, number = self.trait.relation, self.trait.said(self.trait.row.yes)
+        least = self.trait.row.form == "residue" and self.values == (0,)  # no residue is smaller
         if self.relation not in _COMPARED and not least:
             return f"the {which} {number} of the case and its twin {limit}"
         of_one = (which == "smaller") == (self.relation in ("<", "<=", "="))
@@ -124,85 +125,6 @@ def _number(value: float) -> str:
 
 
 _LARGE = 2.0**16
-_OF_TWO = re.compile("the (smaller|larger) (.+) of the two")
-_WORDS = tuple(
-    (re.compile(pattern), yes, no)
-    for pattern, yes, no in (
-        (r"a NaN in (\w+)", "{0} has a NaN", "{0} has no NaN"),
-        (r"an infinity in (\w+)", "{0} has an infinity", "{0} has no infinity"),
-        (r"a zero row in (\w+)", "{0} has a row of zeros", "{0} has no row of zeros"),
-        (
-            r"an ordinary row in (\w+)", "{0} has a row that is finite and not all zero",
-            "no row of {0} is finite and not all zero",
-        ),
-        (
-            r"an ordinary value in (\w+)", "{0} has a value that is finite and not 0",
-            "no value of {0} is finite and not 0",
-        ),
-        (
-            r"each row of (\w+) at a multiple of (\d+)",
-            "each row of {0} is at a multiple of {1} bytes", "a row of {0} is not at a multiple of {1} bytes",
-        ),
-        (r"(.+) and that of the twin", "{0} is not the same in the twin", "{0} is the same in the twin"),
-        (r"a stride of 0 in (\w+)", "{0} has a stride of 0", "{0} has no stride of 0"),
-        (r"a subnormal in (\w+)", "{0} has a subnormal", "{0} has no subnormal"),
-        (r"a zero in (\w+)", "{0} has a zero", "{0} has no zero"),
-        (r"a negative zero in (\w+)", "{0} has a zero of negative sign", "{0} has no zero of negative sign"),
-        (
-            r"the change of (\w+) in the dtype of (\w+) and the twin's",
-            "rounding {0} to the dtype of {1} changes it by another factor than the twin's",
-            "rounding {0} to the dtype of {1} changes it by the same factor as the twin's",
-        ),
-        ("a sum of squares beyond f32", "a sum of squares overflows f32", "no sum of squares overflows f32"),
-        (r"a row of equal elements in (\w+)", "{0} has a row of equal elements", "no row of {0} has equal elements"),
-        (r"the (first|last) place in (\w+)", "{1} has the {0} place", "{1} has not the {0} place"),
-        (r"an? (un)?set flag in (\w+)", "{1} has a flag that is {0}set", "{1} has no flag that is {0}set"),
-        (r"(\w+) is one (place|flag)", "{0} is the same {1} everywhere", "{0} is not the same {1} everywhere"),
-        (r"(\w+) > extent 0 of the \w+", "{0} > the first extent", "{0} = the first extent"),
-        (r"(\w+) is a power of two", "{0} is a power of two", "{0} is not a power of two"),
-        (r"(\w+) = (\w+)", "{0} = {1}", "{0} != {1}"),
-        (r"(\w+) > the (.+)", "{0} > the {1}", "{0} <= the {1}"),
-        (r"(\w+) < the (.+)", "{0} < the {1}", "{0} >= the {1}"),
-        (r"(\w+) > (\w+)", "{0} > {1}", "{0} <= {1}"),
-        (r"(\w+) < (\w+)", "{0} < {1}", "{0} >= {1}"),
-        (
-            r"minus infinities at the (start|end) of a row of (\w+)",
-            *["{1} has a row with {limit} minus infinities at its {0}"] * 2,
-        ),
-        (
-            r"elements after the last NaN of a row of (\w+)",
-            *["{0} has a NaN with {limit} elements after it"] * 2,
-        ),
-        (r"(extent \d+ of the \w+|extent of the last axis) = (\w+)", "{0} = {1}", "{0} != {1}"),
-        (r"(\w+) of ones", "{0} is 1 everywhere", "{0} is not 1 everywhere"),
-        ("axis is the first", "axis is the first", "axis is not the first"),
-        (
-            r"span of an output over that of (\w+) in part",
-            "the span of an output overlaps that of {0} in part", "the span of no output overlaps that of {0} in part",
-        ),
-        (r"(\w+) over (\w+) in part", "{0} overlaps {1} in part", "{0} does not overlap {1} in part"),
-        (
-            r"(\w+) over an? (earlier|later) (element|row) of (\w+)",
-            "{0} overlaps {3} in part, over {2}s that come {1}", "{0} does not overlap {3} over {2}s that come {1}",
-        ),
-        (r"(\w+) is (\w+)", "{0} and {1} are one buffer", "{0} and {1} are two buffers"),
-        (r"shift of (\w+) over (\w+)", *["{0} overlaps {1} in part, {limit} elements further on"] * 2),
-    )
-)  # fmt: skip
-"""How traits are said where they hold, and where they do not."""
-_POWERS = tuple(
-    (re.compile(pattern), said)
-    for pattern, said in (
-        (r"log2 of (\w+) in ulp of (the .+)", "{0} {limit} ulp of {1}"),
-        (
-            r"log2 of the change of (\w+) in the dtype of (\w+) in ulp of (the .+)",
-            "rounding {0} to the dtype of {1} changes it by {limit} ulp of {2}",
-        ),
-        (r"log2 of (\w+) over (the (?:smallest|largest) .+)", "{0} {limit} times {1}"),
-        (r"log2 of the ((?!change of )[^>]+)", "{0} {limit}"),
-    )
-)
-"""How a trait that is a power of two is said."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fuzz.base.case import Case
+from fuzz.base.feature import Feature
 from fuzz.triage.rule.rule import Atom, Learned, Rule, Traits
-from fuzz.triage.rule.values import is_about_values, is_quantile
 
 _CLOSE = 0.01
 """A threshold is known well enough where a value passes that is so little beyond it."""
@@ -50,14 +50,14 @@ def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, fl
 def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
     """Whether the threshold can hardly be elsewhere in its gap."""
     limit, nearest = gap
-    if atom.trait.startswith("log2 of "):
+    if atom.trait.row.form == "power":
         return abs(limit - nearest) <= 1
     return limit * nearest > 0 and abs(nearest / limit - 1) <= _CLOSE
 
 
 def is_open(rule: Rule, tried: Tried) -> bool:
     """Whether a threshold of values lies far from the nearest passing probe beyond it: it may be anywhere between."""
-    return any(is_about_values(atom.trait) and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
+    return any(atom.trait.hides and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
 
 
 def fades(rule: Rule, tried: Tried) -> bool:
@@ -65,10 +65,12 @@ def fades(rule: Rule, tried: Tried) -> bool:
     a matter of rounding."""
     failing = [each for each in tried if each.failed and rule.holds(each.traits)]
     limits = [(atom.trait, atom.values[0]) for atom in rule.atoms if atom.relation in (">=", "<=")]
-    return any(_fades(trait, limit, failing) for trait, limit in limits if trait.isidentifier() and type(limit) is int)
+    return any(
+        _fades(trait, limit, failing) for trait, limit in limits if trait.row.form == "count" and isinstance(limit, int)
+    )
 
 
-def _fades(trait: str, limit: int, failing: Tried) -> bool:
+def _fades(trait: Feature, limit: int, failing: Tried) -> bool:
     ratios = [each.ratio for each in sorted(failing, key=lambda each: abs(float(each.traits[trait]) - limit))]
     edge = statistics.median(ratios[:_EDGE])
     return edge < _HARDLY and statistics.median(ratios) >= _FADED * edge
@@ -76,7 +78,7 @@ def _fades(trait: str, limit: int, failing: Tried) -> bool:
 
 def is_rough(rule: Rule, tried: Tried) -> bool:
     """Whether a threshold is open, or the plainest number that it may be was not tried."""
-    quantiles = [gap for atom, _, gap in gaps(rule, tried) if is_quantile(atom.trait)]
+    quantiles = [gap for atom, _, gap in gaps(rule, tried) if atom.trait.row.form == "quantile"]
     return is_open(rule, tried) or any(plainest(*gap) not in gap for gap in quantiles)
 
 

@@ -1,5 +1,4 @@
-"""Traits: what may be said of a case, of its values and of where it runs, in the words in which a rule of failing is
-stated."""
+"""Traits: the features of a case, of its values and of where it runs, of which a rule of failing is stated."""
 
 from __future__ import annotations
 
@@ -13,9 +12,10 @@ import numpy as np
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
+from fuzz.base.feature import Feature, feature
 from fuzz.base.memory import distances, meets, shift
 from fuzz.generate.layouts import layout_class
-from fuzz.triage.rule.rule import INVALID, VALID, Trait, Traits
+from fuzz.triage.rule.rule import VALID, Trait, Traits
 from fuzz.triage.rule.values import THERE, value_traits
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
@@ -35,7 +35,7 @@ def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
     return {
         **case_traits(case, values=values),
         **dict(_lane_traits(Frame(case).sizes, target)),
-        **dict(target.traits),
+        **target_traits(target),
         **dict(_refused(case, target)),
     }
 
@@ -44,7 +44,7 @@ _REFUSED = re.compile(r"(\w+): (?:(dtype|rank|strides) .*|(axis) is .*|rows not 
 """The reasons for which a case is invalid: what of which tensor."""
 
 
-def _refused(case: Case, target: Target) -> Iterator[tuple[str, Trait]]:
+def _refused(case: Case, target: Target) -> Iterator[tuple[Feature, Trait]]:
     """What a kernel that promises to reject invalid input must reject a case for."""
     capability = target.kernel.capability
     if capability.able.outside == "rejects" and capability.foreign(case) is None:
@@ -53,15 +53,15 @@ def _refused(case: Case, target: Target) -> Iterator[tuple[str, Trait]]:
         assert found is not None, "any text fits"
         name, *said = found.groups()
         what = next(each for each in said if each)
-        yield INVALID, f"{what} of {name}" if name else what
+        yield feature("invalid"), f"{what} of {name}" if name else what
 
 
 def case_traits(case: Case, *, values: bool = True) -> Traits:
     """Traits of the input alone."""
     frame, op = Frame(case), OPS[case.op]
-    traits: dict[str, Trait] = dict(_extent_traits(op, frame.sizes, frame.batch))
+    traits: dict[Feature, Trait] = dict(_extent_traits(op, frame.sizes, frame.batch))
     traits |= dict(_axis_traits(frame)) if op.turns else {}
-    traits["axis"] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
+    traits[feature("axis")] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
     traits.update(_optional_traits(frame))
@@ -76,44 +76,42 @@ def size_traits(op: Op, sizes: Extents, batch: Sequence[int], target: Target) ->
     return {**dict(_extent_traits(op, sizes, batch)), **dict(_lane_traits(sizes, target))}
 
 
-def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tuple[str, Trait]]:
+def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tuple[Feature, Trait]]:
     """Yield the traits of extents: what is left of them over blocks, and how they compare."""
     rows, moduli = math.prod(batch), {op.row: MODULI, op.batch_name: ROW_MODULI}
     extents = {dim: sizes[dim] for dim in op.named if dim in sizes}
     extents |= {op.batch_name: rows} if OUTER in op.inputs[0].axes else {}
-    yield from (*extents.items(), ("rank", len(batch) + len(op.inner)))
+    yield from ((feature("extent", name), extent) for name, extent in extents.items())
+    yield feature("rank"), len(batch) + len(op.inner)
     for name, extent in extents.items():
-        yield from ((f"{name} mod {modulus}", extent % modulus) for modulus in moduli.get(name, _DIM_MODULI))
+        yield from ((feature("remainder", name, operand=m), extent % m) for m in moduli.get(name, _DIM_MODULI))
     for name, extent in extents.items():
-        yield f"{name} is a power of two", _yes(extent.bit_count() == 1)
+        yield feature("power of two", name), _yes(extent.bit_count() == 1)
     if op.turns and op.row in sizes:
         # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
-        yield IN_BLOCKS.format(op), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
+        yield feature("in blocks", op.batch_name, operand=op.row), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
     for (one, a), (other, b) in combinations(extents.items(), 2):
-        yield from (
-            (f"{one} = {other}", _yes(a == b)),
-            (f"{one} > {other}", _yes(a > b)),
-            (f"{one} < {other}", _yes(a < b)),
-        )
+        for relation, holds in (("=", a == b), (">", a > b), ("<", a < b)):
+            yield feature("compared", one, relation, other), _yes(holds)
     if len(batch) > 1:
-        yield f"{op.batch_name} > extent 0 of the {op.batch_name}", _yes(rows > batch[0])
+        yield feature("beyond the first", op.batch_name), _yes(rows > batch[0])
         for place, extent in enumerate(batch):
-            name = f"extent {place} of the {op.batch_name}"
-            yield from ((name, extent), (f"{name} = {op.row}", _yes(extent == sizes.get(op.row))))
+            outer = feature("outer extent", op.batch_name, operand=place)
+            yield outer, extent
+            yield feature("compared", outer.text, "=", op.row), _yes(extent == sizes.get(op.row))
 
 
-def _axis_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
+def _axis_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """Yield the traits of the axis of rows: whether it is the first, how many elements of the grid lie between
     neighbours of a row, were it dense, and whether the last axis, where that is another one, is as long: a kernel may
     take one for the other."""
-    yield "axis is the first", _yes(frame.axis == 0)
+    yield feature("axis is first"), _yes(frame.axis == 0)
     if frame.axis < len(frame.grid) - 1:
-        yield f"extent of the last axis = {OPS[frame.case.op].row}", _yes(frame.grid[-1] == frame.n)
-    yield "extents after the axis", math.prod(frame.grid[frame.axis + 1 :])
-
-
-IN_BLOCKS = "{0.batch_name} * next_power_of_2({0.row})"
-"""How many elements rows have in blocks that are powers of two."""
+        yield (
+            feature("compared", "extent of the last axis", "=", OPS[frame.case.op].row),
+            _yes(frame.grid[-1] == frame.n),
+        )
+    yield feature("after the axis"), math.prod(frame.grid[frame.axis + 1 :])
 
 
 def varied_sizes(op: Op) -> tuple[str, ...]:
@@ -121,58 +119,64 @@ def varied_sizes(op: Op) -> tuple[str, ...]:
     return *op.named, *([op.batch_name] if OUTER in op.inputs[0].axes else [])
 
 
-def parameters_of(case: Case) -> Iterator[tuple[str, float]]:
+def parameters_of(case: Case) -> Iterator[tuple[Feature, float]]:
     """By name; where a case does without one, what that means."""
     for each in OPS[case.op].parameters:
         value = case.params.get(each.name, each.neutral)
         if value is not None:
-            yield each.name, float(value)
+            yield feature("scale" if each.power else "parameter", each.name), float(value)
 
 
-def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[str, Trait]]:
+def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[Feature, Trait]]:
     lanes = target.lanes
     if lanes is not None:
         for name, size in lengths.items():
-            yield f"{name} mod lanes", size % lanes
-            yield f"{name} / lanes", size // lanes
-            yield f"{name} mod 4 lanes", size % (4 * lanes)
+            yield feature("remainder", name, operand="lanes"), size % lanes
+            yield feature("quotient", name, operand="lanes"), size // lanes
+            yield feature("remainder", name, operand="4 lanes"), size % (4 * lanes)
 
 
-def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator[tuple[str, Trait]]:
+def target_traits(target: Target) -> Traits:
+    """Traits of where it runs."""
+    return {feature("target", name): value for name, value in target.traits}
+
+
+def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     main = OPS[frame.case.op].main
     first = frame.case.inputs[main]
-    yield f"dtype of {name}", tensor.dtype
+    yield feature("dtype", name), tensor.dtype
     if isinstance(tensor, Output) and tensor.alias and tensor.layout == frame.case.inputs[tensor.alias].layout:
         # It is exactly in place, so that this is said of the input already; but not of two others.
         yield from _stride_traits(name, tensor.layout, frame) if tensor.alias != main else ()
         return
     if name != main:
-        yield f"dtype of {name} and that of {main}", _word(tensor.dtype == first.dtype, "same", "differ")
+        same = _word(tensor.dtype == first.dtype, "same", "differ")
+        yield feature("dtype and that of", name, operand=main), same
     if isinstance(tensor, Tensor):
         reached = zip(tensor.layout.shape, tensor.layout.strides, strict=True)
-        yield f"a stride of 0 in {name}", _yes(any(extent > 1 and not stride for extent, stride in reached))
+        yield feature("stride of 0", name), _yes(any(extent > 1 and not stride for extent, stride in reached))
     if not OPS[frame.case.op].has_rows(name):
-        yield f"step of {name}", _step(tensor.layout, -1)
+        yield feature("step", name), _step(tensor.layout, -1)
     else:
         axis = frame.axis if name in OPS[frame.case.op].alike else len(tensor.layout.shape) - 1
         yield from _layout_traits(name, tensor.layout, frame, axis)
-        yield f"layout of {name}", layout_class(tensor.layout, axis)
+        yield feature("layout", name), layout_class(tensor.layout, axis)
         itemsize = ITEMSIZE[tensor.dtype]
         address = tensor.layout.alignment(itemsize)
-        yield from ((f"address of {name} mod {modulus}", address % modulus) for modulus in ADDRESSES)
+        yield from ((feature("address", name, operand=m), address % m) for m in ADDRESSES)
         starts = math.gcd(address, *(stride * itemsize for stride in _between_rows(tensor.layout, axis)))
-        yield from ((f"each row of {name} at a multiple of {m}", _yes(starts % m == 0)) for m in ADDRESSES)
+        yield from ((feature("address of rows", name, operand=m), _yes(starts % m == 0)) for m in ADDRESSES)
 
 
-def _optional_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
+def _optional_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     case = frame.case
     for operand in OPS[case.op].operands:
         if operand.optional:
-            yield operand.name, THERE if operand.name in case.tensors else "absent"
+            yield feature("presence", operand.name), THERE if operand.name in case.tensors else "absent"
     yield from _memory_traits(frame)
 
 
-def _memory_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
+def _memory_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """What tensors have in common: an output with an input, an input with the first one; and the rows of a stack."""
     case = frame.case
     op, meetings = OPS[case.op], {(output, source): how for output, source, how in case.meetings()}
@@ -181,24 +185,26 @@ def _memory_traits(frame: Frame) -> Iterator[tuple[str, Trait]]:
             over, under = case.outputs[output].layout, case.inputs[source].layout
             how = meetings.get((output, source), "apart")
             part = how == "overlap" and meets(under, over)
-            yield f"{output} in place of {source}", _yes(how == "same")
-            yield f"{output} over {source} in part", _yes(part)
+            yield feature("in place", output, operand=source), _yes(how == "same")
+            yield feature("in part", output, operand=source), _yes(part)
             if part:
                 # In the direction in which the elements of a row follow each other.
-                yield f"shift of {output} over {source}", shift(under, over) * (-1 if _is_backwards(under, case) else 1)
+                sign = -1 if _is_backwards(under, case) else 1
+                yield feature("shift", output, operand=source), shift(under, over) * sign
                 for what, after in zip(("element", "row"), distances(under, over, frame.axis), strict=True):
-                    yield f"{output} over a later {what} of {source}", _yes((after > 0).any())
-                    yield f"{output} over an earlier {what} of {source}", _yes((after < 0).any())
+                    yield feature("over later", output, what, source), _yes((after > 0).any())
+                    yield feature("over earlier", output, what, source), _yes((after < 0).any())
     for source in dict.fromkeys(source for _, source in op.aliases if source in case.inputs):
         is_under = any(how == "overlap" for (_, each), how in meetings.items() if each == source)
-        yield f"span of an output over that of {source} in part", _yes(is_under)
+        yield feature("span", source), _yes(is_under)
     for operand in op.inputs:
         if operand.name in case.inputs and operand.name in op.alike and operand.name != op.main:
-            yield f"{operand.name} is {op.main}", _yes(case.inputs[operand.name].alias == op.main)
+            is_one = _yes(case.inputs[operand.name].alias == op.main)
+            yield feature("one buffer", operand.name, operand=op.main), is_one
         if operand.name in case.inputs and operand.stackable:
             shape = case.inputs[operand.name].layout.shape
-            yield f"rank of {operand.name}", str(len(shape))
-            yield f"rows of {operand.name}", shape[0] if len(shape) == 2 else 1
+            yield feature("rank of", operand.name), str(len(shape))
+            yield feature("rows of", operand.name), shape[0] if len(shape) == 2 else 1
 
 
 def _is_backwards(layout: Layout, case: Case) -> bool:
@@ -207,14 +213,14 @@ def _is_backwards(layout: Layout, case: Case) -> bool:
     return layout.strides[axis] < 0 if layout.shape[axis] > 1 else bool(steps) and steps[0] < 0
 
 
-def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterator[tuple[str, Trait]]:
+def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterator[tuple[Feature, Trait]]:
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
-    yield f"step of {name}", _step(layout, axis)
+    yield feature("step", name), _step(layout, axis)
     if rows := _between_rows(layout, axis):
-        yield f"rows of {name}", _word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
+        yield feature("rows of", name), _word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
     furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
     # Where an index of 16 bits would do, the distance is no reason for anything.
-    yield f"furthest element of {name}", max(furthest, _SMALL_INDEX)
+    yield feature("furthest", name), max(furthest, _SMALL_INDEX)
     yield from _stride_traits(name, layout, frame)
 
 
@@ -223,14 +229,14 @@ def _between_rows(layout: Layout, axis: int) -> list[int]:
     return [stride for at, stride in enumerate(layout.strides) if at != axis and layout.shape[at] > 1]
 
 
-def _stride_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[str, Trait]]:
+def _stride_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     main = OPS[frame.case.op].main
     if name != main and name in OPS[frame.case.op].alike:
         own, theirs = (
             [stride for extent, stride in zip(each.shape, each.strides, strict=True) if extent > 1]
             for each in (layout, frame.case.inputs[main].layout)
         )
-        yield f"strides of {name} and those of {main}", _word(own == theirs, "same", "differ")
+        yield feature("strides", name, operand=main), _word(own == theirs, "same", "differ")
 
 
 def _step(layout: Layout, axis: int) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
-from fuzz.triage.rule.rule import LARGER, SMALLER, Trait, Traits
+from fuzz.base.feature import Feature, feature
+from fuzz.triage.rule.rule import Trait, Traits
 from fuzz.triage.rule.traits import ADDRESSES, ROW_MODULI, case_traits, parameters_of
 from fuzz.triage.rule.values import change_of
 from oracles.ops import OPS
@@ -24,35 +25,36 @@ def twin_traits(case: Case, twin: Case) -> Traits:
     traits = dict(_places(case, own, other))
     for name in (each.name for each in OPS[case.op].parameters if each.power and each.name in case.params):
         same = change_of(case, name) == change_of(twin, name)
-        traits[f"the change of {name} in the dtype of {main} and the twin's"] = _same(same)
+        traits[feature("change of two", name, operand=main)] = _same(same)
     for trait in own:
-        if trait in other and (trait.startswith(("layout of ", "rows of ")) or " in place of " in trait):
-            traits[f"the twin's {trait}"] = other[trait]
-            traits[f"{trait} and that of the twin"] = _same(own[trait] == other[trait])
+        if trait in other and trait.kind in ("layout", "rows of", "in place"):
+            traits[feature("twin's", trait.text)] = other[trait]
+            traits[feature("as the twin's", trait.text)] = _same(own[trait] == other[trait])
     ours, theirs = (dict(_numbers(each)) for each in (case, twin))
-    for trait in (each for each in ours if each in theirs):  # in their order: of two that say the same one is stated
-        traits[SMALLER.format(trait)] = min(ours[trait], theirs[trait])
-        traits[LARGER.format(trait)] = max(ours[trait], theirs[trait])
+    for name, modulus in (each for each in ours if each in theirs):  # of two that say the same the first is stated
+        both = ours[name, modulus], theirs[name, modulus]
+        for which, number in (("smaller", min(both)), ("larger", max(both))):
+            traits[feature("remainder of two" if modulus else "of two", name, which, modulus)] = number
     return traits
 
 
-def _places(case: Case, own: Traits, other: Traits) -> Iterator[tuple[str, Trait]]:
+def _places(case: Case, own: Traits, other: Traits) -> Iterator[tuple[Feature, Trait]]:
     for name in (OPS[case.op].main, *case.outputs):
         for modulus in ADDRESSES:
-            trait = f"address of {name} mod {modulus}"
+            trait = feature("address", name, operand=modulus)
             if trait in own and trait in other:
-                yield f"{name} at a multiple of {modulus}", _SIDES[own[trait] == 0, other[trait] == 0]
+                yield feature("twin at", name, operand=modulus), _SIDES[own[trait] == 0, other[trait] == 0]
 
 
-def _numbers(case: Case) -> Iterator[tuple[str, float]]:
-    """What laws change that kernels may choose by: parameters, and how many rows there are."""
-    yield from parameters_of(case)
+def _numbers(case: Case) -> Iterator[tuple[tuple[str, int | str], float]]:
+    """What laws change that kernels may choose by: parameters, and how many rows there are; by name and block."""
+    yield from (((each.subject, ""), value) for each, value in parameters_of(case))
     op, frame = OPS[case.op], Frame(case)
     extents = {op.batch_name: math.prod(frame.batch), **({"the first extent": frame.batch[0]} if frame.batch else {})}
     extents |= {dim: size for dim, size in frame.sizes.items() if op.dimensions[dim].batched and dim != op.row}
     for name, extent in extents.items():
-        yield name, extent
-        yield from ((f"{name} mod {modulus}", extent % modulus) for modulus in ROW_MODULI)
+        yield (name, ""), extent
+        yield from (((name, modulus), extent % modulus) for modulus in ROW_MODULI)
 
 
 def _same(what: bool) -> str:

@@ -4,7 +4,6 @@ there."""
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import from_bits, quantise
+from fuzz.base.feature import Feature, feature
 from fuzz.base.stream import Reals
 from fuzz.judge.values import problem_of
 from fuzz.triage.rule.rule import OF_NOTHING, Trait
@@ -29,70 +29,24 @@ _ALWAYS = 999
 
 THERE = "there"
 """The trait of an optional tensor that a case has."""
-_PLACE = re.compile(
-    r"minus infinities at the (?:start|end) of a row of \w+|elements after the last NaN of a row of \w+"
-)
-_ABOUT_VALUES = re.compile(
-    r"(a NaN|an infinity|a zero row|an ordinary row|a subnormal|a zero|a negative zero|an ordinary value) in \w+|"
-    r"a sum of squares beyond f32|log2 of (?!the change of ).*|\w+ of ones|a row of equal elements in \w+"
-)
-_QUANTILE = re.compile(
-    r"(smallest|median|largest) magnitude of \w+|largest element of \w+|"
-    r"(smallest (finite )?maximum|widest range(, minus infinity included,)?) of a row of \w+|"
-    r"largest mean of a row of \w+ in standard deviations"
-)
-"""Real numbers, whose thresholds are found by bisection."""
-_COMPARED = re.compile(r"an ordinary value in \w+|\w+ [<>] the .+|log2 of the change of .+")
 
 
-def about_tensor(trait: str) -> str:
-    """The tensor that has such values; '' for a trait that is about none."""
-    found = re.fullmatch(r"(\w+) of ones|.* (?:in|magnitude of|element of|row of) (\w+)", trait)
-    return found[1] or found[2] if found else ""
-
-
-def is_quantile(trait: str) -> bool:
-    """True for real numbers that say how large values are."""
-    return bool(_QUANTILE.fullmatch(trait))
-
-
-def is_place(trait: str) -> bool:
-    """True for numbers that say where in a row something stands."""
-    return bool(_PLACE.fullmatch(trait))
-
-
-def is_about_values(trait: str) -> bool:
-    """True for traits that hide a failure more often than they cause one: a huge eps, a row of zeros."""
-    return (
-        is_quantile(trait)
-        or is_place(trait)
-        or bool(_ABOUT_VALUES.fullmatch(trait))
-        or any(each.name == trait and each.power for op in OPS.values() for each in op.parameters)
-    )
-
-
-def is_of_values(trait: str) -> bool:
-    """True for all that `value_traits` yields, and for parameters."""
-    named = any(each.name == trait for op in OPS.values() for each in op.parameters)
-    return named or is_about_values(trait) or bool(_COMPARED.fullmatch(trait))
-
-
-def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
+def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
     """Yield the traits of the first input's values, then of the others, and of what the formula makes of them."""
     frame, main = Frame(case), OPS[case.op].main
     rows = _rows(case, main, frame)
     finite = np.where(np.isfinite(rows), rows, 0.0)
     zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
-    yield f"a zero row in {main}", _yes(zero.any())
-    yield f"an ordinary row in {main}", _yes((whole & ~zero).any())
+    yield feature("zero row", main), _yes(zero.any())
+    yield feature("ordinary row", main), _yes((whole & ~zero).any())
     with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
         squares = np.square(finite)
         means = squares.mean(axis=-1)
-        yield "a sum of squares beyond f32", _yes((squares.sum(axis=-1) > SINGLE.max).any())
+        yield feature("squares"), _yes((squares.sum(axis=-1) > SINGLE.max).any())
     formula = dict(_formula_traits(case))
     if whole.any():
         for parameter in OPS[case.op].parameters:
-            told = any(trait.startswith(f"log2 of {parameter.name} in ") for trait in formula)
+            told = any((each.kind, each.subject) == ("in ulp", parameter.name) for each in formula)
             if parameter.power in _MEANS and parameter.name in case.params and not told:
                 level = float(means[whole].min()) ** (parameter.power / 2)
                 yield from _scale_traits(case, parameter.name, _MEANS[parameter.power], level)
@@ -102,7 +56,7 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
             yield from _integer_traits(name, values, OPS[case.op].integers[name], frame)
             continue
         if name != main:
-            yield f"{name} of ones", _yes((values == 1).all())
+            yield feature("ones", name), _yes((values == 1).all())
         yield from _special_traits(name, values)
         if OPS[case.op].has_rows(name):
             yield from _row_traits(name, values, form(case.inputs[name].dtype).tiny)
@@ -110,40 +64,41 @@ def value_traits(case: Case) -> Iterator[tuple[str, Trait]]:
     yield from formula.items()
 
 
-def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[str, Trait]]:
+def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """Which places along a dimension an input has, or which flags."""
     last = frame.sizes[dim] - 1 if dim else 1
-    yield f"the first place in {name}" if dim else f"an unset flag in {name}", _yes((values == 0).any())
-    yield f"the last place in {name}" if dim else f"a set flag in {name}", _yes((values == last).any())
+    yield feature("place", name, "first") if dim else feature("unset flag", name), _yes((values == 0).any())
+    yield feature("place", name, "last") if dim else feature("set flag", name), _yes((values == last).any())
     if values.size:
-        yield f"{name} is one place" if dim else f"{name} is one flag", _yes((values == values.flat[0]).all())
+        yield feature("one everywhere", name, "place" if dim else "flag"), _yes((values == values.flat[0]).all())
     if dim:
-        yield f"largest place of {name}", int(values.max(initial=0))
+        yield feature("largest place", name), int(values.max(initial=0))
 
 
-def _special_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
+def _special_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     zero = values == 0
-    yield f"a NaN in {name}", _yes(np.isnan(values).any())
-    yield f"an infinity in {name}", _yes(np.isinf(values).any())
-    yield f"a zero in {name}", _yes(zero.any())
-    yield f"a negative zero in {name}", _yes((zero & np.signbit(values)).any())
+    yield feature("NaN", name), _yes(np.isnan(values).any())
+    yield feature("infinity", name), _yes(np.isinf(values).any())
+    yield feature("zero", name), _yes(zero.any())
+    yield feature("negative zero", name), _yes((zero & np.signbit(values)).any())
 
 
-def _size_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
+def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     """Quantiles of an input's magnitudes that are not 0."""
     sizes = np.sort(np.abs(values[~np.isnan(values) & (values != 0)]))
     if sizes.size:
         for which, size in (("smallest", sizes[0]), ("median", sizes[sizes.size // 2]), ("largest", sizes[-1])):
-            yield f"{which} magnitude of {name}", float(size)
+            yield feature("magnitude", name, which), float(size)
 
 
-def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, Trait]]:
+def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Feature, Trait]]:
     """What the rows of an input are like, and its largest element."""
-    yield f"a subnormal in {name}", _yes(((np.abs(values) < normal) & (values != 0)).any())
+    yield feature("subnormal", name), _yes(((np.abs(values) < normal) & (values != 0)).any())
     if values.size:
-        yield f"largest element of {name}", float(np.where(np.isnan(values), -np.inf, values).max())
-        yield f"smallest maximum of a row of {name}", float(np.where(np.isnan(values), np.inf, values).max(-1).min())
-        yield f"a row of equal elements in {name}", _yes((values == values[:, :1]).all(axis=-1).any())
+        yield feature("largest element", name), float(np.where(np.isnan(values), -np.inf, values).max())
+        maxima = np.where(np.isnan(values), np.inf, values).max(-1)
+        yield feature("of rows", name, "smallest maximum"), float(maxima.min())
+        yield feature("equal elements", name), _yes((values == values[:, :1]).all(axis=-1).any())
     yield from _special_places(name, values)
     yield from _range_traits(name, values)
     finite = values[np.isfinite(values).all(axis=-1)]
@@ -152,32 +107,32 @@ def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[str, 
             ranges, spread = np.ptp(finite, axis=-1), finite.std(axis=-1)
             centre = np.abs(finite.mean(axis=-1))
             means = np.where(centre > 0, centre / np.where(ranges == 0, 0.0, spread), 0.0)
-        yield f"largest mean of a row of {name} in standard deviations", float(means.max())
+        yield feature("mean of rows", name), float(means.max())
 
 
-def _range_traits(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
+def _range_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     """Yield the traits of the rows that have a finite maximum: what a mask leaves of them, and as they are."""
     rows = values[np.isfinite(values.max(axis=-1))] if values.size else values
     if rows.size:
-        yield f"smallest finite maximum of a row of {name}", float(rows.max(axis=-1).min())
+        yield feature("of rows", name, "smallest finite maximum"), float(rows.max(axis=-1).min())
         lowest = np.where(np.isfinite(rows), rows, np.inf).min(axis=-1)
         with np.errstate(over="ignore"):
-            yield f"widest range of a row of {name}", float((rows.max(axis=-1) - lowest).max())
+            yield feature("of rows", name, "widest range"), float((rows.max(axis=-1) - lowest).max())
             whole = float((rows.max(axis=-1) - rows.min(axis=-1)).max())
-        yield f"widest range, minus infinity included, of a row of {name}", whole
+        yield feature("of rows", name, "widest range, minus infinity included,"), whole
 
 
-def _special_places(name: str, values: Reals) -> Iterator[tuple[str, Trait]]:
+def _special_places(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     """Where in rows stand what masks leave, and NaN."""
     for where, rows in (("start", values), ("end", values[:, ::-1])):
         others = np.hstack([rows != -np.inf, np.ones((len(rows), 1), bool)])
-        yield f"minus infinities at the {where} of a row of {name}", int(others.argmax(axis=-1).max(initial=0))
+        yield feature("infinities", name, where), int(others.argmax(axis=-1).max(initial=0))
     is_nan = np.isnan(values[:, ::-1])
     if is_nan.any():
-        yield f"elements after the last NaN of a row of {name}", int(is_nan[is_nan.any(axis=-1)].argmax(axis=-1).min())
+        yield feature("after NaN", name), int(is_nan[is_nan.any(axis=-1)].argmax(axis=-1).min())
 
 
-def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
+def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
     """Whether an output has an ordinary value at all, how large what rows share is, and how a parameter compares with
     what it is added to."""
     try:
@@ -191,27 +146,30 @@ def _formula_traits(case: Case) -> Iterator[tuple[str, Trait]]:
     for name, node in trace.outputs.items():
         if name in case.outputs:
             values = found[node]
-            yield f"an ordinary value in {name}", _yes((np.isfinite(values) & (values != 0)).any())
+            yield feature("ordinary value", name), _yes((np.isfinite(values) & (values != 0)).any())
     for node, name in trace.names.items():
         if node.args and node in found:
             sizes = np.abs(found[node][~np.isnan(found[node])])
             if node.kind in ("add", "subtract") and all(_inner(arg).kind == "tensor" for arg in node.args):
-                yield f"largest magnitude of {name}", float(sizes.max(initial=0.0))
+                yield feature("magnitude", name, "largest"), float(sizes.max(initial=0.0))
             elif OPS[case.op].row not in node.dims and (sizes := sizes[np.isfinite(sizes)]).size and sizes.max() > 0:
-                yield f"log2 of the {name.replace('_', ' ')}", _log2(float(sizes.max()), 1.0)
+                yield feature("size", name.replace("_", " ")), _log2(float(sizes.max()), 1.0)
     for parameter, other, name in _sums_with_parameters(trace):
         # A row of zeros shows nothing most of the time.
         shared = np.abs(found[other][np.isfinite(found[other]) & (found[other] != 0)])
         value = abs(problem.parameters.get(parameter, 0.0))
-        yield f"{parameter} > the smallest {name}, 0 included", _yes((np.abs(found[other]) < value).any())
+        yield (
+            feature("beside", parameter, ">", f"smallest {name}, 0 included"),
+            _yes((np.abs(found[other]) < value).any()),
+        )
         if shared.size:
-            yield f"{parameter} > the smallest {name}", _yes(value > shared.min())
-            yield f"{parameter} < the largest {name}", _yes(value < shared.max())
-            yield f"log2 of {parameter} over the largest {name}", _log2(value, float(shared.max()))
-            yield f"log2 of {parameter} over the smallest {name}", _log2(value, float(shared.min()))
+            yield feature("beside", parameter, ">", f"smallest {name}"), _yes(value > shared.min())
+            yield feature("beside", parameter, "<", f"largest {name}"), _yes(value < shared.max())
+            yield feature("over size", parameter, operand=f"largest {name}"), _log2(value, float(shared.max()))
+            yield feature("over size", parameter, operand=f"smallest {name}"), _log2(value, float(shared.min()))
         known = np.abs(found[other][np.isfinite(found[other])])
         if known.size and parameter in case.params and OPS[case.op].parameter(parameter).power:
-            yield from _scale_traits(case, parameter, f"the {name}", float(known.min()))
+            yield from _scale_traits(case, parameter, name, float(known.min()))
 
 
 def _sums_with_parameters(trace: Trace) -> Iterator[tuple[str, Node, str]]:
@@ -228,19 +186,19 @@ def _inner(node: Node) -> Node:
     return _inner(node.args[0]) if node.kind == "point" else node
 
 
-_MEANS = {1: "the root mean square", 2: "the mean square"}
+_MEANS = {1: "root mean square", 2: "mean square"}
 """What of a row a parameter is compared with, by the power of the scale that it goes with."""
 
 
-def _scale_traits(case: Case, name: str, mean: str, level: float) -> Iterator[tuple[str, Trait]]:
+def _scale_traits(case: Case, name: str, mean: str, level: float) -> Iterator[tuple[Feature, Trait]]:
     """A parameter against the row where it matters most, in units that the finest output can show: that in which what
     it is added to is smallest, or else the row's mean square."""
     value = float(case.params[name])
     ulp = min(form(output.dtype).u for output in case.outputs.values())
     main = OPS[case.op].main
     change, whole = abs(_rounded(case, name) - value), level + abs(value)
-    yield f"log2 of {name} in ulp of {mean}", _log2(abs(value), level * ulp)
-    yield f"log2 of the change of {name} in the dtype of {main} in ulp of {mean}", _log2(change, whole * ulp)
+    yield feature("in ulp", name, operand=mean), _log2(abs(value), level * ulp)
+    yield feature("change in ulp", name, main, mean), _log2(change, whole * ulp)
 
 
 def change_of(case: Case, name: str) -> float:

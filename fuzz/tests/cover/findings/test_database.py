@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 import fuzz.findings
+from fuzz.base.feature import feature
 from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source, rule_from_text, rule_to_text
@@ -23,6 +24,7 @@ from fuzz.findings.tables import SCHEMA, Base, CounterRow
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
+from fuzz.tests.common.features import left
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Atom, Rule
 from fuzz.uses.nightly.opening import Slice, begin_slice, close, open_night
@@ -173,7 +175,8 @@ def test_the_tables_and_their_statements_are_those_of_postgresql_too() -> None:
 
 
 def test_a_rule_is_the_same_after_it_was_kept() -> None:
-    rule = Rule((Atom("n mod 64", "=", (63,), 1.2), Atom("dtype of x", "in", ("f16", "f32"), 2.0)))
+    rule = Rule((Atom(left("n", 64), "=", (63,), 1.2), Atom(feature("dtype", "x"), "in", ("f16", "f32"), 2.0)))
     assert rule_from_text(rule_to_text(rule)) == rule
     assert rule_from_text(rule_to_text(None)) is None
     assert rule_from_text(rule_to_text(Rule())) == Rule()
+    assert rule_from_text('[["n mod 64", "=", [63], 1.2]]') is None, "as an earlier version wrote it"

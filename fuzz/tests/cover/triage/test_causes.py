@@ -9,6 +9,7 @@ from fuzz.base.draw import Frame
 from fuzz.base.verdict import Verdict
 from fuzz.findings.bucket import rule_from_text, rule_to_text
 from fuzz.judge.judge import Judgement
+from fuzz.tests.common.features import ROWS, N
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
 from fuzz.triage.causes import Cause, causes_of
 from fuzz.triage.explain.explanation import Explanation
@@ -20,7 +21,7 @@ _BANDS = ((3, 5), (20, 24), (40, 41))
 
 def _of(*bands: tuple[int, int], also: int = 0) -> Rule:
     ends = tuple(end for band in bands for end in band)
-    return Rule((Atom("n", "within", ends, 1.0), *([Atom("rows", ">=", (also,), 1.0)] if also else [])))
+    return Rule((Atom(N, "within", ends, 1.0), *([Atom(ROWS, ">=", (also,), 1.0)] if also else [])))
 
 
 def _causes(rules: dict[int, Rule]) -> list[Cause]:
@@ -48,7 +49,7 @@ def test_bands_that_lie_apart_are_one_cause() -> None:
     assert core is not None
     kept = rule_from_text(rule_to_text(core))
     assert kept == core, "a later session finds each of the bands again"
-    assert [n for n in range(50) if core.holds({"n": n})] == _lengths(causes)[0]
+    assert [n for n in range(50) if core.holds({N: n})] == _lengths(causes)[0]
     assert causes[0].finding.lines()[-2:] == ("fails also when: n in 20..24", "fails also when: n in 40..41")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
+from fuzz.base.feature import feature
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.menus import menus_of
 from fuzz.laws.law import LawCheck
@@ -21,7 +22,6 @@ from fuzz.triage.evidence.evidence import Evidence, Masking, probe, probe_all
 from fuzz.triage.evidence.masking import _Go, _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
 from fuzz.triage.rule.rule import OF_NOTHING, Atom
 from fuzz.triage.rule.traits import case_traits
-from fuzz.triage.rule.values import is_of_values
 from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import Trials
 from fuzz.triage.trial.variations import base_of, made, ordinary, with_values
@@ -40,7 +40,7 @@ def test_a_probe_that_ordinary_values_make_fail_counts_for_nothing() -> None:
     assert evidence.masking.only_hide
     assert evidence.masking.hidden == {3, 11, 19}
     assert evidence.induced().learned.exact
-    assert not any(is_of_values(atom.trait) for atom in evidence.induced().learned.rule.atoms)
+    assert not any(atom.trait.is_of_values for atom in evidence.induced().learned.rule.atoms)
 
 
 def test_values_of_which_two_orders_have_one_sum_hide_a_broken_law() -> None:
@@ -109,7 +109,7 @@ def test_traits_keep_their_order_where_values_are_left_out() -> None:
     case = plain(7)
     evidence = Evidence([case], [case_traits(case)], [True], masking=Masking(only_hide=True))
     ((traits,), _) = evidence.tried([0])
-    assert [*traits] == [name for name in case_traits(case) if not is_of_values(name)]
+    assert [*traits] == [name for name in case_traits(case) if not name.is_of_values]
 
 
 @pytest.mark.parametrize("family", [Family("values"), Family("memory", wide=True)])
@@ -192,9 +192,9 @@ def test_a_failure_that_needs_shared_memory_fails_with_ordinary_values_in_it() -
 def test_every_trait_of_values_is_known_for_one_and_no_other(op: str) -> None:
     for case in first_cases(op, 3, count=3):
         own, others = case_traits(case), case_traits(case, values=False)
-        assert all(is_of_values(trait) for trait in own if trait not in others), op
-        named = {trait for trait in others if is_of_values(trait)}
-        assert named <= {each.name for each in OPS[op].parameters}
+        assert all(trait.is_of_values for trait in own if trait not in others), op
+        named = {trait for trait in others if trait.is_of_values}
+        assert {trait.text for trait in named} <= {each.name for each in OPS[op].parameters}
 
 
 @pytest.mark.parametrize("op", ["fused_add_rms_norm", "layer_norm_backward", "log_softmax_backward"])
@@ -213,7 +213,7 @@ def test_a_parameter_that_is_nothing_beside_a_huge_row_has_traits_too() -> None:
     layout, eps = Layout((1, 4), (4, 1)), 2.0**-126
     x = Tensor("f64", layout, np.full(4, 1e153).tobytes())
     case = Case("rms_norm", {"eps": eps, "axis": 1}, {"x": x}, {"y": Output("f64", layout)})
-    assert case_traits(case)["log2 of eps in ulp of the mean square"] == OF_NOTHING
+    assert case_traits(case)[feature("in ulp", "eps", operand="mean square")] == OF_NOTHING
 
 
 def test_a_parameter_is_measured_by_what_the_formula_adds_it_to() -> None:
@@ -221,13 +221,10 @@ def test_a_parameter_is_measured_by_what_the_formula_adds_it_to() -> None:
     alone = a_case("layer_norm", (), (2, 4), dtype="f16", layout=dense)
     x = replace(alone.inputs["x"], bits=np.full(8, 3.0, np.float16).tobytes())
     traits = case_traits(replace(alone, params={"eps": float(np.float32(1e-3)), "axis": 1}, inputs={"x": x}))
-    change = "log2 of the change of eps in the dtype of x in ulp of the"
-    assert float(traits[f"{change} var"]) > -10
-    assert f"{change} mean square" not in traits
-    assert (
-        str(Atom(f"{change} var", ">=", (1,), 1.0))
-        == "rounding eps to the dtype of x changes it by >= 2^1 ulp of the var"
-    )
+    change = feature("change in ulp", "eps", "x", "var")
+    assert float(traits[change]) > -10
+    assert feature("change in ulp", "eps", "x", "mean square") not in traits
+    assert str(Atom(change, ">=", (1,), 1.0)) == "rounding eps to the dtype of x changes it by >= 2^1 ulp of the var"
 
 
 def test_ordinary_values_stand_in_memory_of_their_own_in_the_shape_of_the_case() -> None:
@@ -251,7 +248,7 @@ def test_what_a_law_changes_is_kept_and_not_swamped() -> None:
     found = _ordinary(case, 1, "", _Go(own=True))
     assert found is not None
     assert found.params["eps"] == 100.0
-    assert float(case_traits(found)["largest magnitude of x"]) > 10.0
+    assert float(case_traits(found)[feature("magnitude", "x", "largest")]) > 10.0
     usual = _ordinary(case, 1, "", _Go())
     assert usual is not None
     assert usual.params["eps"] < 1e-3

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz.base.feature import feature
+from fuzz.tests.common.features import ROWS, N, left
 from fuzz.triage.rule.reach import RuleBounds, reach_of
 from fuzz.triage.rule.rule import Atom, Rule, Traits
 
 _NEVER, _ALWAYS = 300, 600
+_DTYPE = feature("dtype", "x")
 
 
 def _drawn(count: int, seed: int) -> tuple[list[Traits], list[bool]]:
@@ -20,7 +23,7 @@ def _drawn(count: int, seed: int) -> tuple[list[Traits], list[bool]]:
     chance = (n - _NEVER) / (_ALWAYS - _NEVER)
     failed = (bf16 == 0) & (rng.random(count) < chance)
     traits: list[Traits] = [
-        {"n": int(a), "dtype of x": "bf16" if b else "f32", "rows": int(c), "n mod 4": int(a) % 4}
+        {N: int(a), _DTYPE: "bf16" if b else "f32", ROWS: int(c), left("n", 4): int(a) % 4}
         for a, b, c in zip(n, bf16, other, strict=True)
     ]
     return traits, failed.tolist()
@@ -29,13 +32,13 @@ def _drawn(count: int, seed: int) -> tuple[list[Traits], list[bool]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_both_limits_are_said_and_fresh_cases_do_not_contradict_them(seed: int) -> None:
     reach = reach_of(*_drawn(3000, seed), 2000)
-    (necessary, dtype) = sorted(reach.necessary.atoms, key=lambda atom: atom.trait, reverse=True)
-    assert (dtype.trait, dtype.relation, dtype.values) == ("dtype of x", "=", ("f32",))
-    assert (necessary.trait, necessary.relation) == ("n", ">=")
+    (necessary, dtype) = sorted(reach.necessary.atoms, key=lambda atom: atom.trait.text, reverse=True)
+    assert (dtype.trait, dtype.relation, dtype.values) == (_DTYPE, "=", ("f32",))
+    assert (necessary.trait, necessary.relation) == (N, ">=")
     assert 200 <= int(necessary.values[0]) <= 340
     assert reach.sufficient is not None
     (sufficient,) = reach.sufficient.atoms
-    assert (sufficient.trait, sufficient.relation) == ("n", ">=")
+    assert (sufficient.trait, sufficient.relation) == (N, ">=")
     assert 580 <= int(sufficient.values[0]) <= 650
     assert [line.partition(" (")[0] for line in reach.lines("fails", ", unless hidden")] == [
         f"fails only when: {reach.necessary}",
@@ -48,13 +51,13 @@ def test_both_limits_are_said_and_fresh_cases_do_not_contradict_them(seed: int) 
 
 def test_either_that_is_wrong_is_told() -> None:
     """Or the measure could not fail."""
-    above = Rule((Atom("n", ">=", (5,), 1.0),))
-    reach = RuleBounds(above, 1, Rule((Atom("n", ">=", (9,), 1.0),)), 1)
-    assert reach.agree({"n": 4}, failed=False)
-    assert not reach.agree({"n": 4}, failed=True)
-    assert reach.agree({"n": 7}, failed=True)
-    assert reach.agree({"n": 7}, failed=False)
-    assert not reach.agree({"n": 9}, failed=False)
+    above = Rule((Atom(N, ">=", (5,), 1.0),))
+    reach = RuleBounds(above, 1, Rule((Atom(N, ">=", (9,), 1.0),)), 1)
+    assert reach.agree({N: 4}, failed=False)
+    assert not reach.agree({N: 4}, failed=True)
+    assert reach.agree({N: 7}, failed=True)
+    assert reach.agree({N: 7}, failed=False)
+    assert not reach.agree({N: 9}, failed=False)
 
 
 def test_nothing_is_said_of_what_fails_anywhere_by_luck() -> None:
@@ -68,19 +71,18 @@ def test_nothing_is_said_of_what_fails_anywhere_by_luck() -> None:
 
 def test_what_hides_a_failure_in_one_row_is_no_condition_of_all() -> None:
     """None of 1,000 cases fails that has a NaN; a row beside that of the NaN may."""
+    nan = feature("NaN", "x")
     traits, failed = _drawn(1000, 3)
-    hidden: list[Traits] = [
-        {**each, "a NaN in x": "no" if bad else "yes"} for each, bad in zip(traits, failed, strict=True)
-    ]
-    assert "a NaN in x" not in {atom.trait for atom in reach_of(hidden, failed, 500).necessary.atoms}
+    hidden: list[Traits] = [{**each, nan: "no" if bad else "yes"} for each, bad in zip(traits, failed, strict=True)]
+    assert nan not in {atom.trait for atom in reach_of(hidden, failed, 500).necessary.atoms}
 
 
 def test_what_a_search_does_not_confirm_is_not_said() -> None:
     """All that was probed first in f32 fails, and of the cases of a search some pass."""
     traits, _ = _drawn(2000, 2)
-    failed = [each["dtype of x"] == "f32" and (place < 1000 or place % 3 > 0) for place, each in enumerate(traits)]
+    failed = [each[_DTYPE] == "f32" and (place < 1000 or place % 3 > 0) for place, each in enumerate(traits)]
     reach = reach_of(traits, failed, 1000)
-    assert reach.necessary == Rule((Atom("dtype of x", "=", ("f32",), 1.05),))
+    assert reach.necessary == Rule((Atom(_DTYPE, "=", ("f32",), 1.05),))
     assert reach.sufficient is None
     both = reach_of(traits[:1000], failed[:1000], 500)
     assert both.sufficient == Rule()
@@ -93,7 +95,7 @@ def test_what_a_search_does_not_confirm_is_not_said() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3), st.floats(-8, 8), st.booleans()), min_size=1))
 def test_the_probes_themselves_never_contradict_them(probes: list[tuple[int, int, float, bool]]) -> None:
     traits: list[Traits] = [
-        {"n": n, "n mod 4": n % 4, "word": "abcd"[word], "largest magnitude of x": value}
+        {N: n, left("n", 4): n % 4, feature("layout", "x"): "abcd"[word], feature("magnitude", "x", "largest"): value}
         for n, word, value, _ in probes
     ]
     failed = [bad for *_, bad in probes]

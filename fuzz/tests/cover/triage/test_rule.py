@@ -6,15 +6,17 @@ import re
 
 import pytest
 
+from fuzz.base.feature import feature
+from fuzz.tests.common.features import ROWS, N, left, there
 from fuzz.tests.common.hunting import PACK, target_of
-from fuzz.triage.rule.atoms import word_cost
 from fuzz.triage.rule.inducer import induce, learn
 from fuzz.triage.rule.rule import Atom, Traits
 from fuzz.triage.rule.traits import MODULI, size_traits
 from oracles.ops import OPS
 
+_BITS, _OPT = feature("target", "vector length"), feature("target", "optimisation")
 _PROBES: list[Traits] = [
-    {"n": n, **{f"n mod {m}": n % m for m in MODULI}, "vector length": bits, "optimisation": opt}
+    {N: n, **{left("n", m): n % m for m in MODULI}, _BITS: bits, _OPT: opt}
     for n in range(1, 140)
     for bits in (128, 256, 512)
     for opt in ("-O0", "-O2")
@@ -29,23 +31,23 @@ def _stated(fails: list[bool]) -> str:
 
 
 def test_the_laws_that_users_ask_for_are_found_word_by_word() -> None:
-    assert _stated([int(p["n"]) % 64 == 63 for p in _PROBES]) == "n mod 64 = 63"
-    assert _stated([int(p["n"]) % 64 != 0 for p in _PROBES]) == "n mod 64 != 0"
-    assert _stated([int(p["n"]) >= 17 for p in _PROBES]) == "n >= 17"
-    assert _stated([p["optimisation"] == "-O0" for p in _PROBES]) == "optimisation = -O0"
-    both = [int(p["n"]) % 64 != 0 and int(p["vector length"]) >= 256 for p in _PROBES]
+    assert _stated([int(p[N]) % 64 == 63 for p in _PROBES]) == "n mod 64 = 63"
+    assert _stated([int(p[N]) % 64 != 0 for p in _PROBES]) == "n mod 64 != 0"
+    assert _stated([int(p[N]) >= 17 for p in _PROBES]) == "n >= 17"
+    assert _stated([p[_OPT] == "-O0" for p in _PROBES]) == "optimisation = -O0"
+    both = [int(p[N]) % 64 != 0 and int(p[_BITS]) >= 256 for p in _PROBES]
     assert set(_stated(both).split(" and ")) == {"n mod 64 != 0", "vector length >= 256"}
     assert _stated([True] * len(_PROBES)) == ""
 
 
 @pytest.mark.parametrize(("relation", "limit", "said"), [("<=", -999, "= 0"), (">=", -998, "> 0"), ("<=", 3, "< 2^4")])
 def test_a_power_of_two_that_stands_for_nothing_is_said_as_zero(relation: str, limit: int, said: str) -> None:
-    atom = Atom("log2 of eps in ulp of the mean square", relation, (limit,), 1.0)
+    atom = Atom(feature("in ulp", "eps", operand="mean square"), relation, (limit,), 1.0)
     assert str(atom) == f"eps {said} ulp of the mean square"
 
 
 def test_what_no_rule_states_is_not_claimed() -> None:
-    fails = [int(p["n"]) % 11 == 3 for p in _PROBES]
+    fails = [int(p[N]) % 11 == 3 for p in _PROBES]
     learned = learn(_PROBES, fails)
     assert not learned.exact
     assert learned.agreeing < learned.probes
@@ -61,8 +63,8 @@ def test_there_is_no_rule_without_a_failure() -> None:
 def test_what_no_probe_tells_from_the_rule_is_a_rival_of_it() -> None:
     """Nothing was tried that is 16 elements more or less than a multiple of 32, behind the threshold."""
     tried = (*range(1, 41), *range(120, 137), *(n + step for n in range(160, 400, 32) for step in (0, 1)))
-    probes = [{"n": n, **{f"n mod {m}": n % m for m in (8, 16, 32)}} for n in tried]
-    induced = induce(probes, [int(probe["n"]) >= 129 and int(probe["n"]) % 32 != 0 for probe in probes])
+    probes = [{N: n, **{left("n", m): n % m for m in (8, 16, 32)}} for n in tried]
+    induced = induce(probes, [int(probe[N]) >= 129 and int(probe[N]) % 32 != 0 for probe in probes])
     assert str(induced.learned.rule) == "n >= 129 and n mod 16 != 0"
     assert "n >= 129 and n mod 32 != 0" in map(str, induced.rivals)
 
@@ -70,7 +72,7 @@ def test_what_no_probe_tells_from_the_rule_is_a_rival_of_it() -> None:
 def test_bands_that_repeat_themselves_are_what_is_left_over_a_block() -> None:
     """A list of them agrees with these probes too, and would end where they end."""
     tried = (1, 2, 3, 4, 5, 7, 8, 9, 11, 12)
-    probes = [{"rows": rows, **{f"rows mod {m}": rows % m for m in (2, 3, 4)}} for rows in tried]
+    probes = [{ROWS: rows, **{left("rows", m): rows % m for m in (2, 3, 4)}} for rows in tried]
     induced = induce(probes, [rows >= 4 and rows % 3 != 0 for rows in tried])
     found = {str(rule) for rule in (induced.learned.rule, *induced.rivals)}
     assert "rows >= 4 and rows mod 3 != 0" in found
@@ -78,15 +80,16 @@ def test_bands_that_repeat_themselves_are_what_is_left_over_a_block() -> None:
 
 def test_what_rarely_fails_for_another_reason_is_an_alternative() -> None:
     """It is one, though a value hides one of its failures, which are less than one in a hundred."""
+    step, over, after = feature("step", "x"), feature("in place", "y", operand="x"), feature("after the axis")
     probes: list[Traits] = [
-        {"step": str(1 + n % 3), "over": "no" if n % 25 else "yes", "after": n % 7} for n in range(1, 9001)
+        {step: str(1 + n % 3), over: "no" if n % 25 else "yes", after: n % 7} for n in range(1, 9001)
     ]
-    fails = [probe["step"] != "1" if probe["over"] == "no" else int(probe["after"]) >= 6 for probe in probes]
+    fails = [probe[step] != "1" if probe[over] == "no" else int(probe[after]) >= 6 for probe in probes]
     assert fails[125 - 1]
     fails[125 - 1] = False
     learned = learn(probes, fails)
     stated = {str(rule) for rule in (learned.rule, *learned.others)}
-    assert stated == {"over = no and step != 1", "over = yes and after >= 6"}
+    assert stated == {f"{over} = no and {step} != 1", f"{over} = yes and {after} >= 6"}
     assert learned.exceptions == 1
 
 
@@ -104,11 +107,12 @@ def test_blocks_of_a_power_of_two_are_counted_by_their_elements() -> None:
 
 def test_that_a_tensor_is_there_is_said_rather_than_what_its_memory_is_to_another() -> None:
     """Two inputs are two buffers wherever both are there, where no kernel takes one buffer for both."""
-    absent, there = {"gate": "absent"}, {"gate is signal": "no", "gate": "there"}
-    probes: list[Traits] = [{**each, "n": n} for n in range(2, 12) for each in (absent, there)]
-    fails = [each["gate"] == "there" for each in probes]
+    is_one, gate = feature("one buffer", "gate", operand="signal"), there("gate")
+    without, with_it = {gate: "absent"}, {is_one: "no", gate: "there"}
+    probes: list[Traits] = [{**each, N: n} for n in range(2, 12) for each in (without, with_it)]
+    fails = [each[gate] == "there" for each in probes]
     assert str(learn(probes, fails).rule) == "gate = there"
-    assert word_cost("gate is signal") > word_cost("n is a power of two") == word_cost("axis is the first")
+    assert is_one.cost > feature("power of two", "n").cost == feature("axis is first").cost
 
 
 def test_a_rare_cause_shares_the_other_conditions_with_a_usual_one() -> None:
@@ -116,10 +120,11 @@ def test_a_rare_cause_shares_the_other_conditions_with_a_usual_one() -> None:
     usual = [("there", word, rows) for word in ("there", "absent") for rows in range(1, 200)]
     rare = [("absent", "there", rows) for rows in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 20)]
     never = [("absent", "absent", rows) for rows in range(1, 20)]
+    residue = left("rows", 8)
     probes: list[Traits] = [
-        {"db": db, "dw": dw, "rows": rows, "rows mod 8": rows % 8} for db, dw, rows in (*usual, *rare, *never)
+        {there("db"): db, there("dw"): dw, ROWS: rows, residue: rows % 8} for db, dw, rows in (*usual, *rare, *never)
     ]
-    learned = learn(probes, [each["rows mod 8"] in (1, 2, 3) and "there" in each.values() for each in probes])
+    learned = learn(probes, [each[residue] in (1, 2, 3) and "there" in each.values() for each in probes])
     rows_are = "rows mod 8 in {1, 2, 3}"
     assert [str(rule) for rule in (learned.rule, *learned.others)] == [
         f"db = there and {rows_are}", f"dw = there and {rows_are}",
@@ -129,12 +134,13 @@ def test_a_rare_cause_shares_the_other_conditions_with_a_usual_one() -> None:
 def test_a_rule_that_needs_one_of_two_further_conditions_is_stated_with_either() -> None:
     """What is wrong with a row of one element shows in one of the outputs alone. Hardly any probe is one."""
     some = [(n, rstd) for n in range(2, 400) for rstd in ("there", "absent")]
+    residue, is_there = left("n", 8), there("rstd")
     probes: list[Traits] = [
-        {"n": n, "n mod 8": n % 8, "rstd": rstd, "rows": rows}
+        {N: n, residue: n % 8, is_there: rstd, ROWS: rows}
         for n, rstd in (*some, *[(1, "there")] * 30, *[(1, "absent")] * 6)
         for rows in (1, 2)
     ]
-    learned = learn(probes, [each["n mod 8"] != 0 and (each["n"] != 1 or each["rstd"] == "there") for each in probes])
+    learned = learn(probes, [each[residue] != 0 and (each[N] != 1 or each[is_there] == "there") for each in probes])
     assert learned.exact
     stated = {str(rule) for rule in (learned.rule, *learned.others)}
     assert stated == {"rstd = there and n mod 8 != 0", "n >= 2 and n mod 8 != 0"}
@@ -142,18 +148,20 @@ def test_a_rule_that_needs_one_of_two_further_conditions_is_stated_with_either()
 
 def test_a_rival_of_an_alternative_has_another_condition_beside_all_other_alternatives() -> None:
     """No probe lays one of two outputs over the input without the other: which one matters?"""
+    steps, odd = feature("step", "x"), left("n", 2)
+    over_x, sum_over_x = (feature("in place", name, operand="x") for name in ("y", "sum"))
     probes: list[Traits] = [
-        {"step": step, "y over x": over, "sum over x": over, "n": n, "n mod 2": n % 2}
+        {steps: step, over_x: over, sum_over_x: over, N: n, odd: n % 2}
         for n in range(1, 40)
         for step in ("1", "2")
         for over in ("no", "yes")
     ]
-    fails = [(each["step"] == "2") if each["y over x"] == "no" else each["n mod 2"] == 1 for each in probes]
+    fails = [(each[steps] == "2") if each[over_x] == "no" else each[odd] == 1 for each in probes]
     induced = induce(probes, fails)
     assert {str(rule) for rule in (induced.learned.rule, *induced.learned.others)} == {
-        "step = 2 and y over x = no", "y over x = yes and n mod 2 != 0",
+        f"{over_x} = no and {steps} = 2", f"{over_x} = yes and n mod 2 != 0",
     }  # fmt: skip
-    only_sum: Traits = {"step": "2", "y over x": "no", "sum over x": "yes", "n": 4, "n mod 2": 0}
+    only_sum: Traits = {steps: "2", over_x: "no", sum_over_x: "yes", N: 4, odd: 0}
     assert induced.learned.holds(only_sum)
     rivals = [rule for rule in induced.rivals if not rule.holds(only_sum)]
     agreeing = [sum(rule.holds(each) == bad for each, bad in zip(probes, fails, strict=True)) for rule in rivals]

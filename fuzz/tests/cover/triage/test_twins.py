@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from fuzz.base.feature import feature
 from fuzz.laws.law import LawCheck
 from fuzz.laws.scaling import SCALING
 from fuzz.laws.slices import BATCH_SUBSET
 from fuzz.tests.common.examples import plain
+from fuzz.tests.common.features import ROWS
 from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Atom, Traits
 from fuzz.triage.rule.twins import twin_traits
@@ -16,9 +18,9 @@ from fuzz.triage.rule.twins import twin_traits
 def test_a_limit_between_a_case_and_its_twin_is_one_rule_in_either_direction() -> None:
     def pair(own: int, other: int) -> Traits:
         return {
-            "rows": own,
-            "the smaller rows of the two": min(own, other),
-            "the larger rows of the two": max(own, other),
+            ROWS: own,
+            feature("of two", "rows", "smaller"): min(own, other),
+            feature("of two", "rows", "larger"): max(own, other),
         }
 
     pairs = [(own, other) for own in range(1, 9) for other in range(1, 9)]
@@ -28,16 +30,16 @@ def test_a_limit_between_a_case_and_its_twin_is_one_rule_in_either_direction() -
 
 
 @pytest.mark.parametrize(
-    ("trait", "relation", "said"),
+    ("name", "which", "relation", "said"),
     [
-        ("the smaller eps of the two", ">=", "eps of both the case and its twin >= 3"),
-        ("the larger eps of the two", "<=", "eps of both the case and its twin <= 3"),
-        ("the smaller eps of the two", "<", "eps of the case or of its twin < 3"),
-        ("the smaller rows of the two", "=", "the smaller rows of the case and its twin = 3"),
+        ("eps", "smaller", ">=", "eps of both the case and its twin >= 3"),
+        ("eps", "larger", "<=", "eps of both the case and its twin <= 3"),
+        ("eps", "smaller", "<", "eps of the case or of its twin < 3"),
+        ("rows", "smaller", "=", "the smaller rows of the case and its twin = 3"),
     ],
 )
-def test_words_say_whether_one_of_the_two_is_meant_or_both(trait: str, relation: str, said: str) -> None:
-    assert str(Atom(trait, relation, (3,), 1.0)) == said
+def test_words_say_whether_one_of_the_two_is_meant_or_both(name: str, which: str, relation: str, said: str) -> None:
+    assert str(Atom(feature("of two", name, which), relation, (3,), 1.0)) == said
 
 
 @pytest.mark.parametrize(
@@ -50,11 +52,11 @@ def test_words_say_whether_one_of_the_two_is_meant_or_both(trait: str, relation:
     ],
 )
 def test_that_a_residue_is_0_is_said_of_one_of_the_two_or_of_both(which: str, relation: str, said: str) -> None:
-    assert str(Atom(f"the {which} rows mod 2 of the two", relation, (0,), 1.0)) == said
+    assert str(Atom(feature("remainder of two", "rows", which, 2), relation, (0,), 1.0)) == said
 
 
 def test_whether_the_twin_lies_alike_is_a_sentence() -> None:
-    trait = "layout of x and that of the twin"
+    trait = feature("as the twin's", "layout of x")
     said = [str(Atom(trait, "=", (word,), 1.0)) for word in ("differ", "same")]
     assert said == ["layout of x is not the same in the twin", "layout of x is the same in the twin"]
 
@@ -64,11 +66,12 @@ def test_a_law_that_changes_numbers_gives_both_ends_and_one_that_does_not_gives_
     subset = LawCheck(BATCH_SUBSET, 1)
     traits = twin_traits(case, subset.twin(case))
     fewer = subset.twin(case).inputs["x"].layout.shape[0]
-    assert (traits["the smaller rows of the two"], traits["the larger rows of the two"]) == (fewer, 6)
+    assert (traits[feature("of two", "rows", "smaller")], traits[feature("of two", "rows", "larger")]) == (fewer, 6)
     assert fewer < 6
-    assert traits["the smaller eps of the two"] == traits["the larger eps of the two"]
+    smaller, larger = feature("of two", "eps", "smaller"), feature("of two", "eps", "larger")
+    assert traits[smaller] == traits[larger]
     scaled = LawCheck(SCALING, 1)
     assert scaled.law.applies(case)
     traits = twin_traits(case, scaled.twin(case))
-    assert float(traits["the smaller eps of the two"]) < float(traits["the larger eps of the two"])
-    assert traits["layout of x and that of the twin"] == "same"
+    assert float(traits[smaller]) < float(traits[larger])
+    assert traits[feature("as the twin's", "layout of x")] == "same"

@@ -1,0 +1,221 @@
+"""Features: what may be said of a case, of the elements of its output and of where it runs, as records. A rule of
+failing is stated of them; the words in which they are printed are made here, and read nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Literal, get_args
+
+Form = Literal["word", "count", "number", "residue", "quantile", "position", "power"]
+"""What a feature is of a case: a word; a whole number from 0 on; any number; what is left over a block; a real number
+whose thresholds are found by bisection; a place in a row; the power of two that is not larger than what it stands
+for."""
+About = Literal["case", "values", "scale", "parameter", "target"]
+"""What a feature is about: `values` of a tensor, or how large what a parameter is compared with is (`scale`), hide a
+failure more often than they cause one. `parameter`: it is told with those, and hides nothing by itself."""
+Kind = Literal[
+    "extent", "rank", "outer extent", "remainder", "quotient", "power of two", "in blocks", "compared",
+    "beyond the first", "axis", "axis is first", "after the axis", "dtype", "dtype and that of", "stride of 0", "step",
+    "rows of", "rank of", "furthest", "strides", "layout", "address", "address of rows", "presence", "in place",
+    "in part", "shift", "over later", "over earlier", "span", "one buffer", "parameter", "scale", "NaN", "infinity",
+    "zero", "negative zero", "subnormal", "zero row", "ordinary row", "ordinary value", "equal elements", "ones",
+    "squares", "infinities", "after NaN", "magnitude", "largest element", "of rows", "mean of rows", "place",
+    "unset flag", "set flag", "one everywhere", "largest place", "beside", "size", "over size", "in ulp",
+    "change in ulp", "of two", "remainder of two", "change of two", "twin at", "twin's", "as the twin's", "target",
+    "invalid", "index", "from the end", "in tail", "in tail along",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of one kind of features."""
+
+    text: str
+    """The name, of subject {0}, relation {1} and operand {2}."""
+    form: Form = "word"
+    about: About = "case"
+    cost: float = 1.0
+    """What a condition on it costs in a rule: a residue is a reason of its own; a ratio or a product is one only where
+    nothing plainer is, a quantile only where nothing is that the formula names. That a tensor is there says more than
+    what it has where it is there, or what its memory is to that of others; where it is, more than where its rows
+    are."""
+    yes: str = ""
+    """The sentence where it holds, with {limit} for what is stated of a number; '' where there is none."""
+    no: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """A question about a case. `feature` makes one object of each, so that it is hashed and compared by its identity:
+    rules are learnt from thousands of cases with hundreds of these."""
+
+    kind: Kind
+    subject: str = ""
+    """The tensor, dimension or parameter."""
+    relation: str = ""
+    operand: str | int = ""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return feature, self.record
+
+    @property
+    def record(self) -> tuple[Kind, str, str, str | int]:
+        """The fields, which are kept as JSON."""
+        return self.kind, self.subject, self.relation, self.operand
+
+    @cached_property
+    def row(self) -> Row:
+        """What is known of its kind."""
+        return KINDS[self.kind]
+
+    @cached_property
+    def cost(self) -> float:
+        """What a condition on it costs in a rule: that on a smaller block less."""
+        block = self.operand if isinstance(self.operand, int) else 8
+        return self.row.cost + (block / 1000 if self.row.form == "residue" else 0.0)
+
+    @property
+    def is_of_values(self) -> bool:
+        """Whether values or parameters decide it."""
+        return self.row.about in ("values", "scale", "parameter")
+
+    @property
+    def hides(self) -> bool:
+        """Whether it hides a failure more often than it causes one, as a huge eps or a row of zeros does."""
+        return self.row.about in ("values", "scale")
+
+    @property
+    def tensor(self) -> str:
+        """The tensor that has such values; '' for what is about none."""
+        return self.subject if self.row.about == "values" else ""
+
+    def said(self, template: str, **more: str) -> str:
+        """Return the words of a template of its row."""
+        return template.format(self.subject, self.relation, self.operand, opposite=_OPPOSITE.get(self.relation), **more)
+
+    @cached_property
+    def text(self) -> str:
+        """The name in words."""
+        return self.said(self.row.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@cache
+def _made(kind: Kind, subject: str, relation: str, operand: str | int) -> Feature:
+    return Feature(kind, subject, relation, operand)
+
+
+def feature(kind: Kind, subject: str = "", relation: str = "", operand: str | int = "") -> Feature:
+    """Return the one feature of these fields. Raises ValueError for a kind that there is not."""
+    if kind not in KINDS:
+        raise ValueError(f"there is no feature {kind!r}")
+    return _made(kind, subject, relation, operand)
+
+
+_OPPOSITE: Mapping[str, str] = {"=": "!=", ">": "<=", "<": ">="}
+_RESIDUE, _MEMORY, _RATIO, _QUANTILE = 1.2, 1.05, 1.3, 1.35
+_KEPT = ("rounding {0} to the dtype of {2} changes it by another factor than the twin's",
+         "rounding {0} to the dtype of {2} changes it by the same factor as the twin's")  # fmt: skip
+
+KINDS: Mapping[Kind, Row] = {
+    "extent": Row("{0}", "count"),
+    "rank": Row("rank", "count"),
+    "outer extent": Row("extent {2} of the {0}", "number"),
+    "remainder": Row("{0} mod {2}", "residue", cost=_RESIDUE),
+    "quotient": Row("{0} / {2}", "number"),
+    "power of two": Row("{0} is a power of two", yes="{0} is a power of two", no="{0} is not a power of two"),
+    "in blocks": Row("{0} * next_power_of_2({2})", "number", cost=_RATIO),
+    "compared": Row("{0} {1} {2}", yes="{0} {1} {2}", no="{0} {opposite} {2}"),
+    "beyond the first": Row("{0} > extent 0 of the {0}", yes="{0} > the first extent", no="{0} = the first extent"),
+    "axis": Row("axis"),
+    "axis is first": Row("axis is the first", yes="axis is the first", no="axis is not the first"),
+    "after the axis": Row("extents after the axis", "number"),
+    "dtype": Row("dtype of {0}", cost=_MEMORY),
+    "dtype and that of": Row("dtype of {0} and that of {2}", cost=_MEMORY),
+    "stride of 0": Row("a stride of 0 in {0}", "word", "case", _MEMORY,
+                       "{0} has a stride of 0", "{0} has no stride of 0"),
+    "step": Row("step of {0}", cost=_MEMORY),
+    "rows of": Row("rows of {0}"),
+    "rank of": Row("rank of {0}"),
+    "furthest": Row("furthest element of {0}", "number"),
+    "strides": Row("strides of {0} and those of {2}", cost=_MEMORY),
+    "layout": Row("layout of {0}", cost=_MEMORY),
+    "address": Row("address of {0} mod {2}", "residue", cost=_RESIDUE),
+    "address of rows": Row("each row of {0} at a multiple of {2}", "word", "case", 1.3,
+                           "each row of {0} is at a multiple of {2} bytes",
+                           "a row of {0} is not at a multiple of {2} bytes"),
+    "presence": Row("{0}"),
+    "in place": Row("{0} in place of {2}"),
+    "in part": Row("{0} over {2} in part", "word", "case", _MEMORY,
+                   "{0} overlaps {2} in part", "{0} does not overlap {2} in part"),
+    "shift": Row("shift of {0} over {2}", "number", "case", 1.0,
+                 *["{0} overlaps {2} in part, {limit} elements further on"] * 2),
+    "over later": Row("{0} over a later {1} of {2}", "word", "case", _MEMORY,
+                      "{0} overlaps {2} in part, over {1}s that come later",
+                      "{0} does not overlap {2} over {1}s that come later"),
+    "over earlier": Row("{0} over an earlier {1} of {2}", "word", "case", _MEMORY,
+                        "{0} overlaps {2} in part, over {1}s that come earlier",
+                        "{0} does not overlap {2} over {1}s that come earlier"),
+    "span": Row("span of an output over that of {0} in part", "word", "case", _MEMORY,
+                "the span of an output overlaps that of {0} in part",
+                "the span of no output overlaps that of {0} in part"),
+    "one buffer": Row("{0} is {2}", "word", "case", _MEMORY,
+                      "{0} and {2} are one buffer", "{0} and {2} are two buffers"),
+    "parameter": Row("{0}", "number", "parameter"),
+    "scale": Row("{0}", "number", "scale"),
+    "NaN": Row("a NaN in {0}", "word", "values", 1.0, "{0} has a NaN", "{0} has no NaN"),
+    "infinity": Row("an infinity in {0}", "word", "values", 1.0, "{0} has an infinity", "{0} has no infinity"),
+    "zero": Row("a zero in {0}", "word", "values", 1.0, "{0} has a zero", "{0} has no zero"),
+    "negative zero": Row("a negative zero in {0}", "word", "values", 1.0,
+                         "{0} has a zero of negative sign", "{0} has no zero of negative sign"),
+    "subnormal": Row("a subnormal in {0}", "word", "values", 1.0, "{0} has a subnormal", "{0} has no subnormal"),
+    "zero row": Row("a zero row in {0}", "word", "values", 1.0, "{0} has a row of zeros", "{0} has no row of zeros"),
+    "ordinary row": Row("an ordinary row in {0}", "word", "values", 1.0,
+                        "{0} has a row that is finite and not all zero", "no row of {0} is finite and not all zero"),
+    "ordinary value": Row("an ordinary value in {0}", "word", "values", 1.0,
+                          "{0} has a value that is finite and not 0", "no value of {0} is finite and not 0"),
+    "equal elements": Row("a row of equal elements in {0}", "word", "values", 1.0,
+                          "{0} has a row of equal elements", "no row of {0} has equal elements"),
+    "ones": Row("{0} of ones", "word", "values", 1.0, "{0} is 1 everywhere", "{0} is not 1 everywhere"),
+    "squares": Row("a sum of squares beyond f32", "word", "values", 1.0,
+                   "a sum of squares overflows f32", "no sum of squares overflows f32"),
+    "infinities": Row("minus infinities at the {1} of a row of {0}", "position", "values", 1.0,
+                      *["{0} has a row with {limit} minus infinities at its {1}"] * 2),
+    "after NaN": Row("elements after the last NaN of a row of {0}", "position", "values", 1.0,
+                     *["{0} has a NaN with {limit} elements after it"] * 2),
+    "magnitude": Row("{1} magnitude of {0}", "quantile", "values", _QUANTILE),
+    "largest element": Row("largest element of {0}", "quantile", "values", _QUANTILE),
+    "of rows": Row("{1} of a row of {0}", "quantile", "values", _QUANTILE),
+    "mean of rows": Row("largest mean of a row of {0} in standard deviations", "quantile", "values", _QUANTILE),
+    "place": Row("the {1} place in {0}", yes="{0} has the {1} place", no="{0} has not the {1} place"),
+    "unset flag": Row("an unset flag in {0}", yes="{0} has a flag that is unset", no="{0} has no flag that is unset"),
+    "set flag": Row("a set flag in {0}", yes="{0} has a flag that is set", no="{0} has no flag that is set"),
+    "one everywhere": Row("{0} is one {1}", yes="{0} is the same {1} everywhere",
+                          no="{0} is not the same {1} everywhere"),
+    "largest place": Row("largest place of {0}", "number"),
+    "beside": Row("{0} {1} the {2}", "word", "parameter", 1.0, "{0} {1} the {2}", "{0} {opposite} the {2}"),
+    "size": Row("log2 of the {0}", "power", "scale", _RATIO, *["{0} {limit}"] * 2),
+    "over size": Row("log2 of {0} over the {2}", "power", "scale", _RATIO, *["{0} {limit} times the {2}"] * 2),
+    "in ulp": Row("log2 of {0} in ulp of the {2}", "power", "scale", _RATIO, *["{0} {limit} ulp of the {2}"] * 2),
+    "change in ulp": Row("log2 of the change of {0} in the dtype of {1} in ulp of the {2}", "power",
+                         "parameter", _RATIO,
+                         *["rounding {0} to the dtype of {1} changes it by {limit} ulp of the {2}"] * 2),
+    "of two": Row("the {1} {0} of the two", "number", yes="{0}"),
+    "remainder of two": Row("the {1} {0} mod {2} of the two", "residue", cost=_RESIDUE, yes="{0} mod {2}"),
+    "change of two": Row("the change of {0} in the dtype of {2} and the twin's", "word", "case", 1.0, *_KEPT),
+    "twin at": Row("{0} at a multiple of {2}"),
+    "twin's": Row("the twin's {0}"),
+    "as the twin's": Row("{0} and that of the twin", "word", "case", _MEMORY,
+                         "{0} is not the same in the twin", "{0} is the same in the twin"),
+    "target": Row("{0}", about="target"),
+    "invalid": Row("what is invalid"),
+    "index": Row("{0}", "count"),
+    "from the end": Row("{0} from the end", "number"),
+    "in tail": Row("tail of {2}"),
+    "in tail along": Row("tail of {2} along {0}"),
+}  # fmt: skip
+assert {*KINDS} == {*get_args(Kind)}, "each kind has a row"

@@ -1,0 +1,51 @@
+"""A feature is one object, wherever it comes from, and each that is read off a case has a name of its own."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+from fuzz.base.feature import KINDS, Feature, feature
+from fuzz.laws.law import LawCheck
+from fuzz.laws.slices import BATCH_SUBSET
+from fuzz.tests.common.examples import first_cases
+from fuzz.triage.rule.rule import Atom
+from fuzz.triage.rule.traits import case_traits
+from fuzz.triage.rule.twins import twin_traits
+
+_OPS = ("fused_add_rms_norm", "layer_norm_backward", "softmax")
+
+
+def _seen(op: str) -> set[Feature]:
+    """What is read off the first cases of a search."""
+    cases, check = first_cases(op, 3, count=60), LawCheck(BATCH_SUBSET, 1)
+    twins = [twin_traits(case, check.twin(case)) for case in cases if check.law.applies(case)]
+    return {each for traits in (*map(case_traits, cases), *twins) for each in traits}
+
+
+@pytest.mark.parametrize("op", _OPS)
+def test_a_feature_is_the_same_object_after_it_was_kept_or_sent(op: str) -> None:
+    for each in _seen(op):
+        assert feature(*json.loads(json.dumps(each.record))) is each
+        assert pickle.loads(pickle.dumps(each)) is each
+        atom = Atom(each, "=", ("yes",), each.cost)
+        assert Atom.of_record(json.loads(json.dumps(atom.record))) == atom
+
+
+@pytest.mark.parametrize("op", _OPS)
+def test_no_two_features_of_an_op_have_one_name(op: str) -> None:
+    seen = _seen(op)
+    assert len({each.text for each in seen}) == len(seen) > 100
+
+
+def test_what_names_no_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no feature 'n mod 8'"):
+        feature("n mod 8")  # type: ignore[arg-type]
+
+
+def test_every_sentence_has_its_opposite() -> None:
+    """A feature whose answer is yes or no is a sentence in both cases."""
+    for kind, row in KINDS.items():
+        assert bool(row.yes) == bool(row.no) or kind in ("of two", "remainder of two"), kind
