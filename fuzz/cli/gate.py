@@ -49,6 +49,7 @@ class GateOptions:
     explaining: options.Explaining = field(default_factory=partial(options.Explaining, explain_time=5.0))
     case_limit: options.CaseLimit = None
     jobs: options.Processes = 0
+    fail_fast: options.FailFast = False
     verbose: options.Verbose = False
 
 
@@ -99,6 +100,7 @@ def gate(options: GateOptions) -> Exit:
         options.case_limit, searched=[target for target in targets if target.kernel.name in reasons],
     )  # fmt: skip
     ran = GateRun(session, KnownFailures(known, datetime.now(UTC).date()), reasons)
+    session.over = lambda: options.fail_fast and bool(ran.unknown)
     with session:
         with session.interruption:
             seen = ran.run(plan)
@@ -128,7 +130,7 @@ def gate(options: GateOptions) -> Exit:
     passed, elapsed = code is Exit.OK, time.monotonic() - began
     print_gate(
         session.out, outline, session.tally, ran.counted, options.base, reasons, undeclared, elapsed,
-        passed=passed, verbose=options.verbose,
+        passed=passed, verbose=options.verbose, stopped=session.over(),
     )  # fmt: skip
     write_reports(outline, wanted)
     return Exit.INTERNAL if session.tell_troubles() and passed else code
@@ -152,22 +154,26 @@ def _remarks(options: GateOptions, ran: GateRun, seen: Ratchet, corpora: Path | 
     from fuzz.uses.starting import missing_targets, unmatched
 
     remarks, kernels = _Remarks(notes=unreplayed(corpora)), [kernel.name for kernel in pack.kernels]
+    stopped = ran.session.over()
+    ended = stopped or ran.session.interruption.wanted
+    remarks.notes += ["stopped at the first failure"] if stopped else []
     if corpora is None:
         remarks.notes.append("no corpora are here: nothing kept was replayed, no accuracy compared; see --corpora DIR")
-    elif options.update_accuracy and not ran.session.interruption.wanted:
+    elif options.update_accuracy and not ended:
         remarks.notes.append(accuracy.update(corpora / "accuracy.json", seen, kernels))
     elif accuracy.others(corpora / "accuracy.json", kernels):
         remarks.notes.append(
             f"accuracy not compared: {corpora / 'accuracy.json'} is of other kernels; see --corpora DIR"
         )
-    elif not ran.session.interruption.wanted:
+    elif not ended:
         targets = [target.id for target in ran.targets]
         lost, notes = accuracy.compare(corpora / "accuracy.json", seen, targets)
         (remarks.complaints if options.strict_accuracy else remarks.notes).extend(lost)
         remarks.notes += notes
-    remarks.complaints += ran.watch.complaints(ran.judged_kernels, ran.searched)
+    remarks.complaints += [] if stopped else ran.watch.complaints(ran.judged_kernels, ran.searched)
     remarks.notes += ran.watch.notes(ran.judged_kernels, ran.searched)
     remarks.missing += unmatched(options.require, ran.targets)
-    remarks.missing += [] if ran.cut else missing_targets(ran.tally, options.require)
-    remarks.missing += ran.ran_nowhere() if options.base is not None and not options.require else []
+    remarks.missing += [] if ran.cut or stopped else missing_targets(ran.tally, options.require)
+    if options.base is not None and not options.require and not stopped:
+        remarks.missing += ran.ran_nowhere()
     return remarks

@@ -112,6 +112,7 @@ Keyword = Annotated[
     str | None, typer.Option("-k", metavar="EXPR", help="Only targets whose name matches, e.g. 'sve and not O0'.")
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write machine-readable records to this file.")]
+FailFast = Annotated[bool, typer.Option("--fail-fast", help="Stop at the first case that fails, and explain it.")]
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="Show each target, and all that did not run or was not exercised.")
 ]

@@ -44,6 +44,7 @@ class RunOptions:
     case_limit: options.CaseLimit = None
     sanitize: options.Sanitize = False
     jobs: options.Processes = 0
+    fail_fast: options.FailFast = False
     verbose: options.Verbose = False
 
 
@@ -84,6 +85,7 @@ def run(options: RunOptions) -> Exit:
         targets, book, terms, seed, limits, options.json, options.jobs, options.case_limit, options.sanitize
     )
     tally = session.tally
+    session.over = lambda: options.fail_fast and tally.findings > 0
     with session:
         runner, began = session.runner(targets), time.monotonic()
         runner.ended = lambda schedule: keep_record(schedule, book, named=records or tally.gave_up > 0)
@@ -97,12 +99,12 @@ def run(options: RunOptions) -> Exit:
         undeclared = session.conclude(outline, elapsed, pairs)
     print_run(
         session.out, outline, tally, book, undeclared, elapsed, processes_line(session.executor),
-        verbose=options.verbose,
+        verbose=options.verbose, stopped=session.over(),
     )  # fmt: skip
     write_reports(outline, wanted)
     if options.coverage:
         print_coverage(session.out, tally, pairs)
-    missing = missing_targets(tally, options.require)
+    missing = [] if session.over() else missing_targets(tally, options.require)
     unsaved = session.tell_troubles(missing)
     code = exit_of(
         tally, failing=tally.findings > 0, missing=bool(missing), interrupted=session.interruption.wanted,

@@ -43,6 +43,10 @@ class Observer(Protocol):
         """What was judged since the last time, here or in another process."""
         return
 
+    def failed(self, kernel: str, case: Case, judgement: Judgement, elapsed: float) -> None:
+        """A run that failed, so many seconds after the start."""
+        return
+
     def progress(self, elapsed: float) -> None:
         """What was counted is complete, so many seconds after the start."""
         return

@@ -9,13 +9,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from fuzz.base.case import Case
 from fuzz.execute.lane import Wait
 from fuzz.findings.tally import Observer, Tally
+from fuzz.judge.judge import Judgement
 
 _LIVE_INTERVAL = 0.25
 """Seconds between two updates of a live line: often enough to be seen to live."""
 _PLAIN_INTERVAL = 10.0
 """Seconds between two lines of a log: six a minute can be read."""
+_FIRST = 8
+"""The most kernels whose first failure is shown at once; the table has all."""
 _NOTICED_S, _LOGGED_S = 2.0, 5.0
 """A case that has been running for so many seconds is named on a live line; in a log, once. Chosen, not measured."""
 
@@ -30,6 +34,7 @@ class Progress(Observer):
         self._max_cases = max_cases
         self._last = 0.0
         self._named: set[tuple[str, str]] = set()
+        self._failing: set[str] = set()
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> Progress:
@@ -52,6 +57,12 @@ class Progress(Observer):
             return
         self._last = elapsed
         self._show(elapsed, "")
+
+    def failed(self, kernel: str, case: Case, judgement: Judgement, elapsed: float) -> None:
+        """Say it at once, of the first run of a kernel that fails."""
+        if kernel not in self._failing and len(self._failing) < _FIRST:
+            self._failing.add(kernel)
+            self._console.print(first_failure(kernel, case, judgement, elapsed), style="red")
 
     def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
         """Name the case that is waited for longest: on a live line as long as it runs, in a log once."""
@@ -88,6 +99,14 @@ def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_case
         f"{tally.judged:,} judged runs",
         f"{rate:,.0f}/s",
     ))  # fmt: skip
+
+
+def first_failure(kernel: str, case: Case, judgement: Judgement, elapsed: float) -> str:
+    """One line, e.g. '0:03 softmax fails: FAIL_NUMERIC on torch-softmax@cpu, x f32 [1, 5]'."""
+    name, tensor = next(iter(case.inputs.items()))
+    law = f" {judgement.broken_law_name}" if judgement.broken_law_name else ""
+    where = f"{judgement.verdict.value}{law} on {judgement.target}"
+    return f"{minutes(elapsed)} {kernel} fails: {where}, {name} {tensor.dtype} {list(tensor.layout.shape)}"
 
 
 def minutes(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 
@@ -40,15 +40,18 @@ def law_line(tally: Tally) -> str:
     return "laws compared: " + ", ".join(f"{law} {count:,}" for law, count in tally.laws.items())
 
 
-def run_notes(tally: Tally, *, verbose: bool = False) -> list[str]:
-    """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide."""
+def run_notes(tally: Tally, *, verbose: bool = False, stopped: bool = False) -> list[str]:
+    """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide.
+    Where the run `stopped` at its first failure, nothing else is to blame."""
     targets = tally.targets.values()
     gave_up = [_gave_up_line(each) for each in targets if each.gave_up]
     told = [each for each in targets if not each.broken]  # what is broken is told as a failure
     late = [each for each in told if each.not_run_reason.startswith(UNFINISHED) and not verbose]
     told = [each for each in told if each not in late]
     waiting = {name for op, reach in tally.reach.items() if op not in tally.visits for name in reach.space["target"]}
-    idle = {each.target: each.not_run_reason or _why_idle(each.target, waiting) for each in told if each.judged == 0}
+    late_op = dict.fromkeys(() if stopped else waiting, "the time was over before its op had its turn")
+    usual = "the run stopped at its first failure" if stopped else "no case that was drawn fits it"
+    idle = {each.target: each.not_run_reason or late_op.get(each.target, usual) for each in told if each.judged == 0}
     partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}
     for reason, names in by_reason(partly).items():
         missed = sum(tally.targets[name].not_run for name in names)
@@ -56,10 +59,6 @@ def run_notes(tally: Tally, *, verbose: bool = False) -> list[str]:
         partly |= dict.fromkeys(names, f"{missed:,} of {runs:,} runs: {reason}")
     unfinished = [_unfinished_line(late)] if late else []
     return [*gave_up, *not_run_lines(idle), *not_run_lines(partly), *unfinished]
-
-
-def _why_idle(target: str, waiting: Collection[str]) -> str:
-    return "the time was over before its op had its turn" if target in waiting else "no case that was drawn fits it"
 
 
 def _unfinished_line(late: Sequence[TargetTally]) -> str:
@@ -194,10 +193,10 @@ def _coverage_rows(ledger: Ledger) -> Iterator[tuple[str, ...]]:
 
 def print_run(
     out: Console, outline: Outline, tally: Tally, book: FindingBook, undeclared: UndeclaredByOp, elapsed: float,
-    processes: str, *, verbose: bool = False,
+    processes: str, *, verbose: bool = False, stopped: bool = False,
 ) -> None:  # fmt: skip
     """The table with its notes, each failure, what was not exercised, and the totals."""
-    _print_table(out, tally, verbose=verbose)
+    _print_table(out, tally, verbose=verbose, stopped=stopped)
     for failure in outline.failures:
         out.print()
         out.print(failure.text, soft_wrap=True)
@@ -209,6 +208,7 @@ def print_run(
     broken = dict.fromkeys(target.kernel for target in tally.targets.values() if target.broken)
     bugs = [(bucket.kernel, bucket.is_explained) for bucket in book.buckets.values()]
     found = bugs_words(bugs) if tally.findings else "nothing found"
+    found += ", stopped at the first failure" if stopped else ""
     if not tally.findings and tally.is_mostly_unjudged:  # never to be taken for a clean run
         found = mostly_unjudged(tally)
     found = found if tally.judged else "NOTHING RAN"
@@ -220,10 +220,10 @@ def print_run(
     )
 
 
-def _print_table(out: Console, tally: Tally, notes: Iterable[str] = (), *, verbose: bool) -> None:
+def _print_table(out: Console, tally: Tally, notes: Iterable[str] = (), *, verbose: bool, stopped: bool) -> None:
     """The table and its notes, which a terminal shows without breaking a word."""
     print_kernels(out, kernel_lines(tally), tally if verbose else None)
-    for note in (*run_notes(tally, verbose=verbose), *notes):
+    for note in (*run_notes(tally, verbose=verbose, stopped=stopped), *notes):
         out.print(note, style="yellow", soft_wrap=not out.is_terminal)
 
 
@@ -274,10 +274,11 @@ def print_gate(
     *,
     passed: bool,
     verbose: bool = False,
+    stopped: bool = False,
 ) -> None:
     """The table with its notes, each finding, what else fails the gate, what was changed and what was not exercised,
     and how it ended."""
-    _print_table(out, tally, outline.notes, verbose=verbose)
+    _print_table(out, tally, outline.notes, verbose=verbose, stopped=stopped)
     for failure in outline.failures:
         known = [f"known failure, {failure.known}:"] if failure.known else []
         for line in ("", *known, failure.text):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.text import Text
 
 from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
@@ -13,6 +14,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import hangs
 from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.judge.trouble import error_words
+from fuzz.report.totals import counted
 from fuzz.triage.attribute.history import Need, recognise
 from fuzz.triage.trial.trial import FreshProcess
 from fuzz.uses.search.runner import Runner
@@ -75,7 +77,9 @@ def explain_findings(
         own.watch = watch
         return own
 
-    err.print(f"shrinking and explaining the findings, {allowed:.0f} s at most; Ctrl-C skips the rest")
+    failures = counted(len(explainer.waiting), "failure")
+    err.print(f"shrinking and explaining {failures}, {allowed:.0f} s at most; Ctrl-C skips the rest")
     with err.status("") as status:
-        explainer.stop, explainer.say, explainer.workers = lambda: interruption.wanted, status.update, workers
+        explainer.stop, explainer.workers = lambda: interruption.wanted, workers
+        explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))
         explainer.explain_all(allowed)

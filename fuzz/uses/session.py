@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from fuzz.report.outline import Outline
 from fuzz.report.progress import Progress
 from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
+from fuzz.triage.diagnosis import never
 from fuzz.uses.explaining import explain_findings, note_histories
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.stopping import Interruption
@@ -48,6 +49,8 @@ class Session:
     """Whether it says nothing while it goes on."""
     tally: Tally = field(default_factory=Tally)
     interruption: Interruption = field(default_factory=Interruption)
+    over: Callable[[], bool] = never
+    """It is asked again and again whether what was found ends it."""
     longest: float | None = None
     """No case may take more seconds, whatever its limit; by default those that its limits say."""
 
@@ -89,6 +92,7 @@ class Session:
         runner = Runner(
             self.pool, targets, self.limits, self.book, executor.terms if executor else self.terms, self.observers,
             executor=executor, records=self.log.lines, interruption=self.interruption, tally=self.tally,
+            over=self.over,
         )  # fmt: skip
         self._runners.append(runner)
         return runner
@@ -102,7 +106,8 @@ class Session:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each."""
         self._progress.stop()
         with Interruption("what is known of the findings is shown") as skip:
-            note_histories(self.book, self._runners, self.targets, self.case_limit, skip)
+            with self.err.status("trying what failed again, in new processes ..."):
+                note_histories(self.book, self._runners, self.targets, self.case_limit, skip)
             if seconds is not None:
                 explain_findings(self.book, self.workers, self.targets, seconds, self.err, skip)
 

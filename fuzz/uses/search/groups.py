@@ -106,5 +106,7 @@ def search_ops(runner: Runner, seed: int) -> None:
     ops = sorted({t.kernel.op for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)})
     began = time.monotonic()
     for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
+        if runner.over():
+            break
         runner.limits = limits.less(time.monotonic() - began, runner.tally.cases)
         runner.run(op, seed, share=1 / to_come)

@@ -19,6 +19,7 @@ from fuzz.findings.tally import Observer, Sighting, Tally, TargetTally
 from fuzz.generate.search import Search
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import Entry
+from fuzz.triage.diagnosis import never
 from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examiner
 from fuzz.uses.search.executor import Executor, SerialExecutor
@@ -74,6 +75,8 @@ class Runner:
     observers: Sequence[Observer] = ()
     enough: Callable[[Tally], bool] = lambda tally: False
     """It is asked after each turn of a search whether to stop early."""
+    over: Callable[[], bool] = never
+    """It is asked as often whether to stop at once, given entries too."""
     skipped: Callable[[], Collection[str]] = lambda: ()
     """It is asked before each batch of given entries which targets are not given it, such as slow ones."""
     executor: Executor | None = None
@@ -158,7 +161,7 @@ class Runner:
         examiner = Examiner(self.pool, self.targets, accuracy=self._terms.accuracy)
         ahead = list[tuple[list[Entry], Batch]]()
         for entries in batches:
-            if self.interruption.wanted:
+            if self.interruption.wanted or self.over():
                 break
             ahead.append((entries, examiner.submit(entries, self.skipped())))
             if len(ahead) > 1:
@@ -187,6 +190,8 @@ class Runner:
 
     def _is_over(self, schedule: Schedule) -> bool:
         counted = schedule.done and not schedule.slow_left
+        if self.over():
+            self._ends = min(self._ends, self.clock())
         return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
 
     def _give(self, schedule: Schedule) -> None:
@@ -221,11 +226,11 @@ class Runner:
         self._taken += report.task.group == 0
         self._big -= report.task.is_big
         schedule = self._courses.get((report.task.op, report.task.seed))
-        if schedule is None:
+        if schedule is None or self.over():
             return
         for each in schedule.joined(report):
             self._count(each)
-            if self.enough(self.tally):
+            if self.enough(self.tally) or self.over():
                 schedule.close()
                 return
 
@@ -263,7 +268,10 @@ class Runner:
         self.tally.add(more)
         for each in sightings:
             for judgement in each.judgements:
-                self.book.add(self._by_id[judgement.target].kernel.name, each.case, judgement, each.verdicts)
+                kernel, elapsed = self._by_id[judgement.target].kernel.name, self.clock() - self._started
+                self.book.add(kernel, each.case, judgement, each.verdicts)
+                for observer in self.observers:
+                    observer.failed(kernel, each.case, judgement, elapsed)
                 self._hangs[judgement.target] += judgement.verdict is Verdict.TIMEOUT
         for observer in self.observers:
             observer.counted(more)

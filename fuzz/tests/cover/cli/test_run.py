@@ -381,3 +381,21 @@ def test_coverage_names_its_gaps(cli_here: Cli, tmp_path: Path) -> None:
     assert f"and {len(pairs['never']) - 4:,} more" in short.stdout
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
     assert recorded["target"] == {"counts": judged, "gaps": []}
+
+
+def test_the_first_failure_is_shown_at_once_and_ends_the_run_where_asked(planted: Planted, cli_here: Cli) -> None:
+    pack = str(planted(edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n + 1, eps)")))
+    words = ("--pack", pack, "--max-cases", "100000", "--seed", "1", "--no-shrink", "--require", "c-planted@*")
+    done = cli_here("run", *words, "--fail-fast")
+    assert done.returncode == 1, done.stderr
+    [line] = re.findall(r"^\d+:\d\d planted fails: (.*)", done.stderr, re.MULTILINE)
+    assert re.fullmatch(r"FAIL_NUMERIC on c-planted@native:gcc-O[02], x f(16|32) \[.*\]", line)
+    assert "1 kind of failure in 1 kernel, not explained, stopped at the first failure: " in done.stdout
+    assert "required target" not in done.stderr
+    assert len([*Path(pack).parent.glob("findings/*.json")]) == 1
+
+
+def test_fail_fast_ends_no_run_of_which_all_passes(planted: Planted, cli_here: Cli) -> None:
+    done = cli_here("run", "--pack", str(planted(GENERIC)), "--max-cases", "40", "--seed", "1", "--fail-fast")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^nothing found: \d+ judged runs of 40 cases", done.stdout, re.MULTILINE)

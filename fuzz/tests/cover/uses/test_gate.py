@@ -193,6 +193,23 @@ def test_a_known_failure_passes_until_it_expires_or_is_gone(repository: Reposito
     assert "known failure is gone: remove second FAIL_NUMERIC" in fixed.stdout
 
 
+def test_fail_fast_ends_a_gate_at_the_first_failure_that_nobody_knew_of(repository: Repository) -> None:
+    entry = "[[known]]\nkernel = 'second'\nverdict = '{}'\nissue = 'https://x/1'\nexpires = 2999-01-01\n"
+    known = "".join(map(entry.format, ("FAIL_NUMERIC", "FAIL_NONFINITE")))
+    (repository.folder / "known.toml").write_text(known)
+    repository.edit("second", _DROPS_EPS)
+    words = ("--known", "known.toml", "--fail-fast", "--base", "HEAD")
+    passed = repository.gate(*words, cases=32)
+    assert passed.returncode == 0, passed.stdout
+    assert "cases: historical 3, search 32" in passed.stdout
+    repository.edit("first", edited("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (n % 4 == 1 ? 1.5f : 1.0f);"))
+    failing = repository.gate(*words, cases=2000)
+    assert failing.returncode == 1
+    assert "stopped at the first failure" in failing.stdout
+    assert "known failure is gone" not in failing.stdout
+    assert "search" not in failing.stdout.partition("cases: ")[2].partition("\n")[0]
+
+
 def test_accuracy_lost_within_tolerance_is_reported_and_fails_where_asked(repository: Repository) -> None:
     written = repository.gate("--update-accuracy", cases=0)
     assert (written.returncode, "written to corpora/accuracy.json" in written.stdout) == (0, True), written.stdout

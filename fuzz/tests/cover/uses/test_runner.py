@@ -19,6 +19,8 @@ from fuzz.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load as load_case
 from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.registry import Entry
+from fuzz.uses.corpus import folder as corpus
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
 from fuzz.uses.search.runner import Limits, Runner
@@ -41,6 +43,21 @@ def test_a_run_judges_exactly_the_cases_it_was_allowed(tmp_path: Path) -> None:
     assert tally.findings == 0
 
 
+def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path: Path) -> None:
+    """The same seed ends at the same place."""
+    counts = []
+    for _ in range(2):
+        with WorkerPool(_targets()) as pool:
+            runner = _runner(pool, tmp_path, Limits(max_cases=400))
+            tally = runner.tally
+            runner.over = lambda tally=tally: tally.judged >= 20  # type: ignore[misc]
+            runner.run("rms_norm", 3)
+            counts.append(tally.cases)
+            runner.replay([[Entry(load_case(_kept())[0])]])
+            assert tally.cases == counts[-1]
+    assert counts[0] == counts[1] < 100
+
+
 def test_a_time_limit_ends_the_run(tmp_path: Path) -> None:
     with WorkerPool(_targets()) as pool:
         runner = _runner(pool, tmp_path, Limits(max_time=25.0))
@@ -48,6 +65,10 @@ def test_a_time_limit_ends_the_run(tmp_path: Path) -> None:
         runner.clock = lambda: float(next(ticks))
         tally = runner.run("rms_norm", 3)
     assert 0 < tally.cases < 800
+
+
+def _kept() -> Path:
+    return next((corpus.built_in() / "historical").glob("b005-*.json"))
 
 
 class _Slow:
