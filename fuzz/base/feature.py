@@ -3,10 +3,9 @@ failing is stated of them; the words in which they are printed are made here, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 Form = Literal["word", "count", "number", "residue", "quantile", "position", "power"]
 """What a feature is of a case: a word; a whole number from 0 on; any number; what is left over a block; a real number
@@ -46,10 +45,9 @@ class Row:
     no: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Feature:
-    """A question about a case. `feature` makes one object of each, so that it is hashed and compared by its identity:
-    rules are learnt from thousands of cases with hundreds of these."""
+class Feature(NamedTuple):
+    """A question about a case: a tuple, since rules are learnt from thousands of cases with hundreds of features, which
+    is a matter of how fast these are hashed. As JSON it is a list of the same."""
 
     kind: Kind
     subject: str = ""
@@ -57,20 +55,20 @@ class Feature:
     relation: str = ""
     operand: str | int = ""
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return feature, self.record
+    @classmethod
+    def of_record(cls, record: Sequence[Any]) -> Feature:
+        """Return the feature that was kept as JSON. Raises ValueError for a kind that there is not."""
+        found = cls(*record)
+        if found.kind not in KINDS:
+            raise ValueError(f"there is no feature {found.kind!r}")
+        return found
 
     @property
-    def record(self) -> tuple[Kind, str, str, str | int]:
-        """The fields, which are kept as JSON."""
-        return self.kind, self.subject, self.relation, self.operand
-
-    @cached_property
     def row(self) -> Row:
         """What is known of its kind."""
         return KINDS[self.kind]
 
-    @cached_property
+    @property
     def cost(self) -> float:
         """What a condition on it costs in a rule: that on a smaller block less."""
         block = self.operand if isinstance(self.operand, int) else 8
@@ -95,25 +93,13 @@ class Feature:
         """Return the words of a template of its row."""
         return template.format(self.subject, self.relation, self.operand, opposite=_OPPOSITE.get(self.relation), **more)
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The name in words."""
         return self.said(self.row.text)
 
     def __str__(self) -> str:
         return self.text
-
-
-@cache
-def _made(kind: Kind, subject: str, relation: str, operand: str | int) -> Feature:
-    return Feature(kind, subject, relation, operand)
-
-
-def feature(kind: Kind, subject: str = "", relation: str = "", operand: str | int = "") -> Feature:
-    """Return the one feature of these fields. Raises ValueError for a kind that there is not."""
-    if kind not in KINDS:
-        raise ValueError(f"there is no feature {kind!r}")
-    return _made(kind, subject, relation, operand)
 
 
 _OPPOSITE: Mapping[str, str] = {"=": "!=", ">": "<=", "<": ">="}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fuzz.base.feature import Feature, feature
+from fuzz.base.feature import Feature
 
-N, ROWS = feature("extent", "n"), feature("extent", "rows")
+N, ROWS = Feature("extent", "n"), Feature("extent", "rows")
 
 
 def left(dim: str, block: int) -> Feature:
     """Return what is left of a dimension over a block."""
-    return feature("remainder", dim, operand=block)
+    return Feature("remainder", dim, operand=block)
 
 
 def there(name: str) -> Feature:
     """Return whether an optional tensor is there."""
-    return feature("presence", name)
+    return Feature("presence", name)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
-from fuzz.base.feature import Feature, feature
+from fuzz.base.feature import Feature
 from fuzz.judge.judge import Judgement
 from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Learned, Traits
@@ -130,13 +130,13 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[Element]:
 def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[Feature, int | str]]:
     """Yield the traits of a place along a dimension: of rows that of the row and of the column in it."""
     if dim == OUTER:
-        yield feature("index", "row" if op.turns else "index in the batch"), at
+        yield Feature("index", "row" if op.turns else "index in the batch"), at
         return
     is_column = op.turns and dim == op.row
     name = "column" if is_column else f"index along {dim}"
-    yield feature("index", name), at
-    yield feature("from the end", "columns" if is_column else name), size - 1 - at
+    yield Feature("index", name), at
+    yield Feature("from the end", "columns" if is_column else name), size - 1 - at
     for block in _BLOCKS:
-        yield feature("remainder", name, operand=block), at % block
-        tail = feature("in tail", operand=block) if is_column else feature("in tail along", dim, operand=block)
+        yield Feature("remainder", name, operand=block), at % block
+        tail = Feature("in tail", operand=block) if is_column else Feature("in tail along", dim, operand=block)
         yield tail, "inside" if at >= size - size % block else "before"

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.base.stream import Stream
 from fuzz.generate.menus import menus_of
 from fuzz.generate.search import Search, batches
@@ -112,7 +112,7 @@ def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.ProbeMenu:
     """Lengths near the thresholds of rules, and any; parameters of about the base's size, where a rule names them."""
     op = OPS[base.op]
     length = op.row
-    failing = sorted({int(each.traits[feature("extent", length)]) for each in tried if each.failed}) or [base.n]
+    failing = sorted({int(each.traits[Feature("extent", length)]) for each in tried if each.failed}) or [base.n]
     limits = {base.n, *_limits(length, rules)}
     near = [limit + step for limit in sorted(limits) for step in (*_NEAR, limit, 2 * limit)]
     of_rows = sorted(_limits(op.batch_name, rules))

@@ -11,7 +11,7 @@ from itertools import islice
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.draw import GIVEN, Draw, Frame
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.base.verdict import Verdict
 from fuzz.generate.dims import CHEAP_WORK, MOST_WORK
 from fuzz.triage.evidence import probes
@@ -273,6 +273,6 @@ def _finest(trials: Trials, base: Draw) -> Draw:
 
 
 def _failing_lengths(evidence: Evidence, base: Draw) -> list[int]:
-    n, length = base.n, feature("extent", OPS[base.op].row)
+    n, length = base.n, Feature("extent", OPS[base.op].row)
     failing = (traits for traits, failed in zip(evidence.traits, evidence.failed, strict=True) if failed)
     return sorted({int(traits[length]) for traits in failing}) or [n]

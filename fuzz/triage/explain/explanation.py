@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.triage.attribute.places import Places, places_of
 from fuzz.triage.evidence.evidence import Evidence
 from fuzz.triage.evidence.masking import hiding, shown_in, shown_with
@@ -183,7 +183,7 @@ def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed]) -
 
 def _varied(evidence: Evidence, could: Sequence[str]) -> tuple[str, ...]:
     """What of that the probes differ in."""
-    found = [what for what in could if len({traits.get(feature("extent", what)) for traits in evidence.traits}) > 1]
+    found = [what for what in could if len({traits.get(Feature("extent", what)) for traits in evidence.traits}) > 1]
     about = {trait for trait in set().union(*evidence.traits) if trait.hides}
     values = {tuple(value for trait, value in each.items() if trait in about) for each in evidence.traits}
     return (*found, *(["values"] if len(values) > 1 else []))

@@ -14,7 +14,7 @@ from heapq import nlargest
 from itertools import zip_longest
 from operator import and_, or_
 
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.triage.rule.atoms import atoms_of
 from fuzz.triage.rule.conjunctions import ATOM_WORTH, Grown, Table, first, grown_of
 from fuzz.triage.rule.rule import Atom, Learned, Rule, Traits
@@ -88,7 +88,7 @@ def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Ru
     def without(left_out: Atom) -> tuple[Atom, ...]:
         """Return the atoms without one. Where that said which values a tensor has, another says still that it is
         there."""
-        name = feature("presence", left_out.trait.tensor)
+        name = Feature("presence", left_out.trait.tensor)
         there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
         return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuzz.base.feature import Feature, feature
+from fuzz.base.feature import Feature
 
 Trait = float | int | str
 Traits = Mapping[Feature, Trait]
@@ -59,12 +59,12 @@ class Atom:
     def of_record(cls, record: Any) -> Atom:
         """Return what `record` was made of."""
         trait, relation, values, cost = record
-        return cls(feature(*trait), relation, tuple(values), cost)
+        return cls(Feature.of_record(trait), relation, tuple(values), cost)
 
     @property
     def record(self) -> list[Any]:
         """The fields, which are kept as JSON."""
-        return [self.trait.record, self.relation, list(self.values), self.cost]
+        return [list(self.trait), self.relation, list(self.values), self.cost]
 
     def __str__(self) -> str:
         row, limit = self.trait.row, f"{self._relation} {self._listed()}"

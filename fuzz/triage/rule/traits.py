@@ -12,7 +12,7 @@ import numpy as np
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
-from fuzz.base.feature import Feature, feature
+from fuzz.base.feature import Feature
 from fuzz.base.memory import distances, meets, shift
 from fuzz.generate.layouts import layout_class
 from fuzz.triage.rule.rule import VALID, Trait, Traits
@@ -53,7 +53,7 @@ def _refused(case: Case, target: Target) -> Iterator[tuple[Feature, Trait]]:
         assert found is not None, "any text fits"
         name, *said = found.groups()
         what = next(each for each in said if each)
-        yield feature("invalid"), f"{what} of {name}" if name else what
+        yield Feature("invalid"), f"{what} of {name}" if name else what
 
 
 def case_traits(case: Case, *, values: bool = True) -> Traits:
@@ -61,7 +61,7 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
     frame, op = Frame(case), OPS[case.op]
     traits: dict[Feature, Trait] = dict(_extent_traits(op, frame.sizes, frame.batch))
     traits |= dict(_axis_traits(frame)) if op.turns else {}
-    traits[feature("axis")] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
+    traits[Feature("axis")] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
     traits.update(_optional_traits(frame))
@@ -81,37 +81,37 @@ def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tup
     rows, moduli = math.prod(batch), {op.row: MODULI, op.batch_name: ROW_MODULI}
     extents = {dim: sizes[dim] for dim in op.named if dim in sizes}
     extents |= {op.batch_name: rows} if OUTER in op.inputs[0].axes else {}
-    yield from ((feature("extent", name), extent) for name, extent in extents.items())
-    yield feature("rank"), len(batch) + len(op.inner)
+    yield from ((Feature("extent", name), extent) for name, extent in extents.items())
+    yield Feature("rank"), len(batch) + len(op.inner)
     for name, extent in extents.items():
-        yield from ((feature("remainder", name, operand=m), extent % m) for m in moduli.get(name, _DIM_MODULI))
+        yield from ((Feature("remainder", name, operand=m), extent % m) for m in moduli.get(name, _DIM_MODULI))
     for name, extent in extents.items():
-        yield feature("power of two", name), _yes(extent.bit_count() == 1)
+        yield Feature("power of two", name), _yes(extent.bit_count() == 1)
     if op.turns and op.row in sizes:
         # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
-        yield feature("in blocks", op.batch_name, operand=op.row), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
+        yield Feature("in blocks", op.batch_name, operand=op.row), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
     for (one, a), (other, b) in combinations(extents.items(), 2):
         for relation, holds in (("=", a == b), (">", a > b), ("<", a < b)):
-            yield feature("compared", one, relation, other), _yes(holds)
+            yield Feature("compared", one, relation, other), _yes(holds)
     if len(batch) > 1:
-        yield feature("beyond the first", op.batch_name), _yes(rows > batch[0])
+        yield Feature("beyond the first", op.batch_name), _yes(rows > batch[0])
         for place, extent in enumerate(batch):
-            outer = feature("outer extent", op.batch_name, operand=place)
+            outer = Feature("outer extent", op.batch_name, operand=place)
             yield outer, extent
-            yield feature("compared", outer.text, "=", op.row), _yes(extent == sizes.get(op.row))
+            yield Feature("compared", outer.text, "=", op.row), _yes(extent == sizes.get(op.row))
 
 
 def _axis_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """Yield the traits of the axis of rows: whether it is the first, how many elements of the grid lie between
     neighbours of a row, were it dense, and whether the last axis, where that is another one, is as long: a kernel may
     take one for the other."""
-    yield feature("axis is first"), _yes(frame.axis == 0)
+    yield Feature("axis is first"), _yes(frame.axis == 0)
     if frame.axis < len(frame.grid) - 1:
         yield (
-            feature("compared", "extent of the last axis", "=", OPS[frame.case.op].row),
+            Feature("compared", "extent of the last axis", "=", OPS[frame.case.op].row),
             _yes(frame.grid[-1] == frame.n),
         )
-    yield feature("after the axis"), math.prod(frame.grid[frame.axis + 1 :])
+    yield Feature("after the axis"), math.prod(frame.grid[frame.axis + 1 :])
 
 
 def varied_sizes(op: Op) -> tuple[str, ...]:
@@ -124,55 +124,55 @@ def parameters_of(case: Case) -> Iterator[tuple[Feature, float]]:
     for each in OPS[case.op].parameters:
         value = case.params.get(each.name, each.neutral)
         if value is not None:
-            yield feature("scale" if each.power else "parameter", each.name), float(value)
+            yield Feature("scale" if each.power else "parameter", each.name), float(value)
 
 
 def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[Feature, Trait]]:
     lanes = target.lanes
     if lanes is not None:
         for name, size in lengths.items():
-            yield feature("remainder", name, operand="lanes"), size % lanes
-            yield feature("quotient", name, operand="lanes"), size // lanes
-            yield feature("remainder", name, operand="4 lanes"), size % (4 * lanes)
+            yield Feature("remainder", name, operand="lanes"), size % lanes
+            yield Feature("quotient", name, operand="lanes"), size // lanes
+            yield Feature("remainder", name, operand="4 lanes"), size % (4 * lanes)
 
 
 def target_traits(target: Target) -> Traits:
     """Traits of where it runs."""
-    return {feature("target", name): value for name, value in target.traits}
+    return {Feature("target", name): value for name, value in target.traits}
 
 
 def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     main = OPS[frame.case.op].main
     first = frame.case.inputs[main]
-    yield feature("dtype", name), tensor.dtype
+    yield Feature("dtype", name), tensor.dtype
     if isinstance(tensor, Output) and tensor.alias and tensor.layout == frame.case.inputs[tensor.alias].layout:
         # It is exactly in place, so that this is said of the input already; but not of two others.
         yield from _stride_traits(name, tensor.layout, frame) if tensor.alias != main else ()
         return
     if name != main:
         same = _word(tensor.dtype == first.dtype, "same", "differ")
-        yield feature("dtype and that of", name, operand=main), same
+        yield Feature("dtype and that of", name, operand=main), same
     if isinstance(tensor, Tensor):
         reached = zip(tensor.layout.shape, tensor.layout.strides, strict=True)
-        yield feature("stride of 0", name), _yes(any(extent > 1 and not stride for extent, stride in reached))
+        yield Feature("stride of 0", name), _yes(any(extent > 1 and not stride for extent, stride in reached))
     if not OPS[frame.case.op].has_rows(name):
-        yield feature("step", name), _step(tensor.layout, -1)
+        yield Feature("step", name), _step(tensor.layout, -1)
     else:
         axis = frame.axis if name in OPS[frame.case.op].alike else len(tensor.layout.shape) - 1
         yield from _layout_traits(name, tensor.layout, frame, axis)
-        yield feature("layout", name), layout_class(tensor.layout, axis)
+        yield Feature("layout", name), layout_class(tensor.layout, axis)
         itemsize = ITEMSIZE[tensor.dtype]
         address = tensor.layout.alignment(itemsize)
-        yield from ((feature("address", name, operand=m), address % m) for m in ADDRESSES)
+        yield from ((Feature("address", name, operand=m), address % m) for m in ADDRESSES)
         starts = math.gcd(address, *(stride * itemsize for stride in _between_rows(tensor.layout, axis)))
-        yield from ((feature("address of rows", name, operand=m), _yes(starts % m == 0)) for m in ADDRESSES)
+        yield from ((Feature("address of rows", name, operand=m), _yes(starts % m == 0)) for m in ADDRESSES)
 
 
 def _optional_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     case = frame.case
     for operand in OPS[case.op].operands:
         if operand.optional:
-            yield feature("presence", operand.name), THERE if operand.name in case.tensors else "absent"
+            yield Feature("presence", operand.name), THERE if operand.name in case.tensors else "absent"
     yield from _memory_traits(frame)
 
 
@@ -185,26 +185,26 @@ def _memory_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
             over, under = case.outputs[output].layout, case.inputs[source].layout
             how = meetings.get((output, source), "apart")
             part = how == "overlap" and meets(under, over)
-            yield feature("in place", output, operand=source), _yes(how == "same")
-            yield feature("in part", output, operand=source), _yes(part)
+            yield Feature("in place", output, operand=source), _yes(how == "same")
+            yield Feature("in part", output, operand=source), _yes(part)
             if part:
                 # In the direction in which the elements of a row follow each other.
                 sign = -1 if _is_backwards(under, case) else 1
-                yield feature("shift", output, operand=source), shift(under, over) * sign
+                yield Feature("shift", output, operand=source), shift(under, over) * sign
                 for what, after in zip(("element", "row"), distances(under, over, frame.axis), strict=True):
-                    yield feature("over later", output, what, source), _yes((after > 0).any())
-                    yield feature("over earlier", output, what, source), _yes((after < 0).any())
+                    yield Feature("over later", output, what, source), _yes((after > 0).any())
+                    yield Feature("over earlier", output, what, source), _yes((after < 0).any())
     for source in dict.fromkeys(source for _, source in op.aliases if source in case.inputs):
         is_under = any(how == "overlap" for (_, each), how in meetings.items() if each == source)
-        yield feature("span", source), _yes(is_under)
+        yield Feature("span", source), _yes(is_under)
     for operand in op.inputs:
         if operand.name in case.inputs and operand.name in op.alike and operand.name != op.main:
             is_one = _yes(case.inputs[operand.name].alias == op.main)
-            yield feature("one buffer", operand.name, operand=op.main), is_one
+            yield Feature("one buffer", operand.name, operand=op.main), is_one
         if operand.name in case.inputs and operand.stackable:
             shape = case.inputs[operand.name].layout.shape
-            yield feature("rank of", operand.name), str(len(shape))
-            yield feature("rows of", operand.name), shape[0] if len(shape) == 2 else 1
+            yield Feature("rank of", operand.name), str(len(shape))
+            yield Feature("rows of", operand.name), shape[0] if len(shape) == 2 else 1
 
 
 def _is_backwards(layout: Layout, case: Case) -> bool:
@@ -215,12 +215,12 @@ def _is_backwards(layout: Layout, case: Case) -> bool:
 
 def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterator[tuple[Feature, Trait]]:
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
-    yield feature("step", name), _step(layout, axis)
+    yield Feature("step", name), _step(layout, axis)
     if rows := _between_rows(layout, axis):
-        yield feature("rows of", name), _word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
+        yield Feature("rows of", name), _word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
     furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
     # Where an index of 16 bits would do, the distance is no reason for anything.
-    yield feature("furthest", name), max(furthest, _SMALL_INDEX)
+    yield Feature("furthest", name), max(furthest, _SMALL_INDEX)
     yield from _stride_traits(name, layout, frame)
 
 
@@ -236,7 +236,7 @@ def _stride_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[Fe
             [stride for extent, stride in zip(each.shape, each.strides, strict=True) if extent > 1]
             for each in (layout, frame.case.inputs[main].layout)
         )
-        yield feature("strides", name, operand=main), _word(own == theirs, "same", "differ")
+        yield Feature("strides", name, operand=main), _word(own == theirs, "same", "differ")
 
 
 def _step(layout: Layout, axis: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
-from fuzz.base.feature import Feature, feature
+from fuzz.base.feature import Feature
 from fuzz.triage.rule.rule import Trait, Traits
 from fuzz.triage.rule.traits import ADDRESSES, ROW_MODULI, case_traits, parameters_of
 from fuzz.triage.rule.values import change_of
@@ -25,25 +25,25 @@ def twin_traits(case: Case, twin: Case) -> Traits:
     traits = dict(_places(case, own, other))
     for name in (each.name for each in OPS[case.op].parameters if each.power and each.name in case.params):
         same = change_of(case, name) == change_of(twin, name)
-        traits[feature("change of two", name, operand=main)] = _same(same)
+        traits[Feature("change of two", name, operand=main)] = _same(same)
     for trait in own:
         if trait in other and trait.kind in ("layout", "rows of", "in place"):
-            traits[feature("twin's", trait.text)] = other[trait]
-            traits[feature("as the twin's", trait.text)] = _same(own[trait] == other[trait])
+            traits[Feature("twin's", trait.text)] = other[trait]
+            traits[Feature("as the twin's", trait.text)] = _same(own[trait] == other[trait])
     ours, theirs = (dict(_numbers(each)) for each in (case, twin))
     for name, modulus in (each for each in ours if each in theirs):  # of two that say the same the first is stated
         both = ours[name, modulus], theirs[name, modulus]
         for which, number in (("smaller", min(both)), ("larger", max(both))):
-            traits[feature("remainder of two" if modulus else "of two", name, which, modulus)] = number
+            traits[Feature("remainder of two" if modulus else "of two", name, which, modulus)] = number
     return traits
 
 
 def _places(case: Case, own: Traits, other: Traits) -> Iterator[tuple[Feature, Trait]]:
     for name in (OPS[case.op].main, *case.outputs):
         for modulus in ADDRESSES:
-            trait = feature("address", name, operand=modulus)
+            trait = Feature("address", name, operand=modulus)
             if trait in own and trait in other:
-                yield feature("twin at", name, operand=modulus), _SIDES[own[trait] == 0, other[trait] == 0]
+                yield Feature("twin at", name, operand=modulus), _SIDES[own[trait] == 0, other[trait] == 0]
 
 
 def _numbers(case: Case) -> Iterator[tuple[tuple[str, int | str], float]]:

@@ -11,7 +11,7 @@ import numpy as np
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import from_bits, quantise
-from fuzz.base.feature import Feature, feature
+from fuzz.base.feature import Feature
 from fuzz.base.stream import Reals
 from fuzz.judge.values import problem_of
 from fuzz.triage.rule.rule import OF_NOTHING, Trait
@@ -37,12 +37,12 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
     rows = _rows(case, main, frame)
     finite = np.where(np.isfinite(rows), rows, 0.0)
     zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
-    yield feature("zero row", main), _yes(zero.any())
-    yield feature("ordinary row", main), _yes((whole & ~zero).any())
+    yield Feature("zero row", main), _yes(zero.any())
+    yield Feature("ordinary row", main), _yes((whole & ~zero).any())
     with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
         squares = np.square(finite)
         means = squares.mean(axis=-1)
-        yield feature("squares"), _yes((squares.sum(axis=-1) > SINGLE.max).any())
+        yield Feature("squares"), _yes((squares.sum(axis=-1) > SINGLE.max).any())
     formula = dict(_formula_traits(case))
     if whole.any():
         for parameter in OPS[case.op].parameters:
@@ -56,7 +56,7 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
             yield from _integer_traits(name, values, OPS[case.op].integers[name], frame)
             continue
         if name != main:
-            yield feature("ones", name), _yes((values == 1).all())
+            yield Feature("ones", name), _yes((values == 1).all())
         yield from _special_traits(name, values)
         if OPS[case.op].has_rows(name):
             yield from _row_traits(name, values, form(case.inputs[name].dtype).tiny)
@@ -67,20 +67,20 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """Which places along a dimension an input has, or which flags."""
     last = frame.sizes[dim] - 1 if dim else 1
-    yield feature("place", name, "first") if dim else feature("unset flag", name), _yes((values == 0).any())
-    yield feature("place", name, "last") if dim else feature("set flag", name), _yes((values == last).any())
+    yield Feature("place", name, "first") if dim else Feature("unset flag", name), _yes((values == 0).any())
+    yield Feature("place", name, "last") if dim else Feature("set flag", name), _yes((values == last).any())
     if values.size:
-        yield feature("one everywhere", name, "place" if dim else "flag"), _yes((values == values.flat[0]).all())
+        yield Feature("one everywhere", name, "place" if dim else "flag"), _yes((values == values.flat[0]).all())
     if dim:
-        yield feature("largest place", name), int(values.max(initial=0))
+        yield Feature("largest place", name), int(values.max(initial=0))
 
 
 def _special_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     zero = values == 0
-    yield feature("NaN", name), _yes(np.isnan(values).any())
-    yield feature("infinity", name), _yes(np.isinf(values).any())
-    yield feature("zero", name), _yes(zero.any())
-    yield feature("negative zero", name), _yes((zero & np.signbit(values)).any())
+    yield Feature("NaN", name), _yes(np.isnan(values).any())
+    yield Feature("infinity", name), _yes(np.isinf(values).any())
+    yield Feature("zero", name), _yes(zero.any())
+    yield Feature("negative zero", name), _yes((zero & np.signbit(values)).any())
 
 
 def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
@@ -88,17 +88,17 @@ def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     sizes = np.sort(np.abs(values[~np.isnan(values) & (values != 0)]))
     if sizes.size:
         for which, size in (("smallest", sizes[0]), ("median", sizes[sizes.size // 2]), ("largest", sizes[-1])):
-            yield feature("magnitude", name, which), float(size)
+            yield Feature("magnitude", name, which), float(size)
 
 
 def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Feature, Trait]]:
     """What the rows of an input are like, and its largest element."""
-    yield feature("subnormal", name), _yes(((np.abs(values) < normal) & (values != 0)).any())
+    yield Feature("subnormal", name), _yes(((np.abs(values) < normal) & (values != 0)).any())
     if values.size:
-        yield feature("largest element", name), float(np.where(np.isnan(values), -np.inf, values).max())
+        yield Feature("largest element", name), float(np.where(np.isnan(values), -np.inf, values).max())
         maxima = np.where(np.isnan(values), np.inf, values).max(-1)
-        yield feature("of rows", name, "smallest maximum"), float(maxima.min())
-        yield feature("equal elements", name), _yes((values == values[:, :1]).all(axis=-1).any())
+        yield Feature("of rows", name, "smallest maximum"), float(maxima.min())
+        yield Feature("equal elements", name), _yes((values == values[:, :1]).all(axis=-1).any())
     yield from _special_places(name, values)
     yield from _range_traits(name, values)
     finite = values[np.isfinite(values).all(axis=-1)]
@@ -107,29 +107,29 @@ def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Featu
             ranges, spread = np.ptp(finite, axis=-1), finite.std(axis=-1)
             centre = np.abs(finite.mean(axis=-1))
             means = np.where(centre > 0, centre / np.where(ranges == 0, 0.0, spread), 0.0)
-        yield feature("mean of rows", name), float(means.max())
+        yield Feature("mean of rows", name), float(means.max())
 
 
 def _range_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     """Yield the traits of the rows that have a finite maximum: what a mask leaves of them, and as they are."""
     rows = values[np.isfinite(values.max(axis=-1))] if values.size else values
     if rows.size:
-        yield feature("of rows", name, "smallest finite maximum"), float(rows.max(axis=-1).min())
+        yield Feature("of rows", name, "smallest finite maximum"), float(rows.max(axis=-1).min())
         lowest = np.where(np.isfinite(rows), rows, np.inf).min(axis=-1)
         with np.errstate(over="ignore"):
-            yield feature("of rows", name, "widest range"), float((rows.max(axis=-1) - lowest).max())
+            yield Feature("of rows", name, "widest range"), float((rows.max(axis=-1) - lowest).max())
             whole = float((rows.max(axis=-1) - rows.min(axis=-1)).max())
-        yield feature("of rows", name, "widest range, minus infinity included,"), whole
+        yield Feature("of rows", name, "widest range, minus infinity included,"), whole
 
 
 def _special_places(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     """Where in rows stand what masks leave, and NaN."""
     for where, rows in (("start", values), ("end", values[:, ::-1])):
         others = np.hstack([rows != -np.inf, np.ones((len(rows), 1), bool)])
-        yield feature("infinities", name, where), int(others.argmax(axis=-1).max(initial=0))
+        yield Feature("infinities", name, where), int(others.argmax(axis=-1).max(initial=0))
     is_nan = np.isnan(values[:, ::-1])
     if is_nan.any():
-        yield feature("after NaN", name), int(is_nan[is_nan.any(axis=-1)].argmax(axis=-1).min())
+        yield Feature("after NaN", name), int(is_nan[is_nan.any(axis=-1)].argmax(axis=-1).min())
 
 
 def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
@@ -146,27 +146,27 @@ def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
     for name, node in trace.outputs.items():
         if name in case.outputs:
             values = found[node]
-            yield feature("ordinary value", name), _yes((np.isfinite(values) & (values != 0)).any())
+            yield Feature("ordinary value", name), _yes((np.isfinite(values) & (values != 0)).any())
     for node, name in trace.names.items():
         if node.args and node in found:
             sizes = np.abs(found[node][~np.isnan(found[node])])
             if node.kind in ("add", "subtract") and all(_inner(arg).kind == "tensor" for arg in node.args):
-                yield feature("magnitude", name, "largest"), float(sizes.max(initial=0.0))
+                yield Feature("magnitude", name, "largest"), float(sizes.max(initial=0.0))
             elif OPS[case.op].row not in node.dims and (sizes := sizes[np.isfinite(sizes)]).size and sizes.max() > 0:
-                yield feature("size", name.replace("_", " ")), _log2(float(sizes.max()), 1.0)
+                yield Feature("size", name.replace("_", " ")), _log2(float(sizes.max()), 1.0)
     for parameter, other, name in _sums_with_parameters(trace):
         # A row of zeros shows nothing most of the time.
         shared = np.abs(found[other][np.isfinite(found[other]) & (found[other] != 0)])
         value = abs(problem.parameters.get(parameter, 0.0))
         yield (
-            feature("beside", parameter, ">", f"smallest {name}, 0 included"),
+            Feature("beside", parameter, ">", f"smallest {name}, 0 included"),
             _yes((np.abs(found[other]) < value).any()),
         )
         if shared.size:
-            yield feature("beside", parameter, ">", f"smallest {name}"), _yes(value > shared.min())
-            yield feature("beside", parameter, "<", f"largest {name}"), _yes(value < shared.max())
-            yield feature("over size", parameter, operand=f"largest {name}"), _log2(value, float(shared.max()))
-            yield feature("over size", parameter, operand=f"smallest {name}"), _log2(value, float(shared.min()))
+            yield Feature("beside", parameter, ">", f"smallest {name}"), _yes(value > shared.min())
+            yield Feature("beside", parameter, "<", f"largest {name}"), _yes(value < shared.max())
+            yield Feature("over size", parameter, operand=f"largest {name}"), _log2(value, float(shared.max()))
+            yield Feature("over size", parameter, operand=f"smallest {name}"), _log2(value, float(shared.min()))
         known = np.abs(found[other][np.isfinite(found[other])])
         if known.size and parameter in case.params and OPS[case.op].parameter(parameter).power:
             yield from _scale_traits(case, parameter, name, float(known.min()))
@@ -197,8 +197,8 @@ def _scale_traits(case: Case, name: str, mean: str, level: float) -> Iterator[tu
     ulp = min(form(output.dtype).u for output in case.outputs.values())
     main = OPS[case.op].main
     change, whole = abs(_rounded(case, name) - value), level + abs(value)
-    yield feature("in ulp", name, operand=mean), _log2(abs(value), level * ulp)
-    yield feature("change in ulp", name, main, mean), _log2(change, whole * ulp)
+    yield Feature("in ulp", name, operand=mean), _log2(abs(value), level * ulp)
+    yield Feature("change in ulp", name, main, mean), _log2(change, whole * ulp)
 
 
 def change_of(case: Case, name: str) -> float:

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 import fuzz.findings
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source, rule_from_text, rule_to_text
@@ -175,7 +175,7 @@ def test_the_tables_and_their_statements_are_those_of_postgresql_too() -> None:
 
 
 def test_a_rule_is_the_same_after_it_was_kept() -> None:
-    rule = Rule((Atom(left("n", 64), "=", (63,), 1.2), Atom(feature("dtype", "x"), "in", ("f16", "f32"), 2.0)))
+    rule = Rule((Atom(left("n", 64), "=", (63,), 1.2), Atom(Feature("dtype", "x"), "in", ("f16", "f32"), 2.0)))
     assert rule_from_text(rule_to_text(rule)) == rule
     assert rule_from_text(rule_to_text(None)) is None
     assert rule_from_text(rule_to_text(Rule())) == Rule()

@@ -9,7 +9,7 @@ import pytest
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, with_edits
@@ -86,7 +86,7 @@ def test_a_finding_is_not_moved_to_a_target_whose_failures_are_another_findings(
     kernel = with_edits(TAIL_63)
     targets = _targets(kernel, GENERIC)
     found = next(t for t in targets if t.kernel is kernel and t.id.endswith("O0"))
-    known = [Rule((Atom(feature("target", "optimisation"), "=", ("-O2",), 1.0),))]
+    known = [Rule((Atom(Feature("target", "optimisation"), "=", ("-O2",), 1.0),))]
     said = list[str]()
     allowance = TimeAllowance(600.0, say=said.append, stop=lambda: any("probing" in each for each in said))
     with WorkerPool(targets) as pool:

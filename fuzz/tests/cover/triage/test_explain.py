@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from fuzz.base.case import Case
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.features import ROWS, N, left
@@ -97,7 +97,7 @@ def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: p
     rare = kernel.edits[0][1].replace("[call->axis])", "[call->axis] && call->x.shape[0] == 3 && call->eps == 0.25f)")
     (said,) = _explained(with_edits((once, rare)), found=given_case((3, 0), 1, "contiguous", 0.25)).lines()
     assert said.startswith("fails about when: always, as far as is known"), "of one failure any rule would be chance"
-    limits = ((N, 0), (ROWS, 1), (feature("scale", "eps"), 0.0))
+    limits = ((N, 0), (ROWS, 1), (Feature("scale", "eps"), 0.0))
     assert [str(Atom(trait, "<=", (value,), 1.0)) for trait, value in limits] == [
         "n = 0", "rows <= 1", "eps <= 0",
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not()
 
 
 def test_values_that_only_hide_a_failure_come_after_its_cause() -> None:
-    cause, hiding = Atom(left("n", 64), "=", (63,), 1.0), Atom(feature("zero row", "x"), "=", ("no",), 1.0)
+    cause, hiding = Atom(left("n", 64), "=", (63,), 1.0), Atom(Feature("zero row", "x"), "=", ("no",), 1.0)
     both, core = Rule((hiding, cause)), Rule((cause,))
     assert rule_text(both, core) == "n mod 64 = 63; it shows only where x has no row of zeros"
     assert rule_text(both, both) == "x has no row of zeros and n mod 64 = 63"

@@ -10,7 +10,7 @@ import pytest
 
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.menus import menus_of
 from fuzz.laws.law import LawCheck
@@ -213,7 +213,7 @@ def test_a_parameter_that_is_nothing_beside_a_huge_row_has_traits_too() -> None:
     layout, eps = Layout((1, 4), (4, 1)), 2.0**-126
     x = Tensor("f64", layout, np.full(4, 1e153).tobytes())
     case = Case("rms_norm", {"eps": eps, "axis": 1}, {"x": x}, {"y": Output("f64", layout)})
-    assert case_traits(case)[feature("in ulp", "eps", operand="mean square")] == OF_NOTHING
+    assert case_traits(case)[Feature("in ulp", "eps", operand="mean square")] == OF_NOTHING
 
 
 def test_a_parameter_is_measured_by_what_the_formula_adds_it_to() -> None:
@@ -221,9 +221,9 @@ def test_a_parameter_is_measured_by_what_the_formula_adds_it_to() -> None:
     alone = a_case("layer_norm", (), (2, 4), dtype="f16", layout=dense)
     x = replace(alone.inputs["x"], bits=np.full(8, 3.0, np.float16).tobytes())
     traits = case_traits(replace(alone, params={"eps": float(np.float32(1e-3)), "axis": 1}, inputs={"x": x}))
-    change = feature("change in ulp", "eps", "x", "var")
+    change = Feature("change in ulp", "eps", "x", "var")
     assert float(traits[change]) > -10
-    assert feature("change in ulp", "eps", "x", "mean square") not in traits
+    assert Feature("change in ulp", "eps", "x", "mean square") not in traits
     assert str(Atom(change, ">=", (1,), 1.0)) == "rounding eps to the dtype of x changes it by >= 2^1 ulp of the var"
 
 
@@ -248,7 +248,7 @@ def test_what_a_law_changes_is_kept_and_not_swamped() -> None:
     found = _ordinary(case, 1, "", _Go(own=True))
     assert found is not None
     assert found.params["eps"] == 100.0
-    assert float(case_traits(found)[feature("magnitude", "x", "largest")]) > 10.0
+    assert float(case_traits(found)[Feature("magnitude", "x", "largest")]) > 10.0
     usual = _ordinary(case, 1, "", _Go())
     assert usual is not None
     assert usual.params["eps"] < 1e-3

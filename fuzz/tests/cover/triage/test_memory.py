@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fuzz.base.case import Case, CaseError, Layout, Output, Tensor
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
 from fuzz.base.memory import distances, meets, overlapping, shift
 from fuzz.base.validity import check_case
@@ -190,7 +190,7 @@ def test_a_variation_shares_memory_as_its_case_does(case: Case) -> None:
 
 def test_a_variation_over_part_of_an_input_keeps_its_own_strides_with_other_sizes() -> None:
     """Dense where the input is not: a kernel that then copies the input fails, or passes, as it does nowhere else."""
-    strides = feature("strides", "y", operand="x")
+    strides = Feature("strides", "y", operand="x")
     for turn, told in ((0, "same"), (6, "differ")):
         base = base_of(_over(turn, "padded"))
         for draw in (base, replace(base, n=9), sized(base, 5)):
@@ -203,18 +203,18 @@ def test_a_variation_over_part_of_an_input_keeps_its_own_strides_with_other_size
 def test_probes_around_an_exception_have_mostly_what_it_has() -> None:
     """A search may come to one case of its kind among thousands."""
     target, rare = target_of(PACK.kernel("weighted"), "O2"), [
-        feature("strides", "y", operand="x"), feature("in part", "y", operand="x"),
+        Feature("strides", "y", operand="x"), Feature("in part", "y", operand="x"),
     ]  # fmt: skip
     case, evidence = _over(6, "padded"), Evidence()
     with WorkerPool([target]) as pool:
         look_into(Trials(pool, target, Family("values")), case, 0, evidence)
     alike = [each for each in evidence.traits if all(each.get(name) == case_traits(case)[name] for name in rare)]
     assert len(alike) >= 20
-    assert all(len({each.get(name) for each in alike}) > 1 for name in (N, feature("magnitude", "x", "largest")))
+    assert all(len({each.get(name) for each in alike}) > 1 for name in (N, Feature("magnitude", "x", "largest")))
 
 
 def test_strides_are_told_of_an_output_over_part_of_an_input_but_not_of_one_in_place() -> None:
-    strides = feature("strides", "y", operand="x")
+    strides = Feature("strides", "y", operand="x")
     assert case_traits(_over(0, "padded"))[strides] == "same"
     assert case_traits(_over(6, "padded"))[strides] == "differ"
     apart = a_case("rms_norm", ("weight",), (3, 7))
@@ -225,7 +225,7 @@ def test_strides_are_told_of_an_output_over_part_of_an_input_but_not_of_one_in_p
 
 def test_strides_are_told_of_an_output_in_place_of_an_input_that_is_not_the_first() -> None:
     in_place = a_case("rms_norm_backward", (), (3, 7), layouts={"dy": dense}, alias={"dx": "dy"})
-    assert case_traits(in_place)[feature("strides", "dx", operand="x")] == "differ"
+    assert case_traits(in_place)[Feature("strides", "dx", operand="x")] == "differ"
 
 
 def test_it_is_told_whether_each_row_is_aligned() -> None:
@@ -236,7 +236,7 @@ def test_it_is_told_whether_each_row_is_aligned() -> None:
             return Layout(shape, (pitch, 1), "before", offset)
 
         traits = case_traits(a_case("rms_norm", (), (rows, 3), layout=at))
-        return [traits[feature("address of rows", "x", operand=multiple)] for multiple in (8, 16)]
+        return [traits[Feature("address of rows", "x", operand=multiple)] for multiple in (8, 16)]
 
     assert aligned(2, 4, 0) == ["yes", "yes"]
     assert aligned(2, 5, 0) == ["no", "no"]
@@ -275,19 +275,19 @@ def test_tensors_of_which_the_elements_take_turns_have_spans_that_overlap() -> N
         case_traits(replace(case, outputs={"y": Output("f32", overlapping(source, source, distance)[1], "x")}))
         for distance in (1, 2, 8)
     ]
-    assert [each[feature("in part", "y", operand="x")] for each in traits] == ["no", "yes", "no"]
-    assert [each[feature("span", "x")] for each in traits] == ["yes", "yes", "no"]
+    assert [each[Feature("in part", "y", operand="x")] for each in traits] == ["no", "yes", "no"]
+    assert [each[Feature("span", "x")] for each in traits] == ["yes", "yes", "no"]
 
 
 def test_where_the_axis_of_rows_is_and_what_lies_between_their_neighbours_is_told() -> None:
     traits = [case_traits(a_case("rms_norm", (), (5, 3, 1), axis)) for axis in range(3)]
-    assert [each[feature("axis is first")] for each in traits] == ["yes", "no", "no"]
-    assert [each[feature("after the axis")] for each in traits] == [3, 1, 1]
+    assert [each[Feature("axis is first")] for each in traits] == ["yes", "no", "no"]
+    assert [each[Feature("after the axis")] for each in traits] == [3, 1, 1]
 
 
 def test_whether_the_last_axis_is_as_long_as_the_rows_is_told_where_it_is_another_one() -> None:
     traits = [case_traits(a_case("rms_norm", (), (4, 3, 4), axis)) for axis in range(3)]
-    last = feature("compared", "extent of the last axis", "=", "n")
+    last = Feature("compared", "extent of the last axis", "=", "n")
     assert [each.get(last) for each in traits] == ["yes", "no", None]
     said = [str(Atom(last, "=", (word,), 1.0)) for word in ("yes", "no")]
     assert said == ["extent of the last axis = n", "extent of the last axis != n"]

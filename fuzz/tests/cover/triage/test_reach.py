@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.tests.common.features import ROWS, N, left
 from fuzz.triage.rule.reach import RuleBounds, reach_of
 from fuzz.triage.rule.rule import Atom, Rule, Traits
 
 _NEVER, _ALWAYS = 300, 600
-_DTYPE = feature("dtype", "x")
+_DTYPE = Feature("dtype", "x")
 
 
 def _drawn(count: int, seed: int) -> tuple[list[Traits], list[bool]]:
@@ -71,7 +71,7 @@ def test_nothing_is_said_of_what_fails_anywhere_by_luck() -> None:
 
 def test_what_hides_a_failure_in_one_row_is_no_condition_of_all() -> None:
     """None of 1,000 cases fails that has a NaN; a row beside that of the NaN may."""
-    nan = feature("NaN", "x")
+    nan = Feature("NaN", "x")
     traits, failed = _drawn(1000, 3)
     hidden: list[Traits] = [{**each, nan: "no" if bad else "yes"} for each, bad in zip(traits, failed, strict=True)]
     assert nan not in {atom.trait for atom in reach_of(hidden, failed, 500).necessary.atoms}
@@ -95,7 +95,7 @@ def test_what_a_search_does_not_confirm_is_not_said() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3), st.floats(-8, 8), st.booleans()), min_size=1))
 def test_the_probes_themselves_never_contradict_them(probes: list[tuple[int, int, float, bool]]) -> None:
     traits: list[Traits] = [
-        {N: n, left("n", 4): n % 4, feature("layout", "x"): "abcd"[word], feature("magnitude", "x", "largest"): value}
+        {N: n, left("n", 4): n % 4, Feature("layout", "x"): "abcd"[word], Feature("magnitude", "x", "largest"): value}
         for n, word, value, _ in probes
     ]
     failed = [bad for *_, bad in probes]

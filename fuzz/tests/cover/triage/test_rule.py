@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.tests.common.features import ROWS, N, left, there
 from fuzz.tests.common.hunting import PACK, target_of
 from fuzz.triage.rule.inducer import induce, learn
@@ -14,7 +14,7 @@ from fuzz.triage.rule.rule import Atom, Traits
 from fuzz.triage.rule.traits import MODULI, size_traits
 from oracles.ops import OPS
 
-_BITS, _OPT = feature("target", "vector length"), feature("target", "optimisation")
+_BITS, _OPT = Feature("target", "vector length"), Feature("target", "optimisation")
 _PROBES: list[Traits] = [
     {N: n, **{left("n", m): n % m for m in MODULI}, _BITS: bits, _OPT: opt}
     for n in range(1, 140)
@@ -42,7 +42,7 @@ def test_the_laws_that_users_ask_for_are_found_word_by_word() -> None:
 
 @pytest.mark.parametrize(("relation", "limit", "said"), [("<=", -999, "= 0"), (">=", -998, "> 0"), ("<=", 3, "< 2^4")])
 def test_a_power_of_two_that_stands_for_nothing_is_said_as_zero(relation: str, limit: int, said: str) -> None:
-    atom = Atom(feature("in ulp", "eps", operand="mean square"), relation, (limit,), 1.0)
+    atom = Atom(Feature("in ulp", "eps", operand="mean square"), relation, (limit,), 1.0)
     assert str(atom) == f"eps {said} ulp of the mean square"
 
 
@@ -80,7 +80,7 @@ def test_bands_that_repeat_themselves_are_what_is_left_over_a_block() -> None:
 
 def test_what_rarely_fails_for_another_reason_is_an_alternative() -> None:
     """It is one, though a value hides one of its failures, which are less than one in a hundred."""
-    step, over, after = feature("step", "x"), feature("in place", "y", operand="x"), feature("after the axis")
+    step, over, after = Feature("step", "x"), Feature("in place", "y", operand="x"), Feature("after the axis")
     probes: list[Traits] = [
         {step: str(1 + n % 3), over: "no" if n % 25 else "yes", after: n % 7} for n in range(1, 9001)
     ]
@@ -107,12 +107,12 @@ def test_blocks_of_a_power_of_two_are_counted_by_their_elements() -> None:
 
 def test_that_a_tensor_is_there_is_said_rather_than_what_its_memory_is_to_another() -> None:
     """Two inputs are two buffers wherever both are there, where no kernel takes one buffer for both."""
-    is_one, gate = feature("one buffer", "gate", operand="signal"), there("gate")
+    is_one, gate = Feature("one buffer", "gate", operand="signal"), there("gate")
     without, with_it = {gate: "absent"}, {is_one: "no", gate: "there"}
     probes: list[Traits] = [{**each, N: n} for n in range(2, 12) for each in (without, with_it)]
     fails = [each[gate] == "there" for each in probes]
     assert str(learn(probes, fails).rule) == "gate = there"
-    assert is_one.cost > feature("power of two", "n").cost == feature("axis is first").cost
+    assert is_one.cost > Feature("power of two", "n").cost == Feature("axis is first").cost
 
 
 def test_a_rare_cause_shares_the_other_conditions_with_a_usual_one() -> None:
@@ -148,8 +148,8 @@ def test_a_rule_that_needs_one_of_two_further_conditions_is_stated_with_either()
 
 def test_a_rival_of_an_alternative_has_another_condition_beside_all_other_alternatives() -> None:
     """No probe lays one of two outputs over the input without the other: which one matters?"""
-    steps, odd = feature("step", "x"), left("n", 2)
-    over_x, sum_over_x = (feature("in place", name, operand="x") for name in ("y", "sum"))
+    steps, odd = Feature("step", "x"), left("n", 2)
+    over_x, sum_over_x = (Feature("in place", name, operand="x") for name in ("y", "sum"))
     probes: list[Traits] = [
         {steps: step, over_x: over, sum_over_x: over, N: n, odd: n % 2}
         for n in range(1, 40)

@@ -10,7 +10,7 @@ import pytest
 
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.dtypes import quantise
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS, N
 from fuzz.triage.evidence.closing import closing
@@ -19,7 +19,7 @@ from fuzz.triage.rule.thresholds import Probed, fades, plainest, plainly
 from fuzz.triage.rule.traits import case_traits
 from fuzz.triage.trial.variations import base_of, made
 
-_TRAIT = feature("magnitude", "x", "largest")
+_TRAIT = Feature("magnitude", "x", "largest")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_plainest_number_is_tried_itself(dtype: str) -> None:
         x = Tensor(dtype, Layout((1, 9), (9, 1)), values.tobytes())
         return Case("softmax", {"axis": 1}, {"x": x}, {"y": Output(dtype, Layout((1, 9), (9, 1)))})
 
-    trait, failing, passing = feature("of rows", "x", "smallest maximum"), row(-10045.0), row(-9963.0)
+    trait, failing, passing = Feature("of rows", "x", "smallest maximum"), row(-10045.0), row(-9963.0)
     tried = [Probed(case_traits(each), each is failing, each) for each in (failing, passing)]
     rule = Rule((Atom(trait, "<=", (tried[0].traits[trait],), 1.0),))
     probes = closing(base_of(failing), rule, tried, lambda draw: case_traits(made(draw)))
@@ -81,7 +81,7 @@ def test_what_is_nearly_as_large_as_its_dtype_allows_is_scaled_down() -> None:
         x = Tensor("f16", Layout((1, 9), (9, 1)), values.tobytes())
         return Case("softmax", {"axis": 1}, {"x": x}, {"y": Output("f16", Layout((1, 9), (9, 1)))})
 
-    trait, failing, passing = feature("of rows", "x", "smallest maximum"), row(-57024.0), row(-49664.0)
+    trait, failing, passing = Feature("of rows", "x", "smallest maximum"), row(-57024.0), row(-49664.0)
     tried = [Probed(case_traits(each), each is failing, each) for each in (failing, passing)]
     rule = Rule((Atom(trait, "<=", (-57024.0,), 1.0),))
     probes = closing(base_of(failing), rule, tried, lambda draw: case_traits(made(draw)))
@@ -90,7 +90,7 @@ def test_what_is_nearly_as_large_as_its_dtype_allows_is_scaled_down() -> None:
 
 def test_how_far_an_element_may_lie_is_found_with_one_row_that_ends_there() -> None:
     """Cases of a search end anywhere beyond the limit of an index of 16 bits."""
-    trait, base = feature("furthest", "x"), base_of(plain(34561))
+    trait, base = Feature("furthest", "x"), base_of(plain(34561))
     tried = [Probed(case_traits(plain(n)), n == 34561, plain(n)) for n in (34561, 40)]
     rule = Rule((Atom(trait, ">=", (34560,), 1.0),))
     probes = closing(base, rule, tried, lambda draw: case_traits(made(draw)))
@@ -129,14 +129,14 @@ def test_rows_are_told_as_they_are_and_by_what_a_mask_leaves_of_them() -> None:
     layout = Layout((4, 3), (3, 1))
     x = Tensor("f32", layout, values.tobytes())
     traits = case_traits(Case("softmax", {"axis": 1}, {"x": x}, {"y": Output("f32", layout)}))
-    assert traits[feature("of rows", "x", "smallest maximum")] == -inf
-    assert traits[feature("of rows", "x", "smallest finite maximum")] == 3.0
-    assert traits[feature("of rows", "x", "widest range")] == 2.0
-    assert traits[feature("of rows", "x", "widest range, minus infinity included,")] == inf
+    assert traits[Feature("of rows", "x", "smallest maximum")] == -inf
+    assert traits[Feature("of rows", "x", "smallest finite maximum")] == 3.0
+    assert traits[Feature("of rows", "x", "widest range")] == 2.0
+    assert traits[Feature("of rows", "x", "widest range, minus infinity included,")] == inf
 
 
 def test_a_number_of_elements_in_blocks_is_tried_as_rows_of_a_power_of_two() -> None:
-    base, trait = base_of(plain(1024, rows=4)), feature("in blocks", "rows", operand="n")
+    base, trait = base_of(plain(1024, rows=4)), Feature("in blocks", "rows", operand="n")
     tried = [Probed({trait: rows * block, ROWS: rows}, block > 512, plain(1)) for rows, block in ((6, 512), (4, 1024))]
     rule = Rule((Atom(trait, ">=", (4096,), 1.0), Atom(ROWS, ">=", (4,), 1.0)))
     probes = closing(base, rule, tried, lambda draw: case_traits(made(draw)))

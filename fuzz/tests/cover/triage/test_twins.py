@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.base.feature import feature
+from fuzz.base.feature import Feature
 from fuzz.laws.law import LawCheck
 from fuzz.laws.scaling import SCALING
 from fuzz.laws.slices import BATCH_SUBSET
@@ -19,8 +19,8 @@ def test_a_limit_between_a_case_and_its_twin_is_one_rule_in_either_direction() -
     def pair(own: int, other: int) -> Traits:
         return {
             ROWS: own,
-            feature("of two", "rows", "smaller"): min(own, other),
-            feature("of two", "rows", "larger"): max(own, other),
+            Feature("of two", "rows", "smaller"): min(own, other),
+            Feature("of two", "rows", "larger"): max(own, other),
         }
 
     pairs = [(own, other) for own in range(1, 9) for other in range(1, 9)]
@@ -39,7 +39,7 @@ def test_a_limit_between_a_case_and_its_twin_is_one_rule_in_either_direction() -
     ],
 )
 def test_words_say_whether_one_of_the_two_is_meant_or_both(name: str, which: str, relation: str, said: str) -> None:
-    assert str(Atom(feature("of two", name, which), relation, (3,), 1.0)) == said
+    assert str(Atom(Feature("of two", name, which), relation, (3,), 1.0)) == said
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_words_say_whether_one_of_the_two_is_meant_or_both(name: str, which: str
     ],
 )
 def test_that_a_residue_is_0_is_said_of_one_of_the_two_or_of_both(which: str, relation: str, said: str) -> None:
-    assert str(Atom(feature("remainder of two", "rows", which, 2), relation, (0,), 1.0)) == said
+    assert str(Atom(Feature("remainder of two", "rows", which, 2), relation, (0,), 1.0)) == said
 
 
 def test_whether_the_twin_lies_alike_is_a_sentence() -> None:
-    trait = feature("as the twin's", "layout of x")
+    trait = Feature("as the twin's", "layout of x")
     said = [str(Atom(trait, "=", (word,), 1.0)) for word in ("differ", "same")]
     assert said == ["layout of x is not the same in the twin", "layout of x is the same in the twin"]
 
@@ -66,12 +66,12 @@ def test_a_law_that_changes_numbers_gives_both_ends_and_one_that_does_not_gives_
     subset = LawCheck(BATCH_SUBSET, 1)
     traits = twin_traits(case, subset.twin(case))
     fewer = subset.twin(case).inputs["x"].layout.shape[0]
-    assert (traits[feature("of two", "rows", "smaller")], traits[feature("of two", "rows", "larger")]) == (fewer, 6)
+    assert (traits[Feature("of two", "rows", "smaller")], traits[Feature("of two", "rows", "larger")]) == (fewer, 6)
     assert fewer < 6
-    smaller, larger = feature("of two", "eps", "smaller"), feature("of two", "eps", "larger")
+    smaller, larger = Feature("of two", "eps", "smaller"), Feature("of two", "eps", "larger")
     assert traits[smaller] == traits[larger]
     scaled = LawCheck(SCALING, 1)
     assert scaled.law.applies(case)
     traits = twin_traits(case, scaled.twin(case))
     assert float(traits[smaller]) < float(traits[larger])
-    assert traits[feature("as the twin's", "layout of x")] == "same"
+    assert traits[Feature("as the twin's", "layout of x")] == "same"
