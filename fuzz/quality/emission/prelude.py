@@ -51,6 +51,14 @@ COMMON f64 nearest(f64 value, int precision, int emin, f64 max) {
     return fabs(found) > max ? copysign((f64)INFINITY, found) : found;
 }
 
+/* A double that was only moved: what a float holds too stays as it is, where a conversion could flush it. */
+COMMON f32 kept_f32(f64 value) {
+    const f64 units = fabs(value) * 0x1p149;
+    if (!(units < 0x1p23) || units != rint(units))
+        return (f32)value;
+    return float_of((uint32_t)units | (uint32_t)!!signbit(value) << 31);
+}
+
 /* To nearest in a format that has the exponents of f32 and lacks so many bits: by its bits, since a conversion to f64
  * could take a subnormal number for zero. */
 COMMON f32 nearest_upper(f32 value, int lacks) {
@@ -84,6 +92,14 @@ COMMON uint32_t encoded(f32 value, int width, int precision, int emin, int infin
 }
 """
 _TAIL = """
+COMMON void store_kept(const kf_tensor *t, int64_t at, f64 value) {
+    const f32 kept = kept_f32(value);
+    if (t->dtype != KF_F64 && kept == value)
+        store_f32(t, at, kept);
+    else
+        store_f64(t, at, value);
+}
+
 /* A factor of 'columns' for row r: its own element, or of rank 2 that of row r mod so many. */
 COMMON int64_t column(const kf_tensor *t, int64_t r, int64_t i, int64_t n) {
     return t->rank == 2 ? r % t->shape[0] * n + i : i;
@@ -120,6 +136,10 @@ def _rounding(form: Format) -> Iterator[str]:
     yield "}"
     own = f"nearest_upper(value, {SINGLE.precision - form.precision})" if _is_upper(form) else f"to_{name}(value)"
     yield f"COMMON {name} round_{name}(f32 value) {{ return {own}; }}"
+    yield f"COMMON {name} kept_{name}(f64 value) {{"
+    yield "    const f32 kept = kept_f32(value);"
+    yield f"    return kept == value ? round_{name}(kept) : to_{name}(value);"
+    yield "}"
 
 
 def _kind(name: str) -> str:

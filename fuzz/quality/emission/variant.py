@@ -145,6 +145,16 @@ class Variant:
             return "f64"
         return self.of.contract.dtypes.get(self._called_by(node), self.of.contract.compute)
 
+    def _is_kept(self, node: Node) -> bool:
+        """Whether its values are in f64 for the sake of inputs that may be so, and nothing calculates in it."""
+        return self.dtype(node) == "f64" and self._is_moved(node)
+
+    def _is_moved(self, node: Node) -> bool:
+        if not node.is_exact or not node.args or node.kind in ("at_most", "less") or self._computed(node) == "f64":
+            return node.kind == "tensor" and node.label not in self.of.op.integers
+        among = node.args[1:] if node.kind == "where" else node.args[:1]
+        return all(self._is_moved(arg) for arg in among if arg.args or arg.kind == "tensor")
+
     def _called_by(self, node: Node) -> str:
         return self.trace.names.get(node, "")
 
@@ -248,7 +258,9 @@ class Variant:
         wide = self.dtype(node) == "f64"
         value = self._value(node, None, "f64" if wide else "f32")
         place = self._places.within(operand.axes)
-        line = f"store_{'f64' if wide else 'f32'}(&call->{output}, {place}, {value});"
+        line = (
+            f"store_{'kept' if self._is_kept(node) else 'f64' if wide else 'f32'}(&call->{output}, {place}, {value});"
+        )
         lines = self._places.looped(operand.axes, [line])
         yield from [f"    if (call->{output}.data)", *(f"    {line}" for line in lines)] if operand.optional else lines
 
@@ -309,6 +321,8 @@ class Variant:
             return converted(number(node), "f64", dtype)
         here = place is not None and self._stage_of[place] == self._stage_of[node]
         held = self._names[node] if here else f"{self._arrays[node]}[{self._places.index(node.dims, taken)}]"
+        if dtype != "f64" and self._is_kept(node):
+            return f"kept_{dtype}({held})"
         return converted(held, self.dtype(node), dtype)
 
     def _element(self, tensor: Node, taken: Mapping[str, str]) -> str:

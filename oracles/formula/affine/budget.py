@@ -150,9 +150,9 @@ class Budget(SettledProblem):
                     found = self._unrounded(self.read, node)
                 elif own.any():
                     found = blended(own, self._unrounded(self.read, node), found)
-            return self._cast(found, form(dtype), pointed)
+            return self._cast(node, found, form(dtype), pointed)
 
-    def _cast(self, found: Form, dtype: Format, pointed: bool) -> Form:
+    def _cast(self, node: Node, found: Form, dtype: Format, pointed: bool) -> Form:
         """What is cast to an output's dtype: that is an operation, which may take its operand for zero, and where the
         dtype has fewer small numbers, it may flush them by itself."""
         if self.contract.nonfinite != "ieee":
@@ -162,9 +162,26 @@ class Budget(SettledProblem):
             found = replace(found, may=may, overflows=None)
         if dtype is not found.dtype:
             found = taken(found, self.contract)
-        if dtype.tiny <= found.dtype.tiny:
+        return self._converted(self.read, node, found, dtype)
+
+    def _converted(self, read: Read, node: Node, found: Form, dtype: Format) -> Form:
+        """A node's form, which a dtype holds, in that dtype. Where kernels convert it from one of smaller numbers, that
+        returns what is subnormal now, and may flush it."""
+        if not self.contract.flushes_results or dtype.tiny <= self._kept_in(read, node).tiny:
             return found
-        return replace(zeroed(replace(found, dtype=dtype), self.contract.flushes_results), dtype=found.dtype)
+        return replace(zeroed(replace(found, dtype=dtype), True), dtype=found.dtype)
+
+    def _kept_in(self, read: Read, node: Node) -> Format:
+        """The dtype of the smallest numbers in which kernels may have a value: what is moved or chosen stays a number
+        of its operand's dtype, and the contract may have it in another one all the same."""
+        found = [read.forms[node].dtype]
+        if node.kind == "point":
+            found += [self._kept_in(read, node.args[0])] if self._pointed(node) is None else []
+        elif node.is_exact and node.kind not in ("at_most", "less"):
+            among = node.args[1:] if node.kind == "where" else node.args[:1]
+            found += [self._kept_in(read, arg) for arg in among if arg.args or arg.kind == "tensor"]
+            found.append(self.dtype(node))
+        return min(found, key=lambda each: each.tiny)
 
     @lazy
     def _counted(self) -> frozenset[Node]:
@@ -269,12 +286,14 @@ class Budget(SettledProblem):
         """The value at a point, rounded where the contract says so."""
         (arg,), dtype = node.args, self._pointed(node)
         before = read.forms[arg]
-        if dtype is None or (before.is_exact and holds(before, dtype)):
+        if dtype is None:
             return before
+        if before.is_exact and holds(before, dtype):
+            return self._converted(read, arg, before, dtype)
         if self.dtype(arg) is dtype and self.contract.rounds_once(arg) and dtype is not DOUBLE:
             before = self._unrounded(read, arg)  # one rounding is both
         elif holds(before, dtype):
-            return before
+            return self._converted(read, arg, before, dtype)
         narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
 
@@ -343,7 +362,9 @@ class Budget(SettledProblem):
             if wide - arg.dims:
                 read.forms[arg] = shared(read.forms[arg])
             each = read.forms[arg]
-            if not node.is_exact and not holds(each, dtype):
+            if not node.is_exact and holds(each, dtype):
+                each = self._converted(read, arg, each, dtype)
+            elif not node.is_exact:
                 narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
                 if arg.kind == "extent" and np.isinf(each.centre).any():

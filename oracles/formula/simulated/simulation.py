@@ -75,7 +75,7 @@ class Simulated:
         values = self.values[node]
         if self.contract.flushes_operands and form(dtype) is not self._held(node):
             values = self._rounding.flushed(values, self._held(node))
-        values = round_to(values, form(dtype))
+        values = self._converted(values, node, form(dtype))
         if self.contract.saturate:
             values = np.where(np.isinf(values), np.copysign(form(dtype).max, values), values)
         if self.contract.zeros == "any":
@@ -95,6 +95,17 @@ class Simulated:
             stored = NAMES.get(self.inputs.tensors[node.label].dtype) if node.kind == "tensor" else None
             return DOUBLE if stored is None else form(stored)
         return self._dtype(node)
+
+    def _converted(self, values: F64, node: Node, dtype: Format) -> F64:
+        """Values of a node in another dtype, which may flush what is subnormal there as any result."""
+        found = round_to(values, dtype)
+        is_number = not node.args and node.kind != "tensor"
+        return found if is_number or dtype.tiny <= self._kept_in(node).tiny else self._rounding.result(found, dtype)
+
+    def _kept_in(self, node: Node) -> Format:
+        """The dtype of the smallest numbers that a value is calculated in, or moved in."""
+        found = self._held(node)
+        return min(found, self._dtype(node), key=lambda each: each.tiny) if node.kind in ("take", "negate") else found
 
     @lazy
     def _counted(self) -> frozenset[Node]:
@@ -149,7 +160,8 @@ class Simulated:
             args = [self._rounding.taken(*each) for each in zip(args, map(self._held, node.args), strict=True)]
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         dtype = self._dtype(node)
-        args = [self._rounding.taken(round_to(arg, dtype), dtype) for arg in args]
+        converted = map(self._converted, args, node.args, [dtype] * len(args))
+        args = [self._rounding.taken(arg, dtype) for arg in converted]
         if node.kind in ("add", "subtract"):
             return self._added(node, args)
         if node.kind == "divide":

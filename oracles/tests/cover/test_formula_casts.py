@@ -10,6 +10,9 @@ from oracles.formula.contract import Contract
 from oracles.formula.simulated.simulation import simulate
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.tests.common.dims import TURN
+from oracles.tests.common.integers import GATHERED
+from oracles.tests.common.judged import known
 from oracles.truth import Truth
 
 
@@ -35,6 +38,41 @@ def test_a_cast_to_another_dtype_may_take_what_is_subnormal_for_zero(dtype: str,
     of = Problem("rms_norm", {"eps": 4.0}, {"x": x}, {"y": dtype}, True)
     (y,) = Truth(of).check(contract, {"y": np.zeros((1, 4), STORAGE[dtype])})
     assert y.result == result
+
+
+@pytest.mark.parametrize(
+    ("contract", "result"),
+    [
+        (Contract("f64", denormals="flush results"), "pass"),
+        (Contract("f32", denormals="flush results"), "numeric"),
+        (Contract("f64", denormals="preserve"), "numeric"),
+        (Contract("f64", denormals="flush operands"), "pass"),
+    ],
+)
+def test_what_is_moved_in_a_wider_dtype_may_be_flushed_on_its_way_back(contract: Contract, result: str) -> None:
+    """The conversion to float returns a subnormal number, also of a value that both dtypes hold."""
+    table = np.full((1, 3), 2.0**-128).astype(STORAGE["bf16"])
+    with known(GATHERED):
+        of = Problem("gathered", {}, {"table": table, "place": np.zeros(2, np.int32)}, {"y": "bf16"}, True)
+        (y,) = Truth(of).check(contract, {"y": np.zeros((2, 3), table.dtype)})
+        assert y.result == result
+        (y,) = Truth(of).check(contract, {"y": np.broadcast_to(table, (2, 3))})
+        assert y.result == "pass"
+        for seed in range(8):
+            assert Truth(of).check(contract, simulate(of, contract, np.random.default_rng(seed)))[0].result == "pass"
+
+
+@pytest.mark.parametrize(("dtypes", "result"), [({"second": "f64"}, "pass"), ({}, "numeric")])
+def test_a_local_of_a_wider_dtype_may_be_flushed_where_an_operation_takes_it(
+    dtypes: dict[str, str], result: str
+) -> None:
+    contract = Contract(dtypes=dtypes, denormals="flush results")
+    x = np.array([0.0, 2.0**-128], np.float32).reshape(1, 1, 2, 1)
+    with known(TURN):
+        inputs = {"x": x, "cos": np.full((1, 1), 2.0**127, np.float32), "sin": np.zeros((1, 1), np.float32)}
+        of = Problem("turn", {}, inputs, {"y": "f32"}, True)
+        (y,) = Truth(of).check(contract, {"y": np.zeros_like(x)})
+        assert y.result == result
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])

@@ -12,16 +12,21 @@ from typing import Any as Anything
 import numpy as np
 import pytest
 
+from fuzz.adapters import abi
 from fuzz.quality.calibrate.contracts import contracts, fields
 from fuzz.quality.emission.places import applied, definition
+from fuzz.quality.emission.prelude import HEAD, PLAIN
 from fuzz.quality.emission.source import source
 from fuzz.quality.emission.variant import Emission
+from oracles.dtypes import FORMATS
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
+from oracles.rounding import round_to
 from oracles.summation import Any, Lanes, Pairwise
 from oracles.tests.common.dims import GEMM
 from oracles.tests.common.elementary import FUNCTIONS, arguments
+from oracles.tests.common.integers import GATHERED
 from oracles.tests.common.ops import LAYER_NORM
 
 
@@ -68,6 +73,47 @@ def test_each_tensor_lies_in_memory_as_its_own_dimensions_say() -> None:
         "store_f32(&call->c, at_n * n_m + at_m, ",
     ):
         assert words in text, words
+
+
+@pytest.mark.parametrize("compute", ["f32", "f64"])
+def test_what_is_only_moved_is_converted_where_the_contract_says_so(compute: str) -> None:
+    """A double holds it in each kernel that takes inputs in f64; of others that is no rounding, and flushes nothing."""
+    text = source(Emission(GATHERED, Contract(compute), wide=True))
+    assert ("store_kept(&call->y" in text, "store_f64(&call->y" in text) == (compute == "f32", compute == "f64")
+
+
+_MOVED = """
+void moved(const f64 *x, f32 *y, f32 *upper, f32 *half, int n) {
+#ifdef __SSE2__
+    const unsigned before = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(before | 0x8000);
+#endif
+    for (int i = 0; i < n; i++) {
+        y[i] = kept_f32(x[i]);
+        upper[i] = kept_bf16(x[i]);
+        half[i] = kept_f16(x[i]);
+    }
+#ifdef __SSE2__
+    __builtin_ia32_ldmxcsr(before);
+#endif
+}
+"""
+
+
+def test_what_float_holds_is_kept_by_a_processor_that_flushes(tmp_path: Path) -> None:
+    (tmp_path / "all.c").write_text("".join([PLAIN, HEAD, _MOVED]))
+    (tmp_path / "kernelfuzz.h").write_text(abi.header([]))
+    command = ["gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", "all.so", "all.c", "-lm"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stderr == ""
+    x = np.array([0.0, -0.0, 2.0**-149, -3 * 2.0**-149, 2.0**-128, 2.0**-126, 2.0**-24, 1.5, 1 / 3, np.inf])
+    found = np.full((3, len(x)), 7, np.float32)
+    library = ctypes.CDLL(str(tmp_path / "all.so"))
+    library.moved(*(ctypes.c_void_p(each.ctypes.data) for each in (x, *found)), len(x))
+    for of, got in zip(("f32", "bf16", "f16"), found, strict=True):
+        wanted = round_to(x, FORMATS[of]).astype(np.float32)
+        kept = wanted.astype(np.float64) == x  # others are rounded, and flushed
+        assert (got.view(np.uint32) == wanted.view(np.uint32))[kept].all(), of
+        assert (np.signbit(got) == np.signbit(x)).all(), of
 
 
 def test_every_elementary_function_has_its_values_in_c(tmp_path: Path) -> None:
