@@ -6,17 +6,26 @@ It is loaded in every suite of an environment that has it, so it imports nothing
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from fuzz.uses.check.packs import PackTarget
+    from fuzz.uses.check.plan import Seed
 
 _FIXTURE = "kernelfuzz_target"
 _MARKER = "kernelfuzz_pack"
+_PASSED = "kernelfuzz_passed"
+"""The property of a test's report with what a check ran that passed."""
+_SHOWN = 10
+"""The most checks that passed whose lines stand in the summary, unless more is asked for with -v."""
 _UNDECLARED = "kernelfuzz_undeclared"
 """The property of a test's report with what the kernels that it checks do not declare."""
 
@@ -24,7 +33,10 @@ _UNDECLARED = "kernelfuzz_undeclared"
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kernelfuzz", "kernelfuzz: checks of numeric kernels")
     group.addoption("--kernelfuzz-max-time", metavar="TIME", help="Time of each check, such as 30s, 5m or 8h.")
-    group.addoption("--kernelfuzz-seed", type=int, metavar="N", help="Seed of every check: same seed, same cases.")
+    group.addoption(
+        "--kernelfuzz-seed", metavar="N|random",
+        help="Seed of every check, or a new one each time. By default each test has its own, the same each time.",
+    )  # fmt: skip
     group.addoption(
         "--kernelfuzz-targets", action="append", default=[], metavar="GLOB",
         help="Only targets that match, such as 'c-*@native*'. Repeatable, or comma-separated.",
@@ -35,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--kernelfuzz-explain-time", metavar="TIME",
-        help="Time for shrinking and explaining what a check finds; 0s: show it as it is. Default: 15s.",
+        help="Time for shrinking and explaining what a check finds; 0s: show it as it is. Default: 10s.",
     )  # fmt: skip
     parser.addini(_MARKER, f"Folder of kernels with a pack.py, for tests that use the fixture {_FIXTURE}.")
 
@@ -48,17 +60,21 @@ def pytest_configure(config: pytest.Config) -> None:
     explain = _seconds("explain-time", chosen("--kernelfuzz-explain-time"))
     GIVEN.options = Options(
         _seconds("max-time", chosen("--kernelfuzz-max-time")),
-        chosen("--kernelfuzz-seed"),
+        _seed(chosen("--kernelfuzz-seed")),
         tuple(chosen("--kernelfuzz-targets")),
         Path(chosen("--kernelfuzz-output") or _cache_folder(config)),
         EXPLAIN_S if explain is None else explain,
+        config.rootpath,
     )
+    terminal = _Terminal(config)
+    config.add_cleanup(terminal.close)
+    GIVEN.console = terminal.console
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     from fuzz.uses.check.plan import GIVEN, Options
 
-    GIVEN.options = Options()
+    GIVEN.options, GIVEN.console = Options(), None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -85,35 +101,41 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """What its checks did not exercise goes with the test's report, from whatever process ran it."""
+    """What its checks ran and did not exercise goes with the test's report, from whatever process ran it."""
     yield
     from fuzz.uses.check.plan import GIVEN
 
+    for line in GIVEN.passed:
+        item.user_properties.append((_PASSED, line))
+    GIVEN.passed.clear()
     if GIVEN.undeclared:
         item.user_properties.append((_UNDECLARED, json.dumps(GIVEN.undeclared)))
         GIVEN.undeclared.clear()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What no check exercised, since the kernels do not declare it."""
+    """What the checks that passed ran, and what no check exercised, since the kernels do not declare it."""
     reports = [report for several in terminalreporter.stats.values() for report in several]
-    told = [
-        json.loads(str(value))
-        for report in reports
-        if getattr(report, "when", "") == "call"
-        for name, value in report.user_properties
-        if name == _UNDECLARED
-    ]
-    if told:
-        from fuzz.report.totals import not_exercised
+    called = [report for report in reports if getattr(report, "when", "") == "call"]
+    told = [(name, str(value)) for report in called for name, value in report.user_properties]
+    passed = [value for name, value in told if name == _PASSED]
+    undeclared = [json.loads(value) for name, value in told if name == _UNDECLARED]
+    if not passed and not undeclared:
+        return
+    from fuzz.report.totals import not_exercised
 
-        terminalreporter.section("kernelfuzz")
-        found: dict[str, dict[str, dict[str, list[str]]]] = {}
-        for by_op in told:
-            for op, kernels in by_op.items():
-                found.setdefault(op, {}).update(kernels)
-        for line in not_exercised(found):
-            terminalreporter.write_line(line)
+    terminalreporter.section("kernelfuzz")
+    shown = passed if terminalreporter.verbosity > 0 else passed[:_SHOWN]
+    for line in shown:
+        terminalreporter.write_line(line)
+    if len(passed) > len(shown):
+        terminalreporter.write_line(f"and {len(passed) - len(shown)} more checks that passed; -v shows them")
+    found: dict[str, dict[str, dict[str, list[str]]]] = {}
+    for by_op in undeclared:
+        for op, kernels in by_op.items():
+            found.setdefault(op, {}).update(kernels)
+    for line in not_exercised(found):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture
@@ -137,6 +159,61 @@ def _folder(metafunc: pytest.Metafunc) -> Path:
             f"or @pytest.mark.{_MARKER}(FOLDER)"
         )
     return metafunc.config.rootpath / named
+
+
+def _seed(text: str | None) -> Seed:
+    from fuzz.uses.check.plan import RANDOM
+
+    if text is None or text == RANDOM:
+        return text  # type: ignore[return-value]
+    if not text.isdecimal():
+        raise pytest.UsageError(f"--kernelfuzz-seed: {text!r} is neither a number nor 'random'")
+    return int(text)
+
+
+class _Terminal:
+    """The terminal of pytest, whatever it captures: what checks show on it begins below the line that pytest is at."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._file: TextIO | None = None
+
+    def console(self) -> Console:
+        """For what a check shows while it goes on; a silent one where there is no terminal."""
+        from rich.console import Console
+
+        from fuzz.report import console
+
+        with self._uncaptured():
+            reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+            shown = reporter._tw._file if reporter is not None else None
+            if shown is None or not shown.isatty():
+                return console.silent()
+            if self._file is None:
+                self._file = os.fdopen(os.dup(shown.fileno()), "w", encoding=shown.encoding)
+        below: Any = self
+        return Console(file=below, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    def write(self, text: str) -> int:
+        """Write it, to the file that pytest's words go to."""
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter.currentfspath is not None:
+            with self._uncaptured():
+                reporter.ensure_newline()
+                reporter.flush()
+        return self._file.write(text) if self._file is not None else 0
+
+    def close(self) -> None:
+        """Leave it."""
+        if self._file is not None:
+            self._file.close()
+
+    def _uncaptured(self) -> AbstractContextManager[None]:
+        capture = self._config.pluginmanager.get_plugin("capturemanager")
+        return nullcontext() if capture is None else capture.global_and_fixture_disabled()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 def _seconds(option: str, text: str | None) -> float | None:

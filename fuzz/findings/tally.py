@@ -133,6 +133,8 @@ class Tally:
     """The worst passing runs by row length; None where nobody asks for them."""
     together: dict[str, Together] = field(default_factory=dict)
     """Which conditions held together in judged cases, by op."""
+    longest: dict[str, int] = field(default_factory=dict)
+    """The largest extent of a judged case, by the dtype of its first input."""
     reach: Mapping[str, CornerCounts] = field(default_factory=dict)
     """What the targets can visit, by op, and so what is a coverage gap."""
 
@@ -154,6 +156,8 @@ class Tally:
             if self.accuracy is not None and judgement.verdict is Verdict.PASS:
                 self._note_accuracy(accuracy_of(case, judgement, target.contract))
         if ran:
+            first = next(iter(case.inputs.values()))
+            self._note_longest(first.dtype, max(first.layout.shape, default=1))
             self.visits.setdefault(case.op, Counter()).update((*case.origin.labels, *ran))
             self.together.setdefault(case.op, Together()).see(conditions_of(case.op).holding(case.origin.labels))
 
@@ -165,8 +169,13 @@ class Tally:
             self.targets.setdefault(name, TargetTally(name, line.kernel)).add(line)
         for op, visits in later.visits.items():
             self.visits.setdefault(op, Counter()).update(visits)
+        for dtype, extent in later.longest.items():
+            self._note_longest(dtype, extent)
         for op, together in later.together.items():
             self.together.setdefault(op, Together()).add(together)
+
+    def _note_longest(self, dtype: str, extent: int) -> None:
+        self.longest[dtype] = max(self.longest.get(dtype, 0), extent)
 
     def _note_accuracy(self, found: tuple[Point, WorstRun] | None) -> None:
         if found is not None and self.accuracy is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -24,22 +25,51 @@ _NOTICED_S, _LOGGED_S = 2.0, 5.0
 """A case that has been running for so many seconds is named on a live line; in a log, once. Chosen, not measured."""
 
 
+class LiveLine:
+    """A line on a terminal that each next one takes the place of; nothing elsewhere. What is printed meanwhile is left
+    alone: a kernel may run in this process."""
+
+    def __init__(self, console: Console) -> None:
+        self._live: Live | None = None
+        if console.is_terminal:
+            self._live = Live(
+                console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a terminal, and it was not taken away."""
+        return self._live is not None
+
+    def show(self, line: str) -> None:
+        """Show as much of it as there is room for."""
+        if self._live is not None:
+            self._live.start()
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def stop(self) -> None:
+        """Take it away; nothing is drawn after that."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
 class Progress(Observer):
     """Shows elapsed time, what fails, judged runs, and runs per second."""
 
-    def __init__(self, console: Console, tally: Tally, max_time: float | None, max_cases: int | None) -> None:
+    def __init__(
+        self, console: Console, tally: Tally, max_time: float | None, max_cases: int | None, patience: float = 0.0
+    ) -> None:
         self._console = console
         self._tally = tally
         self._max_time = max_time
         self._max_cases = max_cases
-        self._last = 0.0
+        self._last = patience
         self._named: set[tuple[str, str]] = set()
         self._failing: set[str] = set()
-        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        self._live = LiveLine(console)
 
     def __enter__(self) -> Progress:
-        if self._live:
-            self._live.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -47,12 +77,12 @@ class Progress(Observer):
 
     def stop(self) -> None:
         """Take the live line away; nothing is drawn after that."""
-        if self._live:
-            self._live.stop()
+        self._live.stop()
+        self._last = math.inf
 
     def progress(self, elapsed: float) -> None:
         """Redraw, if the last time is long enough ago."""
-        interval = _LIVE_INTERVAL if self._live else _PLAIN_INTERVAL
+        interval = _LIVE_INTERVAL if self._live.is_there else _PLAIN_INTERVAL
         if elapsed - self._last < interval:
             return
         self._last = elapsed
@@ -67,22 +97,22 @@ class Progress(Observer):
     def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
         """Name the case that is waited for longest: on a live line as long as it runs, in a log once."""
         longest = max(waits, key=lambda wait: wait.seconds, default=None)
-        if longest is None or longest.seconds < (_NOTICED_S if self._live else _LOGGED_S):
+        if longest is None or longest.seconds < (_NOTICED_S if self._live.is_there else _LOGGED_S):
             return
         name = f"waiting for {longest.target}: {longest.words}"
         case = longest.target, longest.words.rpartition(",")[0]  # without the seconds
-        if self._live and elapsed - self._last >= _LIVE_INTERVAL:
+        if self._live.is_there and elapsed - self._last >= _LIVE_INTERVAL:
             self._last = elapsed
             self._show(elapsed, name)
-        elif not self._live and case not in self._named:
+        elif not self._live.is_there and case not in self._named:
             self._named.add(case)
             self._console.print(name)
 
     def _show(self, elapsed: float, name: str) -> None:
         line = progress_line(self._tally, elapsed, self._max_time, self._max_cases)
         line = f"{name} · {line}" if name else line  # in front: a narrow terminal shows no more
-        if self._live:
-            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+        if self._live.is_there:
+            self._live.show(line)
         else:
             self._console.print(line)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
 
+from rich.console import Console
+
 from fuzz.adapters.target import Target
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import FindingBook
@@ -45,8 +47,10 @@ class Session:
     """The targets whose turns it has processes for, where these are not all."""
     here: Pool | None = None
     """This very process, where kernels run in it and not in workers."""
-    quiet: bool = False
-    """Whether it says nothing while it goes on."""
+    screen: Console | None = None
+    """It says there how it is going; by default on stderr."""
+    patience: float = 0.0
+    """Seconds before it says so for the first time."""
     tally: Tally = field(default_factory=Tally)
     interruption: Interruption = field(default_factory=Interruption)
     over: Callable[[], bool] = never
@@ -55,7 +59,7 @@ class Session:
     """No case may take more seconds, whatever its limit; by default those that its limits say."""
 
     def __enter__(self) -> Session:
-        self.out, self.err = console.results(), console.silent() if self.quiet else console.progress()
+        self.out, self.err = console.results(), self.screen or console.progress()
         searched = self.targets if self.searched is None else self.searched
         most, limit, sanitize = self.limits.max_cases, self.case_limit, self.sanitize
         self.longest = self.limits.longest_case if self.longest is None else self.longest
@@ -68,7 +72,8 @@ class Session:
             self.pool = self.here or self._workers(stack)
             self.log.header(self.seed, self.pool.statuses)
             note_not_running(self.tally, self.targets, self.pool)
-            self._progress = stack.enter_context(Progress(self.err, self.tally, self.limits.max_time, most))
+            progress = Progress(self.err, self.tally, self.limits.max_time, most, self.patience)
+            self._progress = stack.enter_context(progress)
             self.observers: Sequence[Observer] = (self._progress, self.log)
             self._runners = list[Runner]()
             self._stack = stack.pop_all()
@@ -97,14 +102,18 @@ class Session:
         self._runners.append(runner)
         return runner
 
+    def draw_no_more(self) -> None:
+        """Take the live line away for good: something else is drawn."""
+        self._progress.stop()
+
     def stop(self) -> None:
         """Draw no line any more, and kill the workers: what they have not finished is not waited for."""
-        self._progress.stop()
+        self.draw_no_more()
         self.workers.stop()
 
     def explain(self, seconds: float | None) -> None:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each."""
-        self._progress.stop()
+        self.draw_no_more()
         with Interruption("what is known of the findings is shown") as skip:
             with self.err.status("trying what failed again, in new processes ..."):
                 note_histories(self.book, self._runners, self.targets, self.case_limit, skip)
@@ -116,7 +125,7 @@ class Session:
         **notes: Mapping[str, Any],
     ) -> UndeclaredByOp:  # fmt: skip
         """Record what was found, the notes by their kind, and the totals; what its kernels do not declare."""
-        self._progress.stop()
+        self.draw_no_more()
         self.log.findings(self.book, [failure.text for failure in outline.failures if not failure.broken])
         for kind, facts in notes.items():
             self.log.note(kind, facts)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from fuzz.adapters.pack import make_known
 from fuzz.adapters.python_kernel import Device
@@ -21,12 +24,14 @@ from fuzz.base.selection import globs, matches_any
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.laws.registry import declared as declared_laws
+from fuzz.report import console
+from fuzz.report.progress import LiveLine
 from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
 from fuzz.triage.diagnosis import new_workers
 from fuzz.uses.check.function import Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
-from fuzz.uses.check.plan import GIVEN, plan, running_test
-from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, report, told
+from fuzz.uses.check.plan import GIVEN, Seed, plan, running_test
+from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.groups import EndsSoonAfter
 from fuzz.uses.search.runner import Limits, Runner
@@ -42,6 +47,12 @@ __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 __tracebackhide__ = told
 _AFTER_FINDING = 64
 """A check goes on for this many cases once it has found something: a smaller case is easier to understand."""
+_PATIENCE_S = 1.0
+"""A check that has gone on for so many seconds shows that it is going on: most of a suite are over by then."""
+_AGAIN = (
+    "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
+    "was left out"
+)
 _EXPLAINING = TimeShares(least_s=0.5, queue=2, option="--kernelfuzz-explain-time")
 """The time that the command line of the tests gives is for all findings: the first may take half of what is left."""
 
@@ -61,7 +72,7 @@ def check(
     cases: Iterable[str | Path] = (),
     max_cases: int | None = None,
     max_time: float | None = None,
-    seed: int | None = None,
+    seed: Seed = None,
 ) -> None:
     """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
 
@@ -70,8 +81,9 @@ def check(
     of an op or an op of one's own. It writes the outputs that it has parameters for and returns the others, those named
     by `returns` where that is a tuple.
 
-    `cases` are case files or folders of them, run first. How many cases are drawn, and from which seed, is said by
-    the options of pytest, else by `max_cases`, `max_time` (seconds) and `seed`, else by the Hypothesis profile.
+    `cases` are case files or folders of them, run first. How many cases are drawn is said by the options of pytest,
+    else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. The seed is the same for the same
+    test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
     op = _named(op)
     if isinstance(kernel, Kernel):
@@ -108,7 +120,7 @@ class Plans:
 
     max_cases: int | None = None
     max_time: float | None = None
-    seed: int | None = None
+    seed: Seed = None
 
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
@@ -136,26 +148,46 @@ def check_targets(
     kernel = targets[0].kernel
     label = targets[0].id if len(targets) == 1 else kernel.name
     todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
+    began = time.monotonic()
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
     limits, earlier = Limits(todo.max_time, todo.max_cases), remembered(todo, kernel.op)
-    session = Session(targets, book, terms, todo.seed, limits, searched=(), here=here, quiet=True)
+    session = Session(
+        targets, book, terms, todo.seed, limits, searched=(), here=here, screen=_screen(), patience=_PATIENCE_S
+    )
     with _misuse_is_said(), session:
         runner, pool = session.runner(targets), session.pool
         runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
         runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
-        if not runner.tally.findings:
+        again = bool(runner.tally.findings)
+        if not again:
             runner.run(kernel.op, todo.seed)
-        if GIVEN.options.explain_s:
+        session.draw_no_more()
+        if GIVEN.options.explain_s and book.buckets:
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
-            Explainer(pool, targets, book, _EXPLAINING, workers=workers).explain_all(GIVEN.options.explain_s)
+            line = LiveLine(session.err)
+            try:
+                explainer = Explainer(pool, targets, book, _EXPLAINING, say=line.show, workers=workers)
+                explainer.explain_all(GIVEN.options.explain_s)
+            finally:
+                line.stop()
     remember(todo, book, earlier)
     _tell_undeclared(runner)
     said = report(runner.tally, book, pool, targets, todo, pack_option)
     if said:
-        raise CheckFailed(said)
+        raise CheckFailed(f"{said}\n{_AGAIN}" if again and not book.errors else said)
+    told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
+    GIVEN.passed.append(told_line)
+    print(told_line, file=sys.stderr)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):
             warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=3)
+
+
+def _screen() -> Console:
+    """Where a check shows how it is going: a terminal."""
+    if GIVEN.console is not None:
+        return GIVEN.console()
+    return console.progress() if sys.stderr.isatty() else console.silent()
 
 
 @contextmanager

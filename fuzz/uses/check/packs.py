@@ -12,7 +12,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
 from fuzz.uses.check.check import Plans, check_targets
-from fuzz.uses.check.plan import GIVEN
+from fuzz.uses.check.plan import GIVEN, Seed
 from fuzz.uses.check.results import CheckError, CheckFailed, told
 
 __tracebackhide__ = told
@@ -48,7 +48,7 @@ class PackTarget:
         cases: Iterable[str | Path] = (),
         max_cases: int | None = None,
         max_time: float | None = None,
-        seed: int | None = None,
+        seed: Seed = None,
     ) -> None:
         """As `fuzz.check`, on this target."""
         reason = self.target.unavailable()

@@ -1,20 +1,27 @@
-"""How much a check runs and with which seed: pytest's options first, then the call, then the Hypothesis profile."""
+"""How much a check runs and with which seed: pytest's options first, then the call, then the Hypothesis profile. The
+seed of a test is its own, the same each time."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from hypothesis.database import ExampleDatabase
+    from rich.console import Console
+
+    from fuzz.adapters.target import Target
 
 
-EXPLAIN_S = 15.0
+EXPLAIN_S = 10.0
+RANDOM = "random"
+"""In place of a seed: a new one each time."""
+Seed = int | Literal["random"] | None
 
 
 @dataclass(frozen=True)
@@ -22,12 +29,14 @@ class Options:
     """What the command line of the test suite says; nothing of it outside pytest."""
 
     max_time: float | None = None
-    seed: int | None = None
+    seed: Seed = None
     targets: tuple[str, ...] = ()
     output: Path = Path("findings")
     """The case files of failures go here."""
     explain_s: float = EXPLAIN_S
     """This many seconds are for shrinking and explaining the failures of one check."""
+    root: Path = Path()
+    """The folder that the names of tests are relative to."""
 
 
 @dataclass
@@ -37,6 +46,21 @@ class _Given:
     options: Options = field(default_factory=Options)
     undeclared: dict[str, dict[str, Mapping[str, Sequence[str]]]] = field(default_factory=dict)
     """What the kernels of checks do not declare, by op and kernel, until the plugin takes it to the end of the run."""
+    passed: list[str] = field(default_factory=list)
+    """A line for each check that passed, until the plugin takes it there too."""
+    console: Callable[[], Console] | None = None
+    """It makes the console on which checks show how they are going; None where stderr is it."""
+    asked: list[Checked] | None = None
+    """Where this is a list, checks run nothing, and say here what they would check."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What one check is about."""
+
+    targets: tuple[Target, ...]
+    here: Any
+    """The process that runs a plain function; None for a declared kernel."""
 
 
 GIVEN = _Given()
@@ -57,7 +81,7 @@ class CheckPlan:
     """This command runs the same check again."""
 
 
-def plan(label: str, seed: int | None, max_cases: int | None, max_time: float | None) -> CheckPlan:
+def plan(label: str, seed: Seed, max_cases: int | None, max_time: float | None) -> CheckPlan:
     """The plan of the check called `label`, from its own arguments and all that goes before or after them."""
     from hypothesis import core, settings
 
@@ -73,9 +97,10 @@ def plan(label: str, seed: int | None, max_cases: int | None, max_time: float | 
         seed = options.seed
     elif forced is not None:
         seed = forced if isinstance(forced, int) else _number(str(forced))
-    elif seed is None:
-        # As Hypothesis does: the same for the same test, whatever else runs.
-        seed = _number(f"{test} {label}") if profile.derandomize else secrets.randbelow(2**32)
+    if seed is None:
+        seed = _number(f"{test} {label}")  # the same for the same test, whatever else runs
+    elif not isinstance(seed, int):
+        seed = secrets.randbelow(2**32)
     command = f"pytest '{test}' --kernelfuzz-seed {seed}" if test else f"fuzz.check(..., seed={seed})"
     return CheckPlan(seed, max_cases, max_time, profile.database, f"kernelfuzz {test} {label}".encode(), command)
 

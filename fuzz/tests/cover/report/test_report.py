@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.dtypes import NUMPY_DTYPE, decimal, from_bits
@@ -22,7 +24,7 @@ from fuzz.judge.judge import Judge, Judgement
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _head, _other_targets, breakdown_lines, judgement_text
 from fuzz.report.listings import listing
-from fuzz.report.progress import minutes, progress_line
+from fuzz.report.progress import LiveLine, Progress, minutes, progress_line
 from fuzz.report.totals import bugs_words, mostly_unjudged, run_notes
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
@@ -89,6 +91,29 @@ def test_the_progress_line_says_what_a_waiting_person_asks() -> None:
     target = TargetTally("c-k@native:gcc-O2", "k", judged=1200, findings=1, worst={"f32": WorstPass(0.5, "3x4 normal")})
     line = progress_line(Tally({target.target: target}, cases=600), 12.0, 60.0, None)
     assert line == "0:12 of 1:00 · k fails · 600 cases · 1,200 judged runs · 100/s"
+
+
+def test_a_live_line_is_one_that_a_terminal_never_breaks_and_is_gone_at_the_end() -> None:
+    shown = io.StringIO()
+    line = LiveLine(Console(file=shown, force_terminal=True, width=40, color_system=None))
+    line.show("word " * 30)
+    assert shown.getvalue().replace("\x1b[?25l", "") == "word " * 7 + "word…"  # without what hides the cursor
+    line.stop()
+    before = shown.getvalue()
+    line.show("more")
+    assert shown.getvalue() == before
+    plain = io.StringIO()
+    LiveLine(Console(file=plain)).show("word")
+    assert plain.getvalue() == "", "no terminal"
+
+
+@pytest.mark.parametrize("patience", [0.0, 100.0])
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(patience: float) -> None:
+    shown = io.StringIO()
+    with Progress(Console(file=shown, width=200), Tally(), None, 50, patience) as progress:
+        for seconds in (1.0, 9.0, 11.0, 12.0, 22.0):
+            progress.progress(seconds)
+    assert [line[:4] for line in shown.getvalue().splitlines()] == ([] if patience else ["0:11", "0:22"])
 
 
 def test_targets_that_did_not_run_are_named_once_per_reason() -> None:

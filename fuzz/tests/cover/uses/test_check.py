@@ -56,23 +56,38 @@ def test_the_profile_gives_what_neither_the_call_nor_the_command_line_says(
     monkeypatch.setattr(GIVEN, "options", Options())
     settings.register_profile("of a suite", profile, derandomize=True, database=None)
     settings.load_profile("of a suite")
+    assert plan("label", None, None, None).database is None
+
+
+def test_a_check_has_the_same_seed_each_time_and_another_one_when_it_is_asked_for(
+    profile: settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the profile says of derandomizing: what failed fails again."""
     assert plan("label", None, None, None) == plan("label", None, None, None)
     assert plan("label", None, None, None).seed != plan("other", None, None, None).seed
+    assert plan("label", "random", None, None).seed != plan("label", "random", None, None).seed
+    monkeypatch.setattr(GIVEN, "options", Options(seed="random"))
+    assert plan("label", 3, None, None).seed != plan("label", 3, None, None).seed
 
 
 def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
-    profile: settings, wrong: fuzz.CKernel
+    profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(fuzz.CheckFailed, match=r"FAIL_N\w+  wrong"):
+    with pytest.raises(fuzz.CheckFailed, match=r"FAIL_N\w+  wrong") as first:
         fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
+    assert "the last time" not in str(first.value)
     key = plan("c-wrong@native:gcc-O2", None, None, None).key
     assert profile.database is not None
     assert len(list(profile.database.fetch(key))) >= 1
     # Not one case is drawn: it is the remembered one that fails.
-    with pytest.raises(fuzz.CheckFailed, match=r"FAIL_N\w+  wrong"):
+    with pytest.raises(
+        fuzz.CheckFailed, match=r"FAIL_N\w+  wrong(.*\n)*.* one that failed the last time: these are run"
+    ):
         fuzz.check(wrong, targets=_O2, max_cases=0)
     wrong.source.write_text((CHECKOUT / "kernels" / "rms_norm" / "c" / "generic.c").read_text())
+    monkeypatch.setattr(GIVEN, "passed", [])
     fuzz.check(wrong, targets=_O2, max_cases=8)
+    assert re.search(r"\d+ cases? that failed before among them, ", GIVEN.passed[0])
     assert list(profile.database.fetch(key)) == []
 
 
@@ -221,11 +236,13 @@ def test_a_check_in_no_test_says_at_once_and_once_what_it_did_not_exercise(
 ) -> None:
     monkeypatch.setattr(GIVEN, "undeclared", {})
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    monkeypatch.setattr(GIVEN, "passed", [])
     for _ in range(2):
         fuzz.check(_normalised, op="rms_norm", arrays="numpy", contract=_WIDE, max_cases=3)
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith(
-        "not exercised, as _normalised does not declare it: weight, rstd (takes); f16, bf16, f64 "
-    )
-    assert said.err.count("\n") == 1
+    first, *passed = said.err.splitlines()
+    assert first.startswith("not exercised, as _normalised does not declare it: weight, rstd (takes); f16, bf16, f64 ")
+    ran = r"_normalised passed: 3 cases on numpy-_normalised@cpu in \d+\.\d s, extents in f32 up to \d+, seed (\d+)"
+    assert [bool(re.fullmatch(ran, line)) for line in passed] == [True, True]
+    assert GIVEN.passed == passed

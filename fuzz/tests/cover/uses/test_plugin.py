@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -96,6 +97,7 @@ def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pyt
         r"CheckError: parameter 'gamma' is nothing that it can be called with: rms_norm has x, weight, y, rstd, eps",
         r"CheckError: op='rmsnorm': name the op that it is a kernel of: rms_norm, fused_add_rms_norm",
         r"CheckFailed: NOTHING RAN: no target matches 'torch-norm@cuda'; there are torch-norm@cpu",
+        r"\nnorm passed: 8 cases on torch-norm@cpu in [\d.]+ s, extents in f32 up to [\d,]+, f16 up to [\d,]+, seed \d",
         r"\nnot exercised, as no kernel of rms_norm declares it: rstd \(takes\); ",
     ):
         assert re.search(expected, text), expected
@@ -211,6 +213,58 @@ def test_time_limits_and_what_is_wrong_with_the_options(suite: Suite, pytester: 
         "def test_limit():\n    assert GIVEN.options.max_time == 90.0\n"
     )
     suite("--kernelfuzz-max-time", "90s", here=True).assert_outcomes(passed=1)
+
+
+_PASSING = """
+import fuzz, numpy, pytest
+EXACT = fuzz.Contract(compute="f64", sums={"n": fuzz.Any()})
+
+def norm(x, eps):
+    wide = x.astype("f8")
+    return (wide / numpy.sqrt((wide * wide).mean(-1, keepdims=True) + eps)).astype(x.dtype)
+
+@pytest.mark.parametrize("number", range(12))
+def test_right(number):
+    fuzz.check(norm, op="rms_norm", arrays="numpy", contract=EXACT, max_cases=2)
+"""
+
+
+def test_a_check_that_passes_says_in_the_summary_what_it_ran(suite: Suite, pytester: pytest.Pytester) -> None:
+    """Each has a seed of its own, the same each time unless a new one is asked for."""
+    pytester.makepyfile(test_mine=_PASSING)
+    seeds = []
+    for words in (("-v",), ("-rP",), ("-q", "--kernelfuzz-seed", "random")):
+        shown = suite(*words, here=True)
+        seeds.append(
+            [line.rpartition(" ")[2] for line in shown.outlines if line.startswith("norm passed: 2 cases on ")]
+        )
+        if words != ("-v",):
+            shown.stdout.fnmatch_lines(["and 2 more checks that passed; -v shows them"])
+    assert list(map(len, seeds)) == [12, 12 + 10, 10], "each, each with its test and ten in the summary, and ten"
+    assert set(seeds[0]) == set(seeds[1])
+    assert len(set(seeds[0])) == 12
+    assert not set(seeds[0]) & set(seeds[2])
+    wrong = suite("--kernelfuzz-seed", "new", here=True)
+    wrong.stderr.fnmatch_lines(["*--kernelfuzz-seed: 'new' is neither a number nor 'random'"])
+
+
+def test_progress_is_shown_on_the_terminal_of_pytest_below_its_line(suite: Suite, pytester: pytest.Pytester) -> None:
+    """The terminal is one of our own: its size and its words are known."""
+    pytester.makeconftest("from fuzz.uses.check import check\ncheck._PATIENCE_S = 0.0\n")
+    pytester.makepyfile(test_mine=_PASSING.replace("range(12)", "range(1)").replace("max_cases=2", "max_cases=60"))
+    ours, theirs = os.openpty()
+    words = [sys.executable, "-m", "pytest", "-p", "fuzz.pytest_plugin", "-q", "test_mine.py"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+    with subprocess.Popen(words, stdout=theirs, stderr=subprocess.DEVNULL, env=environment) as run:
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):  # the end of it
+            while more := os.read(ours, 4096):
+                said += more
+    os.close(ours)
+    assert run.returncode == 0, said
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode()).replace("\r", "\n")
+    assert re.search(r"\n\d:\d\d · no failure · [\d,]+ of 60 cases · ", text), text
 
 
 def test_a_suite_that_does_not_use_it_is_left_alone(suite: Suite, pytester: pytest.Pytester) -> None:
