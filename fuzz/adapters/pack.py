@@ -92,6 +92,8 @@ def load(path: Path | None, *, sources: bool = True) -> Pack:
     """
     path = path or built_in()
     entry = path / "pack.py"
+    if path.is_file():
+        raise PackError(f"{path} is a file: name the folder of a pack; `repro` alone takes a file, with a check in it")
     if not entry.is_file():
         raise PackError(f"{path} is not a pack: it has no pack.py")
     module = _execute(entry)

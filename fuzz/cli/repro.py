@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -68,16 +69,24 @@ def _replayed(options: ReproOptions) -> Exit:
     from fuzz.report.records import write_record
     from fuzz.triage.trial.trial import replayed
     from fuzz.uses import replay
+    from fuzz.uses.check.retrieval import refuse_alone, retrieved
     from fuzz.uses.starting import started
 
     out, err = console.results(), console.progress()
     replay.check_name(options.script)
-    pack = loaded(options.pack)
+    file = replay.case_path(options.case, options.findings)
+    check = None
+    if options.pack is not None and options.pack.is_file():
+        check = retrieved(options.pack, file)
+    elif options.pack is None and file is not None:
+        refuse_alone(file)
+    pack = loaded(options.pack) if check is None else check.pack
     chosen = replay.changed(replay.chosen_case(options.case, options.findings, pack), options.change)
     case, found = chosen.case, chosen.found
     targets = replay.fitting_targets(pack, case, options.target)
     by_id, limit = {target.id: target for target in targets}, options.case_limit
-    with started(targets, options.jobs, err, limit, sanitize=options.sanitize, bounded=False) as workers:
+    in_workers = started(targets, options.jobs, err, limit, sanitize=options.sanitize, bounded=False)
+    with in_workers if check is None or check.here is None else nullcontext(check.here) as workers:
         seen = replayed(workers, by_id, case, chosen.law, chosen.history)
     judgements = [each.judgement for each in seen.values()]
     for line in replay.found_lines(found, case, seen, pack):
@@ -90,7 +99,9 @@ def _replayed(options: ReproOptions) -> Exit:
         out.print(f"\n{text}", soft_wrap=True)
     if options.script is not None:
         told = replay.chosen_for_script(options.script, judgements, by_id, found)
-        replay.write_script(options.script, chosen, told, by_id[told.target])
+        shown_by = by_id[told.target]
+        with nullcontext(shown_by) if check is None else check.as_program(shown_by) as alone:
+            replay.write_script(options.script, chosen, told, alone)
         err.print(replay.script_line(options.script, told, judgements), soft_wrap=True)
     write_record(options.json, replay.facts(case, judgements))
     ours = [each for each in judgements if each.is_ours]

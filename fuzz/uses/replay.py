@@ -36,6 +36,8 @@ from oracles.ops import OPS
 
 _PLACE = re.compile(rf"(\d+):(\w+):(\d+|{BIG}):(\d+)")
 _WITHOUT_SHARD = re.compile(r"\d+:\w+:\d+")
+_OF_CHECKS = Path(".pytest_cache", "d", "kernelfuzz")
+"""The case files of `fuzz.check` are here, in the folder in which pytest runs."""
 _SHORTEST = 4
 """An id has at least this many characters."""
 _LISTED = 5
@@ -60,9 +62,19 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
         return _searched(place, findings, pack)
     if _WITHOUT_SHARD.fullmatch(text):
         raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
-    path = Path(text) if Path(text).is_file() or Path(text).suffix == ".json" else _file_of(text, findings)
-    case, found = casefile.load(path)
+    case, found = casefile.load(_named(text, findings))
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())
+
+
+def case_path(text: str, findings: Path) -> Path | None:
+    """The case file that `text` names; None for a case of a search. Raises UsageError."""
+    if (_PLACE.fullmatch(text) or _WITHOUT_SHARD.fullmatch(text)) and not Path(text).exists():
+        return None
+    return _named(text, findings)
+
+
+def _named(text: str, findings: Path) -> Path:
+    return Path(text) if Path(text).is_file() or Path(text).suffix == ".json" else _file_of(text, findings)
 
 
 def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
@@ -80,7 +92,7 @@ def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
 def _file_of(text: str, findings: Path) -> Path:
     """The file whose name, or whose digest, begins so."""
     folder = findings / "findings" if (findings / "findings").is_dir() else findings
-    files = sorted(folder.glob("*.json"))
+    files = sorted([*folder.glob("*.json"), *_OF_CHECKS.glob("*.json")])
     # With a digest of twelve digits at the end of its name.
     fitting = [path for path in files if path.stem.startswith(text) or path.stem.rpartition("-")[2].startswith(text)]
     if len(text) >= _SHORTEST and len(fitting) == 1:

@@ -30,8 +30,9 @@ from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
 from fuzz.triage.diagnosis import new_workers
 from fuzz.uses.check.function import Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
-from fuzz.uses.check.plan import GIVEN, Seed, plan, running_test
+from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told
+from fuzz.uses.check.retrieval import origin_words, sign
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.groups import EndsSoonAfter
 from fuzz.uses.search.runner import Limits, Runner
@@ -145,7 +146,11 @@ def check_targets(
     """Check targets of one kernel, in workers where it does not run `here`: known cases, then the search. `pack_option`
     names its pack on a command line. CheckFailed, with what was found shrunk and explained, unless something was judged
     and all of it passed."""
-    kernel = targets[0].kernel
+    if GIVEN.asked is not None:
+        GIVEN.asked.append(Checked(tuple(targets), here))
+        return
+    kernel, signs = targets[0].kernel, not pack_option
+    pack_option = pack_option or origin_words()
     label = targets[0].id if len(targets) == 1 else kernel.name
     todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
     began = time.monotonic()
@@ -170,6 +175,9 @@ def check_targets(
                 explainer.explain_all(GIVEN.options.explain_s)
             finally:
                 line.stop()
+    for bucket in book.buckets.values():
+        if bucket.path is not None and signs:
+            sign(bucket.path)
     remember(todo, book, earlier)
     _tell_undeclared(runner)
     said = report(runner.tally, book, pool, targets, todo, pack_option)

@@ -181,7 +181,7 @@ class OwnProcess:
         """Nobody asks it: a call in this process returns before anything else is done."""
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
         self._target = target
-        self._function = function
+        self.function = function
         self._dispatch = Dispatch(target.kernel.capability, None)
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
@@ -203,7 +203,7 @@ class OwnProcess:
         memory = DeviceMemory(MARGIN_BYTES, arrays.library) if cuda else FreshMemory(MARGIN_BYTES)
         finish = arrays.library.cuda.synchronize if cuda else None
         try:
-            [answers] = CaseRunner(self._function, arrays, memory, finish).answers([(case, False)])
+            [answers] = CaseRunner(self.function, arrays, memory, finish).answers([(case, False)])
         except RuntimeError as error:
             if not cuda or not is_of_device(error):
                 raise

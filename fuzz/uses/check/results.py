@@ -85,7 +85,7 @@ def passed_line(
 
 
 def _text(bucket: Bucket, target: Target, origin: Provenance) -> str:
-    """The failure as every verb tells it. A kernel of no pack is unknown to `repro`: its case goes to the check."""
+    """The failure as every verb tells it. A check typed at a prompt is unknown to `repro`: its case goes to a check."""
     path = bucket.path if origin.pack_option else None
     text = failure_text(bucket.case, bucket.judgement, target, bucket.others, path, origin)
     text = "\n".join([text, *explanation_lines(bucket.found.lines())])

@@ -1,0 +1,174 @@
+"""The kernel of a check, found again where a case of it shall be replayed: its test, or its program, is run while
+checks check nothing and only say what they would.
+
+A case file says which test it came from, and is data from anybody: what is run is only the file that is named as
+`--pack`, like the pack that it stands for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import runpy
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fuzz.adapters.pack import Pack, PackError
+from fuzz.adapters.python_kernel import python_kernel
+from fuzz.adapters.target import Target
+from fuzz.base.case import CaseError
+from fuzz.base.errors import UsageError
+from fuzz.base.text import printable
+from fuzz.findings import casefile, document
+from fuzz.uses.check.excerpt import excerpt
+from fuzz.uses.check.function import OwnProcess
+from fuzz.uses.check.plan import GIVEN, Checked, running_test
+
+_BY_NAME = """
+import functools
+
+@functools.wraps({entry})
+def by_name(**given):
+    returned = {entry}(**given)
+    return dict(zip({returns!r}, returned)) if isinstance(returned, (tuple, list)) else returned
+"""
+"""What a function returns as a tuple, by the names of the outputs."""
+_MEMBER = "check"
+"""What a case file calls the check that found it."""
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """The kernel of a check."""
+
+    pack: Pack
+    here: OwnProcess | None
+    """The process that runs a plain function: this one."""
+
+    @contextlib.contextmanager
+    def as_program(self, target: Target) -> Iterator[Target]:
+        """The target with the source that a program by itself has: without the tests beside a function. Raises
+        UsageError."""
+        if self.here is None:
+            yield target
+            return
+        text, entry = excerpt(self.here.function.function)
+        if len(self.here.function.returns) > 1:
+            text, entry = text + _BY_NAME.format(entry=entry, returns=self.here.function.returns), "by_name"
+        source = target.kernel.source
+        with tempfile.TemporaryDirectory() as folder:
+            for path in source.parent.glob("*.py"):  # it may import them relatively
+                with contextlib.suppress(OSError):
+                    Path(folder, path.name).write_bytes(path.read_bytes())
+            alone = Path(folder, source.name)
+            alone.write_text(text, encoding="utf-8")
+            yield replace(target, kernel=replace(python_kernel(target.kernel), source=alone, entry=entry))
+
+
+def origin_words() -> tuple[str, ...]:
+    """The words that name, on a command line, the file whose check runs now; none where it is typed at a prompt."""
+    test = running_test()
+    file = GIVEN.options.root / test.partition("::")[0] if test else Path(_program())
+    return ("--pack", os.path.relpath(file)) if file.is_file() else ()
+
+
+def _program() -> str:
+    """The file that Python was started with."""
+    return str(getattr(sys.modules["__main__"], "__file__", None) or "")
+
+
+def sign(path: Path) -> None:
+    """Note in a case file which check found the case."""
+    test = running_test()
+    record = dict(document.read(path))
+    record[_MEMBER] = {"test": test} if test else {"program": Path(_program()).name}
+    casefile.write(path, record)
+
+
+def refuse_alone(path: Path) -> None:
+    """Raise UsageError, with the line to type, for a case file of a check, whose kernel is in no pack."""
+    signed = _signature(path)
+    if signed:
+        test = signed.get("test", "")
+        file = str(test or signed.get("program", "")).partition("::")[0]
+        where = f"the test {test}" if test else file
+        line = shlex.join(["kernelfuzz", "repro", str(path), "--pack", file])
+        raise UsageError(printable(f"{path}: was found by fuzz.check in {where}, which has the kernel: {line}"))
+
+
+def _signature(path: Path) -> Mapping[str, Any]:
+    try:
+        record = document.read(path)
+    except (CaseError, OSError):
+        return {}
+    signed = record.get(_MEMBER) if isinstance(record, dict) else None
+    return signed if isinstance(signed, dict) else {}
+
+
+def retrieved(file: Path, case: Path | None) -> Retrieved:
+    """The kernel that the check in `file` is about which found the case. Raises UsageError."""
+    signed = _signature(case) if case is not None else {}
+    test = str(signed.get("test", ""))
+    wanted = _target_of(case)
+    found = _asked(file, test.partition("::")[2], program="program" in signed)
+    fitting = [each for each in found if not wanted or wanted in {target.id for target in each.targets}]
+    if not fitting:
+        there = ", ".join(dict.fromkeys(target.id for each in found for target in each.targets))
+        raise PackError(f"{file}: has no check of {wanted}, and of {there}")
+    checked = fitting[0]
+    return Retrieved(Pack(file, (checked.targets[0].kernel,)), checked.here)
+
+
+def _target_of(case: Path | None) -> str:
+    """The target on which it was found."""
+    if case is None:
+        return ""
+    found = document.read(case).get("found")
+    return str(found.get("target", "")) if isinstance(found, dict) else ""
+
+
+def _asked(file: Path, test: str, *, program: bool) -> list[Checked]:
+    """What the checks would check. What the file prints is not shown, unless there is no check."""
+    before, GIVEN.asked, said = GIVEN.asked, [], io.StringIO()
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m pytest` has it
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            _run_program(file) if program else _run_test(file, test)
+        found = GIVEN.asked
+    finally:
+        GIVEN.asked = before
+        sys.path.remove(str(Path.cwd()))
+    if not found:
+        raise PackError(_with_end(f"{file}: no check was made", said.getvalue()))
+    return found
+
+
+def _run_program(file: Path) -> None:
+    try:
+        runpy.run_path(str(file), run_name="__main__")
+    except (Exception, SystemExit) as error:  # what came before it may be the check
+        if not GIVEN.asked:
+            raise PackError(printable(f"{file}: no check was made: {type(error).__name__}: {error}")) from error
+
+
+def _run_test(file: Path, test: str) -> None:
+    if find_spec("pytest") is None:
+        raise UsageError(f"{file}: pytest is not installed, which runs its tests: pip install pytest")
+    import pytest
+
+    name = f"{file}::{test}" if test else str(file)
+    pytest.main(["-q", "-p", "no:cacheprovider", "-o", "addopts=", name])
+
+
+def _with_end(what: str, said: str) -> str:
+    """With the first line of an error that was said, else with the last line."""
+    lines = [line.strip(" =") for line in said.splitlines() if line.strip(" =")]
+    errors = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]
+    return printable(f"{what}: {[*errors, *lines[-1:]][0]}" if lines else what)
