@@ -88,7 +88,7 @@ def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pyt
     for expected in (
         r"CheckFailed: FAIL_N\w+  lambda  torch-lambda@cpu",
         r"found by      pytest 'test_mine.py::test_wrong' --kernelfuzz-seed \d+",
-        r"reproduce     kernelfuzz repro \S*\.pytest_cache/d/kernelfuzz/lambda-fail_n\w+-\w+\.json --pack test_mine.py ",
+        r"reproduce     kernelfuzz repro \S*\.pytest_cache/d/kernelfuzz/lambda-fail_\w+-\w+\.json --pack test_mine.py ",
         r"CheckFailed: FAIL_MEMORY  wild  torch-wild@cpu",
         r"what          wrote 4 bytes outside y: right after the end of y",
         r"CheckFailed: FAIL_UNWRITTEN  lambda",
