@@ -49,7 +49,7 @@ def run_notes(tally: Tally, *, verbose: bool = False, stopped: bool = False) -> 
     late = [each for each in told if each.not_run_reason.startswith(UNFINISHED) and not verbose]
     told = [each for each in told if each not in late]
     waiting = {name for op, reach in tally.reach.items() if op not in tally.visits for name in reach.space["target"]}
-    late_op = dict.fromkeys(() if stopped else waiting, "the time was over before its op had its turn")
+    late_op = dict.fromkeys(() if stopped else waiting, "the time was over before their op had a turn")
     usual = "the run stopped at its first failure" if stopped else "no case that was drawn fits it"
     idle = {each.target: each.not_run_reason or late_op.get(each.target, usual) for each in told if each.judged == 0}
     partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}
