@@ -7,6 +7,7 @@ have no colours of their own. Both consoles honour NO_COLOR.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -36,8 +37,8 @@ def results() -> Console:
 
 
 def progress() -> Console:
-    """The console of stderr. It breaks no line."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    """The console of stderr. It breaks no line, but on a terminal, which would break it within a word."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stderr.isatty())
 
 
 def silent() -> Console:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
@@ -292,8 +293,9 @@ def print_gate(
     if base is not None:
         out.print(f"changed since {base}: {changed or 'no kernel'}", soft_wrap=True)
     expected = len(outline.failures) - len(outline.failing)
-    named = sorted({f"{failure.kernel} {failure.verdict.value}" for failure in outline.failing})
-    more = (f": {', '.join(named)}" if named else "") + (f"; {expected} known failures" if expected else "")
+    named = Counter(f"{failure.kernel} {failure.verdict.value}" for failure in outline.failing)
+    said = [name if times == 1 else f"{name} ({counted(times, 'bug')})" for name, times in sorted(named.items())]
+    more = (f": {', '.join(said)}" if said else "") + (f"; {counted(expected, 'known failure')}" if expected else "")
     if tally.judged and tally.is_mostly_unjudged:
         out.print(mostly_unjudged(tally), style="bold red", soft_wrap=True)
     _print_unexercised(out, undeclared, verbose=verbose)

@@ -181,7 +181,7 @@ def test_a_known_failure_passes_until_it_expires_or_is_gone(repository: Reposito
     shown = repository.gate("--known", "known.toml", "-k", "second", cases=0)
     assert shown.returncode == 0, shown.stdout
     assert "known failure, https://x/1:" in shown.stdout
-    assert "1 known failures" in shown.stdout
+    assert "; 1 known failure: " in shown.stdout
     known.write_text(entry + "expires = 2020-01-01\n")
     expired = repository.gate("--known", "known.toml", "-k", "second", cases=0)
     assert expired.returncode == 1
