@@ -287,8 +287,8 @@ def print_gate(
     out.print()
     for line in outline.complaints:
         out.print(line, style="bold red", soft_wrap=True)
-    counted = ", ".join(f"{name} {_of_all(*count)}" for name, count in counts.items() if count[1])
-    counted += "; no target here takes the others" if any(ran < count for ran, count in counts.values()) else ""
+    cases = ", ".join(f"{name} {_of_all(*count)}" for name, count in counts.items() if count[1])
+    cases += "; no target here takes the others" if any(ran < count for ran, count in counts.values()) else ""
     changed = ", ".join(f"{name} ({reason})" for name, reason in reasons.items())
     if base is not None:
         out.print(f"changed since {base}: {changed or 'no kernel'}", soft_wrap=True)
@@ -299,6 +299,6 @@ def print_gate(
     if tally.judged and tally.is_mostly_unjudged:
         out.print(mostly_unjudged(tally), style="bold red", soft_wrap=True)
     _print_unexercised(out, undeclared, verbose=verbose)
-    out.print(f"cases: {counted or 'none'}", soft_wrap=True)
+    out.print(f"cases: {cases or 'none'}", soft_wrap=True)
     ending = "passed" if passed else "FAILED"
     out.print(f"gate {ending}{more}: {outline.judged:,} judged runs in {minutes(elapsed)}", soft_wrap=True)
