@@ -3,9 +3,9 @@ failing is stated of them; the words in which they are printed are made here, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 Form = Literal["word", "count", "number", "residue", "quantile", "position", "power"]
 """What a feature is of a case: a word; a whole number from 0 on; any number; what is left over a block; a real number
@@ -54,14 +54,6 @@ class Feature(NamedTuple):
     """The tensor, dimension or parameter."""
     relation: str = ""
     operand: str | int = ""
-
-    @classmethod
-    def of_record(cls, record: Sequence[Any]) -> Feature:
-        """Return the feature that was kept as JSON. Raises ValueError for a kind that there is not."""
-        found = cls(*record)
-        if found.kind not in KINDS:
-            raise ValueError(f"there is no feature {found.kind!r}")
-        return found
 
     @property
     def row(self) -> Row:

@@ -17,6 +17,7 @@ from fuzz.cli import (
     repro,
     run,
     selftest,
+    show,
 )
 from fuzz.cli.exits import leave
 
@@ -48,6 +49,7 @@ options.add_verbs(
     {
         "run": run.run,
         "repro": repro.repro,
+        "show": show.show,
         "gate": gate.gate,
         "nightly": nightly.nightly,
         "explain-budget": explain_budget.explain_budget,

@@ -37,6 +37,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
     from fuzz.findings import casefile
     from fuzz.judge.values import problem_of
     from fuzz.report.failure import allowance_lines, element
+    from fuzz.triage.facts import worst_element
     from fuzz.uses.starting import select_targets
     from oracles.truth import Truth
 
@@ -50,10 +51,11 @@ def explain_budget(options: BudgetOptions) -> Exit:
     target = next((each for each in targets if each.kernel.capability.accepts(case)), None)
     if target is None:
         raise SelectionError("no chosen kernel accepts this case; name another with --target")
-    explanation = Truth(problem_of(case)).explain(target.contract, output, index)
+    told = Truth(problem_of(case)).explain(target.contract, output, index)
+    tensor = case.outputs[output]
     print(f"{element(output, index)} under the contract of {target.id}")
-    print(f"  expected      {explanation.expected}")
-    print("\n".join(allowance_lines(explanation)))
+    print(f"  expected      {told.expected}")
+    print("\n".join(allowance_lines(worst_element(told, 0, tensor.layout.size, contradicts=False, dtype=tensor.dtype))))
     return Exit.OK
 
 

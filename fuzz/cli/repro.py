@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -65,8 +65,10 @@ def repro(options: ReproOptions) -> Exit:
 def _replayed(options: ReproOptions) -> Exit:
     """What the judgements come to. Raises what a pack, a selection or a build raises."""
     from fuzz.report import console
-    from fuzz.report.failure import judgement_text
+    from fuzz.report.failure import Commands, full_text
     from fuzz.report.records import write_record
+    from fuzz.triage.facts import explanation_of
+    from fuzz.triage.finding import Finding
     from fuzz.triage.trial.trial import replayed
     from fuzz.uses import replay
     from fuzz.uses.check.retrieval import refuse_alone, retrieved
@@ -95,7 +97,8 @@ def _replayed(options: ReproOptions) -> Exit:
         out.print(replay.verdict_table(judgements))
     for judgement in replay.worth_explaining(judgements, by_id, found):
         shown = seen[judgement.target]
-        text = judgement_text(shown.case, judgement, shown.outcome, by_id[judgement.target])
+        finding = Finding(shown.case, replace(judgement, outcome=shown.outcome))
+        text = full_text(explanation_of(finding, by_id[judgement.target]), Commands())
         out.print(f"\n{text}", soft_wrap=True)
     if options.script is not None:
         told = replay.chosen_for_script(options.script, judgements, by_id, found)

@@ -14,6 +14,7 @@ from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribute.history import Need, Recognised, need_line
 from fuzz.triage.causes import shared_cause
+from fuzz.triage.facts import explanation_of
 from fuzz.triage.finding import Finding, size_of
 from fuzz.triage.rule.rule import Rule
 from fuzz.triage.trial.family import Family
@@ -65,6 +66,7 @@ class FindingBook:
             self._keep(bucket, finding, self.source())
         elif bucket.finding is None and size[0] == bucket.size[0]:
             bucket.finding = finding
+            self.describe(bucket)
         if not bucket.is_sorted:
             bucket.pile.add(finding)
         self.count(bucket, judgement.target)
@@ -201,14 +203,20 @@ class FindingBook:
         bucket.size = finding.size if finding.diagnosis is None else (finding.size[0], 0)
         self._write(bucket)
 
+    def describe(self, bucket: Bucket) -> None:
+        """Put together what is known of the bucket's finding."""
+        told = explanation_of(bucket.found, self.targets.get(bucket.found.target))
+        bucket.explanation = replace(told, kernel=bucket.kernel)
+
     def _write(self, bucket: Bucket) -> None:
         """Write the case file. Where the disk is full the one before stays, and the bucket is not lost over it."""
         before, finding = bucket.path, bucket.found
+        self.describe(bucket)
         number = bucket.name.removeprefix(base_of(bucket.name))
         stem = f"{self.name_of(bucket.kernel, finding.judgement)}{number}-{finding.case.digest[:12]}"
         path = self.store.folder / f"{stem}.json"
         try:
-            self.store.write(bucket, path)
+            save(path, bucket.case, bucket.record())
             bucket.path, bucket.written = path, True
         except OSError as error:
             self.trouble, bucket.written = f"{path}: cannot be written: {error.strerror}", False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,8 +13,10 @@ from fuzz.findings.casefile import Found
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribute.history import Need
 from fuzz.triage.causes import Pile
+from fuzz.triage.explanation import Explanation
+from fuzz.triage.facts import explanation_of
 from fuzz.triage.finding import Finding
-from fuzz.triage.rule.rule import Atom, Rule
+from fuzz.triage.rule.rule import Rule
 from fuzz.triage.trial.family import Family
 
 
@@ -63,6 +64,8 @@ class Bucket:
     """The number of failing runs of this session, by target."""
     pile: Pile = field(default_factory=Pile, repr=False)
     """The same failing runs one by one, until they are sorted by their causes."""
+    explanation: Explanation | None = None
+    """All that is known of the finding; None where there is none."""
 
     @property
     def found(self) -> Finding:
@@ -117,16 +120,18 @@ class Bucket:
         """Its case fails by itself, as far as is known."""
         return self.need in (None, Need.NOTHING)
 
-    def lines(self) -> tuple[str, ...]:
-        """What is known of the finding beyond its judgement."""
-        return self.found.lines() or ((self.note,) if self.note else ())
+    @property
+    def told(self) -> Explanation:
+        """What is known of the finding, of a bucket that has failed in this session."""
+        told = self.explanation or replace(explanation_of(self.found, None), kernel=self.kernel)
+        return replace(told, note=self.note or told.note)
 
-    def record(self, lines: tuple[str, ...]) -> Found:
-        """What its case file says besides the case; `lines` explain it."""
+    def record(self) -> Found:
+        """What its case file says besides the case."""
         finding, judgement = self.found, self.judgement
         return Found(
             finding.target, judgement.verdict.value, self.source.seed, __version__, judgement.broken_law,
-            explanation=lines, original=finding.original, history=finding.history,
+            explanation=self.told, original=finding.original, history=finding.history,
         )  # fmt: skip
 
 
@@ -154,26 +159,3 @@ def family_of(bucket: Bucket) -> str:
 def hangs(bucket: Bucket) -> bool:
     """A timeout was already seen alone: the worker tries such a case again in a process of its own."""
     return bucket.verdict == Verdict.TIMEOUT.value
-
-
-def rule_to_text(rule: Rule | None) -> str:
-    """The rule as text, by which a later session tells which bug a failure is; '' for no rule."""
-    if rule is None:
-        return ""
-    said = [[atom.record for atom in each.atoms] for each in (rule, *rule.bands)]
-    return json.dumps(said if rule.bands else said[0])
-
-
-def rule_from_text(text: str) -> Rule | None:
-    """The rule that `rule_to_text` wrote; None for one that names features in words, as it once did."""
-    if not text:
-        return None
-    said = json.loads(text)
-    if not isinstance(said, list):
-        raise ValueError("a rule is a list of conditions")
-    several = bool(said) and bool(said[0]) and all(isinstance(atom, list) for atom in said[0])
-    rules = said if several else [said]
-    if any(isinstance(trait, str) for atoms in rules for trait, *_ in atoms):
-        return None
-    rule, *bands = (Rule(tuple(map(Atom.of_record, atoms))) for atoms in rules)
-    return replace(rule, bands=tuple(bands))

@@ -15,6 +15,7 @@ from fuzz.base.case import BIG, Case, CaseError, Origin, Shard
 from fuzz.base.files import write_whole
 from fuzz.base.validity import check_case, unknown_op
 from fuzz.findings import document
+from fuzz.findings.codec import decoded, encoded
 from fuzz.findings.document import told
 from fuzz.findings.encoding import (
     as_object,
@@ -22,7 +23,6 @@ from fuzz.findings.encoding import (
     dims_of,
     flag,
     integer,
-    lines,
     member,
     named,
     parse_axis,
@@ -34,6 +34,7 @@ from fuzz.findings.encoding import (
 )
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
+from fuzz.triage.explanation import Explanation
 from oracles.declared import AXIS
 from oracles.ops import OPS
 
@@ -57,8 +58,8 @@ class Found:
     version: str
     law: LawCheck | None = None
     """For FAIL_LAW, this is the law that the case breaks together with its twin."""
-    explanation: tuple[str, ...] = ()
-    """What is known of the failure, in lines."""
+    explanation: Explanation | None = None
+    """What is known of the failure."""
     original: str = ""
     """The digest of the case that this one was shrunk from."""
     history: tuple[Case, ...] = ()
@@ -114,8 +115,8 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
             record["found"]["law"] = {"name": found.law.name, "key": key, "seal": seal}
         if found.original:
             record["found"]["original"] = found.original
-        if found.explanation:
-            record["found"]["explanation"] = list(found.explanation)
+        if found.explanation is not None:
+            record["found"]["explanation"] = encoded(found.explanation)
         if found.history:
             runs = [(call, len(list(equal))) for call, equal in groupby(found.history)]
             calls = [to_json(call) | ({"times": times} if times > 1 else {}) for call, times in runs]
@@ -221,10 +222,16 @@ def _parse_found(value: object, case: Case) -> Found | None:
         integer(record.get("run_seed"), "found.run_seed"),
         text(record, "version", "found"),
         _parse_law(record, case),
-        lines(record.get("explanation", []), "found.explanation"),
+        _parse_explanation(record),
         text({"original": "", **record}, "original", "found"),
         _parse_history(record, case),
     )
+
+
+def _parse_explanation(found: Mapping[str, Any]) -> Explanation | None:
+    """Return what the file says of the failure. Files of version 1 and before have it as lines, which nothing reads."""
+    record = found.get("explanation")
+    return None if record is None or isinstance(record, list) else decoded(record, "found.explanation")
 
 
 def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:

@@ -13,7 +13,7 @@ from sqlalchemy import Column, Connection, Engine, Table, inspect, select
 from sqlalchemy.orm import Session
 
 from fuzz.base.verdict import Verdict
-from fuzz.findings.bucket import rule_from_text
+from fuzz.findings.codec import decoded, rule_from_text
 from fuzz.findings.tables import Base, BucketRow, NightRow, PairsRow, SessionRow, TargetRow
 from fuzz.generate.conditions import Together
 from fuzz.triage.attribute.history import Need
@@ -85,5 +85,6 @@ def _examine_bucket(row: BucketRow) -> None:
         Verdict(row.verdict)
         Need(row.need or Need.NOTHING)
         rule_from_text(row.core)
+        decoded(row.explanation)
     except (TypeError, RecursionError, ValueError) as error:
         raise ValueError(f"bucket {row.id}: {error}") from error

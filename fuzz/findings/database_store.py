@@ -14,8 +14,8 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from fuzz.findings.accuracy import whereabouts
-from fuzz.findings.bucket import Bucket, Source, rule_from_text, rule_to_text
-from fuzz.findings.casefile import save
+from fuzz.findings.bucket import Bucket, Source
+from fuzz.findings.codec import encoded, rule_from_text, rule_to_text
 from fuzz.findings.database import write_rows
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import (
@@ -57,20 +57,13 @@ class Position:
 class DatabaseStore:
     """Saves each batch in one transaction. What cannot be saved waits for the next one."""
 
-    def __init__(
-        self, engine: Engine, folder: Path, position: Position, text_of: Callable[[Bucket], str] = lambda bucket: ""
-    ) -> None:
+    def __init__(self, engine: Engine, folder: Path, position: Position) -> None:
         self.folder = folder
         self._engine = engine
         self._position = position
-        self._text_of = text_of
-        """the failure of a bucket, as it is printed."""
         self._waiting = Unsaved()
         self._together: dict[str, Together] = {}
         """What is saved of each op, as far as it was looked up."""
-
-    def write(self, bucket: Bucket, path: Path) -> None:
-        save(path, bucket.case, bucket.record(bucket.lines()))
 
     def release(self, path: Path, batch: Unsaved) -> None:
         batch.released.append(path)
@@ -203,8 +196,7 @@ class DatabaseStore:
             "digest": case_.digest,
             "size": bucket.size[0],
             "where": whereabouts(case_),
-            "text": self._text_of(bucket),
-            "explanation": "\n".join(bucket.lines()),
+            "explanation": encoded(bucket.told),
             "triaged": "" if bucket.pending else case_.digest,
             "found_by": bucket.source.command,
             "need": bucket.need.value if bucket.need else "",

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
-from fuzz.findings.state import StateError
+from fuzz.findings.codec import decoded
+from fuzz.findings.state import FINDINGS, StateError
 from fuzz.findings.tables import (
     AccuracyRow,
     BatchRow,
@@ -25,6 +27,7 @@ from fuzz.findings.tables import (
     TargetRow,
 )
 from fuzz.generate.conditions import Together
+from fuzz.triage.explanation import Explanation
 from oracles.ops import OPS
 
 _Counts = dict[str, dict[tuple[str, str, str], int]]
@@ -132,6 +135,11 @@ class BucketTotals:
     last_night: int
     """The latest night in which it failed."""
 
+    @property
+    def told(self) -> Explanation:
+        """What is known of the bug. Raises CaseError where the row is damaged."""
+        return decoded(self.row.explanation)
+
 
 @dataclass(frozen=True)
 class Past:
@@ -148,6 +156,8 @@ class Past:
 class NightView:
     """One night, and the nights before it."""
 
+    findings: Path
+    """The folder of its case files."""
     night: NightTotals
     sessions: Sequence[SessionRow]
     slices: Sequence[SliceTotals]
@@ -192,6 +202,7 @@ def view(engine: Engine, night: int | None = None) -> NightView:
         of_night = select(SessionRow).filter_by(night_id=number).order_by(SessionRow.id)
         buckets = _buckets(transaction)
         return NightView(
+            findings=Path(engine.url.database or "").parent / FINDINGS,
             night=nights[number],
             sessions=transaction.scalars(of_night).all(),
             slices=slices_of(transaction, number),

@@ -27,8 +27,6 @@ _MOST_BYTES = 1 << 28
 """The inputs of a case in a file have no more bytes, nor has an output. Those of a search have 2^23 elements."""
 _MOST_REACH = 1 << 44
 """No tensor of a file reaches further from its guard page, in elements: at eight bytes each, no address space does."""
-_MOST_LINES = 200
-"""No list of lines has more: an explanation has about a dozen."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
@@ -92,15 +90,6 @@ def integers(record: Mapping[str, Any], name: str, where: str) -> tuple[int, ...
     if len(value) > MAX_RANK:
         raise CaseError(f"{where}.{name}: rank {len(value)}, more than {MAX_RANK}")
     return tuple(small_integer(item, f"{where}.{name}") for item in value)
-
-
-def lines(value: object, where: str) -> tuple[str, ...]:
-    """The list of strings."""
-    if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
-        raise CaseError(f"{where}: not a list of lines")
-    if len(value) > _MOST_LINES:
-        raise CaseError(f"{where}: has {len(value):,} lines, more than {_MOST_LINES}")
-    return tuple(map(printable, value))
 
 
 def _layout(layout: Layout) -> dict[str, Any]:

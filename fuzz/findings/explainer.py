@@ -65,8 +65,6 @@ class Explainer:
     say: Callable[[str], None] = silent
     """This is told in a few words how the work is going."""
     workers: Workers = new_workers
-    ready: Callable[[Bucket], None] = lambda bucket: None
-    """This is told of each bucket that is explained while others wait."""
 
     def __post_init__(self) -> None:
         self.book.targets = self._by_id = {target.id: target for target in self.targets}
@@ -94,8 +92,6 @@ class Explainer:
             for bucket in self._sort(pile):
                 if bucket.name in self.book.buckets:
                     self.book.buckets[bucket.name] = self.book.buckets.pop(bucket.name)
-                    if self._waiting > 1 and bucket.is_explained:
-                        self.ready(bucket)
         if self._left < self.bounds.least_s and not self.stop():
             for bucket in self.book.buckets.values():
                 if not bucket.is_explained and not bucket.note and not bucket.history:
@@ -118,6 +114,7 @@ class Explainer:
         if kept.target in seen and seen[kept.target].judgement.verdict.is_finding:
             verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
             bucket.finding = Finding(case, seen[kept.target].judgement, verdicts, told=kept.explanation)
+            self.book.describe(bucket)
             bucket.source, bucket.written = replace(bucket.source, seed=kept.run_seed), True
 
     @property
@@ -234,8 +231,8 @@ class Explainer:
         if self.stop():
             return None
         self._cut_short = True
-        half = replace(found.diagnosis.explanation, core=None)
-        return replace(found, diagnosis=replace(found.diagnosis, explanation=half))
+        half = replace(found.diagnosis.conclusion, core=None)
+        return replace(found, diagnosis=replace(found.diagnosis, conclusion=half))
 
     def _placed(self, bucket: Bucket, cause: Cause, siblings: Sequence[Bucket]) -> Bucket:
         """The first cause stays where its findings are, unless it is one that is known. Where they are then."""

@@ -14,7 +14,6 @@ from typing import Protocol
 from fuzz.base.case import Case
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket
-from fuzz.findings.casefile import save
 from fuzz.generate.conditions import Together
 
 
@@ -76,9 +75,6 @@ class Store(Protocol):
     folder: Path
     """The folder where the case files are."""
 
-    def write(self, bucket: Bucket, path: Path) -> None:
-        """Write the bucket's case file, whole or not at all. Raises OSError."""
-
     def release(self, path: Path, batch: Unsaved) -> None:
         """Remove a case file that no bucket names any longer: with this batch, where something saved names it still."""
 
@@ -91,9 +87,6 @@ class FileStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-
-    def write(self, bucket: Bucket, path: Path) -> None:
-        save(path, bucket.case, bucket.record(bucket.found.lines()))
 
     def release(self, path: Path, batch: Unsaved) -> None:
         path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from fuzz.base.text import printable_lines
 
-SCHEMA = 3
+SCHEMA = 4
 """The version of the tables. Versions 1 and 2, which kept totals, can be read: see `fuzz.findings.database`."""
 
 
@@ -179,10 +179,8 @@ class BucketRow(Base):
     size: Mapped[int]
     """The number of elements of all inputs of its case."""
     where: Mapped[str]
-    text: Mapped[str]
-    """The failure as it is printed."""
-    explanation: Mapped[str] = mapped_column(default="")
-    """When it fails and when it does not, as triage states it."""
+    explanation: Mapped[dict[str, Any]]
+    """All that is known of the failure, by `fuzz.findings.codec`."""
     triaged: Mapped[str] = mapped_column(default="")
     """The digest of the case that triage has seen."""
     need: Mapped[str] = mapped_column(default="")

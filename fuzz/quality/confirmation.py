@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fuzz.quality.tree import Tree, grown
 from fuzz.report.console import PlainTable
 from fuzz.triage.evidence.evidence import Evidence
-from fuzz.triage.explain.explanation import Explanation
+from fuzz.triage.explain.conclusion import Conclusion
+from fuzz.triage.facts import stated
 from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Traits
 
@@ -70,30 +71,33 @@ def unexplained(bug: str, trouble: str) -> Confirmation:
 
 def compared(
     bug: str,
-    explanation: Explanation,
+    conclusion: Conclusion,
     evidence: Evidence,
     fresh: tuple[list[Traits], list[bool], list[bool]],
     seconds: float,
 ) -> Confirmation:
     """What is stated, held against the traits of fresh cases, with which of them failed and of which values hide it."""
-    learned, (traits, failed, hidden) = explanation.learned, fresh
+    learned, (traits, failed, hidden) = conclusion.learned, fresh
     assert learned is not None
     said = [learned.holds(each) and not hides for each, hides in zip(traits, hidden, strict=True)]
     tree = grown(evidence.traits, evidence.failed)
-    line, reach = explanation.lines()[0], explanation.reach
-    besides = reach.lines("fails", "") if reach is not None else ()
+    reach, besides = conclusion.reach, list[str]()
+    if reach is not None and reach.necessary.atoms:
+        besides.append(f"only when {reach.necessary}")
+    if reach is not None and reach.sufficient is not None:
+        besides.append(f"always when {reach.sufficient}")
     return Confirmation(
         bug,
-        line.partition(" (")[0],
-        not explanation.certain,
+        "; or ".join(map(str, (learned.rule, *learned.others))) or "always",
+        stated(conclusion) is None,
         len(traits),
         sum(failed),
         sum(rule and not bad for rule, bad in zip(said, failed, strict=True)),
         sum(bad and not rule for rule, bad in zip(said, failed, strict=True)),
-        _shorter(explanation, traits, failed) if said == failed else "",
+        _shorter(conclusion, traits, failed) if said == failed else "",
         sum(hidden),
         _wrong(tree, traits, failed),
-        "; ".join(each.partition(" (")[0] for each in besides),
+        "; ".join(besides),
         sum(
             reach is not None and not hides and not reach.agree(each, failed=bad)
             for each, bad, hides in zip(traits, failed, hidden, strict=True)
@@ -102,9 +106,9 @@ def compared(
     )
 
 
-def _shorter(explanation: Explanation, traits: Sequence[Traits], failed: Sequence[bool]) -> str:
+def _shorter(conclusion: Conclusion, traits: Sequence[Traits], failed: Sequence[bool]) -> str:
     """A shorter rule that is right of all fresh cases."""
-    learned = explanation.learned
+    learned = conclusion.learned
     assert learned is not None
     if not any(failed):
         return ""

@@ -37,8 +37,8 @@ from fuzz.report.console import print_table
 from fuzz.report.records import write_record
 from fuzz.triage.evidence.evidence import Evidence, probe_all
 from fuzz.triage.evidence.masking import failing_ordinarily
+from fuzz.triage.explain.conclusion import Conclusion, concluded
 from fuzz.triage.explain.explain import evidence_of
-from fuzz.triage.explain.explanation import Explanation, concluded
 from fuzz.triage.rule.rule import Traits
 from fuzz.triage.shrink.shrink import shrink
 from fuzz.triage.trial.family import Family
@@ -126,9 +126,9 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Confirmation:
             evidence = evidence_of(trials, shrink(trials, failure[0]))
         except KeepsStateError:
             return unexplained(kernel.name, "needs calls before it")
-        explanation = concluded(evidence, "")
+        conclusion = concluded(evidence, "")
         seconds = time.monotonic() - began
-        if explanation.learned is None:
+        if conclusion.learned is None:
             return unexplained(kernel.name, "nothing failed when it was probed")
         # As when it was explained: a stray access may be a wrong value with other values.
         anyhow = replace(trials, out_of_time=lambda: False, family=replace(trials.family, clear=0.0, wide=True))
@@ -139,8 +139,8 @@ def _held(kernel: Kernel, options: ExplanationsOptions) -> Confirmation:
             cases = [case for case, _ in fresh]
             traits = [trials.traits(case) for case in cases]
             failed = [_fails(judgement) for _, judgement in fresh]
-        hidden = _hidden(anyhow, explanation, cases, traits, failed)
-    return compared(kernel.name, explanation, evidence, (traits, failed, hidden), seconds)
+        hidden = _hidden(anyhow, conclusion, cases, traits, failed)
+    return compared(kernel.name, conclusion, evidence, (traits, failed, hidden), seconds)
 
 
 def _by_law(trials: Trials, cases: Sequence[Case]) -> tuple[list[Case], list[Traits], list[bool]]:
@@ -154,23 +154,23 @@ def _by_law(trials: Trials, cases: Sequence[Case]) -> tuple[list[Case], list[Tra
 
 def _hidden(
     trials: Trials,
-    explanation: Explanation,
+    conclusion: Conclusion,
     fresh: Sequence[Case],
     traits: Sequence[Traits],
     failed: Sequence[bool],
 ) -> list[bool]:
     """Return for each fresh case whether it passes as it is said to: because its values hide the failure."""
-    learned, found = explanation.learned, [False] * len(fresh)
-    if not explanation.hidden or learned is None:
+    learned, found = conclusion.learned, [False] * len(fresh)
+    if not conclusion.hidden or learned is None:
         return found
-    reach = explanation.reach
+    reach = conclusion.reach
     asked = [
         place
         for place, (each, fails) in enumerate(zip(traits, failed, strict=True))
         if not fails and (learned.holds(each) or (reach is not None and not reach.agree(each, failed=False)))
     ]
     cases = [fresh[place] for place in asked]
-    ordinarily = failing_ordinarily(trials, cases, explanation.shown_in, explanation.shown_with, explanation.shown_by)
+    ordinarily = failing_ordinarily(trials, cases, conclusion.shown_in, conclusion.shown_with, conclusion.shown_by)
     for place, fails in zip(asked, ordinarily, strict=True):
         found[place] = bool(fails)
     return found

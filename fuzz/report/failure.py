@@ -1,36 +1,34 @@
-"""The text of a judgement, in the order in which a kernel's author needs it."""
+"""A failure as text, made of its explanation: three lines that say what is wrong, or everything that is known."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from fuzz.adapters.target import TargetId
+from fuzz.report.words import (
+    contract_words,
+    counterfactual_lines,
+    is_named,
+    nearest_words,
+    phrase,
+    places_words,
+    rule_lines,
+    suggestion_words,
+    tested_words,
+    what_is_wrong,
+)
+from fuzz.triage.explanation import Call, Explanation, Memory, Number, SmallestCase, WorstElement
 
-from fuzz.adapters.target import Target, TargetId
-from fuzz.base.case import Case, Layout, Output, Tensor
-from fuzz.base.dtypes import decimal, from_bits
-from fuzz.base.memory import shift
-from fuzz.base.outcome import Outcome
-from fuzz.findings.bucket import Bucket
-from fuzz.judge.judge import Judgement
-from fuzz.judge.trouble import error_words
-from fuzz.judge.values import problem_of
-from fuzz.laws.law import LawCheck
-from oracles.breakdown import Breakdown
-from oracles.declared import AXIS
-from oracles.dtypes import ITEMSIZE
-from oracles.ops import OPS
-from oracles.truth import GaveUp, OutputCheck, Truth
-
-_SHOWN = 16
-"""The elements of a tensor of up to so many are printed: in short decimals they take about a line."""
+WIDTH = 80
+"""The columns of the first lines: those of a terminal that nobody has widened."""
 _LISTED = 4
 """Targets of one kernel that are listed before 'and N more': about what a line of a terminal holds."""
+_DIGEST = 6
+"""The characters of a digest by which commands name a finding."""
 
 
 @dataclass(frozen=True)
@@ -46,152 +44,257 @@ class Provenance:
     """It is true where a case of the run can be named by seed, op, shard and number."""
 
 
-def judgement_text(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> str:
-    """Verdict, kernel, target, tensors, and the worst element with every term of its budget."""
-    return "\n".join([*_head(case, judgement, target), *_values(case, judgement, outcome, target)])
+@dataclass(frozen=True)
+class Commands:
+    """What to type about a failure; '' for what is not possible."""
+
+    repro: str = ""
+    show: str = ""
+    reproduce: str = ""
+    """The same as `repro`, on the target that failed alone."""
+    case_file: str = ""
+    as_found: str = ""
+    found_by: str = ""
 
 
-def failure_text(
-    case: Case, judgement: Judgement, target: Target, others: Mapping[str, str], path: Path | None, origin: Provenance
-) -> str:
-    """The judgement, who else fails on the case, the command that reproduces it, and the case file."""
-    lines = [*_head(case, judgement, target)]
-    if judgement.outcome is not None:
-        lines += _values(case, judgement, judgement.outcome, target)
-    lines += _other_targets(target.id, judgement.verdict.value, others)
-    if path is not None:
-        where = shlex.join([str(path), *origin.pack_option, "--target", target.id])
-        lines.append(f"  reproduce     kernelfuzz repro {where}")
-        lines.append(f"  case file     {path}  (digest {case.digest[:12]})")
-    lines.append(f"  found by      {origin.command}")
+def commands_of(told: Explanation, path: Path | None, origin: Provenance, place: str = "") -> Commands:
+    """Return the commands about a failure whose case file is at the path, if one could be written; `place` is that of
+    its case in the search."""
+    if path is None:
+        return Commands(found_by=origin.command)
+    name = told.case.digest[:_DIGEST] if path.parent == Path("findings") else str(path)
+    words = [name, *origin.pack_option]
+    found = ""
+    if origin.numbered and place:
+        where = [f"{origin.seed}:{told.op}:{place}", *origin.pack_option, "--target", told.target]
+        found = f"kernelfuzz repro {shlex.join(where)}"
+    repro, show = (f"kernelfuzz {verb} {shlex.join(words)}" for verb in ("repro", "show"))
+    alone = f"kernelfuzz repro {shlex.join([str(path), *origin.pack_option, '--target', told.target])}"
+    return Commands(repro, show, alone, str(path), found, origin.command)
+
+
+def headline(told: Explanation) -> str:
+    """Return one line: which kernel, and what is wrong with it."""
+    return f"FAIL  {told.kernel}  {what_is_wrong(told)}"
+
+
+def brief(told: Explanation, commands: Commands, width: int = WIDTH) -> str:
+    """Return the first lines of every report: what is wrong and where; the smallest case, what came of it and what must
+    come; what becomes of it with one thing changed, and how well the rule was tested; what to type next."""
+    lines = [_beside(headline(told), _where(told), width)]
+    lines += _folded(f"{_case_words(told.case, width)}  ->  ", _outcome_words(told), width)
+    lines += _folded("", "; ".join(_evidence_words(told, width)), width)
+    if commands.repro:
+        lines.append(_pair(f"next: {commands.repro}", f"everything: {commands.show}", width))
     return "\n".join(lines)
 
 
-def bucket_text(bucket: Bucket, target: Target, origin: Provenance) -> str:
-    """The failure text of a bucket, with how often and where it was seen."""
-    text = failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
-    place = bucket.case.origin.place
-    if origin.numbered and place:
-        place = f"{origin.seed}:{bucket.case.op}:{place}"
-        text += (
-            f"\n  as found      kernelfuzz {shlex.join(['repro', place, *origin.pack_option, '--target', target.id])}"
-        )
-    seen = f"  seen          {bucket.count:,} times on {len(bucket.targets)} targets"
-    told = explanation_lines(bucket.found.lines())
-    return "\n".join([text, *told, seen, *([f"  note          {bucket.note}"] if bucket.note else [])])
+def _beside(left: str, right: str, width: int) -> str:
+    """Return both in one line, the second at its end, where there is room for it."""
+    room = width - len(left) - len(right)
+    return f"{left}{' ' * room}{right}" if room >= 2 and right else left
 
 
-def explanation_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The lines of an explanation, 'label: text' as `fuzz.triage.explain` writes them, in the columns of a failure.
-
-    The nightly page finds lines by these labels again, also in texts of earlier nights: see `fuzz.report.page`.
-    """
-    for label, _, rest in (line.partition(": ") for line in lines):
-        yield f"  {label + ' ':<13} {rest}"
+def _pair(left: str, right: str, width: int) -> str:
+    one = f"  {left:<40} {right}"
+    return one if len(one) <= width and len(left) <= 40 else f"  {left}\n  {right}"
 
 
-def _head(case: Case, judgement: Judgement, target: Target) -> Iterator[str]:
-    yield f"{judgement.verdict.value}  {target.kernel.name}  {target.id}"
-    if judgement.reason:
-        yield f"  what          {judgement.reason}"
-    has_axis = case.op not in OPS or OPS[case.op].turns
-    params = (f"{name} {_param(value)}" for name, value in case.params.items() if has_axis or name != AXIS)
-    yield f"  op            {', '.join((case.op, *params))}"
-    for name, tensor in case.inputs.items():
-        shared = f", one buffer with {tensor.alias}" if tensor.alias else ""
-        yield f"  {name:<13} {_tensor(tensor.dtype, tensor.layout)}{shared}"
-        yield from _shown_values(tensor)
-    for name, output in case.outputs.items():
-        yield f"  {name:<13} {_output(case, output)}"
-    if judgement.broken_law is not None:
-        yield from _twin_lines(case, judgement.broken_law)
+def _folded(start: str, rest: str, width: int) -> list[str]:
+    """Return both as one line, or as two where one would be too long; nothing where there is nothing."""
+    whole = f"  {start}{rest}"
+    if not rest or len(whole) <= width or not start:
+        return [whole.rstrip()] if whole.strip() else []
+    return [f"  {start.rstrip()}", f"    {rest}"]
+
+
+def _where(told: Explanation) -> str:
+    """Return the source, and on what it fails: 'softmax.c, -O0 and -O2', or how many targets."""
+    names = [told.target, *(name for name, verdict in told.verdicts.items() if verdict == told.verdict)]
+    own = TargetId.parse(told.target).implementation
+    failing = [TargetId.parse(name) for name in names if TargetId.parse(name).implementation == own]
+    passing = [
+        name
+        for name, verdict in told.verdicts.items()
+        if verdict == "PASS" and TargetId.parse(name).implementation == own
+    ]
+    where = f"{len(failing)} targets" if len(failing) > 2 else " and ".join(each.where for each in failing)
+    return f"{told.source}, {where}{f' of {len(failing) + len(passing)}' if passing and len(failing) > 2 else ''}"
+
+
+def _case_words(case: SmallestCase, width: int) -> str:
+    """Return the inputs in a few words: their values where these are few, else their shapes."""
+    said = [f"{name} = {_nested(memory)}" for name, memory in case.inputs.items() if memory.values]
+    said += [f"{name} {_shape(memory)}" for name, memory in case.inputs.items() if not memory.values]
+    shown = ", ".join(said)
+    if len(shown) <= width // 2 + 10 and all(memory.values for memory in case.inputs.values()):
+        return shown
+    shapes = ", ".join(f"{name} {_shape(memory)}" for name, memory in case.inputs.items())
+    return f"{shapes} ({case.recipe})" if case.recipe else shapes
+
+
+def _shape(memory: Memory) -> str:
+    return f"{'x'.join(map(str, memory.shape)) or 'scalar'} {memory.dtype}"
+
+
+def _outcome_words(told: Explanation) -> str:
+    """Return what came of the smallest case, and what must come."""
+    worst = told.worst
+    if worst is None or told.reason:
+        return told.reason or phrase(told)
+    must = f"{element(worst.output, worst.index)} = {worst.got.decimal}, must be {worst.expected.decimal}"
+    if worst.low.decimal == worst.high.decimal:
+        return must
+    return f"{must} (or {worst.low.decimal} to {worst.high.decimal})"
+
+
+def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
+    """Yield what becomes of the case with one thing changed, as much as fits into a line, and how the rule was tested.
+    What the rule speaks of comes first."""
+    rules = [each.cause for each in told.rule.alternatives] if told.rule is not None else []
+    ending = tested_words(told.rule) if told.rule is not None else ""
+    if told.explained == "not yet":
+        ending = told.note or "not explained yet"
+    elif told.rule is None and (told.contract is None or not told.contract.telling) and told.suggestion is None:
+        ending = "no simple rule says when"
+    passing = [each for each in told.counterfactuals if each.passing]
+    passing.sort(key=lambda each: not any(is_named(rule, each.subject) for rule in rules))
+    room = width - 2 - len(ending)
+    for each in passing:
+        words = nearest_words(each)
+        room -= len(words) + 2
+        if room < 0:
+            break
+        yield words
+    if ending:
+        yield ending
+
+
+def full_text(told: Explanation, commands: Commands, seen: str = "") -> str:
+    """Return everything that is known: verdict, tensors, the worst element with every term of its budget, who else
+    fails, the explanation, and the commands."""
+    return "\n".join([*_lines(told), *_command_lines(commands, told.case.digest, seen)])
+
+
+def _lines(told: Explanation) -> Iterator[str]:
+    yield f"{told.verdict}  {told.kernel}  {told.target}"
+    if told.reason:
+        yield _line("what", told.reason)
+    yield from _case_lines(told)
+    if told.worst is not None:
+        yield from _worst_lines(told.worst, [name for name, memory in told.case.inputs.items() if memory.values])
+    yield from _other_targets(told.target, told.verdict, told.verdicts)
+    yield from explanation_lines(told)
+
+
+def _line(label: str, text: str) -> str:
+    return f"  {label:<13} {text}"
+
+
+def explanation_lines(told: Explanation) -> Iterator[str]:
+    """Yield what shrinking and probing found out, with labels: the contract that may be meant, when it fails, what one
+    change does, who else fails, which elements."""
+    fits = [_line("contract", contract_words(told.contract))] if told.contract is not None else []
+    yield from fits if told.contract is not None and told.contract.telling else ()
+    if told.suggestion is not None:
+        yield _line("declare", suggestion_words(told.suggestion))
+    if told.case.original:
+        changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in told.case.changes)
+        yield _line("shrunk", f"{changed or 'plainer values or layout'} (was {told.case.original[:12]})")
+    for number, line in enumerate(counterfactual_lines(told.counterfactuals)):
+        yield _line("" if number else "nearby", line)
+    if told.attribution is not None:
+        yield _line("cause", f"{told.attribution.cause}: {told.attribution.evidence}")
+    for label, line in rule_lines(told):
+        yield _line(label, line)
+    if told.places is not None:
+        yield _line("bad elements", places_words(told.places))
+    yield from fits if told.contract is not None and not told.contract.telling else ()
+    if told.beside:
+        counted = " and ".join(f"{count} {verdict}" for verdict, count in sorted(told.beside.items()))
+        yield _line("also here", f"{counted}, which no rule tells from this failure")
+    if told.explained == "in part":
+        more = f"; see {told.option}" if told.option else ""
+        yield _line("not finished", f"the time for explaining was over{more}")
+    if told.note:
+        yield _line("note", told.note)
+
+
+def _command_lines(commands: Commands, digest: str, seen: str) -> Iterator[str]:
+    facts = (
+        ("reproduce", commands.reproduce),
+        ("as found", commands.as_found),
+        ("case file", f"{commands.case_file}  (digest {digest[:12]})" if commands.case_file else ""),
+        ("found by", commands.found_by),
+        ("seen", seen),
+    )
+    yield from (_line(label, text) for label, text in facts if text)
+
+
+def _case_lines(told: Explanation) -> Iterator[str]:
+    case = told.case
+    params = (f"{name} {_number(value)}" for name, value in case.parameters.items())
+    yield _line("op", ", ".join((told.op, *params)))
+    for name, memory in case.inputs.items():
+        shared = f", one buffer with {memory.shares}" if memory.shares else ""
+        yield _line(name, _tensor(memory) + shared)
+        yield from _shown_values(memory)
+    for name, memory in case.outputs.items():
+        yield _line(name, _output(memory))
+    if case.twin is not None:
+        yield from _twin_lines(case, case.twin)
     structured = "structured: worst-case budget" if case.structured else "random rounding: statistical budget"
-    yield f"  values        recipe {case.origin.recipe} ({structured})"
+    yield _line("values", f"recipe {case.recipe} ({structured})")
 
 
-def _shown_values(tensor: Tensor) -> Iterator[str]:
-    """A line with all elements in decimal, each bit of them, of a tensor small enough to be read off the screen."""
-    if 0 < tensor.layout.size <= _SHOWN:
-        with np.errstate(invalid="ignore"):  # of a signalling NaN
-            values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64).tolist()
-        yield f"  {'':<13} {_nested(values, tensor.dtype)}"
+def _number(value: Number) -> str:
+    return f"{value.decimal} ({value.bits})" if value.bits else value.decimal
 
 
-def _nested(values: list[Any] | float, dtype: str) -> str:
-    """As Python writes lists of lists."""
-    if isinstance(values, list):
-        return f"[{', '.join(_nested(each, dtype) for each in values)}]"
-    return decimal(values, dtype)
+def _shown_values(memory: Memory) -> Iterator[str]:
+    if memory.values:
+        yield _line("", _nested(memory))
 
 
-def _twin_lines(case: Case, check: LawCheck) -> Iterator[str]:
-    """What the law's twin changes."""
-    twin = check.twin(case)
-    for name, value in twin.params.items():
-        if value != case.params.get(name):
-            yield f"  twin's {name:<6} {_param(value)}"
-    for name, tensor in twin.inputs.items():
+def _nested(memory: Memory) -> str:
+    """Return the elements as Python writes lists of lists."""
+    said = list(memory.values)
+    for extent in reversed(memory.shape):
+        said = [f"[{', '.join(said[at : at + extent])}]" for at in range(0, len(said), extent)]
+    return said[0]
+
+
+def _twin_lines(case: Call, twin: Call) -> Iterator[str]:
+    """Yield what the law's twin changes."""
+    for name, value in twin.parameters.items():
+        if value != case.parameters.get(name):
+            yield _line(f"twin's {name}", _number(value))
+    for name, memory in twin.inputs.items():
         before = case.inputs[name]
-        if tensor != before:
-            values = "the same values" if tensor.bits == before.bits else "other values"
-            yield f"  twin's {name:<6} {_tensor(tensor.dtype, tensor.layout)}, {values}"
-            yield from _shown_values(tensor) if tensor.bits != before.bits else ()
-    for name, output in twin.outputs.items():
-        if output != case.outputs[name]:
-            yield f"  twin's {name:<6} {_output(twin, output)}"
+        if memory != before:
+            same = memory.content == before.content
+            yield _line(f"twin's {name}", f"{_tensor(memory)}, {'the same values' if same else 'other values'}")
+            yield from () if same else _shown_values(memory)
+    for name, memory in twin.outputs.items():
+        if memory != case.outputs[name]:
+            yield _line(f"twin's {name}", _output(memory))
 
 
-def _output(case: Case, output: Output) -> str:
-    """Its memory, or the input whose it is: exactly, or from so many elements before or after its first one."""
-    own = _tensor(output.dtype, output.layout)
-    if output.alias is None:
-        return own
-    source = case.inputs[output.alias].layout
-    if output.layout.relation(source) == "same":
-        return f"in place of {output.alias}"
-    distance = shift(source, output.layout)
-    return f"{own}, {abs(distance)} elements {'after' if distance > 0 else 'before'} {output.alias}, in its memory"
+def _output(memory: Memory) -> str:
+    """Return its memory, or the input whose it is: exactly, or from so many elements before or after its first one."""
+    if not memory.shares:
+        return _tensor(memory)
+    if memory.apart is None:
+        return f"in place of {memory.shares}"
+    how = f"{abs(memory.apart)} elements {'after' if memory.apart > 0 else 'before'} {memory.shares}"
+    return f"{_tensor(memory)}, {how}, in its memory"
 
 
-def _tensor(dtype: str, layout: Layout) -> str:
-    place = "flush" if layout.offset == 0 else f"{layout.offset} elements"
-    side = "before a guard page" if layout.guard == "after" else "after a guard page"
-    shape, strides = list(layout.shape), list(layout.strides)
-    alignment = f"{layout.alignment(ITEMSIZE[dtype])} mod 64 bytes"
-    return f"T({shape}, {dtype}, strides {strides}), base at {alignment}, {place} {side}"
-
-
-def _values(case: Case, judgement: Judgement, outcome: Outcome, target: Target) -> Iterator[str]:
-    check = judgement.worst
-    if check is None or check.worst_index is None:
-        return
-    try:
-        breakdown = explained(case, check, outcome, target)
-    except GaveUp as error:
-        yield f"  oracle        gave up: {error}"
-        return
-    except Exception as error:  # the finding is shown all the same
-        yield f"  budget        internal error: {error_words(error)}; please report it"
-        return
-    if check.failing:
-        size = case.outputs[check.output].layout.size
-        against = (
-            "contradicts the declared contract: outside the worst-case budget too"
-            if check.contradicts
-            else "an accuracy failure: outside the statistical budget, inside the worst case"
-        )
-        yield f"  failing       {check.failing} of {size} elements of {check.output}; {against}"
-    small = [name for name, tensor in case.inputs.items() if tensor.layout.size <= _SHOWN]  # their values stand there
-    given = tuple(each for each in breakdown.given if each[0] not in small)
-    yield from breakdown_lines(replace(breakdown, given=given))
-
-
-def explained(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> Breakdown:
-    """The budget of the worst element, which the check names. Raises GaveUp."""
-    output, index = case.outputs[check.output], check.worst_index
-    assert index is not None
-    got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
-    return Truth(problem_of(case)).explain(target.contract, check.output, index, float(got[index]))
+def _tensor(memory: Memory) -> str:
+    place = "flush" if memory.offset == 0 else f"{memory.offset} elements"
+    side = "before a guard page" if memory.guard == "after" else "after a guard page"
+    where = f"base at {memory.alignment} mod 64 bytes, {place} {side}"
+    return f"T({list(memory.shape)}, {memory.dtype}, strides {list(memory.strides)}), {where}"
 
 
 def element(output: str, index: Sequence[int]) -> str:
@@ -199,43 +302,60 @@ def element(output: str, index: Sequence[int]) -> str:
     return f"{output}[{', '.join(map(str, index))}]" if index else output
 
 
-def breakdown_lines(breakdown: Breakdown) -> Iterator[str]:
-    """The worst element: got and expected in decimal and hex, ulp, err/budget and its terms."""
-    yield f"  worst         {element(breakdown.output, breakdown.index)}"
-    yield f"  got           {breakdown.got}"
-    yield f"  expected      {breakdown.expected}"
-    yield f"  error         {breakdown.ulp:+.4g} ulp, err/budget {breakdown.ratio:.4g}"
-    yield from allowance_lines(breakdown)
+def _worst_lines(worst: WorstElement, shown: Collection[str]) -> Iterator[str]:
+    """Yield the worst element: got and expected in decimal and hex, ulp, err/budget and its terms; what it was made of
+    but for the `shown` inputs, whose values stand there already."""
+    if worst.failing:
+        against = (
+            "contradicts the declared contract: outside the worst-case budget too"
+            if worst.contradicts
+            else "an accuracy failure: outside the statistical budget, inside the worst case"
+        )
+        yield _line("failing", f"{worst.failing} of {worst.of} elements of {worst.output}; {against}")
+    yield _line("worst", element(worst.output, worst.index))
+    yield _line("got", _number(worst.got))
+    yield _line("expected", _number(worst.expected))
+    yield _line("error", f"{_signed(worst.ulp)} ulp, err/budget {_ratio(worst.ratio)}")
+    yield from allowance_lines(replace(worst, given=tuple(each for each in worst.given if each[0] not in shown)))
 
 
-def allowance_lines(breakdown: Breakdown) -> Iterator[str]:
-    """The exact value, what is allowed, each term of the budget, and what the element was calculated from."""
-    yield f"  exact         {breakdown.exact}"
-    yield f"  allowed       {breakdown.low} to {breakdown.high}"
-    for remark in breakdown.remarks:
-        yield f"  note          {remark}"
-    for number, term in enumerate(breakdown.terms):
-        yield f"  {'budget' if number == 0 else '':<13} {term.name:<15} {term.value:.3e}   {term.formula}"
-    for number, (name, text) in enumerate(breakdown.facts):
-        about = "row" if breakdown.facts[0][0].startswith("row") else "extents"
-        yield f"  {about if number == 0 else '':<13} {name:<24} {text}"
-    for number, (name, text) in enumerate(breakdown.given):
-        yield f"  {'made of' if number == 0 else '':<13} {name:<15} {text}"
+def _signed(ulp: float | None) -> str:
+    return "+inf" if ulp is None else f"{ulp:+.4g}"
+
+
+def _ratio(ratio: float | None) -> str:
+    return "inf" if ratio is None else f"{ratio:.4g}"
+
+
+def allowance_lines(worst: WorstElement) -> Iterator[str]:
+    """Yield the exact value, what is allowed, each term of the budget, and what the element was calculated from."""
+    yield _line("exact", worst.exact)
+    yield _line("allowed", f"{_number(worst.low)} to {_number(worst.high)}")
+    for remark in worst.remarks:
+        yield _line("note", remark)
+    for number, term in enumerate(worst.terms):
+        value = "inf" if term.value is None else f"{term.value:.3e}"
+        yield _line("" if number else "budget", f"{term.name:<15} {value}   {term.formula}")
+    for number, (name, text) in enumerate(worst.facts):
+        about = "row" if worst.facts[0][0].startswith("row") else "extents"
+        yield _line("" if number else about, f"{name:<24} {text}")
+    for number, (name, text) in enumerate(worst.given):
+        yield _line("" if number else "made of", f"{name:<15} {text}")
 
 
 def _other_targets(target: str, verdict: str, others: Mapping[str, str]) -> Iterator[str]:
-    """Who else fails on the case, who does not: what a kernel's author asks next."""
+    """Yield who else fails on the case, who does not: what a kernel's author asks next."""
     same = [name for name, other in others.items() if other == verdict]
     passing = [name for name, other in others.items() if other == "PASS"]
     different = [name for name, other in others.items() if other not in (verdict, "PASS", "NOT_RUN")]
     everyone = Counter(TargetId.parse(name).implementation for name in (target, *others))
     for label, names in (("also fails", same), ("otherwise", different), ("passes on", passing)):
         if names:
-            yield f"  {label:<13} {_listed(names, others if label == 'otherwise' else {}, everyone)}"
+            yield _line(label, _targets_words(names, others if label == "otherwise" else {}, everyone))
 
 
-def _listed(names: Sequence[str], verdicts: Mapping[str, str], everyone: Mapping[str, int]) -> str:
-    """Target names, with all targets of one kernel and verdict as one: 'c-sve on all 12 targets'."""
+def _targets_words(names: Sequence[str], verdicts: Mapping[str, str], everyone: Mapping[str, int]) -> str:
+    """Return target names, with all targets of one kernel and verdict as one: 'c-sve on all 12 targets'."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name in names:
         groups.setdefault((TargetId.parse(name).implementation, verdicts.get(name, "")), []).append(name)
@@ -251,7 +371,3 @@ def _shortened(members: Sequence[str]) -> str:
     """'c-sve@qemu:vl=128,gcc-O0 c-sve@qemu:vl=256,gcc-O0 and 3 more'."""
     more = f" and {len(members) - _LISTED} more" if len(members) > _LISTED else ""
     return " ".join(members[:_LISTED]) + more
-
-
-def _param(value: float | int) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.9g} ({value.hex()})"

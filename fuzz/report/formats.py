@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.base.errors import UsageError
+from fuzz.findings.codec import encoded
 from fuzz.report import github
 from fuzz.report.junit import junit
-from fuzz.report.outline import Outline
+from fuzz.report.outline import Failure, Outline
 from fuzz.report.sarif import sarif
 
 
@@ -29,8 +30,8 @@ def _lines(outline: Outline) -> Iterator[str]:
     yield from outline.notes
     for failure in outline.failures:
         yield ""
-        yield failure.headline + (f"; known: {failure.known}" if failure.known else "")
-        yield failure.text
+        yield from [f"known failure, {failure.known}:"] if failure.known else []
+        yield failure.told(verbose=True)
     yield ""
     for line in outline.targets:
         what = line.ratios if line.not_run else f"{line.judged:,} runs, worst passing err/budget {line.ratios or '-'}"
@@ -49,13 +50,29 @@ def as_json(outline: Outline) -> str:
         "judged": outline.judged,
         "complaints": list(outline.complaints),
         "notes": list(outline.notes),
-        "problems": [
-            {**asdict(failure), "verdict": failure.verdict.value, "fingerprint": failure.fingerprint}
-            for failure in outline.failures
-        ],
+        "problems": [_problem(failure) for failure in outline.failures],
         "targets": [asdict(line) for line in outline.targets],
     }
     return json.dumps(record, indent=1) + "\n"
+
+
+def _problem(failure: Failure) -> dict[str, Any]:
+    """A failure as data: the lines that people read are in it only of a kernel that is broken."""
+    told = encoded(failure.explanation) if failure.explanation is not None else None
+    return {
+        "kernel": failure.kernel,
+        "verdict": failure.verdict.value,
+        "law": failure.law,
+        "targets": list(failure.targets),
+        "count": failure.count,
+        "location": asdict(failure.location),
+        "headline": failure.headline,
+        "fingerprint": failure.fingerprint,
+        "known": failure.known,
+        "broken": failure.said if failure.broken else "",
+        "commands": asdict(failure.commands),
+        "explanation": told,
+    }
 
 
 FORMATS: Mapping[str, Callable[[Outline], str]] = {

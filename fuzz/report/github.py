@@ -39,7 +39,7 @@ def summary(outline: Outline) -> str:
 
 def _fence(outline: Outline) -> str:
     """A fence around texts that is longer than any that one of them holds: they may quote what a kernel raised."""
-    inside = [run for failure in outline.failures for run in re.findall("`+", failure.text)]
+    inside = [run for failure in outline.failures for run in re.findall("`+", failure.brief + failure.text)]
     return "`" * max([4, *(len(run) + 1 for run in inside)])
 
 
@@ -60,7 +60,10 @@ def _summary_lines(outline: Outline, fence: str) -> Iterator[str]:
         yield markdown_table(PlainTable(("verdict", "kernel", "law", "runs", "targets", "known as"), rows))
     for failure in outline.failures:
         yield ""
-        yield f"{fence}text\n{failure.text}\n{fence}"
+        yield f"{fence}text\n{failure.brief}\n{fence}"
+        if failure.explanation is not None:
+            yield f"<details><summary>everything that is known</summary>\n\n{fence}text"
+            yield f"{failure.text}\n{fence}\n</details>"
     yield ""
     lines = [(line.kernel, line.target, str(line.judged), line.ratios) for line in outline.targets]
     yield markdown_table(PlainTable(("kernel", "target", "runs", "worst passing err/budget"), lines))
@@ -69,7 +72,7 @@ def _summary_lines(outline: Outline, fence: str) -> Iterator[str]:
 def _annotation(failure: Failure) -> str:
     place = f"file={escaped_property(failure.location.path)},line={failure.location.line}"
     title = escaped_property(f"kernelfuzz {failure.verdict.value} {failure.kernel}")
-    return f"::error {place},title={title}::{escaped(failure.headline + chr(10) + failure.text)}"
+    return f"::error {place},title={title}::{escaped(failure.brief)}"
 
 
 def escaped(text: str) -> str:

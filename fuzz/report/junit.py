@@ -62,7 +62,7 @@ def _test_case(suite: ET.Element, line: TargetLine, law: str, failures: list[Fai
             # The text once, with the target that it was shown on: a bucket may be seen on fifty targets.
             here = failure.targets[0] == line.target
             shown = ET.SubElement(case, "failure", message=_clean(failure.headline), type=failure.verdict.value)
-            shown.text = _clean(failure.text) if here else f"as on {failure.targets[0]}"
+            shown.text = _clean(failure.told(verbose=True)) if here else f"as on {failure.targets[0]}"
     reason = _reason_to_skip(line, law, failures)
     if reason and not len(case):
         ET.SubElement(case, "skipped", message=_clean(reason))

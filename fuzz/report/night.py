@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTo
 from fuzz.findings.tally import WorstPass
 from fuzz.generate.pairing import PairCoverage, held
 from fuzz.report.broken import Broken, broken_kernels
+from fuzz.report.failure import Provenance, commands_of
 from fuzz.report.outline import Failure, Location, Outline, TargetLine, broken_failures, location_of
 from fuzz.report.progress import minutes
 from fuzz.report.table import KernelLine, largest, print_kernels
@@ -51,7 +53,8 @@ def print_night(
         console.print(line, style="yellow", soft_wrap=True)
     for bucket in seen.buckets:
         console.print()
-        console.print(_bucket_text(bucket), soft_wrap=True)
+        console.print(f"{bucket.status}:", style="bold")
+        console.print(failure_of(bucket, seen).brief, soft_wrap=True)
     broken = broken_of(seen)
     for each in broken:
         console.print()
@@ -136,7 +139,7 @@ def night_record(
                     name: getattr(bucket if name in ("first_night", "last_night", "count") else bucket.row, name)
                     for name in (
                         "signature", "kernel", "op", "verdict", "law", "target", "case_file", "digest", "where",
-                        "explanation", "found_by", "first_night", "last_night", "passed_night", "count", "text",
+                        "explanation", "found_by", "first_night", "last_night", "passed_night", "count",
                     )
                 },
                 "seen": bucket.sightings,
@@ -175,16 +178,26 @@ def _lines(seen: NightView) -> list[KernelLine]:
     ]  # fmt: skip
 
 
-def _bucket_text(bucket: BucketTotals) -> str:
-    """A finding as it is printed: the failure, its explanation, how often it was seen."""
-    row = bucket.row
-    seen = sum(bucket.sightings.values())
-    lines = [f"{bucket.status.upper()}: {row.text}"]
-    if row.explanation:
-        lines += [f"  {line}" for line in row.explanation.splitlines()]
-    where = f"on {len(bucket.sightings)} targets in this night"
-    lines.append(f"  seen          {seen:,} times {where}, {bucket.count:,} in all nights")
-    return "\n".join(lines)
+def failure_of(bucket: BucketTotals, seen: NightView, kernels: Mapping[str, Kernel] = MappingProxyType({})) -> Failure:
+    """Return a bug of a night as all reports show it; without its kernel its place is not known."""
+    row, told = bucket.row, bucket.told
+    place = location_of(kernels[row.kernel]) if row.kernel in kernels else Location(row.kernel, 1)
+    origin = Provenance(seen.night.seed, row.found_by, pack_option(seen.night.command))
+    path = seen.findings / row.case_file if row.case_file else None
+    targets, count = tuple(sorted(bucket.sightings)), sum(bucket.sightings.values())
+    return Failure(
+        row.kernel, Verdict(row.verdict), row.law, targets, count, place, told, commands_of(told, path, origin)
+    )
+
+
+def pack_option(command: str) -> tuple[str, ...]:
+    """Return ('--pack', FOLDER) as the night was given it; () where it ran the built-in kernels."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # the state is another's
+        return ()
+    pack = words[words.index("--pack") + 1 :] if "--pack" in words else []
+    return ("--pack", pack[0]) if pack else ()
 
 
 def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[str] = ()) -> Outline:
@@ -208,18 +221,10 @@ def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[
         environment=seen.night.environment,
         cases=seen.cases,
         targets=lines,
-        failures=(*(_failure(bucket, known) for bucket in failing), *broken_failures(broken_of(seen), known)),
+        failures=(*(failure_of(bucket, seen, known) for bucket in failing), *broken_failures(broken_of(seen), known)),
         complaints=tuple(complaints),
         notes=tuple(f"passes now: {each.row.verdict} {each.row.kernel}, {each.row.where}" for each in passing),
     )
-
-
-def _failure(bucket: BucketTotals, known: Mapping[str, Kernel]) -> Failure:
-    row = bucket.row
-    place = location_of(known[row.kernel]) if row.kernel in known else Location(row.kernel, 1)
-    targets = tuple(sorted(bucket.sightings))
-    count = sum(bucket.sightings.values())
-    return Failure(row.kernel, Verdict(row.verdict), row.law, targets, count, _bucket_text(bucket), place)
 
 
 def _worst(marks: Iterable[Mark]) -> dict[str, dict[str, WorstPass]]:

@@ -6,7 +6,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, WorstPass
 from fuzz.report.broken import VERDICT, Broken, broken_kernels
-from fuzz.report.failure import Provenance, bucket_text
+from fuzz.report.failure import Commands, Provenance, brief, commands_of, full_text, headline
 from fuzz.report.records import environment
+from fuzz.triage.explanation import Explanation
 
 
 @dataclass(frozen=True)
@@ -55,20 +56,23 @@ class TargetLine:
 
 @dataclass(frozen=True)
 class Failure:
-    """One bucket of findings, as the reports show it."""
+    """One bug, as the reports show it: a bucket of findings, or a kernel that cannot be built or started."""
 
     kernel: str
     verdict: Verdict
     law: str
     targets: tuple[str, ...]
     count: int
-    text: str
-    """The text of the failure, in full."""
     location: Location
+    explanation: Explanation | None = None
+    """What is known of it; None of a kernel that is broken."""
+    commands: Commands = field(default_factory=Commands)
     known: str = ""
     """The issue of the known failure that covers it. What is known does not fail the gate."""
     broken: str = ""
-    """Its headline, of a kernel that cannot be built or started."""
+    """The headline of a kernel that cannot be built or started."""
+    said: str = ""
+    """What its compiler or its start said."""
 
     @property
     def fingerprint(self) -> str:
@@ -78,12 +82,23 @@ class Failure:
 
     @property
     def headline(self) -> str:
-        """One line: what is wrong, where, how often."""
-        if self.broken:
-            return self.broken
-        law = f" {self.law}" if self.law else ""
-        more = f" and {len(self.targets) - 1} more targets" if len(self.targets) > 1 else ""
-        return f"{self.verdict.value}{law}: {self.kernel} on {self.targets[0]}{more}, {self.count} runs"
+        """One line: which kernel, and what is wrong with it."""
+        return headline(self.explanation) if self.explanation is not None else self.broken
+
+    @property
+    def brief(self) -> str:
+        """The lines that a person reads first."""
+        return brief(self.explanation, self.commands) if self.explanation is not None else self.said
+
+    def told(self, *, verbose: bool) -> str:
+        """Return the first lines, and everything below them where that is wanted."""
+        return f"{self.brief}\n\n{self.text}" if verbose and self.explanation is not None else self.brief
+
+    @property
+    def text(self) -> str:
+        """Everything that is known."""
+        seen = f"{self.count:,} times on {len(self.targets)} targets"
+        return full_text(self.explanation, self.commands, seen) if self.explanation is not None else self.said
 
 
 @dataclass(frozen=True)
@@ -143,8 +158,7 @@ def run_outline(
     """What a run found and judged; `known` names the issue of a known failure."""
     by_id, failures = {target.id: target for target in targets}, []
     for bucket in book.buckets.values():
-        target = by_id[bucket.judgement.target]
-        failures.append(_failure(bucket, target, bucket_text(bucket, target, origin), known(bucket)))
+        failures.append(_failure(bucket, by_id[bucket.judgement.target], origin, known(bucket)))
     failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
     lines = target_lines(targets, tally)
     return Outline(
@@ -152,11 +166,14 @@ def run_outline(
     )
 
 
-def _failure(bucket: Bucket, target: Target, text: str, known: str) -> Failure:
+def _failure(bucket: Bucket, target: Target, origin: Provenance, known: str) -> Failure:
     """A bucket as the reports show it."""
-    verdict, broken = bucket.judgement.verdict, bucket.judgement.broken_law_name
-    targets = tuple(sorted(bucket.targets))
-    return Failure(bucket.kernel, verdict, broken, targets, bucket.count, text, location_of(target.kernel), known)
+    judgement, targets = bucket.judgement, tuple(sorted(bucket.targets))
+    commands = commands_of(bucket.told, bucket.path, origin, bucket.case.origin.place)
+    return Failure(
+        bucket.kernel, judgement.verdict, judgement.broken_law_name, targets, bucket.count, location_of(target.kernel),
+        bucket.told, commands, known,
+    )  # fmt: skip
 
 
 def tally_broken(tally: Tally) -> list[Broken]:
@@ -173,7 +190,7 @@ def broken_failures(
         words = ("run", *(origin.pack_option if origin else ()), "--target", each.targets[0], "--max-cases", "1")
         text = each.text(f"kernelfuzz {shlex.join(words)}", whole=origin is None or len(broken) == 1)
         place = location_of(kernels[each.kernel]) if each.kernel in kernels else Location(each.kernel, 1)
-        found.append(Failure(each.kernel, VERDICT, "", each.targets, 0, text, place, broken=each.headline))
+        found.append(Failure(each.kernel, VERDICT, "", each.targets, 0, place, broken=each.headline, said=text))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +13,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fuzz.base.files import write_whole
-from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
+from fuzz.findings.database_views import LabelTotals, NightView, TargetTotals
 from fuzz.generate.pairing import PairCoverage
-from fuzz.report.night import broken_of, idle_reasons, partly_run
+from fuzz.report.night import broken_of, failure_of, idle_reasons, pack_option, partly_run
 from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
 from fuzz.report.totals import by_reason, pair_words, pairs_words
@@ -32,8 +31,6 @@ _ENDINGS = {
 
 _NAMED = 100
 """The most pairs of conditions that never held together which are named for each op."""
-_ASIDE = ("shrunk: ", "nearby: ", "cause: ", "also here: ", "not finished: ")
-"""Lines of an explanation that begin like this do not say when the kernel fails."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,6 @@ def template(name: str) -> Template:
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"minutes": minutes, "thousands": "{:,.0f}".format}
-    environment.filters |= {"headline": _headline, "cause": _cause, "reproduction": _reproduction}
     return environment.get_template(name)
 
 
@@ -120,7 +116,8 @@ def _facts(seen: NightView, pairs: Mapping[str, PairCoverage]) -> dict[str, Any]
             if of.allowed
         ],
         "pace": Bars("Judged runs per minute of the night", "judged runs", pace) if pace else None,
-        "pack": _pack_option(night.command),
+        "pack": f" {shlex.join(pack)}" if (pack := pack_option(night.command)) else "",
+        "bugs": [(bucket, failure_of(bucket, seen)) for bucket in seen.buckets],
         "killed": sum(1 for session in seen.sessions if session.ended == ""),
     }
 
@@ -133,42 +130,6 @@ def _verdict(seen: NightView) -> tuple[str, str]:
     if found:
         return "bad", ", ".join(found)
     return ("good", "Nothing found") if seen.judged else ("idle", "Nothing ran")
-
-
-def _headline(bucket: BucketTotals) -> str:
-    """What is wrong in one line: the explanation, else what the judgement says, else where it was seen."""
-    row = bucket.row
-    stated = [line for line in row.explanation.splitlines() if not line.startswith(_ASIDE)]
-    if stated:
-        return stated[0]
-    what = next((line for line in row.text.splitlines() if line.startswith(("  what ", "  failing "))), "")
-    words = what.strip().partition(" ")[2].strip() or f"smallest case: {row.where}"
-    return re.sub(r"^(\d+ of \d+ elements of \w+);", r"\1 fail:", words)
-
-
-def _cause(bucket: BucketTotals) -> str:
-    """What the failure is tied to; or why that is not known."""
-    lines = bucket.row.explanation.splitlines()
-    found = next((line.partition(": ")[2] for line in lines if line.startswith("cause: ")), "")
-    if not lines:
-        return "neither shrunk nor explained yet: the night had no time left for it"
-    return found + ("; explained in part, for lack of time" if any(x.startswith("not finished") for x in lines) else "")
-
-
-def _pack_option(command: str) -> str:
-    """' --pack FOLDER' as the night was given it; '' where it ran the built-in kernels."""
-    try:
-        words = shlex.split(command)
-    except ValueError:  # the state is another's
-        return ""
-    pack = words[words.index("--pack") + 1 :] if "--pack" in words else []
-    return f" --pack {shlex.quote(pack[0])}" if pack else ""
-
-
-def _reproduction(bucket: BucketTotals) -> str:
-    """The command that reproduces it; '' where its case could not be written."""
-    line = next((line for line in bucket.row.text.splitlines() if line.startswith("  reproduce")), "")
-    return line.strip().partition(" ")[2].strip()
 
 
 def _lines(targets: Iterable[TargetTotals]) -> list[KernelLine]:

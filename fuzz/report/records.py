@@ -20,6 +20,7 @@ from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
+from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.capabilities import Undeclared
 from fuzz.generate.coverage import Ledger, said
@@ -89,9 +90,9 @@ class RecordLog(Observer):
             except OSError as error:
                 self._stop(error)
 
-    def findings(self, book: FindingBook, texts: Iterable[str]) -> None:
+    def findings(self, book: FindingBook) -> None:
         """One record per bucket, with its smallest case."""
-        for bucket, text in zip(book.buckets.values(), texts, strict=True):
+        for bucket in book.buckets.values():
             self._write(
                 {
                     "kind": "finding",
@@ -99,7 +100,7 @@ class RecordLog(Observer):
                     "verdict": bucket.verdict,
                     "count": bucket.count,
                     "targets": sorted(bucket.targets),
-                    "text": text,
+                    "explanation": encoded(bucket.told),
                     "case": to_json(bucket.case),
                     "history": [to_json(call) for call in bucket.history],
                 }

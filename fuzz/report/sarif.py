@@ -81,7 +81,7 @@ def _result(failure: Failure, number: int) -> dict[str, Any]:
         "ruleId": failure.verdict.value,
         "ruleIndex": _NUMBER[failure.verdict],
         "level": "note" if failure.known else "error",
-        "message": {"text": f"{failure.headline}\n\n{failure.text}"},
+        "message": {"text": f"{failure.headline}\n\n{failure.brief}"},
         "locations": [
             {
                 "physicalLocation": {

@@ -50,7 +50,7 @@ def run_notes(tally: Tally, *, verbose: bool = False, stopped: bool = False) -> 
     late = [each for each in told if each.not_run_reason.startswith(UNFINISHED) and not verbose]
     told = [each for each in told if each not in late]
     waiting = {name for op, reach in tally.reach.items() if op not in tally.visits for name in reach.space["target"]}
-    late_op = dict.fromkeys(() if stopped else waiting, "the time was over before their op had a turn")
+    late_op = dict.fromkeys(() if stopped else waiting, "the time was over before its op had its turn")
     usual = "the run stopped at its first failure" if stopped else "no case that was drawn fits it"
     idle = {each.target: each.not_run_reason or late_op.get(each.target, usual) for each in told if each.judged == 0}
     partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}
@@ -200,7 +200,7 @@ def print_run(
     _print_table(out, tally, verbose=verbose, stopped=stopped)
     for failure in outline.failures:
         out.print()
-        out.print(failure.text, soft_wrap=True)
+        out.print(failure.told(verbose=verbose), soft_wrap=True)
     out.print()
     if tally.laws and verbose:
         out.print(law_line(tally), soft_wrap=True)
@@ -282,7 +282,7 @@ def print_gate(
     _print_table(out, tally, outline.notes, verbose=verbose, stopped=stopped)
     for failure in outline.failures:
         known = [f"known failure, {failure.known}:"] if failure.known else []
-        for line in ("", *known, failure.text):
+        for line in ("", *known, failure.told(verbose=verbose)):
             out.print(line, soft_wrap=True)
     out.print()
     for line in outline.complaints:

@@ -13,7 +13,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
-from fuzz.triage.attribute.attribution import Attribution
+from fuzz.triage.explanation import Attribution
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Rule
 from fuzz.triage.trial.family import Family

@@ -15,10 +15,11 @@ from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribute.attribution import attributed
 from fuzz.triage.causes import kernels_within
-from fuzz.triage.explain.counterfactuals import Counterfactual, counterfactuals
+from fuzz.triage.explain.conclusion import Conclusion
+from fuzz.triage.explain.counterfactuals import counterfactuals
 from fuzz.triage.explain.declaration import Fitting, fitting
 from fuzz.triage.explain.explain import explain
-from fuzz.triage.explain.explanation import Explanation
+from fuzz.triage.explanation import Counterfactual
 from fuzz.triage.finding import Diagnosis, Finding, change
 from fuzz.triage.rule.rule import Rule
 from fuzz.triage.shrink.shrink import shrink
@@ -128,10 +129,10 @@ def diagnose(
         others_of = tuple(Trials(theirs, each, family) for each in within)
         trials = Trials(own, target, family, explained=tuple(known), within=others_of, fresh=fresh)
         try:
-            small, nearby, explanation = _shrunk_and_explained(trials, case, others, clock)
+            small, nearby, conclusion = _shrunk_and_explained(trials, case, others, clock)
         except KeepsStateError:
             trials = replace(trials, fresh=True, known={})
-            small, nearby, explanation = _shrunk_and_explained(trials, case, others, clock)
+            small, nearby, conclusion = _shrunk_and_explained(trials, case, others, clock)
         shown = trials.confirmed(small)
         fits = _fitting(trials, family, [(case, judgement), (small, shown)], clock)
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
@@ -139,21 +140,21 @@ def diagnose(
     if shown is None or not family.holds(shown):
         shown = seen[target.id].judgement if target.id in seen else judgement
     if not shown.verdict.is_finding:  # it fails only after other calls: the judgement that was made then stands
-        unknown = Diagnosis(case, None, Explanation(None, None), len(trials.known), option=allowance.option)
+        unknown = Diagnosis(case, None, Conclusion(None, None), len(trials.known), option=allowance.option)
         return Finding(case, judgement, verdicts, diagnosis=unknown)
     # Where it was shrunk it fails, although the running worker may be given no case any more.
     judgements = {**{name: each.judgement for name, each in seen.items()}, target.id: shown}
-    attribution = attributed(target, targets, judgements, explanation.rule)
+    attribution = attributed(target, targets, judgements, conclusion.rule)
     whole = not clock.stopped
     diagnosis = Diagnosis(
-        case, attribution, explanation, len(trials.known), whole, allowance.option, fits, counterfactuals=nearby
+        case, attribution, conclusion, len(trials.known), whole, allowance.option, fits, counterfactuals=nearby
     )
     return Finding(small, shown, verdicts, diagnosis=diagnosis)
 
 
 def _shrunk_and_explained(
     trials: Trials, case: Case, others: Sequence[Target], clock: _Clock
-) -> tuple[Case, tuple[Counterfactual, ...], Explanation]:
+) -> tuple[Case, tuple[Counterfactual, ...], Conclusion]:
     """Return the smallest case, what becomes of it with one thing changed, and when it fails, in the time that is left.
     Raises KeepsStateError."""
     say, ends, most = clock.allowance.say, clock.part(_SHRINKING), trials.runs + _MOST_RUNS
@@ -162,7 +163,7 @@ def _shrunk_and_explained(
     small = shrink(trials, case)
     known = trials.known.get(small.digest)
     if known is not None and not known.verdict.is_finding:
-        return small, (), Explanation(None, None)
+        return small, (), Conclusion(None, None)
     replace(trials, family=replace(trials.family, clear=0.0, wide=True)).confirm(small)
     say(f"{change(case, small) or 'as it is'}, probing around it")
     # Processes of an emulator start slowly: one for each probe would leave no time for the rule.

@@ -10,14 +10,11 @@ from dataclasses import dataclass, field, replace
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
-from fuzz.triage.attribute.attribution import Attribution
-from fuzz.triage.explain.counterfactuals import Counterfactual
+from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explain.declaration import Fitting
-from fuzz.triage.explain.explanation import Explanation
+from fuzz.triage.explanation import Attribution, Counterfactual, Explanation
 from fuzz.triage.rule.rule import Rule
 from oracles.ops import OPS
-
-_CAUSE = "cause: "
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class Diagnosis:
     original: Case
     """The case as it was seen, before it was shrunk."""
     attribution: Attribution | None
-    explanation: Explanation
+    conclusion: Conclusion
     runs: int = 0
     """The number of cases that were run to find that out."""
     whole: bool = True
@@ -44,33 +41,7 @@ class Diagnosis:
     @property
     def rule(self) -> Rule | None:
         """When it fails, where a rule agrees with every probe."""
-        return self.explanation.rule
-
-    def lines(self, small: Case) -> list[str]:
-        """For a report on the shrunk case: the contract that may be meant, what was shrunk, the cause, the rule with
-        its evidence, the places; a contract that allows so much that it says little comes last."""
-        fits = [self.fitting.line] if self.fitting is not None else []
-        said = fits if self.fitting is not None and self.fitting.telling else []
-        if small.digest != self.original.digest:
-            said.append(f"shrunk: {change(self.original, small)} (was {self.original.digest[:12]})")
-        if nearby := self._nearby():
-            said.append(f"nearby: {nearby}")
-        if self.attribution is not None:
-            said.append(f"{_CAUSE}{self.attribution}")
-        said = [*said, *self.explanation.lines(), *(each for each in fits if each not in said)]
-        if self.beside:
-            counted = " and ".join(f"{count} {verdict}" for verdict, count in sorted(self.beside.items()))
-            said.append(f"also here: {counted}, which no rule tells from this failure")
-        if not self.whole:
-            more = f"; see {self.option}" if self.option else ""
-            said.append(f"not finished: the time for explaining was over{more}")
-        return said
-
-    def _nearby(self) -> str:
-        """Return the counterfactuals in words; those that never pass by their subjects alone."""
-        telling = [str(each) for each in self.counterfactuals if each.passing]
-        alike = [each.subject for each in self.counterfactuals if not each.passing]
-        return "; ".join([*telling, *([f"fails alike with other {', '.join(alike)}"] if alike else [])])
+        return self.conclusion.rule
 
 
 @dataclass(frozen=True)
@@ -87,9 +58,8 @@ class Finding:
     history: tuple[Case, ...] = ()
     """The calls that must come before the case, in one process."""
     diagnosis: Diagnosis | None = None
-    told: tuple[str, ...] = ()
-    """What is said of the finding in place of a diagnosis: that it needs calls, or what an earlier session has
-    explained."""
+    told: Explanation | None = None
+    """What an earlier session has explained, in place of a diagnosis."""
 
     @property
     def target(self) -> str:
@@ -109,23 +79,19 @@ class Finding:
     @property
     def core(self) -> Rule | None:
         """What tells its cause from others."""
-        return self.diagnosis.explanation.core if self.diagnosis is not None else None
+        return self.diagnosis.conclusion.core if self.diagnosis is not None else None
 
     @property
     def original(self) -> str:
         """Digest of the case that it was shrunk from; '' where nobody has tried."""
         return self.diagnosis.original.digest if self.diagnosis is not None else ""
 
-    def lines(self) -> tuple[str, ...]:
-        """What is known beyond the judgement."""
-        return tuple(self.diagnosis.lines(self.case)) if self.diagnosis is not None else self.told
-
     def with_band(self, core: Rule | None) -> Finding:
         """The same finding, whose cause has further failures, by a rule that differs in numbers only."""
         if self.diagnosis is None or self.core is None or core is None:
             return self
-        explanation = replace(self.diagnosis.explanation, core=self.core.with_band(core))
-        return replace(self, diagnosis=replace(self.diagnosis, explanation=explanation))
+        conclusion = replace(self.diagnosis.conclusion, core=self.core.with_band(core))
+        return replace(self, diagnosis=replace(self.diagnosis, conclusion=conclusion))
 
     def with_others(self, verdicts: Counter[str]) -> Finding:
         """The same finding, to which failures of these verdicts were put."""
@@ -138,8 +104,7 @@ class Finding:
         """The same finding, tied to something else than it seemed to be."""
         if self.diagnosis is not None:
             return replace(self, diagnosis=replace(self.diagnosis, attribution=attribution))
-        others = (line for line in self.told if not line.startswith(_CAUSE))
-        return replace(self, told=(f"{_CAUSE}{attribution}", *others))
+        return self if self.told is None else replace(self, told=replace(self.told, attribution=attribution))
 
 
 def size_of(case: Case) -> tuple[int, int]:
@@ -147,12 +112,16 @@ def size_of(case: Case) -> tuple[int, int]:
     return case.elements, sum(t.layout.extent + t.layout.offset for t in case.inputs.values())
 
 
-def change(before: Case, after: Case) -> str:
-    """What shrinking changed, in a few words: 'n 4097 -> 65, rows 3 -> 1'."""
+def changes(before: Case, after: Case) -> tuple[tuple[str, int, int], ...]:
+    """Return what shrinking made smaller: each dimension whose extent changed, that before, and that after."""
     one, two = Frame(before), Frame(after)
     facts = [(dim, size, two.sizes.get(dim, size)) for dim, size in one.sizes.items()]
     facts.append((OPS[before.op].batch_name, math.prod(one.batch), math.prod(two.batch)))
-    words = [f"{name} {old} -> {new}" for name, old, new in facts if old != new]
-    if not words and before.digest != after.digest:
-        words.append("plainer values or layout")
-    return ", ".join(words)
+    return tuple(fact for fact in facts if fact[1] != fact[2])
+
+
+def change(before: Case, after: Case) -> str:
+    """Return what shrinking changed in a few words for a line of progress: 'n 4097 -> 65, rows 3 -> 1'."""
+    words = [f"{name} {old} -> {new}" for name, old, new in changes(before, after)]
+    plainer = ["plainer values or layout"] if before.digest != after.digest else []
+    return ", ".join(words or plainer)

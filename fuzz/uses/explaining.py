@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -11,10 +11,9 @@ from rich.text import Text
 from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
-from fuzz.findings.bucket import Bucket, hangs
+from fuzz.findings.bucket import hangs
 from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.judge.trouble import error_words
-from fuzz.report.failure import Provenance, bucket_text
 from fuzz.report.totals import counted
 from fuzz.triage.attribute.history import Need, recognise
 from fuzz.triage.trial.trial import FreshProcess
@@ -24,8 +23,6 @@ from fuzz.uses.search.stopping import GRACE_S, Interruption, late
 _FINDINGS = 4
 """This many findings get all the time they may have; with more of them each gets less. The number is chosen, not
 measured."""
-_SHORT = 3
-"""The lines of a failure that is shown before the others are explained."""
 _LEAST_S = 2.0
 """With fewer seconds left than this a finding is shown as it is. The number is chosen, not measured."""
 
@@ -65,11 +62,9 @@ def explain_findings(
     seconds: float,
     err: Console,
     interruption: Interruption,
-    origin: Provenance | None = None,
 ) -> None:
     """Sort the book's findings by their causes, whatever stopped the run; an interruption keeps what is known by then.
-    Nothing that hangs meanwhile is waited for. With an origin, each failure that is explained while others wait is
-    shown in short."""
+    Nothing that hangs meanwhile is waited for."""
     explainer = Explainer(pool, targets, book, TimeShares(_LEAST_S, seconds, option="--explain-time"))
     if not explainer.waiting or interruption.wanted:
         return
@@ -87,13 +82,4 @@ def explain_findings(
     with err.status("") as status:
         explainer.stop, explainer.workers = lambda: interruption.wanted, workers
         explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))
-        if origin is not None:
-            by_id = {target.id: target for target in targets}
-            explainer.ready = lambda bucket: err.print(f"explained: {_short(bucket, by_id, origin)}")
         explainer.explain_all(allowed)
-
-
-def _short(bucket: Bucket, targets: Mapping[str, Target], origin: Provenance) -> str:
-    """The first lines of a failure: what most readers need."""
-    text = bucket_text(bucket, targets[bucket.judgement.target], origin)
-    return "\n".join(text.splitlines()[:_SHORT])

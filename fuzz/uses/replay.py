@@ -26,6 +26,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
 from fuzz.report.console import bare_table
+from fuzz.report.failure import explanation_lines
 from fuzz.report.script import script_of
 from fuzz.triage.attribute.history import history_line
 from fuzz.triage.explain.counterfactuals import edited
@@ -62,7 +63,7 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
         return _searched(place, findings, pack)
     if _WITHOUT_SHARD.fullmatch(text):
         raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
-    case, found = casefile.load(_named(text, findings))
+    case, found = casefile.load(file_of(text, findings))
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())
 
 
@@ -70,11 +71,7 @@ def case_path(text: str, findings: Path) -> Path | None:
     """The case file that `text` names; None for a case of a search. Raises UsageError."""
     if (_PLACE.fullmatch(text) or _WITHOUT_SHARD.fullmatch(text)) and not Path(text).exists():
         return None
-    return _named(text, findings)
-
-
-def _named(text: str, findings: Path) -> Path:
-    return Path(text) if Path(text).is_file() or Path(text).suffix == ".json" else _file_of(text, findings)
+    return file_of(text, findings)
 
 
 def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
@@ -89,8 +86,10 @@ def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
     return replace(chosen, case=case, found=None) if changes else chosen
 
 
-def _file_of(text: str, findings: Path) -> Path:
-    """The file whose name, or whose digest, begins so."""
+def file_of(text: str, findings: Path) -> Path:
+    """The case file of that path, or whose name or digest begins so. Raises UsageError."""
+    if Path(text).is_file() or Path(text).suffix == ".json":
+        return Path(text)
     folder = findings / "findings" if (findings / "findings").is_dir() else findings
     files = sorted([*folder.glob("*.json"), *_OF_CHECKS.glob("*.json")])
     # With a digest of twelve digits at the end of its name.
@@ -145,7 +144,7 @@ def found_lines(found: Found | None, case: Case, seen: Mapping[str, Observed], p
     yield f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"
     if found.history:
         yield history_line(found.history, case, "replayed in one new process")
-    yield from (f"  {line}" for line in found.explanation)
+    yield from explanation_lines(found.explanation) if found.explanation is not None else ()
     if found.target not in seen:
         yield f"{found.target} {_absence(found.target, case, pack)}"
     elif seen[found.target].judgement.verdict is Verdict.PASS:
@@ -259,10 +258,11 @@ def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: T
     case, found = chosen.case, chosen.found
     failing = judgement if judgement.verdict.is_finding else None
     script = script_of(target, case, failing, chosen.law, chosen.history)
+    told = found.explanation if found is not None else None
     about = [
         f"{judgement.verdict.value} of {target.id}, case {case.digest[:12]}",
         *([judgement.reason] if judgement.reason else []),
-        *(found.explanation if found is not None else ()),
+        *(line.strip() for line in (explanation_lines(told) if told is not None else ())),
     ]
     text = target.adapter.export(target, script, about, path.name)
     try:

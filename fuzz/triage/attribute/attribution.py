@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters.registry import adapter_of
@@ -11,6 +10,7 @@ from fuzz.adapters.target import Target, causes_by_trait
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
+from fuzz.triage.explanation import Attribution
 from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Rule
 from fuzz.triage.rule.traits import target_traits
@@ -19,18 +19,6 @@ _RUNTIME = frozenset({"-lm", "-lc", "-ldl", "-lrt", "-lpthread", "-lgcc", "-lgom
 """The libraries that come with a compiler: to call them is no author in common."""
 _ENOUGH = 3
 """The number of witnesses that, failing alike, accuse the oracle or the case: two may have one author. Chosen."""
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """One sentence, and the short name of what is to blame."""
-
-    cause: str
-    """The short name of what is to blame: 'the kernel's source', 'compiler and flags', 'vector length', ..."""
-    evidence: str
-
-    def __str__(self) -> str:
-        return f"{self.cause}: {self.evidence}"
 
 
 def attributed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -13,6 +12,7 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.feature import Feature
 from fuzz.judge.judge import Judgement
+from fuzz.triage.explanation import Places
 from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Learned, Traits
 from oracles.op import Op
@@ -32,28 +32,6 @@ _SPECIAL = ("large", "tiny", "zeros", "one NaN", "one infinity", "spike", "last 
 
 Element = tuple[Traits, bool]
 """Where it is, and whether it is bad."""
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where the bad elements are."""
-
-    output: str
-    learned: Learned
-
-    @property
-    def key(self) -> str:
-        """The same for all failures of one bug."""
-        return f"{self.output}: {self.learned.rule if self.learned.exact else 'no pattern'}"
-
-    def __str__(self) -> str:
-        learned, elements = self.learned, f"{self.learned.probes:,} elements"
-        if not learned.exact:
-            best = str(learned.rule) or "all"
-            return f"no simple pattern in {self.output} (best: {best}, {learned.agreeing:,} of {elements})"
-        if not learned.rule.atoms:
-            return f"all of {self.output} ({elements})"
-        return f"{learned.rule}, in {self.output} ({elements} agree)"
 
 
 def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:

@@ -108,11 +108,11 @@ def shown_in(evidence: Evidence) -> frozenset[str]:
     return frozenset(_dtype(case) for case, _ in evidence.bad) if _is_wrong(evidence.bad[0][1]) else frozenset()
 
 
-def hiding(evidence: Evidence) -> str:
-    """What most of the values have in common that hide the failure, in one condition; '' where none tells them."""
+def hiding(evidence: Evidence) -> Rule | None:
+    """Return the condition that most of the values have which hide the failure; None where no one tells them."""
     hidden = sorted(evidence.masking.hidden)
     if len(hidden) < _FEWEST:
-        return ""
+        return None
     places = [*hidden, *(place for place, fails in enumerate(evidence.failed) if fails)]
     known = set().union(*(evidence.traits[place] for place in places))
     told = {
@@ -126,7 +126,7 @@ def hiding(evidence: Evidence) -> str:
 
     rules = [Rule((atom,)) for atom in learn(said, hides).rule.atoms]
     best = max(rules, key=agreeing, default=Rule())
-    return str(best) if best.atoms and agreeing(best) >= _MOSTLY * len(places) else ""
+    return best if best.atoms and agreeing(best) >= _MOSTLY * len(places) else None
 
 
 def shown_with(evidence: Evidence) -> tuple[Mapping[str, float], ...]:

@@ -6,18 +6,17 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import GIVEN, Draw, Frame
-from fuzz.base.dtypes import decimal
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 from fuzz.generate.given import VALUES
 from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.triage.explanation import Counterfactual
 from fuzz.triage.trial import storage
 from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
@@ -39,24 +38,11 @@ _MOST_ELEMENTS = 1 << 26
 
 
 @dataclass(frozen=True)
-class Counterfactual:
-    """What became of the smallest failing case with one thing changed to each of some values."""
-
-    subject: str
-    """What was changed, as `edited` calls it: 'n', 'rows', 'dtype', 'eps', 'values', 'layout of x', ..."""
-    passing: tuple[Value, ...]
-    failing: tuple[Value, ...]
-
-    def __str__(self) -> str:
-        found = (("passes", self.passing), ("fails", self.failing))
-        return ", ".join(f"{verb} at {self.subject} = {_listed(values)}" for verb, values in found if values)
-
-
-@dataclass(frozen=True)
 class _Edit:
     """A thing that can be changed: the values that are tried, how a value is read, and how a draw gets it."""
 
     subject: str
+    own: Value
     values: Sequence[Value]
     read: Callable[[str], Any]
     make: Callable[[Draw, Any], Draw]
@@ -94,7 +80,7 @@ def _tried(trials: Trials, base: Draw, edit: _Edit) -> Counterfactual:
             passing.append(value)
         elif trials.holds(case, judgement):
             failing.append(value)
-    return Counterfactual(edit.subject, tuple(passing), tuple(failing))
+    return Counterfactual(edit.subject, edit.own, tuple(passing), tuple(failing))
 
 
 def edited(case: Case, subject: str, value: str) -> Case:
@@ -124,24 +110,30 @@ def _edits(base: Draw, trials: Trials | None) -> Iterator[_Edit]:
     for dim, size in base.sizes.items():
         if dim not in op.fixed:
             near = {size - 1, size + 1, 2 * size, *(_SIZES_SLOWLY if slowly else _SIZES)} - {size}
-            yield _Edit(dim, sorted(n for n in near if n > 0), int, _sized(dim))
+            yield _Edit(dim, size, sorted(n for n in near if n > 0), int, _sized(dim))
     if OUTER in op.inputs[0].axes and base.batch:
-        yield _Edit(op.batch_name, [n for n in _BATCHES if n != vary.batch_of(base)], int, vary.sized)
+        rows = vary.batch_of(base)
+        yield _Edit(op.batch_name, rows, [n for n in _BATCHES if n != rows], int, vary.sized)
     dtypes = [each for each in (able.dtypes if able is not None else DTYPES) if each != own.dtype]
-    yield _Edit("dtype", dtypes, _one_of(DTYPES), vary.of_dtype)
+    yield _Edit("dtype", own.dtype, dtypes, _one_of(DTYPES), vary.of_dtype)
     for parameter in op.parameters:
-        others = [v for v in vary.values_of(base, parameter) if v != base.parameters.get(parameter.name)]
-        yield _Edit(parameter.name, others, _parameter, _with_parameter(parameter.name))
+        unset = parameter.values[0] if parameter.neutral is None else parameter.neutral
+        now = base.parameters.get(parameter.name, unset)
+        others = [v for v in vary.values_of(base, parameter) if v != now]
+        yield _Edit(parameter.name, now, others, _parameter, _with_parameter(parameter.name))
     values = [each for each in VALUES if each not in (own.recipe, GIVEN)]
-    yield _Edit("values", values, _one_of(VALUES), lambda draw, recipe: vary.with_values(draw, recipe, 1))
+    yield _Edit("values", own.recipe, values, _one_of(VALUES), lambda draw, recipe: vary.with_values(draw, recipe, 1))
     for name in storage.grids(base):
-        classes = [each for each in LAYOUT_CLASSES if each != base.part(name).place.layout]
-        yield _Edit(f"layout of {name}", classes, _one_of(LAYOUT_CLASSES), _laid_out(name))
-    yield _Edit("offset", _OFFSETS, int, lambda draw, offset: storage.placed_at(draw, "before", offset))
+        laid = base.part(name).place.layout
+        classes = [each for each in LAYOUT_CLASSES if each != laid]
+        yield _Edit(f"layout of {name}", laid, classes, _one_of(LAYOUT_CLASSES), _laid_out(name))
+    offset = own.place.offset
+    yield _Edit("offset", offset, _OFFSETS, int, lambda draw, other: storage.placed_at(draw, "before", other))
     for operand in op.operands:
         if operand.optional:
             there = operand.name in {part.name for part in base.parts}
-            yield _Edit(operand.name, ["absent" if there else "there"], _one_of(_PRESENCE), _with_operand(operand.name))
+            own_word, other = _PRESENCE if there else _PRESENCE[::-1]
+            yield _Edit(operand.name, own_word, [other], _one_of(_PRESENCE), _with_operand(operand.name))
 
 
 def _sized(dim: str) -> Callable[[Draw, int], Draw]:
@@ -180,16 +172,3 @@ def _with_operand(name: str) -> Callable[[Draw, str], Draw]:
         return draw.without(name) if is_there else vary.with_operand(draw, name)
 
     return make
-
-
-def _listed(values: Sequence[Value]) -> str:
-    """Return the values, three or more whole numbers in a row as '1 to 3'."""
-    if not all(isinstance(value, int) for value in values):
-        return ", ".join(value if isinstance(value, str) else decimal(value, "f32") for value in values)
-    numbers, runs = sorted(map(int, values)), list[list[int]]()
-    for before, number in pairwise([None, *numbers]):
-        if before is not None and number == before + 1:
-            runs[-1].append(int(number))
-        elif number is not None:
-            runs.append([number])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)

@@ -12,6 +12,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.judge.fitting import Run, Runs, times_as_wide
 from fuzz.judge.judge import Judgement
+from fuzz.triage.explanation import FittingContract
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import Neighbour, neighbours, pairs
@@ -31,8 +32,6 @@ most by that, would fit much that is wrong."""
 _USED = 1 / 32
 """A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
 a larger share of its budget than that, and a bug that happens to fit has less."""
-_MANY = 1e4
-"""The factor above which nobody asks how much wider a contract is."""
 _ALIKE = 1.5
 """Contracts whose widths differ by less are as wide as each other, in words."""
 
@@ -61,27 +60,12 @@ class Fitting:
         return self.typical <= _WIDE and (self.width <= _ALIKE or self.used >= _USED)
 
     @property
-    def line(self) -> str:
-        """In words, with the evidence."""
-        runs = f"all {self.failing} failing" + (f" and {self.passing} passing" if self.passing else "") + " runs tried"
-        more = f"; {self.others} wider neighbours fit too" if self.others > 1 else ""
-        more = "; a wider neighbour fits too" if self.others == 1 else more
-        said = f"contract: conforms to {self.neighbour.text} in {runs}, which allows {_times(self.width)} there{more}"
-        if self.telling:
-            return f"{said}: is {self.neighbour.of(self.declared)} right?"
-        used = f"the kernel uses {self.used:.2g} of that"
-        why = used if self.typical <= _WIDE else f"it allows {_times(self.typical)} where the kernel passes too"
-        return f"{said}; {why}, so this proves little"
-
-
-def _times(width: float) -> str:
-    if width == float("inf"):
-        return "everything"
-    if width > _MANY:
-        return f"more than {_MANY:,.0f} times as much"
-    if width > _ALIKE:
-        return f"{width:,.2g} times as much" if width < 100 else f"{width:,.0f} times as much"
-    return "as much" if width >= 1 / _ALIKE else "less"
+    def told(self) -> FittingContract:
+        """What is told of it."""
+        return FittingContract(
+            self.neighbour.text, self.neighbour.of(self.declared), self.width, self.typical, self.used,
+            self.failing, self.passing, self.others, self.telling,
+        )  # fmt: skip
 
 
 def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over: Callable[[], bool]) -> Fitting | None:

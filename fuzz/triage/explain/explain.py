@@ -28,7 +28,7 @@ from fuzz.triage.evidence.evidence import (
 )
 from fuzz.triage.evidence.masking import swamped, unmask
 from fuzz.triage.evidence.refutation import refuting, searched
-from fuzz.triage.explain.explanation import Explanation, concluded
+from fuzz.triage.explain.conclusion import Conclusion, concluded
 from fuzz.triage.explain.refusals import declaring
 from fuzz.triage.rule.rule import Traits
 from fuzz.triage.rule.thresholds import is_rough
@@ -78,14 +78,14 @@ _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
 """A failure may be clearer with these values."""
 
 
-def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Explanation:
+def explain(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Conclusion:
     """Probe around a shrunk case, on its target and on the kernel's other ones, until the trials' time is over.
 
     Raises KeepsStateError where what fails does so because of earlier probes.
     """
     law = trials.family.law.name if trials.family.law is not None else ""
     evidence = evidence_of(trials, case, siblings)
-    return replace(concluded(evidence, law), declares=declaring(trials.target.kernel.capability, evidence))
+    return replace(concluded(evidence, law), suggestion=declaring(trials.target.kernel.capability, evidence))
 
 
 def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> Evidence:

@@ -10,35 +10,31 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.verdict import Verdict
 from fuzz.triage.evidence.evidence import Evidence
+from fuzz.triage.explanation import Suggestion
 from oracles.ops import OPS
 
 _DIFFERENT = 2
 """An extent is taken for what decides where so many different ones fail, and as many pass."""
 
 
-def declaring(capability: Capability, evidence: Evidence) -> str:
-    """What to declare, where all that fails was refused for a reason that capabilities have a word for, and something
-    else passes: that nothing is empty, or what an extent is a multiple of. '' where neither is so."""
+def declaring(capability: Capability, evidence: Evidence) -> Suggestion | None:
+    """Return what to declare, where all that fails was refused for a reason that capabilities have a word for, and
+    something else passes: that nothing is empty, or what an extent is a multiple of."""
     told = [evidence, *([evidence.beside] if evidence.beside is not None else [])]
     bad = [judgement for each in told for _, judgement in each.bad]
     refused = all(each.raised or each.verdict is Verdict.REJECTED for each in bad)
     tried = [pair for each in told for pair in zip(each.cases, each.failed, strict=True)]
     failing, passing = ([case for case, failed in tried if failed is wanted] for wanted in (True, False))
     if not refused or not failing or not passing:
-        return ""
+        return None
     if capability.empty and all(map(_is_empty, failing)) and not all(map(_is_empty, passing)):
-        return (
-            f"declare: nothing but what has no elements fails ({len(failing)} cases; {len(passing)} others pass): "
-            "where that is meant, Capabilities(empty=False)"
-        )
+        return Suggestion("Capabilities(empty=False)", len(failing), len(passing))
     for dim in OPS[capability.op].named if capability.able.multiple_of == {} else ():
         step = _step(dim, failing, passing)
         if step:
-            return (
-                f"declare: {dim} is no multiple of {step} in all {len(failing)} failing cases, and is one in all "
-                f"{len(passing)} that pass: where that is meant, Capabilities(multiple_of={{{dim!r}: {step}}})"
-            )
-    return ""
+            says = f"Capabilities(multiple_of={{{dim!r}: {step}}})"
+            return Suggestion(says, len(failing), len(passing), dim, step)
+    return None
 
 
 def _step(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:

@@ -48,16 +48,6 @@ class RuleBounds:
             return self.necessary.holds(traits)
         return not (self.sufficient is not None and self.necessary.holds(traits) and self.sufficient.holds(traits))
 
-    def lines(self, fails: str, unless: str) -> Iterator[str]:
-        """In the words of a user; what hides a failure hides it from the sufficient one."""
-        if self.necessary.atoms:
-            yield f"{fails} only when: {self.necessary} (none of {self.outside:,} other probes does)"
-        if self.sufficient is not None and self.inside:
-            told = {(atom.trait, atom.relation) for atom in self.sufficient.atoms}
-            others = (atom for atom in self.necessary.atoms if (atom.trait, atom.relation) not in told)
-            both = Rule((*others, *self.sufficient.atoms))
-            yield f"{fails} always when: {both}{unless} (all {self.inside:,} such probes do)"
-
 
 def reach_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> RuleBounds:
     """Return the reach of probes of which some failed. A sufficient condition is found by the first `known` ones. The

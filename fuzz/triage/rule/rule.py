@@ -6,7 +6,6 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fuzz.base.feature import Feature
 
@@ -54,17 +53,6 @@ class Atom:
     def size(self) -> int:
         """How much there is to read: the values or bands that are listed."""
         return len(self.values) // 2 if self.relation == "within" else len(self.values)
-
-    @classmethod
-    def of_record(cls, record: Any) -> Atom:
-        """Return what `record` was made of."""
-        trait, relation, values, cost = record
-        return cls(Feature.of_record(trait), relation, tuple(values), cost)
-
-    @property
-    def record(self) -> list[Any]:
-        """The fields, which are kept as JSON."""
-        return [list(self.trait), self.relation, list(self.values), self.cost]
 
     def __str__(self) -> str:
         row, limit = self.trait.row, f"{self._relation} {self._listed()}"

@@ -11,7 +11,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, widest_first
 from fuzz.report.broken import broken_kernels
-from fuzz.report.failure import Provenance, explanation_lines, failure_text
+from fuzz.report.failure import Provenance, brief, commands_of, full_text
 from fuzz.report.totals import counted, mostly_unjudged
 from fuzz.uses.check.plan import CheckPlan
 
@@ -85,11 +85,11 @@ def passed_line(
 
 
 def _text(bucket: Bucket, target: Target, origin: Provenance) -> str:
-    """The failure as every verb tells it. A check typed at a prompt is unknown to `repro`: its case goes to a check."""
-    path = bucket.path if origin.pack_option else None
-    text = failure_text(bucket.case, bucket.judgement, target, bucket.others, path, origin)
-    text = "\n".join([text, *explanation_lines(bucket.found.lines())])
-    text += f"\n  note          {bucket.note}" if bucket.note else ""
+    """The failure as every verb tells it. A check typed at a prompt is unknown to `repro`: its case goes to a
+    check."""
+    path, told = bucket.path if origin.pack_option else None, bucket.told
+    commands = commands_of(told, path, origin)
+    text = f"{brief(told, commands)}\n\n{full_text(told, commands)}"
     if bucket.path is None or path is not None:
         return text
     return f"{text}\n  case file     {bucket.path}, to be run first by fuzz.check(..., cases=[...])"

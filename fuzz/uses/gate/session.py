@@ -14,7 +14,7 @@ from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Observer
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
-from fuzz.report.failure import explained
+from fuzz.triage.facts import breakdown_of
 from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key, Ratchet, Table
 from fuzz.uses.gate.known import Known, KnownFailures
@@ -199,7 +199,7 @@ def _ulp(judge: EntryJudge, target: Target) -> float:
     if check is None or check.worst_index is None:
         return 0.0
     try:
-        ulp = explained(case, check, judge.outcomes[target.id], target).ulp
+        ulp = breakdown_of(case, check, judge.outcomes[target.id], target).ulp
     except GaveUp:
         return 0.0
     return abs(ulp) if math.isfinite(ulp) else 0.0

@@ -19,13 +19,12 @@ from fuzz.adapters.pack import Pack
 from fuzz.adapters.target import Target
 from fuzz.base.files import set_aside
 from fuzz.findings.book import FindingBook
-from fuzz.findings.bucket import Bucket, Source, by_family
+from fuzz.findings.bucket import Source, by_family
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.findings.state import FINDINGS
 from fuzz.generate.pairing import pairing_of
 from fuzz.laws.registry import declared
-from fuzz.report.failure import Provenance, failure_text
 from fuzz.report.records import status_record
 from fuzz.uses.corpus.folder import Kept, entries_of
 from fuzz.uses.nightly.earlier import corpora_of, known_cases, published, until
@@ -84,7 +83,7 @@ class Night:
     def __post_init__(self) -> None:
         self._turn = Slice(0, _REPLAY, 0, 0.0)
         self._findings, self._corpora = self.state / FINDINGS, corpora_of(self.pack.path)
-        store = DatabaseStore(self.engine, self._findings, self.opened.position, self._text)
+        store = DatabaseStore(self.engine, self._findings, self.opened.position)
         by_id = {target.id: target for target in self.targets}
         self.book = FindingBook(store, self._source, by_id, by_family, store.load())
         kernels = self.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
@@ -230,11 +229,6 @@ class Night:
             return Source(self._turn.seed, "replay of what was known before the night")
         words = ["kernelfuzz run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
         return Source(self._turn.seed, " ".join(words))
-
-    def _text(self, bucket: Bucket) -> str:
-        origin = Provenance(bucket.source.seed, bucket.source.command, self.pack_option)
-        target = self.book.targets[bucket.target]
-        return failure_text(bucket.case, bucket.judgement, target, bucket.others, bucket.path, origin)
 
     def _last_save(self) -> bool:
         """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot

@@ -95,6 +95,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
+        self.book.targets = {**self.book.targets, **self._by_id}
         self._terms = self.terms or Terms(tuple(dict.fromkeys(target.kernel for target in self.targets)))
         if self.executor is None:
             self._terms = replace(self._terms, groups=([target.id for target in self.targets],))
@@ -137,7 +138,8 @@ class Runner:
 
         The time begins when all workers are started: dozens on a GPU take longer than the share of an op.
         """
-        self.wait_for_workers()
+        while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
+            pass
         seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
         self._began, self._taken = self.clock(), 0
         self._ends = self._began + seconds
@@ -154,11 +156,6 @@ class Runner:
         self.ended(schedule)
         self._ends = math.inf
         return self.tally
-
-    def wait_for_workers(self) -> None:
-        """Return when all workers are started, or a stop is wanted: no time of a search passes before."""
-        while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
-            pass
 
     def replay(self, batches: Iterable[list[Entry]]) -> Tally:
         """Run given entries, whatever the limits, until a stop is wanted. A twin follows its case in one batch."""

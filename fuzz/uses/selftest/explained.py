@@ -11,7 +11,9 @@ from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judgement
+from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
 from fuzz.triage.diagnosis import TimeAllowance, diagnose, never
+from fuzz.triage.facts import explanation_of
 from fuzz.triage.finding import Finding
 from fuzz.triage.shrink.smallest import Swept, sweep
 from fuzz.triage.trial.family import Family
@@ -27,6 +29,8 @@ class ExplainedMutant:
 
     mutant: Mutant
     finding: Finding
+    target: Target
+    """The target on which it was shrunk."""
     seconds: float
     """The seconds from the first case to the last probe."""
     swept: Swept
@@ -34,9 +38,10 @@ class ExplainedMutant:
 
     @property
     def stated(self) -> str:
-        """The rule, with its evidence."""
-        diagnosis = self.finding.diagnosis
-        return next(iter(diagnosis.explanation.lines() if diagnosis is not None else ()), "nothing")
+        """What is said of it: when it fails, what all failing cases have in common, and what one change does."""
+        told = explanation_of(self.finding, self.target)
+        rules = (line for _, line in rule_lines(told))
+        return "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
 
     @property
     def missing(self) -> tuple[str, ...]:

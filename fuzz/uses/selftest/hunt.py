@@ -168,7 +168,7 @@ def hunt(
             if stop.wanted:
                 return result
             seconds, smallest = time.monotonic() - began, swept(explained, shown.target.kernel, shown.killed_by)
-            result.explained = ExplainedMutant(mutant, explained, seconds, smallest)
+            result.explained = ExplainedMutant(mutant, explained, run.target, seconds, smallest)
     for run in result.runs:
         if run.killed_by is None and not run.trouble:
             run.trouble = f"survived {run.cases} cases"

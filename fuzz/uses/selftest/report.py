@@ -9,6 +9,8 @@ from rich.table import Table
 
 from fuzz.findings.accuracy import whereabouts
 from fuzz.report.console import bare_table
+from fuzz.report.failure import explanation_lines
+from fuzz.triage.facts import explanation_of
 from fuzz.uses.selftest.explained import ExplainedMutant
 from fuzz.uses.selftest.hunt import MutantResult
 
@@ -76,9 +78,10 @@ def _statement(each: ExplainedMutant) -> Statement:
     diagnosis = each.finding.diagnosis
     attribution = None if diagnosis is None else diagnosis.attribution
     cause = attribution.cause if attribution is not None else "unknown"
+    said = tuple(line.strip() for line in explanation_lines(explanation_of(each.finding, each.target)))
     return Statement(
         each.stated, each.missing, whereabouts(each.finding.case), cause, str(each.swept), each.swept.smallest,
-        round(each.seconds, 1), tuple(each.finding.lines()),
+        round(each.seconds, 1), said,
     )  # fmt: skip
 
 

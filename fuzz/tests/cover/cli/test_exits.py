@@ -32,6 +32,7 @@ WRONG = {
     "repro": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "run": (["--seed", "-1"], "--seed"),
     "selftest": (["--pack", "/nowhere"], "/nowhere is not a pack"),
+    "show": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
 }
 """by verb: what somebody may write, and what the one line says of it."""
 

@@ -28,7 +28,7 @@ FIRST_EPS = "({ static float first = -1; if (first < 0) first = eps; reciprocal_
 
 
 def _run(cli: Cli, pack: Path, cases: int = 48, *options: str) -> str:
-    done = cli("run", "--pack", str(pack), "--max-cases", str(cases), "--seed", "1", *options)
+    done = cli("run", "--pack", str(pack), "--max-cases", str(cases), "--seed", "1", "-v", *options)
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 
@@ -129,7 +129,9 @@ def test_a_python_kernel_that_caches_by_n_alone_is_kept_with_the_call_that_fille
     pack.mkdir()
     (pack / "pack.py").write_text(TORCH_PACK)
     (pack / "cached.py").write_text(CACHED)
-    done = cli_here("run", "--pack", str(pack), "--max-cases", "160", "--seed", "1", "--target", "torch-cached@cpu")
+    done = cli_here(
+        "run", "--pack", str(pack), "--max-cases", "160", "--seed", "1", "--target", "torch-cached@cpu", "-v"
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "needs history: passes alone in a fresh process, fails there after 1 earlier call: eps " in done.stdout
     again = cli_here(*_printed(done.stdout))

@@ -53,7 +53,7 @@ def pack(tmp_path: Path) -> Path:
 
 def test_one_number_is_judged_shrunk_explained_shown_and_emitted(cli_here: Cli, pack: Path) -> None:
     with unknown_afterwards():
-        words = "--max-cases 60 --seed 1 -j 1 --explain-time 300s --target numpy-right@cpu,c-tail@native:gcc-O2"
+        words = "--max-cases 60 --seed 1 -j 1 --explain-time 300s -v --target numpy-right@cpu,c-tail@native:gcc-O2"
         done = cli_here("run", "--pack", str(pack), *words.split())
         assert done.returncode == 1, done.stdout + done.stderr
         assert "ORACLE_GAVE_UP" not in done.stdout

@@ -149,7 +149,7 @@ FOUND_BREAKAGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "verdict type": (lambda r: r["found"].update(verdict=1), "found.verdict: missing, or not a string"),
     "seed type": (lambda r: r["found"].update(run_seed="7"), "found.run_seed: '7' is not an integer"),
     "seed lost": (lambda r: r["found"].pop("run_seed"), "found.run_seed"),
-    "explanation": (lambda r: r["found"].update(explanation="n = 5"), "found.explanation: not a list of lines"),
+    "explanation": (lambda r: r["found"].update(explanation="n = 5"), "found.explanation: Expected `object`"),
     "original": (lambda r: r["found"].update(original=5), "found.original"),
     "no law": (lambda r: r["found"].update(verdict="FAIL_LAW"), "found.law: missing"),
     "law unknown": (lambda r: r["found"].update(law={"name": "gravity", "key": "0" * 16}), "unknown law 'gravity'"),

@@ -20,6 +20,7 @@ from fuzz.findings.state import BrokenStateError, StateError, locked
 from fuzz.findings.store import Unsaved
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
+from fuzz.report.failure import Commands, full_text
 from fuzz.report.page import page
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.strangers import TEXTS
@@ -35,9 +36,9 @@ def a_state(folder: Path, text: str = "what failed") -> Path:
     position = open_night(engine, 1, 10.0, "kernelfuzz nightly --pack 'x", {}, resume=False).position
     begin_slice(engine, position, Slice(0, "rms_norm", 5, 1.0))
     case = plain(5)
-    finding = Finding(case, Judgement("c-k@native", case.digest, Verdict.FAIL_NUMERIC, 2.0), told=(text,))
+    finding = Finding(case, Judgement("c-k@native", case.digest, Verdict.FAIL_NUMERIC, 2.0, reason=text))
     bucket = Bucket("k-values", "k", finding, (5, 0), "c-k@native", Source(5), folder / "5.json", written=True)
-    store = DatabaseStore(engine, folder, position, lambda bucket: text)
+    store = DatabaseStore(engine, folder, position)
     note_targets(engine, position.night, (), {})
     with engine.begin() as connection:
         row = "(1, 'c-k@native', 'k', 'rms_norm', 1, '', '{}')"
@@ -79,12 +80,13 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a folder": a_folder,
     "a column is gone": sql("ALTER TABLE bucket DROP COLUMN core"),
     "a word for a number": sql("UPDATE night SET seed = 'seven'"),
-    "bytes for a word": sql("UPDATE bucket SET text = x'ff00'"),
+    "bytes for a word": sql("UPDATE bucket SET explanation = x'ff00'"),
     "no time": sql("UPDATE night SET started = 'yesterday'"),
     "broken JSON": sql("UPDATE night SET environment = '{'"),
     "JSON of another kind": sql("UPDATE target SET attested = '[]'"),
     "pairs of nothing": sql("UPDATE pairs SET together = '{}'"),
     "infinite seconds": sql("UPDATE night SET limit_s = 9e999"),
+    "an explanation of nothing": sql("UPDATE bucket SET explanation = '{}'"),
     "a verdict of nobody": sql("UPDATE bucket SET verdict = 'MAYBE'"),
     "a rule that is none": sql("UPDATE bucket SET core = '[[1]]'"),
     "a row that refers to none": sql("UPDATE sighting SET bucket_id = 77"),
@@ -114,7 +116,7 @@ def test_a_whole_state_stays_where_it_is(tmp_path: Path) -> None:
     path = a_state(tmp_path)
     engine, said = opened_state(path)
     assert said == ""
-    assert [bucket.row.text for bucket in view(engine).buckets] == ["what failed"]
+    assert [bucket.told.reason for bucket in view(engine).buckets] == ["what failed"]
     assert [path.name for path in tmp_path.glob("*broken*")] == []
 
 
@@ -122,7 +124,7 @@ def test_words_of_a_state_are_plain_wherever_they_are_shown(tmp_path: Path) -> N
     words = "\n".join(TEXTS).encode("utf-8", "replace").decode()  # no database holds a lone surrogate
     seen = view(open_state(a_state(tmp_path, words)))
     [bucket] = seen.buckets
-    assert all(line.isprintable() for line in (bucket.row.text + "\n" + bucket.row.explanation).split("\n"))
+    assert all(line.isprintable() for line in full_text(bucket.told, Commands()).split("\n"))
     shown = page(seen)
     assert "<script>alert" not in shown
     assert all(character.isprintable() or character in "\n\t" for character in shown)

@@ -14,7 +14,8 @@ import fuzz.findings
 from fuzz.base.feature import Feature
 from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import Point, WorstRun
-from fuzz.findings.bucket import Bucket, Source, rule_from_text, rule_to_text
+from fuzz.findings.bucket import Bucket, Source
+from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.findings.database import open_state, upsert
 from fuzz.findings.database_store import DatabaseStore, Position
 from fuzz.findings.database_views import view
@@ -179,4 +180,3 @@ def test_a_rule_is_the_same_after_it_was_kept() -> None:
     assert rule_from_text(rule_to_text(rule)) == rule
     assert rule_from_text(rule_to_text(None)) is None
     assert rule_from_text(rule_to_text(Rule())) == Rule()
-    assert rule_from_text('[["n mod 64", "=", [63], 1.2]]') is None, "as an earlier version wrote it"

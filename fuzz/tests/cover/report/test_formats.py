@@ -26,8 +26,9 @@ _FAILURE = Failure(
     law="scaling",
     targets=("c-mine@native:gcc-O0", "c-mine@native:gcc-O2"),
     count=7,
-    text="FAIL_LAW  mine\n  what  100% wrong, y[0] <&> \x00 \ud800 ````",
     location=Location("kernels/c/mine.c", 12),
+    broken="CRASH: mine on c-mine@native:gcc-O0: 100% wrong",
+    said="CRASH  mine\n  what  100% wrong, y[0] <&> \x00 \ud800 ````",
 )
 _TARGETS = tuple(
     TargetLine(
@@ -93,7 +94,7 @@ def test_junit_has_a_case_per_target_and_law_and_says_what_did_not_run() -> None
     shown = failures["c-mine@native:gcc-O0"].find("failure")
     assert shown is not None
     assert shown.attrib["type"] == "FAIL_LAW"
-    assert (shown.text or "").startswith("FAIL_LAW  mine\n")
+    assert (shown.text or "").startswith("CRASH  mine\n")
     skipped = [case.find("skipped") for case in root.iter("testcase")]
     reasons = {element.attrib["message"] for element in skipped if element is not None}
     assert reasons == {"NOT_RUN: no AVX-512 here", "no case was checked by this law"}
@@ -102,9 +103,7 @@ def test_junit_has_a_case_per_target_and_law_and_says_what_did_not_run() -> None
 
 def test_annotations_are_one_line_each_and_no_more_than_are_shown() -> None:
     lines = github.commands(_RED)
-    assert lines[0].startswith(
-        "::error file=kernels/c/mine.c,line=12,title=kernelfuzz FAIL_LAW mine::FAIL_LAW scaling: "
-    )
+    assert lines[0].startswith("::error file=kernels/c/mine.c,line=12,title=kernelfuzz FAIL_LAW mine::CRASH  mine%0A")
     assert "%0A" in lines[0]
     assert "100%25 wrong" in lines[0]
     assert all("\n" not in line for line in lines)
@@ -119,7 +118,7 @@ def test_what_a_workflow_command_would_misread_is_escaped(text: str, wanted: str
 
 
 def test_a_step_summary_is_cut_to_what_is_taken_with_its_fences_closed() -> None:
-    long = replace(_FAILURE, text="x" * 1000)
+    long = replace(_FAILURE, said="x" * 1000)
     whole = github.summary(replace(_RED, failures=(long,) * 2000))
     assert len(whole.encode()) <= 1 << 20
     assert whole.endswith("(cut: the rest does not fit into a step summary)\n")
@@ -131,7 +130,7 @@ def test_a_step_summary_is_cut_to_what_is_taken_with_its_fences_closed() -> None
 def test_every_format_is_written_where_it_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outline = replace(_RED, failures=(replace(_FAILURE, text="plain"),))
+    outline = replace(_RED, failures=(replace(_FAILURE, said="plain"),))
     wanted = parse([f"{name}={tmp_path}/deep/{name}" for name in FORMATS] + ["text"])
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     write_reports(outline, wanted)
@@ -169,7 +168,7 @@ _CONTROL = "\x00\x1b[31m\x7f\ud800"
 @pytest.mark.parametrize(
     "outline",
     [
-        replace(_RED, failures=(replace(_FAILURE, text=_CONTROL),)),
+        replace(_RED, failures=(replace(_FAILURE, said=_CONTROL),)),
         replace(_RED, failures=(replace(_FAILURE, kernel=_CONTROL),), complaints=()),
         replace(_RED, failures=(replace(_FAILURE, known=_CONTROL),)),
         replace(_RED, failures=(replace(_FAILURE, location=Location(_CONTROL, 1)),)),
@@ -192,13 +191,13 @@ def test_control_characters_break_no_format(outline: Outline, tmp_path: Path, mo
 
 def test_sarif_keeps_the_text_of_a_failure_to_the_character() -> None:
     text = "wrong\x00\x1b[31m\r\n\t\u2028 <&> \U0001f9ee"
-    [run] = valid_sarif(sarif(replace(_RED, failures=(replace(_FAILURE, text=text),))))["runs"]
+    [run] = valid_sarif(sarif(replace(_RED, failures=(replace(_FAILURE, said=text),))))["runs"]
     assert run["results"][0]["message"]["text"] == f"{_FAILURE.headline}\n\n{text}"
 
 
 def test_junit_replaces_only_what_xml_cannot_hold() -> None:
     text = "wrong\x00\x1b[31m\n\t <&> \U0001f9ee"
-    root = valid_junit(junit(replace(_RED, failures=(replace(_FAILURE, text=text),))))
+    root = valid_junit(junit(replace(_RED, failures=(replace(_FAILURE, said=text),))))
     shown = next(root.iter("failure"))
     assert shown.text == "wrong\ufffd\ufffd[31m\n\t <&> \U0001f9ee"
 
@@ -213,7 +212,7 @@ def test_buckets_with_one_fingerprint_are_numbered_whatever_else_fails() -> None
 
 def test_no_part_of_a_text_is_taken_for_a_workflow_command() -> None:
     text = "what\n::add-mask::x\r::stop-commands::y"
-    outline = replace(_RED, failures=(replace(_FAILURE, text=text, kernel="a,b::c"),), complaints=(text,))
+    outline = replace(_RED, failures=(replace(_FAILURE, said=text, kernel="a,b::c"),), complaints=(text,))
     lines = github.commands(outline)
     assert [line.splitlines() for line in lines] == [[line] for line in lines]
     assert lines[0].startswith("::error file=kernels/c/mine.c,line=12,title=kernelfuzz FAIL_LAW a%2Cb%3A%3Ac::")
@@ -229,6 +228,6 @@ def test_a_reason_of_several_lines_stays_in_its_cell() -> None:
 
 def test_a_text_that_holds_a_fence_stays_within_its_own() -> None:
     text = "raised:\n````\n# no heading\n````"
-    lines = github.summary(replace(_RED, failures=(replace(_FAILURE, text=text),))).splitlines()
+    lines = github.summary(replace(_RED, failures=(replace(_FAILURE, said=text),))).splitlines()
     start = lines.index("`````text")
     assert lines[start + 1 : start + 6] == [*text.splitlines(), "`````"]

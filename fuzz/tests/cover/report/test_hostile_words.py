@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -20,6 +20,7 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.base.text import printable
 from fuzz.base.verdict import Verdict
 from fuzz.findings.casefile import Found, load
+from fuzz.findings.codec import decoded, encoded
 from fuzz.judge.judge import Judgement
 from fuzz.report import console
 from fuzz.report.formats import FORMATS
@@ -28,7 +29,9 @@ from fuzz.report.outline import Failure, Location, Outline, TargetLine
 from fuzz.tests.common.hunting import PACK, given_case
 from fuzz.tests.common.programs import run_c, run_program, target_on
 from fuzz.tests.common.strangers import CANARY, TEXTS
+from fuzz.tests.common.told import NOTHING
 from fuzz.tests.conftest import Cli
+from fuzz.triage.explanation import Counterfactual, Explanation
 from fuzz.uses.replay import ChosenCase, write_script
 
 CASE = given_case((2, 7), 1, "contiguous")
@@ -56,10 +59,17 @@ def test_plain_words_stay_as_they_are() -> None:
         assert printable(printable(text + "\n\u202e::error::")) == printable(text + "\n\u202e::error::")
 
 
+def with_notes(words: Sequence[str]) -> Explanation:
+    """An explanation with these words, as it is read of a file."""
+    return decoded(
+        encoded(replace(NOTHING, counterfactuals=tuple(Counterfactual(each, 1, (2,), ()) for each in words)))
+    )
+
+
 def with_words(folder: Path, name: str, target: Target, *words: str) -> Path:
     """The program of a case whose judgement and explanation have these words."""
     judgement = Judgement(target.id, CASE.digest, Verdict.FAIL_NUMERIC, reason=words[0])
-    found = Found(target.id, "FAIL_NUMERIC", 1, "0", explanation=words)
+    found = Found(target.id, "FAIL_NUMERIC", 1, "0", explanation=with_notes(words))
     write_script(folder / name, ChosenCase(CASE, found), judgement, target)
     return folder / name
 
@@ -107,12 +117,14 @@ def test_the_injection_of_the_audit_runs_nothing(tmp_path: Path, cli_here: Cli) 
     (tmp_path / "case.json").write_text(INJECTION)
     done = cli_here("repro", "case.json", "--target", "c-generic@native:gcc-O2", "--script", "repro.c")
     assert done.returncode == 0, done.stderr
-    assert "  looks harmless\\nimport os" in done.stdout
+    assert "looks harmless\\nimport os" in done.stdout
     assert run_c(tmp_path / "repro.c") == (0, "passed\n")
     _, found = load(tmp_path / "case.json")
     assert found is not None
     target = target_on(PACK.kernel("vector-generic"), "@interpret")
-    lines = with_words(tmp_path, "repro.py", target, *found.explanation).read_text().splitlines()
+    assert found.explanation is not None
+    words = [each.subject for each in found.explanation.counterfactuals]
+    lines = with_words(tmp_path, "repro.py", target, *words).read_text().splitlines()
     assert not [line for line in lines if line.startswith("import os;")]
     assert not list(tmp_path.rglob(CANARY))
 
@@ -128,7 +140,8 @@ INJECTION = json.dumps({
     "outputs": {"y": {"dtype": "f32", "dims": "... n", "shape": [1, 65], "strides": [65, 1], "guard": "after",
                       "offset": 0, "alias": None}},
     "found": {"target": "torch-eager@cpu", "verdict": "FAIL_NUMERIC", "run_seed": 1, "version": "1",
-              "explanation": [f"looks harmless\nimport os; os.system('touch {CANARY}')\n#"]},
+              "explanation": encoded(replace(NOTHING, counterfactuals=(
+                  Counterfactual(f"looks harmless\nimport os; os.system('touch {CANARY}')\n#", 1, (2,), ()),)))},
 })  # fmt: skip
 
 
@@ -137,12 +150,15 @@ def test_what_a_file_says_was_found_is_plain_when_it_is_loaded(tmp_path: Path) -
     (tmp_path / "case.json").write_text(json.dumps(record))
     for text in TEXTS:
         words = dict.fromkeys(("target", "verdict", "version", "original"), text)
-        record["found"] = {**words, "run_seed": 1, "explanation": [text, text]}
+        told = replace(NOTHING, reason=text, note=text)
+        record["found"] = {**words, "run_seed": 1, "explanation": encoded(told)}
         record["origin"] = {"recipe": text, "layout": text}
         (tmp_path / "case.json").write_text(json.dumps(record))
         case, found = load(tmp_path / "case.json")
         assert found is not None
-        said = (found.target, found.verdict, found.version, found.original, *found.explanation)
+        assert found.explanation is not None
+        known = found.explanation
+        said = (found.target, found.verdict, found.version, found.original, known.reason, known.note)
         for word in (*said, case.origin.recipe, case.origin.layout):
             assert word == printable(text)
 
@@ -152,8 +168,8 @@ def an_outline() -> Outline:
     words = [printable(text) for text in TEXTS]
     text = "\n".join(f"  {word}" for word in words)
     failures = tuple(
-        Failure("planted", Verdict.CRASH, "", ("c-planted@native",), 1, f"{text}\n  what          {word}",
-                Location("a.c", 1), word)
+        Failure("planted", Verdict.CRASH, "", ("c-planted@native",), 1, Location("a.c", 1),
+                replace(NOTHING, reason=text, note=word, verdict="CRASH"), known=word)
         for word in words
     )  # fmt: skip
     lines = tuple(
@@ -210,7 +226,7 @@ def test_what_a_kernel_writes_commands_nobody(tmp_path: Path, planted: Callable[
         assert line.isprintable()
         if COMMAND.search(line):
             assert line.startswith("::error file=pack-planted/planted.c,line=")
-            assert ",title=kernelfuzz CRASH planted::CRASH: planted on " in line
+            assert ",title=kernelfuzz CRASH planted::FAIL  planted  crashes" in line
             assert "##[" not in line
     ET.parse(tmp_path / "j.xml")
     for name in ("s.json", "r.json"):

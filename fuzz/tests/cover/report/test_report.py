@@ -22,12 +22,15 @@ from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judge, Judgement
 from fuzz.report.console import PlainTable, markdown_table
-from fuzz.report.failure import _head, _other_targets, breakdown_lines, judgement_text
+from fuzz.report.failure import Commands, _other_targets, allowance_lines, full_text
 from fuzz.report.listings import listing
 from fuzz.report.progress import LiveLine, Progress, minutes, progress_line
 from fuzz.report.totals import bugs_words, mostly_unjudged, run_notes
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
+from fuzz.triage.explanation import Number
+from fuzz.triage.facts import explanation_of, worst_element
+from fuzz.triage.finding import Finding
 from oracles.dtypes import ITEMSIZE, form
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
@@ -43,15 +46,15 @@ from oracles.truth import Truth
 )
 def test_memory_that_tensors_share_is_told(op: str, label: str, line: str) -> None:
     case = aliased_as(a_case(op, (), (2, 5), layout=dense), label, 0)
-    target = target_of(PACK.kernel("generic"))
-    said = "\n".join(_head(case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), target))
+    said = "\n".join(_said(case))
     assert re.search(line, said), said
     assert "in place of" not in said
 
 
 def _said(case: Case) -> list[str]:
     target = target_of(PACK.kernel("generic"))
-    return list(_head(case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC), target))
+    finding = Finding(case, Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC))
+    return full_text(explanation_of(finding, target), Commands()).splitlines()
 
 
 def test_the_values_of_small_tensors_can_be_read_off_the_screen() -> None:
@@ -143,7 +146,7 @@ def test_an_op_without_a_turn_is_no_op_of_which_no_case_fitted() -> None:
     tally = Tally(
         {target.id: TargetTally(target.id, "generic")}, reach={"rms_norm": reach_of("rms_norm", [target], {})}
     )
-    assert run_notes(tally) == [f"NOT_RUN {target.id}: the time was over before their op had a turn"]
+    assert run_notes(tally) == [f"NOT_RUN {target.id}: the time was over before its op had its turn"]
 
 
 @pytest.mark.parametrize(
@@ -208,9 +211,10 @@ def test_the_environment_of_a_kernel_is_listed_with_where_it_runs(tmp_path: Path
 
 def test_a_wrong_sign_of_zero_is_told_from_a_right_one() -> None:
     truth = Truth(Problem("rms_norm", {"eps": 1e-5}, {"x": np.array([[-0.0, 1.0]], "f4")}, {"y": "f32"}))
-    told = "\n".join(breakdown_lines(truth.explain(Contract(), "y", (0, 0), 0.0)))
-    assert "  got           0.0 (0x00000000)\n  expected      -0.0 (0x80000000)\n" in told
-    assert "  exact         -0.0\n  allowed       -0.0 (0x80000000) to -0.0 (0x80000000)\n" in told
+    found = worst_element(truth.explain(Contract(), "y", (0, 0), 0.0), 1, 2, contradicts=True, dtype="f32")
+    assert (found.got, found.expected) == (Number("0", "0x00000000"), Number("-0", "0x80000000"))
+    told = "\n".join(allowance_lines(found))
+    assert "  exact         -0.0\n  allowed       -0 (0x80000000) to -0 (0x80000000)\n" in told
 
 
 def test_the_inputs_of_the_worst_element_are_shown_of_tensors_that_are_not() -> None:
@@ -220,7 +224,8 @@ def test_the_inputs_of_the_worst_element_are_shown_of_tensors_that_are_not() -> 
         tensor = Tensor("f32", x, np.arange(2 * n, dtype="<f4").tobytes())
         case = Case("rms_norm", {"axis": 1, "eps": 0.5}, {"x": tensor}, {"y": Output("f32", x)})
         outcome = Outcome(target.id, Status.RAN, {"y": bytes(8 * n)})
-        text = judgement_text(case, Judge(case).judge(outcome, Contract()), outcome, target)
+        finding = Finding(case, Judge(case).judge(outcome, Contract()))
+        text = full_text(explanation_of(finding, target), Commands())
         assert "  failing       " in text
         assert (
             bool(re.search(r"^  made of       x +\d+\.0 \(0x\w+\); from (0 to 19|20 to 39) along n$", text, re.M))

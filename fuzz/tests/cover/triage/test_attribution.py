@@ -36,7 +36,8 @@ def _said(kernels: list[Kernel], failing: set[str]) -> str:
         )
         for target in targets
     }
-    return str(attributed(targets[0], targets, judgements))
+    found = attributed(targets[0], targets, judgements)
+    return f"{found.cause}: {found.evidence}"
 
 
 def test_options_of_one_file_do_not_accuse_the_oracle_and_three_sources_do(tmp_path: Path) -> None:
@@ -104,6 +105,7 @@ def test_what_only_some_of_the_failing_targets_have_is_not_said_of_all() -> None
         each.id: Judgement(each.id, "digest", verdict)
         for each, verdict in zip(targets, [Verdict.FAIL_NUMERIC] * 2 + [Verdict.PASS], strict=True)
     }
-    said = str(attributed(targets[0], targets, judgements))
+    found = attributed(targets[0], targets, judgements)
+    said = f"{found.cause}: {found.evidence}"
     assert said.startswith("some targets: generic fails on 2 of 3 targets: "), said
     assert "those with" not in said

@@ -7,12 +7,13 @@ from dataclasses import replace
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.verdict import Verdict
-from fuzz.findings.bucket import rule_from_text, rule_to_text
+from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.features import ROWS, N
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
+from fuzz.tests.common.told import lines_of
 from fuzz.triage.causes import Cause, causes_of
-from fuzz.triage.explain.explanation import Explanation
+from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.finding import Diagnosis, Finding
 from fuzz.triage.rule.rule import Atom, Rule
 
@@ -30,7 +31,7 @@ def _causes(rules: dict[int, Rule]) -> list[Cause]:
 
     def told(case: Case, rule: Rule | None) -> Finding:
         judgement = Judgement(target.id, case, Verdict.FAIL_NUMERIC, 9.0)
-        diagnosis = None if rule is None else Diagnosis(case, None, Explanation(None, None, core=rule))
+        diagnosis = None if rule is None else Diagnosis(case, None, Conclusion(None, None, core=rule))
         return Finding(case, judgement, diagnosis=diagnosis)
 
     findings = [told(given_case((2, n), 1, "contiguous"), None) for low, high in _BANDS for n in range(low, high + 1)]
@@ -50,7 +51,7 @@ def test_bands_that_lie_apart_are_one_cause() -> None:
     kept = rule_from_text(rule_to_text(core))
     assert kept == core, "a later session finds each of the bands again"
     assert [n for n in range(50) if core.holds({N: n})] == _lengths(causes)[0]
-    assert causes[0].finding.lines()[-2:] == ("fails also when: n in 20..24", "fails also when: n in 40..41")
+    assert [*map(str, core.bands)] == ["n in 20..24", "n in 40..41"]
 
 
 def test_another_condition_is_another_cause() -> None:
@@ -72,18 +73,18 @@ def test_without_a_rule_a_stray_access_and_wrong_values_are_two_causes() -> None
     findings = [Finding(c, Judgement(target.id, c, v, 9.0)) for c, v in zip(cases, verdicts, strict=True)]
 
     def causes(core: Rule | None) -> list[Cause]:
-        diagnosis = Diagnosis(cases[0], None, Explanation(None, None, core=core))
+        diagnosis = Diagnosis(cases[0], None, Conclusion(None, None, core=core))
         return causes_of(findings, {target.id: target}, lambda each, _: replace(each, diagnosis=diagnosis))
 
     memory, values = causes(None)
     assert [each.finding.judgement.verdict for each in (memory, values)] == [Verdict.FAIL_MEMORY, wrong]
     assert _lengths([memory, values]) == [[3, 5], [4, 6, 7]]
-    assert not [line for line in memory.finding.lines() if line.startswith("also here")]
-    assert values.finding.lines()[-1] == "also here: 1 FAIL_NUMERIC, which no rule tells from this failure"
-    smaller = Diagnosis(cases[0], None, Explanation(None, None))
+    assert not [line for line in lines_of(memory.finding) if line.startswith("also here")]
+    assert lines_of(values.finding)[-1] == "also here: 1 FAIL_NUMERIC, which no rule tells from this failure"
+    smaller = Diagnosis(cases[0], None, Conclusion(None, None))
     shrunk = Finding(cases[0], Judgement(target.id, cases[0], number, 9.0), diagnosis=smaller)
     ways = causes_of(findings, {target.id: target}, lambda *_: shrunk)
     assert _lengths(ways) == [[3, 5], [4, 6, 7]], "though each shows in another way once it is small"
     (one,) = causes(_of((3, 7)))
     assert _lengths([one]) == [[3, 4, 5, 6, 7]], "one rule holds of all"
-    assert not [line for line in one.finding.lines() if line.startswith("also here")]
+    assert not [line for line in lines_of(one.finding) if line.startswith("also here")]

@@ -10,9 +10,11 @@ from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.casefile import Found, save
+from fuzz.report.words import counterfactual_words, nearest_words
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
 from fuzz.tests.conftest import Cli
-from fuzz.triage.explain.counterfactuals import Counterfactual, counterfactuals, edited
+from fuzz.triage.explain.counterfactuals import counterfactuals, edited
+from fuzz.triage.explanation import Counterfactual
 from fuzz.triage.shrink.shrink import shrink
 from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import Trials
@@ -42,8 +44,9 @@ def test_the_lengths_that_pass_are_those_without_a_tail() -> None:
     assert small.inputs["x"].layout.shape == (1, 1)
     assert {4, 8, 12, 16, 24, 32, 48, 64, 128, 256} <= {*told["n"].passing}
     assert {2, 3, 5, 6, 7, 9, 15, 17, 31, 33, 63, 65, 127, 129} <= {*told["n"].failing}
-    assert str(told["n"]).startswith("passes at n = 4, 8, 12, 16, 24, ")
-    assert ", fails at n = 2, 3, 5 to 7, 9, 15, 17, 31, 33, 63, 65, 127, 129" in str(told["n"])
+    assert counterfactual_words(told["n"]).startswith("passes at n = 4, 8, 12, 16, 24, ")
+    assert "; fails at n = 2, 3, 5 to 7, 9, 15, 17, 31, 33, 63, 65, 127, 129" in counterfactual_words(told["n"])
+    assert nearest_words(told["n"]) == "passes at n = 4, 8, 12, 16; fails at n = 2, 3, 5, 6"
     assert told["rows"].passing == ()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.execute.pool import WorkerPool
+from fuzz.report.words import contract_words
 from fuzz.tests.common.hunting import PACK, failures, target_of
 from fuzz.triage.causes import Pile
 from fuzz.triage.explain.declaration import Fitting, fitting
@@ -35,8 +36,8 @@ def test_a_declaration_that_lacks_a_rounding_point_is_asked_for() -> None:
         pile.add(Finding(*found[0]))  # as a run keeps what waits to be explained
         fit = fitting(trials, [(each.case, each.judgement) for each in pile.findings], lambda: False)
     assert fit is not None
-    assert fit.line.startswith("contract: conforms to points={'h': 'input'} in all ")
-    assert fit.line.endswith(": is points={} right?")
+    assert contract_words(fit.told).startswith("conforms to points={'h': 'input'} in all ")
+    assert contract_words(fit.told).endswith(": is points={} right?")
 
 
 @pytest.mark.parametrize(
@@ -53,8 +54,8 @@ def test_what_fits_everything_is_not_said_first(width: float, typical: float, us
     neighbour = neighbours(OPS["rms_norm"], Contract())[0]
     found = Fitting(neighbour, Contract(), width, typical, used, 12, 6)
     assert found.telling == telling
-    assert found.line.endswith("right?") == telling
-    assert ("proves little" in found.line) != telling
+    assert contract_words(found.told).endswith("right?") == telling
+    assert ("proves little" in contract_words(found.told)) != telling
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_what_fits_everything_is_not_said_first(width: float, typical: float, us
 )
 def test_how_much_more_a_neighbour_allows_is_said_in_figures_that_can_be_read(width: float, said: str) -> None:
     [neighbour, *_] = neighbours(OPS["softmax"], Contract())
-    assert f"which allows {said} there" in Fitting(neighbour, Contract(), width, 1.0, 0.5, 12, 6).line
+    assert f"which allows {said} there" in contract_words(Fitting(neighbour, Contract(), width, 1.0, 0.5, 12, 6).told)
 
 
 def test_a_neighbour_differs_in_one_field_and_a_pair_in_two() -> None:

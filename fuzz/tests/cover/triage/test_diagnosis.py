@@ -13,6 +13,7 @@ from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, with_edits
+from fuzz.tests.common.told import lines_of
 from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.finding import Diagnosis, Finding
 from fuzz.triage.rule.rule import Atom, Rule
@@ -44,13 +45,14 @@ def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> N
     worst = finding.judgement.worst
     assert worst is not None
     assert worst.contradicts, "the precise tier confirms what is shown"
-    assert str(diagnosis.attribution).startswith("the kernel's source: planted fails on all ")
-    assert "another kernel of the same source or library agrees with the oracle" in str(diagnosis.attribution)
-    explanation = diagnosis.explanation
-    said = explanation.lines()[0]
-    assert said.startswith("fails")
+    assert diagnosis.attribution is not None
+    assert diagnosis.attribution.cause == "the kernel's source"
+    assert diagnosis.attribution.evidence.startswith("planted fails on all ")
+    assert "another kernel of the same source or library agrees with the oracle" in diagnosis.attribution.evidence
+    explanation = diagnosis.conclusion
+    [said] = [line for line in lines_of(finding) if line.startswith("fails when: ")]
     assert "n mod 64 = 63" in said
-    assert re.search(r"\(\d+ of \d+ probes agree, \d+ of them drawn to refute it: \d+ inside, \d+ outside[;)]", said)
+    assert re.search(r"\([\d,]+ cases agree and none is against it; [\d,]+ of them were drawn to refute it", said), said
     assert explanation.learned is not None
     assert explanation.learned.agreeing / explanation.learned.probes > 0.97
     assert sum(explanation.tested) > 10
@@ -65,7 +67,8 @@ def test_a_failure_at_one_optimisation_level_is_put_down_to_the_compiler() -> No
     assert diagnosis.attribution is not None
     assert diagnosis.attribution.cause == "compiler and flags"
     assert "those with optimisation = -O0" in diagnosis.attribution.evidence
-    assert "optimisation = -O0" in diagnosis.explanation.lines()[0]
+    assert diagnosis.conclusion.learned is not None
+    assert "optimisation = -O0" in str(diagnosis.conclusion.learned.rule)
 
 
 def test_a_wish_to_stop_keeps_what_is_known() -> None:
@@ -78,7 +81,7 @@ def test_a_wish_to_stop_keeps_what_is_known() -> None:
 def test_time_that_is_over_is_said() -> None:
     finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O2", TimeAllowance(seconds=0.0))
     assert not diagnosis.whole
-    assert "not finished" in finding.lines()[-1]
+    assert "not finished" in lines_of(finding)[-1]
 
 
 def test_a_finding_is_not_moved_to_a_target_whose_failures_are_another_findings() -> None:

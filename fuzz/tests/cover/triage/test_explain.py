@@ -15,10 +15,11 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.features import ROWS, N, left
 from fuzz.tests.common.handmade import a_case
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, mutant, target_of, with_edits
+from fuzz.tests.common.told import concluded_lines
 from fuzz.triage.evidence.evidence import Evidence, probe
+from fuzz.triage.explain.conclusion import Conclusion, concluded
 from fuzz.triage.explain.explain import explain
-from fuzz.triage.explain.explanation import Explanation, concluded, rule_text
-from fuzz.triage.rule.rule import Atom, Rule
+from fuzz.triage.rule.rule import Atom, Learned, Rule
 from fuzz.triage.shrink.shrink import shrink
 from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import KeepsStateError, Trials
@@ -26,7 +27,7 @@ from fuzz.triage.trial.trial import KeepsStateError, Trials
 _SCALED = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (WRONG ? 1.5f : 1.0f);")
 
 
-def _explained(kernel: Kernel, found: Case | None = None) -> Explanation:
+def _explained(kernel: Kernel, found: Case | None = None) -> Conclusion:
     target = target_of(kernel, "O2")
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, found or given_case((4, 191), 1, "pitched"))
@@ -46,7 +47,7 @@ def _evidence(kernel: Kernel, cases: Sequence[Case]) -> Evidence:
 def test_bad_elements_are_told_by_their_place() -> None:
     edit = (_SCALED[0], _SCALED[1].replace("WRONG", "i % 8 == 5 && i >= n - n % 64"))
     evidence = _evidence(with_edits(edit), [given_case((2, n), 1, "contiguous") for n in range(40, 200, 3)])
-    said = concluded(evidence, "").lines()[-1]
+    said = concluded_lines(concluded(evidence, ""))[-1]
     assert said.startswith("bad elements: tail of 64 = inside and column mod 8 = 5, in y")
 
 
@@ -60,19 +61,20 @@ def test_probing_that_was_cut_off_gives_no_rule_and_says_so(batches: int) -> Non
         explanation = explain(Trials(pool, target, Family.of(judgement), out_of_time=lambda: next(left) <= 0), case)
     assert not explanation.whole
     assert explanation.rule is explanation.core is None
-    assert explanation.lines()[0].startswith("fails about when: ")
-    assert "; the time was over before everything was probed)" in explanation.lines()[0]
+    assert explanation.learned is not None
+    assert concluded_lines(explanation)[0] == "fails when: no simple rule"
 
 
-def test_a_rule_that_no_probe_contradicts_says_why_it_is_about() -> None:
+def test_a_rule_that_no_probe_contradicts_is_not_stated_before_it_was_put_to_the_test() -> None:
     """The time was over before it was true of 1,000 cases of a search."""
     evidence = _evidence(with_edits(TAIL_63), [given_case((1, n), 1, "contiguous") for n in range(1, 200)])
     evidence.true_of = 8
-    said = concluded(evidence, "").lines()[0]
-    assert re.match(r"fails about when: n mod 64 = 63 \((\d+) of \1 probes agree", said), said
-    assert said.endswith("; the time was over while it was put to the test, true of the last 8 cases of a search)"), (
-        said
-    )
+    found = concluded(evidence, "")
+    assert found.learned is not None
+    assert found.learned.exact
+    assert str(found.learned.rule) == "n mod 64 = 63"
+    assert found.doubt == "the time was over while it was put to the test, true of the last 8 cases of a search"
+    assert concluded_lines(found)[0] == "fails when: no simple rule"
 
 
 def test_what_fails_only_after_other_calls_is_told_apart_from_what_never_fails() -> None:
@@ -92,11 +94,13 @@ def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: p
     monkeypatch.setattr("fuzz.triage.explain.explain.searched", lambda *_: some)
     once = "{ return each_row(call, generic_row); }"
     kernel = with_edits((once, once.replace("{ ", "{ if (!call->x.shape[call->axis]) __builtin_trap(); ")))
-    (said,) = _explained(kernel, found=given_case((3, 0), 1, "contiguous")).lines()
-    assert re.match(r"fails when: n = 0 \((\d+) of \1 probes agree; it is true of the last \d+ cases of a", said), said
+    (said,) = concluded_lines(_explained(kernel, found=given_case((3, 0), 1, "contiguous")))
+    assert re.match(r"fails when: n = 0 \(\d+ cases agree and none is against it; it is true of \d+ further", said), (
+        said
+    )
     rare = kernel.edits[0][1].replace("[call->axis])", "[call->axis] && call->x.shape[0] == 3 && call->eps == 0.25f)")
-    (said,) = _explained(with_edits((once, rare)), found=given_case((3, 0), 1, "contiguous", 0.25)).lines()
-    assert said.startswith("fails about when: always, as far as is known"), "of one failure any rule would be chance"
+    (said,) = concluded_lines(_explained(with_edits((once, rare)), found=given_case((3, 0), 1, "contiguous", 0.25)))
+    assert said == "fails when: no simple rule", "of one failure any rule would be chance"
     limits = ((N, 0), (ROWS, 1), (Feature("scale", "eps"), 0.0))
     assert [str(Atom(trait, "<=", (value,), 1.0)) for trait, value in limits] == [
         "n = 0", "rows <= 1", "eps <= 0",
@@ -104,14 +108,21 @@ def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: p
 
 
 def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not() -> None:
-    said = _explained(mutant("generic-takes-any-strides"), found=given_case((4, 6), 0, "contiguous")).lines()[0]
+    found = _explained(mutant("generic-takes-any-strides"), found=given_case((4, 6), 0, "contiguous"))
+    said = concluded_lines(found)[0]
     assert said.startswith("fails when: the input is invalid (")
 
 
 def test_values_that_only_hide_a_failure_come_after_its_cause() -> None:
     cause, hiding = Atom(left("n", 64), "=", (63,), 1.0), Atom(Feature("zero row", "x"), "=", ("no",), 1.0)
     both, core = Rule((hiding, cause)), Rule((cause,))
-    assert rule_text(both, core) == "n mod 64 = 63; it shows only where x has no row of zeros"
-    assert rule_text(both, both) == "x has no row of zeros and n mod 64 = 63"
-    assert rule_text(both, Rule()) == "x has no row of zeros and n mod 64 = 63"
-    assert rule_text(Rule(), Rule()) == "always"
+    learned = Learned(both, 9, 9)
+    for own, said in (
+        (core, "n mod 64 = 63; it shows only where x has no row of zeros"),
+        (both, "x has no row of zeros and n mod 64 = 63"),
+        (Rule(), "x has no row of zeros and n mod 64 = 63"),
+    ):
+        [line] = concluded_lines(Conclusion(learned, None, core=own, cores=(own,), stands=True))
+        assert line == f"fails when: {said} (9 cases agree and none is against it)"
+    always = Conclusion(Learned(Rule(), 9, 9), None, cores=(Rule(),), stands=True)
+    assert concluded_lines(always) == ["fails when: always (9 cases agree and none is against it)"]

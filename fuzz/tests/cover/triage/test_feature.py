@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from fuzz.base.feature import KINDS, Feature
+from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.laws.law import LawCheck
 from fuzz.laws.slices import BATCH_SUBSET
 from fuzz.tests.common.examples import first_cases
-from fuzz.triage.rule.rule import Atom
+from fuzz.triage.rule.rule import Atom, Rule
 from fuzz.triage.rule.traits import case_traits
 from fuzz.triage.rule.twins import twin_traits
 
@@ -27,9 +26,8 @@ def _seen(op: str) -> set[Feature]:
 @pytest.mark.parametrize("op", _OPS)
 def test_a_feature_is_the_same_after_it_was_kept(op: str) -> None:
     for each in _seen(op):
-        assert Feature.of_record(json.loads(json.dumps(each))) == each
-        atom = Atom(each, "=", ("yes",), each.cost)
-        assert Atom.of_record(json.loads(json.dumps(atom.record))) == atom
+        rule = Rule((Atom(each, "=", ("yes",), each.cost),))
+        assert rule_from_text(rule_to_text(rule)) == rule
 
 
 @pytest.mark.parametrize("op", _OPS)
@@ -39,8 +37,10 @@ def test_no_two_features_of_an_op_have_one_name(op: str) -> None:
 
 
 def test_what_names_no_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is no feature 'n mod 8'"):
-        Feature.of_record(["n mod 8"])
+    kept = rule_to_text(Rule((Atom(Feature("extent", "n"), "=", (3,), 1.0),)))
+    assert rule_from_text(kept) is not None
+    with pytest.raises(ValueError, match="Invalid enum value 'n mod 8'"):
+        rule_from_text(kept.replace('"extent"', '"n mod 8"'))
 
 
 def test_every_sentence_has_its_opposite() -> None:

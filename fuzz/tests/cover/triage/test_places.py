@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
+from fuzz.report.words import places_words
 from fuzz.tests.common.hunting import given_case
 from fuzz.triage.attribute.places import places_of
 from oracles.truth import OutputCheck
@@ -24,13 +27,19 @@ def _failure(rows: int, n: int, *, right: int | None = None) -> tuple[Case, Judg
     return case, Judgement("c-mine@native:gcc-O2", case, Verdict.FAIL_NUMERIC, 9.0, check)
 
 
+def _said(failures: Sequence[tuple[Case, Judgement]]) -> str:
+    found = places_of(failures)
+    assert found is not None
+    return places_words(found)
+
+
 @pytest.mark.parametrize("lengths", [(1, 2, 3, 5), (9, 10, 11, 17)])
 def test_a_longer_row_shows_what_short_ones_cannot(lengths: tuple[int, ...]) -> None:
     """Up to 7 elements all are bad, and of 9 to 11 it could be a tail of 4."""
     failures = [_failure(2, n) for n in lengths] + [_failure(1, n) for n in range(1, 40) if n % 8]
-    assert str(places_of(failures)).startswith("tail of 8 = inside, in y (")
+    assert _said(failures).startswith("tail of 8 = inside, in y (")
 
 
 def test_an_element_that_looks_right_by_chance_makes_no_further_condition() -> None:
     failures = [_failure(2, n) for n in (21, 22, 23, 30)] + [_failure(1, 13, right=10)]
-    assert str(places_of(failures)).startswith("tail of 8 = inside, in y (")
+    assert _said(failures).startswith("tail of 8 = inside, in y (")

@@ -8,6 +8,7 @@ from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import contiguous
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
+from fuzz.report.words import suggestion_words
 from fuzz.tests.common.planted import a_case
 from fuzz.triage.evidence.evidence import Evidence
 from fuzz.triage.explain.refusals import declaring
@@ -20,7 +21,8 @@ def _declared(
 ) -> str:
     evidence = Evidence(cases=list(_SHAPES.values()), failed=[n in fails for n in _SHAPES])
     evidence.bad = [(case, Judgement("t", case, verdict, raised=raised)) for n, case in _SHAPES.items() if n in fails]
-    return declaring(Capability("rms_norm", able or Capabilities()), evidence)
+    found = declaring(Capability("rms_norm", able or Capabilities()), evidence)
+    return suggestion_words(found) if found is not None else ""
 
 
 def test_a_kernel_that_refuses_nothing_else_is_told_the_word() -> None:
@@ -52,6 +54,8 @@ def test_nothing_is_said_that_does_not_tell_them_apart(
 def test_what_was_probed_besides_counts_too() -> None:
     evidence = Evidence(cases=[_SHAPES[0]], failed=[True])
     evidence.bad = [(_SHAPES[0], Judgement("t", _SHAPES[0], Verdict.CRASH, raised=True))]
-    assert declaring(Capability("rms_norm", Capabilities()), evidence) == ""
+    assert declaring(Capability("rms_norm", Capabilities()), evidence) is None
     evidence.beside = Evidence(cases=[_SHAPES[8]], failed=[False])
-    assert "empty=False" in declaring(Capability("rms_norm", Capabilities()), evidence)
+    found = declaring(Capability("rms_norm", Capabilities()), evidence)
+    assert found is not None
+    assert found.says == "Capabilities(empty=False)"

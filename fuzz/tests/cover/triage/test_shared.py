@@ -40,7 +40,10 @@ def test_one_bug_in_a_source_that_two_kernels_share_is_one_bucket_that_names_bot
     both = buckets_of(tmp_path, 160, SHARED)["generic"]
     assert str(both.core) == "n mod 64 = 63"
     assert {target.partition("@")[0] for target in both.targets} == {"c-generic", "c-routed"}
-    assert both.found.lines()[1].startswith("cause: the shared source generic.c: generic and routed are made of it")
+    attribution = both.told.attribution
+    assert attribution is not None
+    assert attribution.cause == "the shared source generic.c"
+    assert attribution.evidence.startswith("generic and routed are made of it")
 
 
 @pytest.mark.parametrize(

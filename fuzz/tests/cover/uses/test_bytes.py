@@ -10,6 +10,7 @@ import pytest
 
 from fuzz.adapters.pack import load
 from fuzz.execute.pool import WorkerPool
+from fuzz.report.words import places_words
 from fuzz.tests.common.byte_pack import write_byte_pack
 from fuzz.tests.common.hunting import failures, target_of
 from fuzz.tests.conftest import Cli
@@ -58,6 +59,8 @@ def test_a_bug_in_one_of_the_formats_is_explained_by_its_name(tmp_path: Path) ->
         trials = Trials(pool, target, Family.of(judgement))
         smallest = shrink(trials, case)
         assert smallest.inputs["x"].layout.size <= 4
-        said = explain(Trials(pool, target, trials.family, out_of_time=lambda: next(left) <= 0), smallest).lines()
-    assert said[0].startswith("fails about when: dtype of x = e4m3fn and n mod 4 != 0"), said
-    assert "bad elements: tail of 4 = inside, in y" in said[1]
+        found = explain(Trials(pool, target, trials.family, out_of_time=lambda: next(left) <= 0), smallest)
+    assert found.learned is not None
+    assert str(found.learned.rule) == "dtype of x = e4m3fn and n mod 4 != 0"
+    assert found.places is not None
+    assert places_words(found.places).startswith("tail of 4 = inside, in y")

@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis.database import InMemoryExampleDatabase
 
 import fuzz
+from fuzz.findings.casefile import load
 from fuzz.tests.conftest import CHECKOUT, copy_headers, edited
 from fuzz.transport.python.kernel import Raised
 from fuzz.uses.check.function import declared
@@ -73,7 +74,7 @@ def test_a_check_has_the_same_seed_each_time_and_another_one_when_it_is_asked_fo
 def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
     profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(fuzz.CheckFailed, match=r"FAIL_N\w+  wrong") as first:
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  wrong  wrong ") as first:
         fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
     assert "the last time" not in str(first.value)
     key = plan("c-wrong@native:gcc-O2", None, None, None).key
@@ -81,7 +82,7 @@ def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
     assert len(list(profile.database.fetch(key))) >= 1
     # Not one case is drawn: it is the remembered one that fails.
     with pytest.raises(
-        fuzz.CheckFailed, match=r"FAIL_N\w+  wrong(.*\n)*.* one that failed the last time: these are run"
+        fuzz.CheckFailed, match=r"FAIL  wrong  wrong (.*\n)*.* one that failed the last time: these are run"
     ):
         fuzz.check(wrong, targets=_O2, max_cases=0)
     wrong.source.write_text((CHECKOUT / "kernels" / "rms_norm" / "c" / "generic.c").read_text())
@@ -99,7 +100,10 @@ def test_what_is_remembered_is_the_shrunk_case(
     with pytest.raises(fuzz.CheckFailed) as failed:
         fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
     text = str(failed.value)
-    assert re.search(r"\n  fails when [^(]*n mod 32 = 31[^(]*\(\d+ of \d+ probes agree[,)]", text), text
+    assert text.startswith("FAIL  wrong  wrong values when n mod 32 = 31"), text
+    assert re.search(r"\n  fails when [^(]*n mod 32 = 31[^(]*\([\d,]+ cases agree and none is against it[;)]", text), (
+        text
+    )
     assert re.search(r"\n  x             T\(\[1, 31\], f32", text)
     assert "\n  cause         the kernel's source: wrong fails on c-wrong@native:gcc-O2, its only target here" in text
     key = plan("c-wrong@native:gcc-O2", None, None, None).key
@@ -107,7 +111,11 @@ def test_what_is_remembered_is_the_shrunk_case(
     [kept] = profile.database.fetch(key)
     assert json.loads(kept)["inputs"]["x"]["shape"] == [1, 31]
     [file] = (tmp_path / "findings").iterdir()
-    assert "fails when: n mod 32 = 31" in file.read_text()
+    _, found = load(file)
+    assert found is not None
+    assert found.explanation is not None
+    assert found.explanation.rule is not None
+    assert [str(each.cause) for each in found.explanation.rule.alternatives] == ["n mod 32 = 31"]
 
 
 def test_a_check_in_which_nothing_ran_fails(profile: settings, wrong: fuzz.CKernel) -> None:
@@ -207,8 +215,14 @@ def _refuses_odd(x: Any, eps: float) -> Any:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (_refuses_none, r"declare       nothing but what has no elements fails .*, Capabilities\(empty=False\)$"),
-        (_refuses_odd, r"declare       n is no multiple of 8 in all .*, Capabilities\(multiple_of=\{'n': 8\}\)$"),
+        (
+            _refuses_none,
+            r"declare       nothing but .*, declare Capabilities\(empty=False\)$",
+        ),
+        (
+            _refuses_odd,
+            r"declare       n is no multiple of 8 .*, declare Capabilities\(multiple_of=\{'n': 8\}\)$",
+        ),
     ],
 )
 def test_what_a_kernel_may_be_meant_to_declare_is_said_where_it_refuses_just_that(

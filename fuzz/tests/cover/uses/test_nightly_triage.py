@@ -63,14 +63,14 @@ def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_pa
         assert triage.explain_one()
         assert not triage.explain_one(), "nothing is waiting any more"
     told = book.batch.buckets[bucket.name]
-    assert told.lines()
+    assert told.told.explained == "whole"
     assert (told.pending, told.source.command) == (False, "the search that found it")
     assert position.triage_s > 0
     assert told.path is not None
     _, found = casefile.load(told.path)
     assert found is not None
     assert (found.run_seed, found.original) == (5, case.digest)
-    assert found.explanation == told.lines()
+    assert found.explanation == told.told
 
 
 @pytest.mark.whole
@@ -96,7 +96,9 @@ def test_what_an_earlier_session_has_found_is_recalled_from_its_file_and_explain
     assert book.commit() == ""
     [seen] = view(engine).buckets
     assert (seen.count, seen.row.need, seen.row.triaged) == (1, "fails alone", seen.row.digest)
-    assert "cause: the kernel's source: wrong fails" in seen.row.explanation
+    assert seen.told.attribution is not None
+    assert seen.told.attribution.cause == "the kernel's source"
+    assert seen.told.attribution.evidence.startswith("wrong fails")
     [path] = (tmp_path / "findings").iterdir()
     assert path.name == seen.row.case_file
 

@@ -86,13 +86,13 @@ def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pyt
     shown.assert_outcomes(passed=4, failed=7)
     text = shown.stdout.str()
     for expected in (
-        r"CheckFailed: FAIL_N\w+  lambda  torch-lambda@cpu",
+        r"CheckFailed: FAIL  lambda  wrong ",
         r"found by      pytest 'test_mine.py::test_wrong' --kernelfuzz-seed \d+",
         r"reproduce     kernelfuzz repro \S*\.pytest_cache/d/kernelfuzz/lambda-fail_\w+-\w+\.json --pack test_mine.py ",
-        r"CheckFailed: FAIL_MEMORY  wild  torch-wild@cpu",
+        r"CheckFailed: FAIL  wild  reads or writes outside its tensors",
         r"what          wrote 4 bytes outside y: right after the end of y",
-        r"CheckFailed: FAIL_UNWRITTEN  lambda",
-        r"CheckFailed: CRASH  raising",
+        r"CheckFailed: FAIL  lambda  leaves elements unwritten",
+        r"CheckFailed: FAIL  raising  crashes",
         r"RuntimeError: of no use \(test_mine.py line \d+\)",
         r"CheckError: parameter 'gamma' is nothing that it can be called with: rms_norm has x, weight, y, rstd, eps",
         r"CheckError: op='rmsnorm': name the op that it is a kernel of: rms_norm, fused_add_rms_norm",
@@ -139,7 +139,7 @@ def test_a_pack_is_one_test_per_target_also_in_other_processes(
             "kernelfuzz: targets *c-[*]@native:gcc-[*]*",
             "*PASSED*test_pack.py::test_kernels[[]c-right@native:gcc-O0]*",
             "*FAILED*test_pack.py::test_kernels[[]c-wrong@native:gcc-O2]*",
-            "*CheckFailed: FAIL_N*  wrong  c-wrong@native:gcc-O*",
+            "*CheckFailed: FAIL  wrong  wrong *",
             "*reproduce     kernelfuzz repro *.json --pack * --target c-wrong@native:gcc-O2*",
             "not exercised, as no kernel of rms_norm declares it: weight, rstd (takes); *",
         ]

@@ -8,6 +8,7 @@ from fuzz.adapters.c_kernel import CKernel
 from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK, failures, target_of
+from fuzz.tests.common.told import lines_of
 from fuzz.triage.causes import Pile
 from fuzz.triage.diagnosis import TimeAllowance, diagnose
 from fuzz.triage.finding import Finding
@@ -26,6 +27,6 @@ def _found(kernel: Kernel, seed: int = 7) -> Finding:
 def test_a_declaration_that_lacks_a_rounding_point_is_asked_for_first() -> None:
     declared = PACK.kernel("weighted-llama")
     assert isinstance(declared, CKernel)
-    lines = _found(replace(declared, contract=Contract())).lines()
+    lines = lines_of(_found(replace(declared, contract=Contract())))
     assert lines[0].startswith("contract: conforms to points={'h': 'input'} in all ")
     assert lines[0].endswith(": is points={} right?")

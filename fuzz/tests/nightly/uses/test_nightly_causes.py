@@ -10,8 +10,8 @@ import pytest
 
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings import explainer
-from fuzz.findings.bucket import rule_from_text
 from fuzz.findings.casefile import load
+from fuzz.findings.codec import rule_from_text
 from fuzz.tests.common.hunting import TAIL_63, failing, target_of, with_edits
 from fuzz.tests.common.nights import nights_of
 from fuzz.tests.common.shared_pack import OWN, SHARED, planted
@@ -68,7 +68,7 @@ def test_a_kernel_that_keeps_state_ends_in_one_bucket_with_its_fewest_calls(tmp_
         [bucket] = next(nights)
         assert (bucket.status, bucket.row.need) == (status, "needs history")
         assert "needs history: passes alone in a fresh process, fails there after 1 earlier call: eps " in (
-            bucket.row.explanation
+            bucket.told.note
         )
         case, found = load(tmp_path / "findings" / bucket.row.case_file)
         assert found is not None
@@ -88,7 +88,8 @@ def test_one_bug_in_a_source_that_two_kernels_share_stays_one_bucket(tmp_path: P
         assert {bucket.status for bucket in buckets} == {"still fails" if number else "new"}
         both = next(bucket for bucket in buckets if bucket.row.kernel == "generic")
         assert len(both.sightings) == 2
-        assert "the shared source generic.c: generic and routed are made of it" in both.row.explanation
+        assert both.told.attribution is not None
+        assert both.told.attribution.cause == "the shared source generic.c"
 
 
 def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
@@ -108,5 +109,5 @@ def test_a_rule_that_there_was_no_time_to_learn_makes_no_further_buckets(
     target = target_of(with_edits(TAIL_63, name="one"), "O2")
     [[bucket]] = nights_of(tmp_path, target, 12)
     assert (bucket.row.signature, bucket.row.core, bucket.row.need) == ("one-values", "", "fails alone")
-    assert bucket.row.explanation.endswith("not finished: the time for explaining was over")
+    assert bucket.told.explained == "in part"
     assert len(asked) == 3

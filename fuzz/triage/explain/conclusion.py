@@ -1,4 +1,4 @@
-"""What is said of a failure: when it fails, and where in the output, as far as probes tell."""
+"""What the probes of a failure say: when it fails, and where in the output."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fuzz.base.feature import Feature
-from fuzz.triage.attribute.places import Places, places_of
+from fuzz.triage.attribute.places import places_of
 from fuzz.triage.evidence.evidence import Evidence
 from fuzz.triage.evidence.masking import hiding, shown_in, shown_with
+from fuzz.triage.explanation import Places, Suggestion
 from fuzz.triage.rule.inducer import loosened
 from fuzz.triage.rule.reach import RuleBounds, reach_of
 from fuzz.triage.rule.rule import Learned, Rule
@@ -18,14 +19,13 @@ from oracles.ops import OPS
 
 _PUT = 6
 """The probes that must have been drawn inside an alternative for it to stand."""
-_UNLESS = ", unless values or a coarse dtype hide it"
 VARIED = ("n", "rows", "values")
 """What every probing of an input of rows varies."""
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """When it fails, and where in the output."""
+class Conclusion:
+    """When it fails, and where in the output, as far as probes tell."""
 
     learned: Learned | None
     """What the probes taught; None where there was no time for a single one, or nothing that could be varied."""
@@ -47,8 +47,8 @@ class Explanation:
     """What of `could_vary` the probes differ in."""
     whole: bool = True
     """This is False where time was over before everything was probed: what was not varied yet is in no rule."""
-    hides: str = ""
-    """Where these values are, as far as one rule says so; '' where none does."""
+    hides: Rule | None = None
+    """Where these values are, as far as one condition says so."""
     hidden: int = 0
     """The number of probes that pass, and fail with ordinary values in place of their own, in the finest dtype; they
     count neither for nor against the rule."""
@@ -64,7 +64,7 @@ class Explanation:
     """Why a rule that agrees with every probe does not stand."""
     reach: RuleBounds | None = None
     """How far it goes where the rule is not certain, as far as there was time for it."""
-    declares: str = ""
+    suggestion: Suggestion | None = None
     """What its kernel may be meant to declare, where it refuses what it fails for."""
 
     @property
@@ -77,56 +77,11 @@ class Explanation:
         """Whether the rule is stated without 'about'."""
         return self.whole and self.learned is not None and self.learned.exact and self.stands
 
-    def lines(self) -> list[str]:
-        """In the words of a user, with the evidence counted."""
-        said, fails = [self.declares] if self.declares else [], f"breaks {self.law}" if self.law else "fails"
-        if self.learned is not None:
-            said.append(self._rule_line(self.learned, fails))
-        if self.reach is not None:
-            said += self.reach.lines(fails, _UNLESS if self.hidden else "")
-        said += [f"fails also when: {band}" for band in self.core.bands] if self.core is not None else []
-        if self.places is not None:
-            said.append(f"bad elements: {self.places}")
-        return said
 
-    def _rule_line(self, learned: Learned, fails: str) -> str:
-        stated = "; or ".join(map(rule_text, (learned.rule, *learned.others), self.cores))
-        counted = f"{learned.agreeing} of {learned.probes} probes agree"
-        if any(self.tested):
-            inside, outside = self.tested
-            counted += f", {inside + outside} of them drawn to refute it: {inside} inside, {outside} outside"
-        if self.hidden:
-            where = f", mostly where {self.hides}" if self.hides else ""
-            stated = f"{stated or 'always'}{_UNLESS}{where}"
-            counted += f"; {self.hidden} more fail{'s' * (self.hidden == 1)} only with ordinary values"
-        if self.stands and self.true_of:
-            counted += f"; it is true of the last {self.true_of:,} cases of a search"
-        if not self.whole:
-            return (
-                f"{fails} about when: {stated or 'always'} ({counted}; the time was over before everything was probed)"
-            )
-        if not learned.sound:
-            return f"{fails} about when: {stated} ({counted}; no simple rule fits)"
-        if not learned.rule.atoms:
-            counted = f"{learned.agreeing} of {learned.probes} probes fail"
-            fixed = [what for what in self.could_vary if what not in self.varied]
-            stated = f"always, as far as is known: not varied were {', '.join(fixed)}" if fixed else stated or "always"
-        counted += f"; {self.doubt}" if learned.exact and self.doubt else ""
-        return f"{fails} {'' if self.certain else 'about '}when: {stated} ({counted})"
-
-
-def rule_text(rule: Rule, core: Rule) -> str:
-    """The rule; what is not in its core, and so no cause, comes last: values with which the failure does not show."""
-    hiding = [atom for atom in rule.atoms if atom not in core.atoms]
-    if not hiding or not core.atoms:
-        return str(rule) or "always"
-    return f"{core}; it shows only where {Rule(tuple(hiding))}"
-
-
-def concluded(evidence: Evidence, law: str) -> Explanation:
+def concluded(evidence: Evidence, law: str) -> Conclusion:
     """What the evidence says."""
     if not any(evidence.failed):
-        return Explanation(None, places_of(evidence.bad), law, whole=evidence.whole)
+        return Conclusion(None, places_of(evidence.bad), law, whole=evidence.whole)
     counted, tried = evidence.counted(), evidence.counted_probes()
     learned = plainly(evidence.induced().learned, tried)
     # Probes that were drawn to refute it are about its exceptions more often than not.
@@ -159,7 +114,7 @@ def concluded(evidence: Evidence, law: str) -> Explanation:
         could,
         doubt,
     )
-    said = Explanation(learned, places_of(alike or own), law, core, *about)
+    said = Conclusion(learned, places_of(alike or own), law, core, *about)
     return said if said.certain else replace(said, reach=_reach(evidence))
 
 

@@ -1,0 +1,56 @@
+"""`kernelfuzz show`: everything that is known of a finding."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded, pack_words
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """The options of `kernelfuzz show`."""
+
+    case: Annotated[
+        str, typer.Argument(help="A case file, or how a finding's name or digest begins.", show_default=False)
+    ]
+    findings: Annotated[
+        Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
+    ] = Path("findings")
+    pack: options.PackFolder = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False
+
+
+def show(options: ShowOptions) -> Exit:
+    """Print all that is known of a finding: tensors, budget, who else fails, when it fails, and why that is believed.
+
+    Nothing is run. `kernelfuzz repro` runs the case again.
+    """
+    from fuzz.base.errors import UsageError
+    from fuzz.findings import casefile
+    from fuzz.findings.codec import encoded
+    from fuzz.report import console
+    from fuzz.report.failure import Provenance, brief, commands_of, full_text
+    from fuzz.uses.replay import file_of
+
+    loaded(options.pack)  # before the case, whose op it may bring
+    path = file_of(options.case, options.findings)
+    case, found = casefile.load(path)
+    told = found.explanation if found is not None else None
+    if found is None or told is None:
+        raise UsageError(f"{path}: holds no explanation; kernelfuzz repro {path} runs it")
+    if options.as_json:
+        print(json.dumps(encoded(told), indent=1))
+        return Exit.OK
+    origin = Provenance(found.run_seed, "", pack_words(options.pack), numbered=True)
+    commands = commands_of(told, path, origin, case.origin.place)
+    for text in (brief(told, commands), "", full_text(told, commands)):
+        console.results().print(text, soft_wrap=True)
+    return Exit.OK

@@ -1,0 +1,77 @@
+"""The codec of explanations and rules: JSON that case files, databases and reports hold, and its published schema."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from fuzz.base.case import CaseError
+from fuzz.base.text import printable
+from fuzz.triage.explanation import VERSION, Explanation
+from fuzz.triage.rule.rule import Rule
+
+_T = TypeVar("_T")
+_INFINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
+"""JSON has no infinities, which thresholds can be: they are words in it."""
+_FINITE = {word: number for number, word in _INFINITE.items()}
+
+
+def encoded(explanation: Explanation) -> dict[str, Any]:
+    """Return the explanation as a JSON object."""
+    record = _builtins(explanation)
+    assert isinstance(record, dict)
+    return record
+
+
+def decoded(record: object, where: str = "explanation") -> Explanation:
+    """Return the explanation of a JSON object. All its words are made printable: it may come from anybody. Raises
+    CaseError, naming the field."""
+    if isinstance(record, dict) and record.get("schema") != VERSION:
+        raise CaseError(f"{where}.schema: {record.get('schema')!r}, this kernelfuzz reads {VERSION} alone")
+    return _converted(record, Explanation, where)
+
+
+def rule_to_text(rule: Rule | None) -> str:
+    """Return the rule as text, by which a later session tells which bug a failure is; '' for no rule."""
+    return "" if rule is None else json.dumps(_builtins(rule))
+
+
+def rule_from_text(text: str) -> Rule | None:
+    """Return the rule that `rule_to_text` wrote. Raises ValueError for another text."""
+    return _converted(json.loads(text), Rule, "rule") if text else None
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of an explanation."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"kernelfuzz explanation {VERSION}",
+        **msgspec.json.schema(Explanation),
+    }
+
+
+def _builtins(value: object) -> Any:
+    return _mapped(msgspec.to_builtins(value), lambda leaf: _INFINITE.get(leaf, leaf))
+
+
+def _converted(record: object, kind: type[_T], where: str) -> _T:
+    def read(leaf: object) -> object:
+        return _FINITE.get(leaf, printable(leaf)) if isinstance(leaf, str) else leaf
+
+    try:
+        return msgspec.convert(_mapped(record, read), kind, strict=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise CaseError(f"{where}: {error}") from error
+
+
+def _mapped(node: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the JSON value with each of its leaves changed."""
+    if isinstance(node, dict):
+        return {change(name): _mapped(value, change) for name, value in node.items()}
+    if isinstance(node, (list, tuple)):
+        return [_mapped(value, change) for value in node]
+    return change(node)

@@ -1,0 +1,200 @@
+"""The words of an explanation: each fact in English, once. Nothing reads these words but people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from fuzz.base.dtypes import decimal
+from fuzz.base.verdict import Verdict
+from fuzz.triage.explanation import (
+    Counterfactual,
+    Explanation,
+    FittingContract,
+    Places,
+    StatedRule,
+    Suggestion,
+)
+from fuzz.triage.rule.rule import Rule
+
+UNLESS = "unless values or a coarse dtype hide it"
+_PHRASES: Mapping[Verdict, str] = {
+    Verdict.FAIL_NUMERIC: "wrong values",
+    Verdict.FAIL_NONFINITE: "wrong NaN or infinity",
+    Verdict.FAIL_LAW: "breaks {law}",
+    Verdict.FAIL_MEMORY: "reads or writes outside its tensors",
+    Verdict.FAIL_SHAPE: "an output of the wrong shape",
+    Verdict.FAIL_DTYPE: "an output of the wrong dtype",
+    Verdict.FAIL_INPUT_MODIFIED: "changes an input",
+    Verdict.FAIL_UNWRITTEN: "leaves elements unwritten",
+    Verdict.FAIL_ACCEPTED_INVALID: "takes what it must reject",
+    Verdict.CRASH: "crashes",
+    Verdict.TIMEOUT: "hangs",
+    Verdict.REJECTED: "refuses what it should take",
+    Verdict.FAIL_PROCESS: "leaves its process changed",
+}
+"""What a kernel does, by verdict."""
+_NEAREST = 4
+"""The most values of one kind that the first lines name. The full text names all."""
+_MANY = 1e4
+"""The factor above which nobody asks how much wider a contract is."""
+_ALIKE = 1.5
+"""Contracts whose widths differ by less are as wide as each other, in words."""
+
+
+def what_is_wrong(told: Explanation) -> str:
+    """Return what the kernel does wrong, and when, in half a line: it heads every report of the failure."""
+    if told.contract is not None and told.contract.telling:
+        return f"conforms to {told.contract.says}, not to what it declares"
+    if told.suggestion is not None:
+        which = f"{told.suggestion.dim} mod {told.suggestion.step} != 0" if told.suggestion.dim else "empty tensors"
+        return f"refuses {which}: declare {told.suggestion.says}?"
+    return f"{phrase(told)} {_when(told.rule)}" if told.rule is not None else phrase(told)
+
+
+def phrase(told: Explanation) -> str:
+    """Return what the kernel does, by its verdict."""
+    return _PHRASES[Verdict(told.verdict)].format(law=told.law)
+
+
+def _when(rule: StatedRule) -> str:
+    causes = [str(each.cause) for each in rule.alternatives]
+    return f"when {'; or '.join(causes)}" if all(causes) else "always" if not rule.not_varied else "in all cases tried"
+
+
+def verb_of(told: Explanation) -> str:
+    """Return 'fails', or 'breaks' and the law."""
+    return f"breaks {told.law}" if told.law else "fails"
+
+
+def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
+    """Yield when it fails with the evidence, or that no simple rule says so; each with its label."""
+    fails, rule = verb_of(told), told.rule
+    if rule is not None:
+        yield f"{fails} when", f"{_stated(rule)} ({_evidence(rule)})"
+        for band in rule.bands:
+            yield "and when", str(band)
+    elif told.explained != "not yet":
+        yield f"{fails} when", "no simple rule"
+        if told.shared is not None:
+            what = f"{told.shared.condition} (each of {told.shared.passing:,} other cases that were tried passes)"
+            yield "in common", f"all failing cases have {what}"
+
+
+def _stated(rule: StatedRule) -> str:
+    """Return the rule; what else must hold for the failure to show comes after its cause."""
+    stated = "; or ".join(
+        f"{each.cause}; it shows only where {each.shows_where}" if each.shows_where.atoms else str(each.cause)
+        for each in rule.alternatives
+    )
+    if not stated:
+        stated = f"always, as far as is known: not varied were {', '.join(rule.not_varied)}" * bool(rule.not_varied)
+        stated = stated or "always"
+    where = f", mostly where {rule.hides}" if rule.hides is not None else ""
+    return f"{stated}, {UNLESS}{where}" if rule.hidden else stated
+
+
+def _evidence(rule: StatedRule) -> str:
+    counted = f"{rule.probes:,} cases agree and none is against it"
+    if rule.inside or rule.outside:
+        tests = f"{rule.inside:,} where it says that it fails and {rule.outside:,} where it says that it passes"
+        counted += f"; {rule.inside + rule.outside:,} of them were drawn to refute it, {tests}"
+    if rule.hidden:
+        counted += f"; {rule.hidden:,} more fail{'s' * (rule.hidden == 1)} with ordinary values only"
+    return counted + (f"; it is true of {rule.searched:,} further cases of a search" if rule.searched else "")
+
+
+def tested_words(rule: StatedRule) -> str:
+    """Return how hard somebody tried to refute the rule, in a few words."""
+    further = rule.inside + rule.outside + rule.searched
+    return f"tested on {further:,} further cases, none against it" if further else ""
+
+
+def counterfactual_words(found: Counterfactual) -> str:
+    """Return what one change did: 'passes at n = 4; fails at n = 1 to 3, 5'."""
+    both = (("passes", found.passing), ("fails", found.failing))
+    return "; ".join(f"{verb} at {found.subject} = {_listed(values)}" for verb, values in both if values)
+
+
+def nearest_words(found: Counterfactual) -> str:
+    """Return the same of the values nearest to that of the smallest case."""
+    passing, failing = (_nearest(values, found.own) for values in (found.passing, found.failing))
+    return counterfactual_words(replace(found, passing=passing, failing=failing))
+
+
+def _nearest(values: Sequence[int | float | str], own: int | float | str) -> tuple[int | float | str, ...]:
+    """Return the numbers nearest to its own, in their order; the first of words."""
+    numbers = [value for value in values if not isinstance(value, str)]
+    if isinstance(own, str) or len(numbers) < len(values):
+        return tuple(values[:_NEAREST])
+    return tuple(sorted(sorted(numbers, key=lambda value: abs(value - own))[:_NEAREST]))
+
+
+def counterfactual_lines(found: Sequence[Counterfactual]) -> Iterator[str]:
+    """Yield what each change did; those that never pass by their subjects alone."""
+    yield from (counterfactual_words(each) for each in found if each.passing)
+    if alike := [each.subject for each in found if not each.passing]:
+        yield f"fails alike with other {', '.join(alike)}"
+
+
+def _listed(values: Sequence[int | float | str]) -> str:
+    """Return the values, three or more whole numbers in a row as '1 to 3'."""
+    if not all(isinstance(value, int) for value in values):
+        return ", ".join(value if isinstance(value, str) else decimal(value, "f32") for value in values)
+    numbers, runs = sorted(map(int, values)), list[list[int]]()
+    for before, number in pairwise([None, *numbers]):
+        if before is not None and number == before + 1:
+            runs[-1].append(int(number))
+        elif number is not None:
+            runs.append([number])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def contract_words(found: FittingContract) -> str:
+    """Return which contract fits, how much it allows and how sure that is."""
+    runs = f"all {found.failing} failing" + (f" and {found.passing} passing" if found.passing else "") + " runs tried"
+    more = f"; {found.others} wider neighbours fit too" if found.others > 1 else ""
+    more = "; a wider neighbour fits too" if found.others == 1 else more
+    said = f"conforms to {found.says} in {runs}, which allows {_times(found.width)} there{more}"
+    if found.telling:
+        return f"{said}: is {found.declared} right?"
+    used = f"the kernel uses {found.used:.2g} of that"
+    why = used if found.typical <= found.width else f"it allows {_times(found.typical)} where the kernel passes too"
+    return f"{said}; {why}, so this proves little"
+
+
+def _times(width: float) -> str:
+    if width == math.inf:
+        return "everything"
+    if width > _MANY:
+        return f"more than {_MANY:,.0f} times as much"
+    if width > _ALIKE:
+        return f"{width:,.2g} times as much" if width < 100 else f"{width:,.0f} times as much"
+    return "as much" if width >= 1 / _ALIKE else "less"
+
+
+def suggestion_words(found: Suggestion) -> str:
+    """Return what may be meant to be declared, and what speaks for it."""
+    meant = f"where that is meant, declare {found.says}"
+    if found.dim:
+        what = f"{found.dim} is no multiple of {found.step}"
+        return f"{what} in all {found.failing} failing cases, and is one in all {found.passing} that pass: {meant}"
+    return f"nothing but what has no elements fails ({found.failing} cases; {found.passing} others pass): {meant}"
+
+
+def places_words(found: Places) -> str:
+    """Return which elements are bad."""
+    learned, elements = found.learned, f"{found.learned.probes:,} elements"
+    if not learned.exact:
+        best = str(learned.rule) or "all"
+        return f"no simple pattern in {found.output} (best: {best}, {learned.agreeing:,} of {elements})"
+    if not learned.rule.atoms:
+        return f"all of {found.output} ({elements})"
+    return f"{learned.rule}, in {found.output} ({elements} agree)"
+
+
+def is_named(rule: Rule, subject: str) -> bool:
+    """Whether the rule speaks of what a counterfactual changed."""
+    return any(atom.trait.subject == subject for atom in rule.atoms)

@@ -1,0 +1,43 @@
+"""What is told of a finding, as the reports print it, for tests that ask about its words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from fuzz.adapters.target import Target
+from fuzz.report.failure import explanation_lines
+from fuzz.triage.explain.conclusion import Conclusion
+from fuzz.triage.explanation import Explanation, SmallestCase
+from fuzz.triage.facts import explanation_of, shared, stated
+from fuzz.triage.finding import Finding
+
+NOTHING = Explanation(
+    "kernel", "op", "kernel.c", "FAIL_NUMERIC", "c-kernel@native", SmallestCase({}, {}, {}, "0" * 64, "normal", False),
+    "0", explained="whole",
+)  # fmt: skip
+"""An explanation of which nothing is known."""
+
+
+def lines_of(finding: Finding, target: Target | None = None) -> list[str]:
+    """Return the lines of the explanation, each as 'label: text'."""
+    return _labelled(explanation_of(finding, target))
+
+
+def concluded_lines(conclusion: Conclusion) -> list[str]:
+    """Return the lines that say when it fails and where."""
+    return _labelled(
+        replace(
+            NOTHING,
+            law=conclusion.law,
+            rule=stated(conclusion),
+            shared=shared(conclusion),
+            places=conclusion.places,
+            suggestion=conclusion.suggestion,
+        )
+    )
+
+
+def _labelled(told: Explanation) -> list[str]:
+    lines = (re.match(r"  (.*?)  +(.*)", line) for line in explanation_lines(told))
+    return [f"{line[1]}: {line[2]}" for line in lines if line is not None]

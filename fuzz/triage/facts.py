@@ -1,0 +1,231 @@
+"""The facts of a finding, put together as its explanation."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from fuzz.adapters.target import Target
+from fuzz.base import __version__
+from fuzz.base.case import Case, Output, Tensor
+from fuzz.base.dtypes import decimal, from_bits
+from fuzz.base.memory import shift
+from fuzz.base.outcome import Outcome
+from fuzz.judge.judge import Judgement
+from fuzz.judge.trouble import error_words
+from fuzz.judge.values import problem_of
+from fuzz.triage.explain.conclusion import Conclusion
+from fuzz.triage.explanation import (
+    Alternative,
+    BudgetTerm,
+    Call,
+    Explanation,
+    Memory,
+    Number,
+    SharedCondition,
+    SmallestCase,
+    StatedRule,
+    WorstElement,
+)
+from fuzz.triage.finding import Diagnosis, Finding, changes
+from fuzz.triage.rule.rule import Rule
+from oracles import breakdown
+from oracles.declared import AXIS
+from oracles.dtypes import ITEMSIZE
+from oracles.ops import OPS
+from oracles.truth import GaveUp, OutputCheck, Truth
+
+_SHOWN = 16
+"""The elements of a tensor of up to so many are kept: in short decimals they take about a line."""
+_MOST_OR = 1
+"""A rule with more than one 'or' is none that a person reads."""
+
+
+def explanation_of(finding: Finding, target: Target | None, note: str = "") -> Explanation:
+    """Return all that is known of the finding, which failed on the target; what an earlier session has explained of it
+    where nothing was found out in this one. Without a target its budget is not taken apart."""
+    if finding.told is not None and finding.diagnosis is None:
+        return replace(finding.told, verdicts=_others(finding), note=note)
+    case, judgement = finding.case, finding.judgement
+    known = Explanation(
+        kernel=target.kernel.name if target is not None else "",
+        op=case.op,
+        source=target.kernel.source.name if target is not None else "",
+        verdict=judgement.verdict.value,
+        target=judgement.target,
+        case=_smallest(case, judgement, finding.diagnosis),
+        kernelfuzz=__version__,
+        law=judgement.broken_law_name,
+        reason=judgement.reason,
+        verdicts=_others(finding),
+        note=note,
+    )
+    try:
+        known = replace(known, worst=_worst(case, judgement, target))
+    except Exception as error:  # the finding is told all the same
+        trouble = f"internal error: {error_words(error)}; please report it"
+        known = replace(known, note=f"{note}; {trouble}" if note else trouble)
+    return known if finding.diagnosis is None else _with_diagnosis(known, finding.diagnosis)
+
+
+def _others(finding: Finding) -> dict[str, str]:
+    return {name: verdict for name, verdict in finding.verdicts.items() if name != finding.target}
+
+
+def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
+    conclusion = diagnosis.conclusion
+    return replace(
+        known,
+        beside=dict(diagnosis.beside),
+        contract=diagnosis.fitting.told if diagnosis.fitting is not None else None,
+        suggestion=conclusion.suggestion,
+        counterfactuals=diagnosis.counterfactuals,
+        attribution=diagnosis.attribution,
+        rule=stated(conclusion),
+        shared=shared(conclusion),
+        places=conclusion.places,
+        explained="whole" if diagnosis.whole else "in part",
+        option=diagnosis.option,
+    )
+
+
+def stated(conclusion: Conclusion) -> StatedRule | None:
+    """Return the rule, where it stood when it was put to the test and a person can read it."""
+    learned = conclusion.learned
+    if learned is None or not conclusion.certain:
+        return None
+    rules = (learned.rule, *learned.others)
+    either = len(rules) - 1 + sum(a.size - 1 for rule in rules for a in rule.atoms if a.relation == "within")
+    if either > _MOST_OR:
+        return None
+    alternatives = tuple(_alternative(rule, core) for rule, core in zip(rules, conclusion.cores, strict=True))
+    return StatedRule(
+        alternatives,
+        learned.probes,
+        *conclusion.tested,
+        conclusion.true_of,
+        conclusion.hidden,
+        conclusion.hides,
+        tuple(conclusion.core.bands) if conclusion.core is not None else (),
+        () if learned.rule.atoms else tuple(what for what in conclusion.could_vary if what not in conclusion.varied),
+    )
+
+
+def _alternative(rule: Rule, core: Rule) -> Alternative:
+    """Return the rule; what is not in its core, and so no cause, apart from it."""
+    hiding = tuple(atom for atom in rule.atoms if atom not in core.atoms)
+    return Alternative(core.alone, Rule(hiding)) if hiding and core.atoms else Alternative(rule.alone)
+
+
+def shared(conclusion: Conclusion) -> SharedCondition | None:
+    """Return what all failures have in common, where no rule is stated and something that passes has it not."""
+    reach = conclusion.reach
+    if stated(conclusion) is not None or reach is None or not reach.necessary.atoms:
+        return None
+    return SharedCondition(reach.necessary, reach.outside)
+
+
+def _smallest(case: Case, judgement: Judgement, diagnosis: Diagnosis | None) -> SmallestCase:
+    called = _call(case)
+    law = judgement.broken_law
+    was = diagnosis.original if diagnosis is not None else case
+    return SmallestCase(
+        called.parameters,
+        called.inputs,
+        called.outputs,
+        case.digest,
+        case.origin.recipe,
+        case.structured,
+        _call(law.twin(case)) if law is not None else None,
+        was.digest if was.digest != case.digest else "",
+        changes(was, case) if was.digest != case.digest else (),
+    )
+
+
+def _call(case: Case) -> Call:
+    """Return what the kernel was called with; the axis of an op that has no other is no parameter to read."""
+    has_axis = case.op not in OPS or OPS[case.op].turns
+    params = {name: _parameter(value) for name, value in case.params.items() if has_axis or name != AXIS}
+    inputs = {name: _input(tensor) for name, tensor in case.inputs.items()}
+    return Call(params, inputs, {name: _output(case, output) for name, output in case.outputs.items()})
+
+
+def _parameter(value: float | int) -> Number:
+    return Number(str(value), "") if isinstance(value, int) else Number(f"{value:.9g}", value.hex())
+
+
+def _memory(tensor: Tensor | Output) -> Memory:
+    layout = tensor.layout
+    alignment = layout.alignment(ITEMSIZE[tensor.dtype])
+    return Memory(tensor.dtype, layout.shape, layout.strides, alignment, layout.offset, layout.guard)
+
+
+def _input(tensor: Tensor) -> Memory:
+    values = tuple[str, ...]()
+    if 0 < tensor.layout.size <= _SHOWN:
+        with np.errstate(invalid="ignore"):  # of a signalling NaN
+            numbers = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
+        values = tuple(decimal(each, tensor.dtype) for each in numbers.reshape(-1).tolist())
+    content = hashlib.sha256(tensor.bits).hexdigest()[:16]
+    return replace(_memory(tensor), values=values, content=content, shares=tensor.alias or "")
+
+
+def _output(case: Case, output: Output) -> Memory:
+    if output.alias is None:
+        return _memory(output)
+    source = case.inputs[output.alias].layout
+    in_place = output.layout.relation(source) == "same"
+    return replace(_memory(output), shares=output.alias, apart=None if in_place else shift(source, output.layout))
+
+
+def _worst(case: Case, judgement: Judgement, target: Target | None) -> WorstElement | None:
+    """Return the worst element and its budget; None where no value was compared, or the oracle gives up on it."""
+    check, outcome = judgement.worst, judgement.outcome
+    if check is None or check.worst_index is None or outcome is None or target is None:
+        return None
+    output = case.outputs[check.output]
+    try:
+        told = breakdown_of(case, check, outcome, target)
+    except GaveUp:
+        return None
+    return worst_element(told, check.failing, output.layout.size, contradicts=check.contradicts, dtype=output.dtype)
+
+
+def breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> breakdown.Breakdown:
+    """Return the budget of the worst element, which the check names. Raises GaveUp."""
+    output, index = case.outputs[check.output], check.worst_index
+    assert index is not None
+    got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
+    return Truth(problem_of(case)).explain(target.contract, check.output, index, float(got[index]))
+
+
+def worst_element(told: breakdown.Breakdown, failing: int, of: int, *, contradicts: bool, dtype: str) -> WorstElement:
+    """Return the judgement of one element as a record."""
+    got, expected, low, high = (
+        Number(decimal(each.value, dtype), each.bits) for each in (told.got, told.expected, told.low, told.high)
+    )
+    return WorstElement(
+        told.output,
+        told.index,
+        got,
+        expected,
+        low,
+        high,
+        told.exact,
+        _finite(told.ulp),
+        _finite(told.ratio),
+        failing,
+        of,
+        contradicts,
+        tuple(BudgetTerm(term.name, _finite(term.value), term.formula) for term in told.terms),
+        told.facts,
+        told.given,
+        told.remarks,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
