@@ -11,6 +11,7 @@ from itertools import combinations, pairwise
 from typing import Final, Literal
 
 from fuzz.base.errors import UsageError
+from fuzz.base.feature import Label
 from fuzz.base.text import printable
 from oracles.dtypes import ITEMSIZE
 from oracles.lazy import lazy
@@ -193,7 +194,7 @@ class Origin:
     seed: int = 0
     number: int = field(default=0, compare=False)
     """Its number in its shard of the search that made it, from 1; 0 where none did."""
-    labels: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
+    labels: tuple[Label, ...] = field(default=(), repr=False, compare=False)
     """What the case visits of its op's space. Case files do not keep it."""
     shard: Shard | None = field(default=None, compare=False)
     """The shard of that search."""

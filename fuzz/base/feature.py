@@ -3,7 +3,7 @@ failing is stated of them; the words in which they are printed are made here, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -23,7 +23,8 @@ Kind = Literal[
     "squares", "infinities", "after NaN", "magnitude", "largest element", "of rows", "mean of rows", "place",
     "unset flag", "set flag", "one everywhere", "largest place", "beside", "size", "over size", "in ulp",
     "change in ulp", "of two", "remainder of two", "change of two", "twin at", "twin's", "as the twin's", "target",
-    "invalid", "index", "from the end", "in tail", "in tail along",
+    "invalid", "index", "from the end", "in tail", "in tail along", "n", "rows", "row remainder", "next to a power",
+    "tail", "equal extents", "tile", "extents", "alias", "memory", "alignment", "byte", "stack", "recipe", "big",
 ]  # fmt: skip
 
 
@@ -43,6 +44,10 @@ class Row:
     yes: str = ""
     """The sentence where it holds, with {limit} for what is stated of a number; '' where there is none."""
     no: str = ""
+    label: str = ""
+    """How coverage names it, the length of rows as {row}; '' for as `text` does."""
+    answer: str = "{0}"
+    """How coverage names an answer of several parts."""
 
 
 class Feature(NamedTuple):
@@ -81,17 +86,38 @@ class Feature(NamedTuple):
         """The tensor that has such values; '' for what is about none."""
         return self.subject if self.row.about == "values" else ""
 
-    def said(self, template: str, **more: str) -> str:
-        """Return the words of a template of its row."""
-        return template.format(self.subject, self.relation, self.operand, opposite=_OPPOSITE.get(self.relation), **more)
+    def said(self, template: str, row: str = "n", **more: str) -> str:
+        """Return the words of a template of its row, where the length of rows is called so."""
+        parts = self.subject, self.relation, self.operand
+        return template.format(*parts, opposite=_OPPOSITE.get(self.relation), row=row, **more)
 
     @property
     def text(self) -> str:
         """The name in words."""
         return self.said(self.row.text)
 
+    def label(self, row: str = "n") -> str:
+        """The name of which coverage speaks, where the length of rows is called so."""
+        return self.said(self.row.label or self.row.text, row).lstrip()
+
     def __str__(self) -> str:
         return self.text
+
+
+Answer = str | int | tuple[str | int, ...]
+"""What a feature is of a case that is counted as coverage."""
+Label = tuple[Feature, Answer]
+
+
+def label_words(label: Label) -> tuple[str, str]:
+    """Return the kind and the value of a label as reports and the database name them: 'tail of 48' and '17'."""
+    kind, answer = label
+    return kind.label(), kind.row.answer.format(*answer) if isinstance(answer, tuple) else str(answer)
+
+
+def answer_words(kind: Feature, answers: Iterable[Answer]) -> list[str]:
+    """Return answers as reports and the database name them."""
+    return [label_words((kind, answer))[1] for answer in answers]
 
 
 _OPPOSITE: Mapping[str, str] = {"=": "!=", ">": "<=", "<": ">="}
@@ -100,19 +126,19 @@ _KEPT = ("rounding {0} to the dtype of {2} changes it by another factor than the
          "rounding {0} to the dtype of {2} changes it by the same factor as the twin's")  # fmt: skip
 
 KINDS: Mapping[Kind, Row] = {
-    "extent": Row("{0}", "count"),
+    "extent": Row("{0}", "count", label="extent of {0}"),
     "rank": Row("rank", "count"),
     "outer extent": Row("extent {2} of the {0}", "number"),
-    "remainder": Row("{0} mod {2}", "residue", cost=_RESIDUE),
+    "remainder": Row("{0} mod {2}", "residue", cost=_RESIDUE, label="extent of {0} mod {2}"),
     "quotient": Row("{0} / {2}", "number"),
     "power of two": Row("{0} is a power of two", yes="{0} is a power of two", no="{0} is not a power of two"),
     "in blocks": Row("{0} * next_power_of_2({2})", "number", cost=_RATIO),
     "compared": Row("{0} {1} {2}", yes="{0} {1} {2}", no="{0} {opposite} {2}"),
     "beyond the first": Row("{0} > extent 0 of the {0}", yes="{0} > the first extent", no="{0} = the first extent"),
-    "axis": Row("axis"),
+    "axis": Row("axis", answer="{0} of rank {1}"),
     "axis is first": Row("axis is the first", yes="axis is the first", no="axis is not the first"),
     "after the axis": Row("extents after the axis", "number"),
-    "dtype": Row("dtype of {0}", cost=_MEMORY),
+    "dtype": Row("dtype of {0}", cost=_MEMORY, label="{0} dtype", answer="{0} for {1} {2}"),
     "dtype and that of": Row("dtype of {0} and that of {2}", cost=_MEMORY),
     "stride of 0": Row("a stride of 0 in {0}", "word", "case", _MEMORY,
                        "{0} has a stride of 0", "{0} has no stride of 0"),
@@ -121,12 +147,12 @@ KINDS: Mapping[Kind, Row] = {
     "rank of": Row("rank of {0}"),
     "furthest": Row("furthest element of {0}", "number"),
     "strides": Row("strides of {0} and those of {2}", cost=_MEMORY),
-    "layout": Row("layout of {0}", cost=_MEMORY),
-    "address": Row("address of {0} mod {2}", "residue", cost=_RESIDUE),
+    "layout": Row("layout of {0}", cost=_MEMORY, label="{0} layout"),
+    "address": Row("address of {0} mod {2}", "residue", cost=_RESIDUE, label="{0} address"),
     "address of rows": Row("each row of {0} at a multiple of {2}", "word", "case", 1.3,
                            "each row of {0} is at a multiple of {2} bytes",
                            "a row of {0} is not at a multiple of {2} bytes"),
-    "presence": Row("{0}"),
+    "presence": Row("{0}", label="{0} presence"),
     "in place": Row("{0} in place of {2}"),
     "in part": Row("{0} over {2} in part", "word", "case", _MEMORY,
                    "{0} overlaps {2} in part", "{0} does not overlap {2} in part"),
@@ -143,7 +169,7 @@ KINDS: Mapping[Kind, Row] = {
                 "the span of no output overlaps that of {0} in part"),
     "one buffer": Row("{0} is {2}", "word", "case", _MEMORY,
                       "{0} and {2} are one buffer", "{0} and {2} are two buffers"),
-    "parameter": Row("{0}", "number", "parameter"),
+    "parameter": Row("{0}", "number", "parameter", label="{0} value"),
     "scale": Row("{0}", "number", "scale"),
     "NaN": Row("a NaN in {0}", "word", "values", 1.0, "{0} has a NaN", "{0} has no NaN"),
     "infinity": Row("an infinity in {0}", "word", "values", 1.0, "{0} has an infinity", "{0} has no infinity"),
@@ -189,11 +215,26 @@ KINDS: Mapping[Kind, Row] = {
     "twin's": Row("the twin's {0}"),
     "as the twin's": Row("{0} and that of the twin", "word", "case", _MEMORY,
                          "{0} is not the same in the twin", "{0} is the same in the twin"),
-    "target": Row("{0}", about="target"),
+    "target": Row("{0}", about="target", label="target"),
     "invalid": Row("what is invalid"),
     "index": Row("{0}", "count"),
     "from the end": Row("{0} from the end", "number"),
     "in tail": Row("tail of {2}"),
     "in tail along": Row("tail of {2} along {0}"),
+    "n": Row("{row}"),
+    "rows": Row("rows"),
+    "row remainder": Row("{row} mod {2}"),
+    "next to a power": Row("{row} next to 2^k"),
+    "tail": Row("tail of {2}"),
+    "equal extents": Row("equal extents", answer="{0} = {1}"),
+    "tile": Row("full tile of {2}"),
+    "extents": Row("extents"),
+    "alias": Row("alias", answer="{0} in {1}"),
+    "memory": Row("memory", answer="{0} {1} {2}"),
+    "alignment": Row("{0} alignment {2}"),
+    "byte": Row("{0} byte"),
+    "stack": Row("{0} stack"),
+    "recipe": Row("{0} recipe", answer="{0} {1}"),
+    "big": Row("big"),
 }  # fmt: skip
 assert {*KINDS} == {*get_args(Kind)}, "each kind has a row"

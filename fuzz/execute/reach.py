@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.dispatch import Dispatch, SizeLimit
+from fuzz.base.feature import Answer, Feature
 from fuzz.generate.coverage import Ledger
+from fuzz.generate.sketch import ROWS, N
 from fuzz.generate.space import Space, space_of
 
 Statuses = Mapping[str, Attestation | NotRun]
@@ -37,7 +40,7 @@ def reach_of(op: str, targets: Iterable[Target], statuses: Statuses) -> CornerCo
         _without(target.kernel.capability, _wrong(target, statuses)) for target in running if target.size_limit is None
     )
     names = tuple(target.id for target in running)
-    return CornerCounts({**space, "target": names}, _less(whole, space), tuple(unlimited))
+    return CornerCounts({**space, Feature("target"): names}, _less(whole, space), tuple(unlimited))
 
 
 def has_corners(targets: Sequence[Target], others: Sequence[Target], statuses: Statuses) -> bool:
@@ -104,13 +107,13 @@ def _without(capability: Capability, wrong: Collection[str]) -> Capability:
     return replace(capability, able=replace(able, dtypes=left, mixed=mixed, takes=takes))
 
 
-def _within(limit: SizeLimit, kind: str, values: Sequence[str]) -> tuple[str, ...]:
-    most = {"n": limit.elements, "rows": limit.rows}.get(kind)
-    return tuple(values) if most is None else tuple(value for value in values if int(value) <= most)
+def _within(limit: SizeLimit, kind: Feature, values: tuple[Any, ...]) -> tuple[Answer, ...]:
+    most = {N: limit.elements, ROWS: limit.rows}.get(kind)
+    return values if most is None else tuple(value for value in values if value <= most)
 
 
 def _joined(spaces: Iterable[Space]) -> Space:
-    kinds: dict[str, dict[str, None]] = {}
+    kinds: dict[Feature, dict[Answer, None]] = {}
     for space in spaces:
         for kind, values in space.items():
             kinds.setdefault(kind, {}).update(dict.fromkeys(values))
@@ -118,7 +121,7 @@ def _joined(spaces: Iterable[Space]) -> Space:
 
 
 def _less(space: Space, other: Space) -> Space:
-    left: list[tuple[str, tuple[str, ...]]] = [
+    left = [
         (kind, tuple(value for value in values if value not in other.get(kind, ()))) for kind, values in space.items()
     ]
     return {kind: values for kind, values in left if values}

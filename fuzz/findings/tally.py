@@ -9,12 +9,13 @@ from typing import Protocol
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
+from fuzz.base.feature import Feature, Label
 from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
 from fuzz.execute.reach import CornerCounts
 from fuzz.findings.accuracy import Point, WorstRun, accuracy_of, whereabouts
 from fuzz.generate.conditions import Together, conditions_of
-from fuzz.generate.coverage import Label, Ledger
+from fuzz.generate.coverage import Ledger
 from fuzz.generate.pairing import PairCoverage, held
 from fuzz.judge.judge import Judgement
 from oracles.dtypes import ITEMSIZE
@@ -150,7 +151,7 @@ class Tally:
             line.count(case, judgement)
             if judgement.verdict is Verdict.NOT_RUN:
                 continue
-            ran.append(("target", target.id))
+            ran.append((Feature("target"), target.id))
             if judgement.law is not None and judgement.law.name in target.kernel.laws:
                 line.twins[judgement.law.name] += 1
             if self.accuracy is not None and judgement.verdict is Verdict.PASS:

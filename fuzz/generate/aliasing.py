@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case, CaseError, Layout, contiguous
 from fuzz.base.draw import Draw, Placement
+from fuzz.base.feature import Feature
 from fuzz.base.memory import shift
 from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import may_share
@@ -29,9 +30,9 @@ class _Sharing:
     """The kind is 'overlap' where an output overlaps an input, and 'shared' where two inputs share memory."""
 
     @property
-    def label(self) -> str:
-        """Such as 'y over x', or 'residual is x'."""
-        return f"{self.name} {'is' if self.kind == 'shared' else 'over'} {self.other}"
+    def label(self) -> tuple[str, str, str]:
+        """Such as 'y', 'over' and 'x', or 'residual', 'is' and 'x'."""
+        return self.name, "is" if self.kind == "shared" else "over", self.other
 
 
 def aliased(case: Case, capability: Capability, dice: Dice) -> Case:
@@ -44,13 +45,13 @@ def aliased(case: Case, capability: Capability, dice: Dice) -> Case:
     return shared if shared is not None and capability.is_dispatched(shared) else case
 
 
-def aliased_as(case: Case, label: str, turn: int) -> Case:
+def aliased_as(case: Case, label: tuple[str | int, ...], turn: int) -> Case:
     """The case with the memory shared that `label` names, each turn in another way; as it is where that cannot be."""
     way = next((way for way in _sharings(case) if way.label == label), None)
     return (_with_shared_memory(case, way, turn, turn) if way is not None else None) or case
 
 
-def memory_labels(capability: Capability) -> Iterator[str]:
+def memory_labels(capability: Capability) -> Iterator[tuple[str, str, str]]:
     """The ways in which cases within what a kernel takes can share memory."""
     op = OPS[capability.op]
     if not capability.shares_memory:
@@ -72,7 +73,7 @@ def _with_shared_memory(case: Case, way: _Sharing, how: int, far: int) -> Case |
     draw = draw_of(case)
     changed = _shared(draw, way) if way.kind == "shared" else _overlapping(draw, way, how, far)
     try:
-        made = realise(replace(changed, origin=replace(case.origin, labels=(("memory", way.label),))))
+        made = realise(replace(changed, origin=replace(case.origin, labels=((Feature("memory"), way.label),))))
     except CaseError:  # two outputs would meet
         return None
     if way.kind == "overlap" and (way.name, way.other, "overlap") not in made.meetings():

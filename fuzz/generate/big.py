@@ -17,6 +17,7 @@ import numpy as np
 from fuzz.base.case import Case, Origin
 from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.base.dtypes import quantise
+from fuzz.base.feature import Feature
 from fuzz.base.stream import Stream
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
@@ -107,7 +108,7 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
         part = Part(operand.name, dtype, big.place(op, operand.name, number))
         given = _given(big, operand, dtype, stream.child(operand.name)) if op.is_input(operand.name) else None
         parts.append(replace(part, recipe=GIVEN, given=given) if given is not None else part)
-    origin = Origin(_RECIPE, big.name, labels=(("big", big.name),))
+    origin = Origin(_RECIPE, big.name, labels=((Feature("big"), big.name),))
     params = {**{each.name: usual(each) for each in op.parameters if each.neutral is None}, AXIS: 1}
     return realise(Draw(op_name, big.n, (big.rows,), params, 0, tuple(parts), structured=False, origin=origin))
 

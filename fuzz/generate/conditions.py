@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fuzz.base.feature import Feature, Label, label_words
 from fuzz.generate.capabilities import anything
-from fuzz.generate.coverage import RELATIONS, TILE, Label
-from fuzz.generate.sketch import EXTENT
+from fuzz.generate.coverage import RELATIONS
+from fuzz.generate.sketch import ROWS, N
 from fuzz.generate.space import space_of
 from oracles.ops import remembered
 
-Condition = tuple[str, str]
-"""A kind, such as 'n mod 8', and one of its values, such as '3'."""
+Condition = Label
+"""A coarser feature, such as the remainder of n over 8, and one of its answers, such as '3'."""
 Pair = tuple[Condition, Condition]
 
 _SIZES = ((1, 1), (2, 16), (17, 64), (65, 256), (257, 1023), (1024, 4095), (4096, None))
@@ -24,56 +25,50 @@ _EVEN = 16
 """Addresses that this divides let kernels take vectors."""
 SAME = "that of the first input"
 """What a dtype is where it is no other."""
-SHAPE = frozenset(
-    ("n", "rows", *(f"n mod {modulus}" for modulus in _MODULI), "n next to 2^k", "axis", "rank", "extents")
-)
+SHAPE = frozenset(("n", "rows", "row remainder", "next to a power", "axis", "rank", "extents"))
 """The kinds that a case's shape decides."""
 
 
-def of_label(label: Label) -> tuple[Condition, ...]:
+def of_label(label: tuple[Feature, Any]) -> tuple[Condition, ...]:
     """The conditions that hold where a case has that coverage label; none for one that is only its own."""
     kind, value = label
-    if kind in ("n", "rows"):
-        return tuple(_of_extent(kind, int(value)))
-    if kind.startswith(EXTENT):
-        return () if " mod " in kind else tuple(_of_extent(kind, int(value)))
-    if kind == "axis":
-        axis, rank = (int(part) for part in value.split(" of rank "))
-        return ("axis", "last" if axis == rank - 1 else "first" if axis == 0 else "between"), ("rank", str(rank))
-    _, _, what = kind.partition(" ")
-    if what == "dtype":
-        own, main = value.split(" for ")
-        return ((kind, SAME if own == main.split()[-1] else own),)
-    if what.startswith("alignment "):
-        even = "a" if int(value) % _EVEN == 0 else "no"
-        return ((f"{kind.split()[0]} address", f"{even} multiple of {_EVEN}"),)
-    if kind.startswith(("tail of ", TILE)) or kind in ("memory", "big", "target"):
-        return ()
-    if what == "recipe" and " " in value:
-        return ()
-    return (label,)
+    if kind.kind in ("n", "rows", "extent"):
+        return tuple(_of_extent(kind, value))
+    if kind.kind == "axis":
+        axis, rank = value
+        where = "last" if axis == rank - 1 else "first" if axis == 0 else "between"
+        return (kind, where), (Feature("rank"), str(rank))
+    if kind.kind == "dtype" and kind.subject:
+        own, _, main = value
+        return ((kind, SAME if own == main else own),)
+    if kind.kind == "alignment":
+        even = "a" if value % _EVEN == 0 else "no"
+        return ((Feature("address", kind.subject), f"{even} multiple of {_EVEN}"),)
+    is_own = kind.kind in ("tail", "remainder", "tile", "memory", "big", "target")
+    return () if is_own or (kind.kind == "recipe" and isinstance(value, tuple)) else (label,)
 
 
-def _of_extent(kind: str, extent: int) -> Iterator[Condition]:
+def _of_extent(kind: Feature, extent: int) -> Iterator[Condition]:
     if extent == 0:
         return  # nothing else is so of a case without elements
-    classes = _SIZES if kind == "n" else _ROWS
+    classes = _SIZES if kind == N else _ROWS
     low, high = next(each for each in classes if each[1] is None or extent <= each[1])
     yield kind, str(low) if low == high else f"{low} to {high}" if high is not None else f"{low} or more"
-    if kind == "n":
-        yield from ((f"n mod {m}", str(extent % m)) for m, wanted in _MODULI.items() if extent % m in wanted)
+    if kind == N:
+        left = ((m, extent % m) for m, wanted in _MODULI.items() if extent % m in wanted)
+        yield from ((Feature("row remainder", operand=m), str(residue)) for m, residue in left)
         far = next((far for far in (0, 1, -1) if extent > 4 and (extent - far).bit_count() == 1), None)
         if far is not None:
-            yield "n next to 2^k", f"{far:+d}" if far else "0"
+            yield Feature("next to a power"), f"{far:+d}" if far else "0"
 
 
 class Conditions:
     """What can be so of a case of one op, each condition a bit."""
 
     def __init__(self, op: str) -> None:
-        sizes = [("n", str(n)) for n in range(1, _SIZES[-1][0] + 1)] + [("rows", str(rows)) for rows, _ in _ROWS]
+        sizes = [(N, n) for n in range(1, _SIZES[-1][0] + 1)] + [(ROWS, rows) for rows, _ in _ROWS]
         of_space = ((kind, value) for kind, values in space_of([anything(op)]).items() for value in values)
-        labels = (*sizes, *(("extents", relation) for relation in RELATIONS), *of_space)
+        labels = (*sizes, *((Feature("extents"), relation) for relation in RELATIONS), *of_space)
         self.all: Sequence[Condition] = tuple(dict.fromkeys(each for label in labels for each in of_label(label)))
         self.bits: Mapping[Condition, int] = {condition: 1 << place for place, condition in enumerate(self.all)}
         self._of_label: dict[Label, int] = {}
@@ -120,14 +115,15 @@ class Together:
 
     def record(self, op: str) -> dict[str, Any]:
         """As JSON, with the names of all conditions: another version may have others, or in another order."""
-        named = [list(condition) for condition in conditions_of(op).all]
+        named = list(map(label_words, conditions_of(op).all))
         return {"conditions": named, "beside": {str(bit.bit_length() - 1): f"{o:x}" for bit, o in self.beside.items()}}
 
     @classmethod
     def of_record(cls, op: str, record: Mapping[str, Any]) -> Together:
         """What it says of conditions that there still are. Raises ValueError for what `record` does not make."""
         try:
-            own = [conditions_of(op).bits.get((kind, value), 0) for kind, value in record["conditions"]]
+            known = {label_words(condition): bit for condition, bit in conditions_of(op).bits.items()}
+            own = [known.get((kind, value), 0) for kind, value in record["conditions"]]
             beside = {own[int(place)]: int(others, 16) for place, others in record["beside"].items()}
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"no record of conditions of {op}") from error

@@ -12,24 +12,23 @@ import numpy as np
 
 from fuzz.base.case import Layout
 from fuzz.base.draw import Draw
+from fuzz.base.feature import Answer, Feature, Kind, Label
 from fuzz.base.stream import Reals
-from fuzz.generate.sketch import BLOCKS, EXTENT
+from fuzz.generate.sketch import BLOCKS, ROWS, N
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
 
-Label = tuple[str, str]
-"""A kind, such as 'tail of 48', and one of its values, such as '17'."""
 Labels = tuple[Label, ...]
 
 
 class Ledger:
     """Counts labels against a space. Values outside the space are counted too, but are nobody's coverage gap."""
 
-    def __init__(self, space: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, space: Mapping[Feature, tuple[Answer, ...]]) -> None:
         self.space = space
-        self.counts: dict[str, Counter[str]] = {kind: Counter() for kind in space}
+        self.counts: dict[Feature, Counter[Answer]] = {kind: Counter() for kind in space}
         self._open = {kind: dict.fromkeys(values) for kind, values in space.items() if values}
 
     def see(self, labels: Iterable[Label]) -> None:
@@ -59,7 +58,7 @@ class Ledger:
         kind, value = label
         return value in self._open.get(kind, ())
 
-    def gaps(self) -> dict[str, list[str]]:
+    def gaps(self) -> dict[Feature, list[Answer]]:
         """Labels of the space that no case has visited, by kind."""
         return {kind: list(values) for kind, values in self._open.items()}
 
@@ -73,7 +72,7 @@ POSITIONS = ("first", "last", "tail", "body")
 @lru_cache(maxsize=1 << 14)
 def length_labels(n: int) -> Labels:
     """What rows of n elements visit by their length."""
-    return (("n", str(n)), *((f"tail of {block}", str(n % block)) for block in BLOCKS if n > block))
+    return ((N, n), *((Feature("tail", operand=block), n % block) for block in BLOCKS if n > block))
 
 
 def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
@@ -82,14 +81,14 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
     main = draw.part(op.main)
     sizes = draw.sizes
     if 0 in (draw.n, draw.rows, *sizes.values()):  # a kernel has nothing to do, whatever else the case is
-        none = ["n"] if draw.n == 0 else ["rows"] if draw.rows == 0 else []
-        none += [EXTENT + dim for dim, size in sizes.items() if size == 0 and dim != op.row]
-        return ("dtype", main.dtype), *((each, "0") for each in none)
-    found = [*length_labels(draw.n), *frame_labels(draw.outer, draw.axis, draw.n)]
+        none = [N] if draw.n == 0 else [ROWS] if draw.rows == 0 else []
+        none += [Feature("extent", dim) for dim, size in sizes.items() if size == 0 and dim != op.row]
+        return (Feature("dtype"), main.dtype), *((each, 0) for each in none)
+    found: list[Label] = [*length_labels(draw.n), *frame_labels(draw.outer, draw.axis, draw.n)]
     found += sizes_labels(op.name, math.prod(draw.batch), tuple(sizes.items()))
     # In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next depends
     # on these labels.
-    found += [(f"{name} value", repr(value)) for name, value in draw.parameters.items()]
+    found += [(Feature("parameter", name), repr(value)) for name, value in draw.parameters.items()]
     found += _of_presence(draw.op, tuple([part.name for part in draw.parts]))
     alone = True
     for part in draw.parts:
@@ -99,38 +98,33 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
         stack = part.stack and ("many" if layout.shape[0] > 1 else "one")
         kind = "" if home is not None else part.place.layout
         alignment = layout.alignment(ITEMSIZE[part.dtype])
-        first = "" if part is main else f"{op.main} {main.dtype}"
+        first = () if part is main else (op.main, main.dtype)
         found += _of_part(part.name, part.dtype, first, alignment, kind, part.recipe, stack, alias)
     if alone:
-        found.append(("alias", "none"))
+        found.append((Feature("alias"), "none"))
     return tuple(found)
 
 
 def placed_labels(name: str, recipe: str, values: Reals) -> Labels:
     """What rows of an input visit by the elements that their recipe places in them, one in each."""
-    return tuple((f"{name} recipe", f"{recipe} {where}") for where in sorted(_positions(recipe, values)))
+    return tuple((Feature("recipe", name), (recipe, where)) for where in sorted(_positions(recipe, values)))
 
 
 @lru_cache(maxsize=1 << 12)
 def frame_labels(outer: tuple[int, ...], axis: int, n: int) -> Labels:
     """What the extents visit, and how those of several elements stand to each other."""
     rows = math.prod(outer)
-    found = [("rows", str(rows)), ("axis", f"{axis} of rank {len(outer) + 1}")]
+    found: list[Label] = [(ROWS, rows), (Feature("axis"), (axis, len(outer) + 1))]
     if rows > 1 and n > 1:
         several = [extent for extent in outer if extent > 1]
         holding = (n in outer, rows == n, n > rows and n % rows == 0, rows > n and rows % n == 0,
                    len(set(several)) < len(several))  # fmt: skip
-        found += [("extents", relation) for relation, holds in zip(RELATIONS, holding, strict=True) if holds]
+        found += [(Feature("extents"), relation) for relation, holds in zip(RELATIONS, holding, strict=True) if holds]
     return tuple(found)
 
 
 TILES = (16, 32, 64, 128)
 """The extents of tiles that kernels of contractions take along each dimension."""
-TILE = "full tile of "
-"""What the kinds of extents of at least one tile begin with: their values are named dimensions, and all at once of
-which kernels take tiles."""
-EQUAL = "equal extents"
-"""The kind of two named dimensions that have one extent: a kernel that takes one for the other is right there."""
 STEP = 16
 """What is left of extents over so many elements is counted."""
 
@@ -151,47 +145,45 @@ def sizes_labels(name: str, batch: int, sizes: tuple[tuple[str, int], ...]) -> L
     found, op = list[Label](), OPS[name]
     for tile in TILES:
         whole = [dim for dim, size in ((OUTER, batch), *sizes) if size >= tile and (dim != OUTER or dim in op.tiled)]
-        found += [(f"{TILE}{tile}", named(op, dim)) for dim in whole]
+        found += [(Feature("tile", operand=tile), named(op, dim)) for dim in whole]
         if {*op.tiled} <= {*whole}:
-            found.append((f"{TILE}{tile}", together(op)))
+            found.append((Feature("tile", operand=tile), together(op)))
     for dim, size in sizes:
         if dim != op.row:
-            found.append((EXTENT + dim, str(size)))
+            found.append((Feature("extent", dim), size))
             if size > STEP:
-                found.append((f"{EXTENT}{dim} mod {STEP}", str(size % STEP)))
-    return (*found, *((EQUAL, f"{a} = {b}") for (a, one), (b, two) in combinations(sizes, 2) if one == two > 1))
+                found.append((Feature("remainder", dim, operand=STEP), size % STEP))
+    equal = Feature("equal extents")
+    return (*found, *((equal, (a, b)) for (a, one), (b, two) in combinations(sizes, 2) if one == two > 1))
 
 
-def said(op: str, kind: str) -> str:
+def said(op: str, kind: Feature) -> str:
     """A kind as reports name it: of an op with several named dimensions by their names and its first input, since n may
     be the name of another one than that of the rows."""
     known = OPS.get(op)
     if known is None or len(known.named) == 1:
-        return kind
-    first, *rest = kind.split()
-    if first == "n":
-        return " ".join((EXTENT + known.row, *rest))
-    if kind.startswith("tail of "):
-        return f"{kind} along {known.row}"
-    return f"{kind} of {known.main}" if kind in ("rows", "axis", "rank", "extents") else kind
+        return kind.label()
+    label = kind.label(row=f"extent of {known.row}")
+    if kind.kind == "tail":
+        return f"{label} along {known.row}"
+    return f"{label} of {known.main}" if kind.kind in ("rows", "axis", "rank", "extents") else label
 
 
 @remembered(1 << 10)
 def _of_presence(op: str, names: tuple[str, ...]) -> Labels:
-    return tuple((f"{name} presence", "yes" if name in names else "no") for name in OPS[op].optional)
+    return tuple((Feature("presence", name), "yes" if name in names else "no") for name in OPS[op].optional)
 
 
 @lru_cache(maxsize=1 << 15)
 def _of_part(
-    name: str, dtype: str, first: str, alignment: int, layout: str, recipe: str, stack: str, alias: str
+    name: str, dtype: str, first: tuple[str, ...], alignment: int, layout: str, recipe: str, stack: str, alias: str
 ) -> Labels:
     """What one tensor visits, beside a first input of that name and dtype; '' stands for what it does not have."""
-    found = [(f"{name} dtype", f"{dtype} for {first}") if first else ("dtype", dtype)]
-    found.append((f"{name} alignment {dtype}", str(alignment)))
-    found += [
-        (f"{name} {what}", value) for what, value in (("layout", layout), ("recipe", recipe), ("stack", stack)) if value
-    ]
-    return (*found, ("alias", f"{name} in {alias}")) if alias else tuple(found)
+    found: list[Label] = [(Feature("dtype", name), (dtype, *first)) if first else (Feature("dtype"), dtype)]
+    found.append((Feature("alignment", name, operand=dtype), alignment))
+    words: tuple[tuple[Kind, str], ...] = ("layout", layout), ("recipe", recipe), ("stack", stack)
+    found += [(Feature(what, name), value) for what, value in words if value]
+    return (*found, (Feature("alias"), (name, alias))) if alias else tuple(found)
 
 
 def _positions(recipe: str, values: Reals) -> set[str]:

@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from fuzz.base.capability import MAX_RANK, Capability
 from fuzz.base.draw import spread_over
+from fuzz.base.feature import Feature
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.coverage import STEP, TILES
-from fuzz.generate.sketch import ENOUGH_ROWS, EXTENT, USUAL_CASE, Sketch, fitting, fitting_n
+from fuzz.generate.sketch import ENOUGH_ROWS, ROWS, USUAL_CASE, N, Sketch, fitting, fitting_n
 from oracles.op import Extents, Op
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
@@ -74,7 +76,7 @@ def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
     return [size for size in some_extents(capability, one) if size > 1 and capability.takes(other, size)]
 
 
-def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, even: int = 1) -> Sketch:
+def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: bool, even: int = 1) -> Sketch:
     """The sketch with an extent for each named dimension; of rows alone it has perhaps a published length.
 
     `free`: its shape is nobody's wish. What is wished for stands, as far as all of it is not too much. `even`: a number
@@ -87,18 +89,18 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[str, str], *, free: bool, e
     if free and dice.one_in(_FREE_ONE_IN):
         sketch = replace(sketch, n=fitting_n(sketch.capability, _any(dice, _LARGEST)))
     extents = _Extents(fitted(sketch), dice, most)
-    wished = {dim: int(wish[EXTENT + dim]) for dim in op.named if EXTENT + dim in wish}
+    wished = {dim: wish[each] for dim in op.named if (each := Feature("extent", dim)) in wish}
     if free:
         if op.shapes and dice.one_in(_PUBLISHED_ONE_IN):
             extents.publish()
             extents.cut([op.row])
         extents.keep({op.row: sketch.n, **extents.known})
-    elif "rows" in wish:
+    elif ROWS in wish:
         extents.keep({**wished, **extents.drawn})
     elif sketch.outer or sketch.extents:
         extents.keep({**extents.drawn, **wished})
     else:
-        extents.keep({**wished, **({op.row: sketch.n} if "n" in wish else {})})
+        extents.keep({**wished, **({op.row: sketch.n} if N in wish else {})})
         extents.cut(extents.drawn)
     extents.draw(even)
     return extents.sketch

@@ -12,7 +12,9 @@ from itertools import count
 from math import gcd
 
 from fuzz.base.capability import Capability
-from fuzz.generate.coverage import Label, length_labels
+from fuzz.base.feature import Answer, Feature, Label
+from fuzz.generate.coverage import length_labels
+from fuzz.generate.sketch import N
 from fuzz.generate.space import space_of
 from oracles.ops import remembered
 
@@ -21,7 +23,7 @@ PARTS = 64
 by side is not the same."""
 
 
-ALONE = "memory"
+ALONE = Feature("memory")
 """The kind that is filled only where it is the first to be asked for."""
 ASKED = 14
 """The number of gaps asked for at a time: what more fill besides is not worth the time that it takes."""
@@ -33,8 +35,8 @@ _ALONE_EVERY = 5
 class _Kind:
     """One kind of labels: its values are neighbouring bits."""
 
-    name: str
-    values: tuple[str, ...]
+    name: Feature
+    values: tuple[Answer, ...]
     first: int
     step: int
     """Steps of so many values come to each of them."""
@@ -68,7 +70,7 @@ class Corners:
         self._kinds: list[_Kind] = []
         self._bits: dict[Label, int] = {}
         for name, values in space_of([capability]).items():
-            self._kinds.append(_Kind(name, values, len(self._bits), _step(name, len(values))))
+            self._kinds.append(_Kind(name, values, len(self._bits), _step(name.label(), len(values))))
             for value in values:
                 self._bits[name, value] = 1 << len(self._bits)
         self.size = len(self._bits)
@@ -121,7 +123,7 @@ class Corners:
         alone = [each for each in left if each[0].name == ALONE] if rest == 0 else []
         turns, first = (rounds, left.index(alone[0])) if alone else divmod(pair - rounds, len(left))
         order.remove(left[first])
-        order.sort(key=lambda each: each[0].name != "n")
+        order.sort(key=lambda each: each[0].name != N)
         later = [kind.next_to(bits, pair + len(kind.values) // 2) for kind, bits in order[: ASKED - 1]]
         return [left[first][0].next_to(left[first][1], turns), *later]
 

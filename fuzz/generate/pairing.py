@@ -10,18 +10,20 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 from fuzz.base.capability import Capability
 from fuzz.base.draw import Draw
+from fuzz.base.feature import Feature, Label, label_words
 from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs
 from fuzz.generate.conditions import SAME, SHAPE, Condition, Pair, Together, conditions_of, of_label
-from fuzz.generate.coverage import Label, frame_labels, length_labels
+from fuzz.generate.coverage import frame_labels, length_labels
 from fuzz.generate.gaps import PARTS, corners_of
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.plan import zeroed
 from fuzz.generate.shapes import Extents, table_of
-from fuzz.generate.sketch import Sketch
+from fuzz.generate.sketch import ROWS, Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer_as_shaped
 from oracles.ops import OPS, remembered
@@ -39,9 +41,9 @@ class Pairing:
         for kind, values in space_of([capability]).items():
             for value in values:
                 for condition in of_label((kind, value)):
-                    if condition[0] not in SHAPE:
+                    if condition[0].kind not in SHAPE:
                         self._labels.setdefault(condition, []).append((kind, value))
-        self._kinds: dict[str, list[Condition]] = {}
+        self._kinds: dict[Feature, list[Condition]] = {}
         for condition in self._labels:
             self._kinds.setdefault(condition[0], []).append(condition)
         self.all: Sequence[Pair] = tuple(self._pairs())
@@ -52,37 +54,36 @@ class Pairing:
         together = Together()
         for _, holding in self._shapes:
             together.see(holding)
-        shaped = [each for each in self._conditions.all if each[0] in SHAPE and bits[each] in together.beside]
+        shaped = [each for each in self._conditions.all if each[0].kind in SHAPE and bits[each] in together.beside]
         for one, other in combinations((*shaped, *self._labels), 2):
             if one[0] == other[0]:
                 continue
-            if other[0] in SHAPE:
+            if other[0].kind in SHAPE:
                 if together.has(bits[one], bits[other]):
                     yield one, other
             elif not self._contradict(one, other) and not self._contradict(other, one):
                 yield one, other
 
-    def _contradict(self, one: Condition, other: Condition) -> bool:
+    def _contradict(self, one: tuple[Feature, Any], other: tuple[Feature, Any]) -> bool:
         """Whether no case can meet both, as far as the first one says."""
         op, (kind, value), (second, its) = OPS[self.capability.op], one, other
-        name, _, what = kind.partition(" ")
-        if what == "presence" and value == "no":
+        name, about = kind.subject, "" if second.kind == "extent" else second.subject
+        if kind.kind == "presence" and value == "no":
             needing = [each.name for each in op.operands if each.only_with == name]
             needing += [each.name for each in op.parameters if each.only_with == name]
-            neutral = op.neutral.get(second.split()[0])
-            return second.split()[0] == name or (
-                second.split()[0] in needing and its != "no" and (neutral is None or its != repr(neutral))
-            )
-        if kind == "alias" and " in " in value:
-            output, source = value.split(" in ")
-            absent = second in (f"{output} presence", f"{source} presence") and its == "no"
-            return absent or second == f"{output} layout" or (second == f"{source} layout" and its in OVERLAPPING)
-        if what == "dtype" and second == "dtype":
+            neutral = op.neutral.get(about)
+            is_needed = about in needing and its != "no" and (neutral is None or its != repr(neutral))
+            return about == name or is_needed
+        if kind.kind == "alias" and isinstance(value, tuple):
+            if second.kind == "presence":
+                return about in value and its == "no"
+            return second.kind == "layout" and (about == value[0] or (about == value[1] and its in OVERLAPPING))
+        if kind.kind == "dtype" and name and second == Feature("dtype"):
             wanted = its if value == SAME else value
             return (wanted, its) not in dtype_pairs(self.capability, name) or (value != SAME and value == its)
-        if kind == f"{op.main} recipe":
-            return second.split()[0] in zeroed(self.capability, value) and second.endswith(" value") and float(its) != 0
-        return what == "stack" and value == "many" and other in (("rows", "1"), ("rank", "1"))
+        if kind == Feature("recipe", op.main):
+            return second.kind == "parameter" and about in zeroed(self.capability, value) and float(its) != 0
+        return kind.kind == "stack" and value == "many" and other in ((ROWS, "1"), (Feature("rank"), "1"))
 
     def part(self, turn: int) -> int:
         """The number of pairs that a turn may go for."""
@@ -115,7 +116,7 @@ class Pairing:
     def draw(self, sketch: Sketch, pair: Pair, turn: int, dice: Dice, more: Dice) -> Draw:
         """A draw in which the pair holds, and of each other kind any condition, alike: so other pairs are visited too.
         There are not rolls enough in one dice for all of it."""
-        first = [more.pick(self._labels[each]) for each in pair if each[0] not in SHAPE]
+        first = [more.pick(self._labels[each]) for each in pair if each[0].kind not in SHAPE]
         others = [more.pick(self._labels[more.pick(of_kind)]) for of_kind in self._kinds.values()]
         start = more.below(len(others))
         gaps = corners_of(self.capability).gaps(0, 0)
@@ -124,7 +125,7 @@ class Pairing:
 
     def _shape(self, sketch: Sketch, pair: Pair, dice: Dice) -> Sketch:
         """The sketch with a shape for which the pair holds, as far as it is about shapes."""
-        mask = sum(self._conditions.bits[each] for each in pair if each[0] in SHAPE)
+        mask = sum(self._conditions.bits[each] for each in pair if each[0].kind in SHAPE)
         fitting = self._fitting.get(mask)
         if fitting is None:
             fitting = self._fitting[mask] = [each for each, holding in self._shapes if holding & mask == mask]
@@ -145,6 +146,11 @@ class PairCoverage:
     never: Sequence[Pair]
     """Those that never held together, the ones that are most about a kernel's way through memory first."""
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """The same as JSON, in words."""
+        return {"allowed": self.allowed, "never": [list(map(label_words, pair)) for pair in self.never]}
+
 
 def held(capabilities: Sequence[Capability], together: Together) -> PairCoverage:
     """Return how many pairs some of these capabilities, all of one op, allow, and which of them never held together."""
@@ -156,8 +162,8 @@ def held(capabilities: Sequence[Capability], together: Together) -> PairCoverage
 
 def _weight(condition: Condition) -> int:
     """Less for conditions of which more bugs are known: on shapes, then dtypes and layouts, then values."""
-    what = condition[0].split()[-1]
-    return 0 if condition[0] in SHAPE else 1 if what in ("dtype", "layout", "stack", "address", "alias") else 2
+    kind = condition[0].kind
+    return 0 if kind in SHAPE else 1 if kind in ("dtype", "layout", "stack", "address", "alias") else 2
 
 
 @remembered(256)

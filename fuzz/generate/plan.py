@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE, Guard
 from fuzz.base.draw import Draw, Part, Placement, spread_over
+from fuzz.base.feature import Feature, Kind
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import presence
 from fuzz.generate.dims import shaped
@@ -20,8 +22,8 @@ from oracles.dtypes import ITEMSIZE, SINGLE
 from oracles.operand import OUTER, Operand
 from oracles.ops import OPS, remembered
 
-Wish = Mapping[str, str]
-"""What is not left to the dice: of a tensor NAME "NAME presence", "NAME dtype", "NAME recipe", ..."""
+Wish = Mapping[Feature, Any]
+"""What is not left to the dice: of a tensor its presence, its dtype, its recipe, ..."""
 
 EVEN = 16
 """Compilers specialise on this: addresses in bytes and distances in elements that it divides allow vectors."""
@@ -76,7 +78,7 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
 
 @dataclass(frozen=True)
 class _Choice:
-    """What a kernel leaves open of one operand, and how wishes for it are called."""
+    """What a kernel leaves open of one operand."""
 
     operand: Operand
     presence: tuple[str, ...]
@@ -90,13 +92,6 @@ class _Choice:
     """The inputs in whose memory it may be."""
     step: int
     """The alignment that its rows must have, in bytes."""
-    dtype: str
-    layout: str
-    byte: str
-    recipe: str
-    stack: str
-    alias: str
-    there: str
 
 
 @remembered(256)
@@ -117,7 +112,6 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
                 able.strides != "any",
                 () if is_input else sources,
                 able.alignment if op.has_rows(operand.name) else 1,
-                *(f"{name} {what}" for what in ("dtype", "layout", "byte", "recipe", "stack", "alias", "presence")),
             )
         )
     return tuple(found)
@@ -176,6 +170,10 @@ class _Planner:
                 found[each.name] = value
         return found
 
+    def _wished(self, kind: Kind, choice: _Choice) -> Any:
+        """What is wished for of an operand; None where nothing is."""
+        return self.wish.get(Feature(kind, choice.operand.name)) if self.wish else None
+
     def _is_there(self, choice: _Choice) -> bool:
         if len(choice.presence) > 1:
             operand = choice.operand
@@ -183,7 +181,7 @@ class _Planner:
                 return False
             if operand.axes == (OUTER,) and not choice.is_input and self.sketch.n == 0:
                 return False  # what the mean of nothing is, nobody promises
-            wished = self.wish.get(choice.there)
+            wished = self._wished("presence", choice)
             return not self.dice.one_in(3) if wished is None else wished == "yes"
         return choice.presence[0] == "yes"
 
@@ -191,7 +189,8 @@ class _Planner:
         name, dtype = choice.operand.name, self._dtype(choice)
         stack = ""
         if name in self.able.stacked:
-            stack = self.wish.get(choice.stack, self.dice.pick(_STACKS))
+            drawn = self.dice.pick(_STACKS)
+            stack = self._wished("stack", choice) or drawn
         return Part(name, dtype, self._place(choice, dtype), self._recipe(choice), stack=stack)
 
     def _output(self, choice: _Choice) -> Part:
@@ -203,9 +202,9 @@ class _Planner:
         return Part(name, dtype, self._place(choice, dtype))
 
     def _dtype(self, choice: _Choice) -> str:
-        wished = self.wish.get(choice.dtype)
+        wished = self._wished("dtype", choice)
         if wished is not None:
-            return wished
+            return str(wished)
         if choice.operand.name == self.op.main:
             # Twice as often what most kernels take.
             dtypes = self.able.dtypes
@@ -219,7 +218,7 @@ class _Planner:
         """The input in whose memory the output is, where that is allowed, possible and so decided."""
         if not choice.sources:
             return None
-        wished = self.wish.get(choice.dtype)
+        wished = self._wished("dtype", choice)
         allowed = self._allowed(choice.operand.name) if wished is None else (wished,)
         sources = [
             source
@@ -227,19 +226,19 @@ class _Planner:
             if source in self.parts and source not in self.taken and self.parts[source].dtype in allowed
             if self.parts[source].place.layout not in OVERLAPPING
         ]
-        wished = self.wish.get(choice.alias)
+        wished = self._wished("alias", choice)
         if wished is not None:
             return wished if wished in sources else None
-        if not sources or choice.layout in self.wish or choice.byte in self.wish:
+        if not sources or self._wished("layout", choice) or self._wished("byte", choice) is not None:
             return None
         return self.dice.pick(sources) if self.dice.one_in(4) else None
 
     def _recipe(self, choice: _Choice) -> str:
         if choice.operand.name == self.op.main:
             return self.sketch.recipe
-        wished = self.wish.get(choice.recipe)
+        wished = self._wished("recipe", choice)
         if wished is not None:
-            return wished
+            return str(wished)
         menu = menus_of(self.op)[choice.operand.name]
         return self.dice.pick(menu.names if self.dice.one_in(4) else menu.often)
 
@@ -255,7 +254,8 @@ class _Planner:
         """Where a tensor goes. No two share the gap between their rows."""
         sketch, able, dice = self.sketch, self.able, self.dice
         beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
-        layout = self.wish.get(choice.layout, dice.pick(choice.layouts if beyond else choice.usual))
+        drawn = dice.pick(choice.layouts if beyond else choice.usual)
+        layout = self._wished("layout", choice) or drawn
         spread, guard = 1 + dice.below(19), dice.pick(_GUARDS)
         n = self._length(choice.operand)
         if layout in _GAPPED and n <= _RELATED_GAP and dice.one_in(_RELATED_ONE_IN):
@@ -263,9 +263,9 @@ class _Planner:
             spread = max(1, dice.pick((n, 2 * n, (1 << n.bit_length()) - n)))
         steps = CACHE_LINE // ITEMSIZE[dtype]
         offset = 0 if dice.one_in(2) else dice.below(steps)
-        byte = self.wish.get(choice.byte)
+        byte = self._wished("byte", choice)
         if byte is not None:
-            layout, guard, offset = "contiguous", "before", int(byte) // ITEMSIZE[dtype]
+            layout, guard, offset = "contiguous", "before", byte // ITEMSIZE[dtype]
         if layout == "reversed" and able.strides == "rows":
             # The rows backwards, not their elements.
             layout, spread = ("reversed", 3 * (spread % 3) + 1) if sketch.rank > 1 else ("contiguous", spread)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fuzz.base.capability import Capability
+from fuzz.base.feature import Feature
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.menus import menus_of
 from oracles.op import Extents
@@ -33,8 +34,8 @@ BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
 lanes of SVE."""
 MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
 
-EXTENT = "extent of "
-"""What wishes and coverage labels of a named dimension other than the row begin with."""
+N, ROWS = Feature("n"), Feature("rows")
+"""The length of rows, and how many there are: what coverage labels and wishes call them in every op."""
 
 Lengths = tuple[int, ...]
 _NEAR = (0, -1, 1, -2, 2)

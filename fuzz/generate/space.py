@@ -7,20 +7,22 @@ from itertools import combinations
 
 from fuzz.base.capability import Capability
 from fuzz.base.case import CACHE_LINE
+from fuzz.base.feature import Answer, Feature, Label
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
-from fuzz.generate.coverage import EQUAL, POSITIONS, STEP, TILE, TILES, Label, named, together
+from fuzz.generate.coverage import POSITIONS, STEP, TILES, named, together
 from fuzz.generate.dims import common, most_of_tiles, ranks_of, some_extents
 from fuzz.generate.menus import PLACED, menus_of
 from fuzz.generate.plan import STACKS, layouts_of
 from fuzz.generate.sketch import (
     BLOCKS,
-    EXTENT,
     LARGEST_CASE,
     MANY_ROWS,
+    ROWS,
     SHORT,
     SWEPT_ROWS,
     THRESHOLDS,
+    N,
     fitting,
     free_parameters,
 )
@@ -33,13 +35,13 @@ _ROWS = (0, 1, 2, 17, *MANY_ROWS)
 _SIZES = (*range(18), 31, 32, 33, 63, 64, 65, 127, 128, 129)
 """The extents that each of several named dimensions should have."""
 
-Space = Mapping[str, tuple[str, ...]]
+Space = Mapping[Feature, tuple[Answer, ...]]
 """The values of each kind."""
 
 
 def space_of(capabilities: Iterable[Capability]) -> Space:
     """What cases for these capabilities can visit, all together."""
-    kinds: dict[str, dict[str, None]] = {}
+    kinds: dict[Feature, dict[Answer, None]] = {}
     for capability in capabilities:
         for kind, value in _labels(capability):
             kinds.setdefault(kind, {})[value] = None
@@ -48,32 +50,33 @@ def space_of(capabilities: Iterable[Capability]) -> Space:
 
 def _labels(capability: Capability) -> Iterator[Label]:
     able, op = capability.able, OPS[capability.op]
-    yield from (("dtype", dtype) for dtype in able.dtypes)
+    yield from ((Feature("dtype"), dtype) for dtype in able.dtypes)
     for operand in op.operands:
         if operand.optional:
-            yield from ((f"{operand.name} presence", value) for value in presence(capability, operand))
-    yield from (("n", str(n)) for n in (*range(SWEPT_ROWS + 1), *THRESHOLDS) if _takes_n(capability, n))
+            yield from ((Feature("presence", operand.name), value) for value in presence(capability, operand))
+    yield from ((N, n) for n in (*range(SWEPT_ROWS + 1), *THRESHOLDS) if _takes_n(capability, n))
     for block in BLOCKS:
-        yield from ((f"tail of {block}", str(residue)) for residue in _tails(capability, block))
+        yield from ((Feature("tail", operand=block), residue) for residue in _tails(capability, block))
     most = LARGEST_CASE // max(SHORT, capability.step(op.row))
     if not {*op.inner[:-1]} & {*op.fixed}:
-        yield from (("rows", str(rows)) for rows in _ROWS if rows <= max(most, 17) and (rows or capability.empty))
+        yield from ((ROWS, rows) for rows in _ROWS if rows <= max(most, 17) and (rows or capability.empty))
     yield from _of_sizes(capability)
     for rank in ranks_of(op):
-        yield from (("axis", f"{axis} of rank {rank}") for axis in range(0 if able.axis == "any" else rank - 1, rank))
+        axes = range(0 if able.axis == "any" else rank - 1, rank)
+        yield from ((Feature("axis"), (axis, rank)) for axis in axes)
     for parameter in op.parameters:
-        yield from ((f"{parameter.name} value", repr(value)) for value in _values_of(capability, parameter))
-    yield "alias", "none"
+        yield from ((Feature("parameter", parameter.name), repr(value)) for value in _values_of(capability, parameter))
+    yield Feature("alias"), "none"
     for output, source in op.aliases:
         if (output, source) in able.aliases and may_share(capability, output, source):
-            yield "alias", f"{output} in {source}"
-    yield from (("memory", label) for label in memory_labels(capability))
+            yield Feature("alias"), (output, source)
+    yield from ((Feature("memory"), label) for label in memory_labels(capability))
     for operand in op.operands:
         if "yes" in presence(capability, operand):
             yield from _of_tensor(capability, operand)
     where_placed = [where for where in POSITIONS if where != "tail" or any(_tails(capability, 64))]
     placed = [name for name in PLACED if name in menus_of(op)[op.main].recipes]
-    yield from ((f"{op.main} recipe", f"{name} {where}") for name in placed for where in where_placed)
+    yield from ((Feature("recipe", op.main), (name, where)) for name in placed for where in where_placed)
 
 
 def _of_sizes(capability: Capability) -> Iterator[Label]:
@@ -82,17 +85,17 @@ def _of_sizes(capability: Capability) -> Iterator[Label]:
     op = OPS[capability.op]
     free = [dim for dim in op.named if dim not in op.fixed]
     for dim in (dim for dim in free if dim != op.row):
-        yield from ((EXTENT + dim, str(size)) for size in _SIZES if capability.takes(dim, size))
+        yield from ((Feature("extent", dim), size) for size in _SIZES if capability.takes(dim, size))
         rests = {size % STEP for size in some_extents(capability, dim) if size > STEP}
-        yield from ((f"{EXTENT}{dim} mod {STEP}", str(rest)) for rest in sorted(rests))
-    yield from ((EQUAL, f"{a} = {b}") for a, b in combinations(free, 2) if common(capability, (a, b)))
+        yield from ((Feature("remainder", dim, operand=STEP), rest) for rest in sorted(rests))
+    yield from ((Feature("equal extents"), (a, b)) for a, b in combinations(free, 2) if common(capability, (a, b)))
     for tile in TILES:
         sizes = {dim: fitting(capability, dim, tile) for dim in dict.fromkeys((*free, *op.tiled))}
         whole = [dim for dim, size in sizes.items() if size >= tile]
-        yield from ((f"{TILE}{tile}", named(op, dim)) for dim in whole)
+        yield from ((Feature("tile", operand=tile), named(op, dim)) for dim in whole)
         work = op.work({**{dim: sizes[dim] for dim in op.tiled}, **op.fixed})
         if {*op.tiled} <= {*whole} and len(op.tiled) > 1 and work <= most_of_tiles(op):
-            yield f"{TILE}{tile}", together(op)
+            yield Feature("tile", operand=tile), together(op)
 
 
 def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...]:
@@ -119,18 +122,18 @@ def _tails(capability: Capability, block: int) -> tuple[int, ...]:
 
 def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:
     op, name = OPS[capability.op], operand.name
-    yield from ((f"{name} layout", layout) for layout in layouts_of(capability, name))
+    yield from ((Feature("layout", name), layout) for layout in layouts_of(capability, name))
     pairs = dtype_pairs(capability, name)
     if name != op.main:
-        yield from ((f"{name} dtype", f"{dtype} for {op.main} {main}") for dtype, main in pairs)
+        yield from ((Feature("dtype", name), (dtype, op.main, main)) for dtype, main in pairs)
     step = capability.able.alignment if op.has_rows(name) else 1
     for dtype in dict.fromkeys(dtype for dtype, _ in pairs):
         bytes_ = range(0, CACHE_LINE, max(ITEMSIZE[dtype], step))
-        yield from ((f"{name} alignment {dtype}", str(byte)) for byte in bytes_)
+        yield from ((Feature("alignment", name, operand=dtype), byte) for byte in bytes_)
     if name in capability.able.stacked:
-        yield from ((f"{name} stack", stack) for stack in STACKS)
+        yield from ((Feature("stack", name), stack) for stack in STACKS)
     if op.is_input(name):
-        yield from ((f"{name} recipe", recipe) for recipe in menus_of(op)[name].names)
+        yield from ((Feature("recipe", name), recipe) for recipe in menus_of(op)[name].names)
 
 
 def _takes_n(capability: Capability, n: int) -> bool:

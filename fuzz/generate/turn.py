@@ -10,10 +10,11 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import Case, Shard
 from fuzz.base.dispatch import SMALL
 from fuzz.base.draw import Draw
+from fuzz.base.feature import Answer, Label
 from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as
 from fuzz.generate.capabilities import out_of_capability
-from fuzz.generate.coverage import TILE, Label, Labels
+from fuzz.generate.coverage import Labels
 from fuzz.generate.dims import tiled
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.pairing import pairing_of
@@ -21,7 +22,7 @@ from fuzz.generate.plan import plan
 from fuzz.generate.realise import cases_of, laid
 from fuzz.generate.relatives import sequence
 from fuzz.generate.shapes import purposeful
-from fuzz.generate.sketch import EXTENT, Sketch, drawn_from, near, simplest, sketched
+from fuzz.generate.sketch import N, Sketch, drawn_from, near, simplest, sketched
 from fuzz.generate.steering import nudged, steer
 from fuzz.generate.values import Laid
 from oracles.ops import OPS
@@ -47,7 +48,7 @@ SEQUENCE_EVERY = 2
 TILED_EVERY = 2
 """One turn of a capability in this many, another one, begins with a case that has whole tiles in several dimensions: it
 takes as long as all others of the turn."""
-_EMPTY: Label = ("n", "0")
+_EMPTY: Label = (N, 0)
 _EMPTY_EVERY = 6
 """One turn in this many has a case of rows without elements, while its shard has seen none: such a case fills no other
 gap, and as one row length of hundreds it would be asked for once in thousands of cases."""
@@ -86,7 +87,7 @@ class _Planned:
     laid: Laid
     capability: Capability
     dice: Dice
-    shared: tuple[str, int] | None = None
+    shared: tuple[Answer, int] | None = None
     """Its tensors shall share memory: as the label says, or '' for as the dice say."""
 
 
@@ -182,7 +183,9 @@ class TurnMaker:
         if planned.shared is None:
             return case
         label, turn = planned.shared
-        return aliased_as(case, label, turn) if label else aliased(case, self.capability, planned.dice)
+        if isinstance(label, tuple):
+            return aliased_as(case, label, turn)
+        return aliased(case, self.capability, planned.dice)
 
 
 def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
@@ -202,7 +205,7 @@ def _counted(labels: Labels, small: bool) -> Sequence[Label]:
     """What a case counts for. One that slow targets are not given leaves to others what is not about its size."""
     if small:
         return labels
-    return [label for label in labels if label[0] in ("n", "rows") or label[0].startswith(("tail of ", EXTENT, TILE))]
+    return [label for label in labels if label[0].kind in ("n", "rows", "tail", "extent", "remainder", "tile")]
 
 
 def _is_small(draw: Draw) -> bool:

@@ -156,7 +156,7 @@ def night_record(
         "laws": {row.name: row.compared for row in seen.laws},
         "undeclared": _undeclared(seen, kernels),
         "gaps": [[row.op, row.kind, row.value] for row in seen.coverage if row.wanted and row.visits == 0],
-        "pairs": {op: {"allowed": each.allowed, "never": each.never} for op, each in pairs.items()},
+        "pairs": {op: each.record for op, each in pairs.items()},
         "slices": [
             {"number": p.number, "op": p.op, "seed": p.seed, "seconds": round(p.seconds, 3), "cases": p.cases}
             for p in seen.slices

@@ -17,6 +17,7 @@ from fuzz.adapters.target import Attestation, NotRun
 from fuzz.base import __version__
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
+from fuzz.base.feature import answer_words
 from fuzz.base.kernel import Kernel
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
@@ -125,8 +126,12 @@ class RecordLog(Observer):
                 "gave_up": tally.gave_up,
                 "laws": tally.laws,
                 "coverage": {op: _coverage(op, ledger) for op, ledger in tally.coverage.items()},
-                "pairs": {op: {"allowed": each.allowed, "never": each.never} for op, each in pairs.items()},
-                "unreachable": {op: dict(reach.beyond) for op, reach in tally.reach.items() if reach.beyond},
+                "pairs": {op: each.record for op, each in pairs.items()},
+                "unreachable": {
+                    op: {kind.label(): answer_words(kind, values) for kind, values in reach.beyond.items()}
+                    for op, reach in tally.reach.items()
+                    if reach.beyond
+                },
                 "undeclared": undeclared,
                 "targets": [
                     {
@@ -205,9 +210,11 @@ def status_record(status: Attestation | NotRun) -> dict[str, Any]:
 def _coverage(op: str, ledger: Ledger) -> dict[str, Any]:
     """Counts and gaps by kind."""
     gaps = ledger.gaps()
-    return {
-        said(op, kind): {"counts": dict(counts), "gaps": gaps.get(kind, [])} for kind, counts in ledger.counts.items()
-    }
+    found = dict[str, Any]()
+    for kind, counts in ledger.counts.items():
+        counted = dict(zip(answer_words(kind, counts), counts.values(), strict=True))
+        found[said(op, kind)] = {"counts": counted, "gaps": answer_words(kind, gaps.get(kind, []))}
+    return found
 
 
 def _finite(value: float) -> float | str:

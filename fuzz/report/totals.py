@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rich.console import Console
 
 from fuzz.adapters.target import Target
+from fuzz.base.feature import Feature, answer_words, label_words
 from fuzz.base.kernel import Kernel
 from fuzz.execute.lane import UNFINISHED
 from fuzz.findings.book import FindingBook
@@ -49,7 +50,9 @@ def run_notes(tally: Tally, *, verbose: bool = False, stopped: bool = False) -> 
     told = [each for each in targets if not each.broken]  # what is broken is told as a failure
     late = [each for each in told if each.not_run_reason.startswith(UNFINISHED) and not verbose]
     told = [each for each in told if each not in late]
-    waiting = {name for op, reach in tally.reach.items() if op not in tally.visits for name in reach.space["target"]}
+    waiting = {
+        name for op, reach in tally.reach.items() if op not in tally.visits for name in reach.space[Feature("target")]
+    }
     late_op = dict.fromkeys(() if stopped else waiting, "the time was over before its op had its turn")
     usual = "the run stopped at its first failure" if stopped else "no case that was drawn fits it"
     idle = {each.target: each.not_run_reason or late_op.get(each.target, usual) for each in told if each.judged == 0}
@@ -139,17 +142,17 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCover
     pairs of conditions, by op."""
     for op, ledger in tally.coverage.items():
         console.print(f"\ncoverage of {op}:")
-        rows = [(said(op, kind), *row) for kind, *row in _coverage_rows(ledger)]
+        rows = [(said(op, kind), *row) for kind, row in _coverage_rows(ledger)]
         print_table(PlainTable(("kind", "visited", "of", "rarest", "gaps"), rows), markdown=False)
     gaps = sum(ledger.size for ledger in tally.coverage.values())
-    able = {target for reach in tally.reach.values() for target in reach.space["target"]}
+    able = {target for reach in tally.reach.values() for target in reach.space[Feature("target")]}
     unable = [target for target in tally.targets if target not in able]
     if unable:
         console.print(f"cannot run here, and visited nothing: {and_more(unable)}", soft_wrap=True)
     beyond = [(op, kind, values) for op, reach in tally.reach.items() for kind, values in reach.beyond.items()]
     if beyond:
         corners = sum(len(values) for _, _, values in beyond)
-        named = ", ".join(f"{op} {said(op, kind)}{_few(values)}" for op, kind, values in beyond)
+        named = ", ".join(f"{op} {said(op, kind)}{_few(answer_words(kind, values))}" for op, kind, values in beyond)
         console.print(f"{corners} corners that no selected target accepts: {named}", soft_wrap=True)
     console.print("no coverage gap" if gaps == 0 else f"{gaps} coverage gaps: run longer, or see the table")
     for op, of_op in pairs.items():
@@ -175,21 +178,21 @@ def pairs_words(pairs: Mapping[str, PairCoverage]) -> str:
 
 def pair_words(op: str, pair: Pair) -> str:
     """'n 1024 to 4095' with 'rows 17 to 64'."""
-    return " with ".join(f"'{said(op, kind)} {value}'" for kind, value in pair)
+    return " with ".join(f"'{said(op, each[0])} {label_words(each)[1]}'" for each in pair)
 
 
 def _few(values: Sequence[str]) -> str:
     return f" {', '.join(values)}" if len(values) <= _SHORT else f" ({len(values)})"
 
 
-def _coverage_rows(ledger: Ledger) -> Iterator[tuple[str, ...]]:
+def _coverage_rows(ledger: Ledger) -> Iterator[tuple[Feature, tuple[str, ...]]]:
     gaps = ledger.gaps()
     for kind, values in ledger.space.items():
         missing = gaps.get(kind, [])
         rarest = min(ledger.counts[kind][value] for value in values)
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        named = ", ".join(missing[:_NAMED]) + more
-        yield kind, str(len(values) - len(missing)), str(len(values)), str(rarest), named
+        named = ", ".join(answer_words(kind, missing[:_NAMED])) + more
+        yield kind, (str(len(values) - len(missing)), str(len(values)), str(rarest), named)
 
 
 def print_run(

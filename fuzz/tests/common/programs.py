@@ -76,7 +76,7 @@ def shown_and_corrected(folder: Path, wrong: Kernel, right: Kernel, ending: str,
 
 def assert_overlap_is_shown(folder: Path, turn: int) -> None:
     """The planted kernel fails only where y is further on, the other one only where it is further back."""
-    case = aliased_as(a_case("rms_norm", ("weight",), (2, 9), layout=dense), "y over x", turn)
+    case = aliased_as(a_case("rms_norm", ("weight",), (2, 9), layout=dense), ("y", "over", "x"), turn)
     forward, backward = mutant("weighted-overlap-forgotten"), with_reading_backwards()
     wrong = forward if shift(case.inputs["x"].layout, case.outputs["y"].layout) > 0 else backward
     said = shown_and_corrected(folder, wrong, PACK.kernel("weighted"), "native:gcc-O2", case)

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from fuzz.adapters.target import Target
 from fuzz.base import __version__
+from fuzz.base.feature import label_words
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.findings.database import write_rows
 from fuzz.findings.database_store import Position
@@ -128,7 +129,7 @@ def note_targets(engine: Engine, night: int, targets: Iterable[Target], statuses
 def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iterable[str]) -> None:
     """What this night should visit, as far as the kernels that run take it: what it has not is a coverage gap."""
     labels = [
-        {"what": "space", "subject": op, "kind": kind, "value": value}
+        {"what": "space", "subject": op, **dict(zip(("kind", "value"), label_words((kind, value)), strict=True))}
         for op in sorted({kernel.op for kernel in kernels})
         for kind, values in space_of(capabilities_of(kernels, op)).items()
         for value in values

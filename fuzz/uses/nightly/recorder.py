@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
+from fuzz.base.feature import label_words
 from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
 from fuzz.findings.book import FindingBook
@@ -63,7 +64,7 @@ class Recorder(Observer):
             batch.counts["compared", law] += count
         for op, visits in more.visits.items():
             batch.counts.update(
-                {("visit", op, *label): count for label, count in visits.items() if label[0] != "target"}
+                {("visit", op, *label_words(label)): n for label, n in visits.items() if label[0].kind != "target"}
             )
         for op, together in more.together.items():
             batch.together.setdefault(op, Together()).add(together)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -128,7 +128,7 @@ def _back(kind: Any, value: Any) -> Any:
     if kind is Together:
         return Together({int(bit, 16): int(others, 16) for bit, others in value})
     if get_origin(kind) is Counter:
-        return Counter(value)
+        return Counter(msgspec.convert(value, dict[get_args(kind)[0], int]))  # type: ignore[misc]
     shape, packed = value
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=int(np.prod(shape))).astype(bool).reshape(shape)
 

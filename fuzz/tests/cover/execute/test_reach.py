@@ -10,7 +10,9 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.dispatch import Dispatch
+from fuzz.base.feature import Feature
 from fuzz.execute.reach import Reserved, reach_of
+from fuzz.generate.sketch import ROWS, N
 from fuzz.tests.common.examples import first_cases, searched
 
 OP = "fused_add_rms_norm"
@@ -34,22 +36,23 @@ def statuses(interpreter: Attestation) -> dict[str, Attestation | NotRun]:
 def test_what_no_target_accepts_is_no_gap_but_is_told() -> None:
     """Only the interpreter takes rstd in 16 bits, of which it gets bf16 wrong."""
     wrong, right = reach_of(OP, TARGETS, statuses(WRONG)), reach_of(OP, TARGETS, statuses(RIGHT))
-    steps = tuple(str(byte) for byte in range(0, 64, 2))
-    assert wrong.beyond == {"rstd dtype": ("bf16 for x bf16",), "rstd alignment bf16": steps}
+    aligned = Feature("alignment", "rstd", operand="bf16")
+    steps = tuple(range(0, 64, 2))
+    assert wrong.beyond == {Feature("dtype", "rstd"): (("bf16", "x", "bf16"),), aligned: steps}
     assert right.beyond == {}
-    assert right.space["rstd alignment bf16"] == steps
-    assert "rstd alignment bf16" not in wrong.space
+    assert right.space[aligned] == steps
+    assert aligned not in wrong.space
     # Others take bf16 in the other tensors.
-    assert wrong.space["x alignment bf16"] == steps
-    assert set(wrong.space["target"]) == {t.id for t in TARGETS if not t.id.endswith("@cuda")}
+    assert wrong.space[Feature("alignment", "x", operand="bf16")] == steps
+    assert set(wrong.space[Feature("target")]) == {t.id for t in TARGETS if not t.id.endswith("@cuda")}
 
 
 def test_a_target_of_small_cases_alone_reaches_no_large_ones() -> None:
     alone = [target for target in TARGETS if target.id == "triton-add-chunked@interpret"]
     reach = reach_of(OP, alone, statuses(RIGHT))
-    assert "265" in reach.beyond["rows"]
-    assert "12" not in reach.beyond["n"]
-    assert not {*reach.space["rows"]} & {*reach.beyond["rows"]}
+    assert 265 in reach.beyond[ROWS]
+    assert 12 not in reach.beyond[N]
+    assert not {*reach.space[ROWS]} & {*reach.beyond[ROWS]}
 
 
 def _parts() -> tuple[list[Target], list[Target]]:
@@ -63,7 +66,7 @@ def test_the_first_case_of_each_corner_of_slow_targets_is_given_to_them() -> Non
     cases = first_cases(OP, 1, KERNELS, count=3000)
     given = [cases[index] for index in reserved(cases)]
     seen = {label for case in given for label in case.origin.labels}
-    assert {("rstd alignment f16", str(byte)) for byte in range(0, 64, 2)} <= seen
+    assert {(Feature("alignment", "rstd", operand="f16"), byte) for byte in range(0, 64, 2)} <= seen
     assert len(given) <= 33 + len(slow), "one case for each corner and each target, and none for what others visit"
     assert Reserved([], quick, {})(given) == []
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
+from fuzz.base.feature import Answer, Feature
 from fuzz.base.kernel import capabilities_of
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.aliasing import aliased, aliased_as, memory_labels
@@ -16,6 +17,8 @@ from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 EVERY_OPTION = ("weight", "rstd", "sum", "dsum", "dresidual", "dw")
+
+MEMORY = Feature("memory")
 
 
 def _capability(op: str, *, overlap: bool = True, outside: str = "undefined", shares_memory: bool = True) -> Capability:
@@ -43,14 +46,20 @@ def _tied(op: str, capability: Capability, count: int = 300) -> list[Case]:
     return [after for before, after in found if after is not before]
 
 
+def _parts(label: Answer) -> tuple[str, str, str]:
+    assert isinstance(label, tuple)
+    one, how, other = map(str, label)
+    return one, how, other
+
+
 @each_op
 def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
     tied = _tied(op, _capability(op))
     assert len(tied) > 0.5 * 300
     for case in tied:
         ((kind, label),) = case.origin.labels
-        one, how, other = label.split()
-        assert kind == "memory"
+        one, how, other = _parts(label)
+        assert kind == MEMORY
         assert not case.apart
         if how == "over":
             assert (one, other, "overlap") in case.meetings()
@@ -77,7 +86,7 @@ def test_nothing_is_tied_that_nobody_is_there_for() -> None:
     assert _tied("rms_norm", _capability("rms_norm", shares_memory=False, outside="rejects")) == []
     assert {
         case.origin.labels for case in _tied("fused_add_rms_norm", _capability("fused_add_rms_norm", overlap=False))
-    } == {(("memory", "residual is x"),)}
+    } == {((MEMORY, ("residual", "is", "x")),)}
 
 
 @each_op
@@ -85,8 +94,8 @@ def test_every_way_can_be_asked_for(op: str) -> None:
     """In 12 turns overlaps go both ways, by one element, by a row and by some number, in the same strides and not."""
     for label in memory_labels(_capability(op)):
         tied = [aliased_as(_plain(op, 1.0), label, turn) for turn in range(12)]
-        assert {case.origin.labels for case in tied} == {(("memory", label),)}
-        one, how, other = label.split()
+        assert {case.origin.labels for case in tied} == {((MEMORY, label),)}
+        one, how, other = _parts(label)
         if how == "over":
             shifts = {case.outputs[one].layout.place[0] - case.inputs[other].layout.place[0] for case in tied}
             assert {-37, -1, 1, 37} < shifts
@@ -94,8 +103,8 @@ def test_every_way_can_be_asked_for(op: str) -> None:
 
 def test_what_is_too_small_stays_as_it_is() -> None:
     case = a_case("rms_norm", grid=(1, 1), layout=dense)
-    assert aliased_as(case, "y over x", 0) is case
-    assert aliased_as(case, "residual is x", 0) is case
+    assert aliased_as(case, ("y", "over", "x"), 0) is case
+    assert aliased_as(case, ("residual", "is", "x"), 0) is case
 
 
 @each_op

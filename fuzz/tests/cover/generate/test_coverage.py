@@ -6,27 +6,29 @@ import pytest
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
+from fuzz.base.feature import Feature
 from fuzz.generate.capabilities import anything
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.gaps import ASKED, Corners, corners_of
 from fuzz.generate.menus import PLACED
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.sketch import Sketch, fitting_n
-from fuzz.generate.space import space_of
+from fuzz.generate.sketch import ROWS, N, Sketch, fitting_n
+from fuzz.generate.space import Space, space_of
 from fuzz.generate.steering import steer
 
 SMALL = Capability("rms_norm", Capabilities(max={"n": 3}))
-SPACE = {"n": ("1", "2", "3"), "dtype": ("f32",)}
+DTYPE = Feature("dtype")
+SPACE: Space = {N: (1, 2, 3), DTYPE: ("f32",)}
 
 
 def test_gaps_close_as_labels_are_seen() -> None:
     ledger = Ledger(SPACE)
-    assert ledger.gaps() == {"n": ["1", "2", "3"], "dtype": ["f32"]}
-    ledger.see([("n", "2"), ("dtype", "f32"), ("n", "99")])
-    assert ledger.gaps() == {"n": ["1", "3"]}
-    assert ledger.counts["n"] == {"2": 1, "99": 1}
-    ledger.see([("n", "1"), ("n", "3")])
+    assert ledger.gaps() == {N: [1, 2, 3], DTYPE: ["f32"]}
+    ledger.see([(N, 2), (DTYPE, "f32"), (N, 99)])
+    assert ledger.gaps() == {N: [1, 3]}
+    assert ledger.counts[N] == {2: 1, 99: 1}
+    ledger.see([(N, 1), (N, 3)])
     assert ledger.gaps() == {}
     assert not ledger.is_open
 
@@ -45,11 +47,11 @@ def test_every_gap_gets_its_turn_and_every_kind_comes_first() -> None:
 
 def test_what_was_seen_is_asked_for_no_more() -> None:
     corners = Corners(SMALL)
-    seen = corners.seen([("n", "2"), ("dtype", "f32"), ("n", "no such value")])
+    seen = corners.seen([(N, 2), (DTYPE, "f32"), (N, "no such value")])
     assert seen.bit_count() == 2
     left = corners.gaps(seen, 0)
     for place in range(50):
-        assert not {("n", "2"), ("dtype", "f32")} & {*left.wanted(place)}
+        assert not {(N, 2), (DTYPE, "f32")} & {*left.wanted(place)}
     assert not left.without(corners.everything)
     assert left.without(corners.everything).wanted(3) == []
 
@@ -71,7 +73,7 @@ def test_the_first_gap_of_each_turn_is_filled(name: str) -> None:
     missed = []
     for kind, values in space.items():
         for turn, value in enumerate(values[:: max(1, len(values) // 3)]):
-            if kind == "memory" or value.split()[0] in PLACED:
+            if kind.kind == "memory" or value in PLACED or (kind.kind == "recipe" and isinstance(value, tuple)):
                 continue  # which only values and luck decide
             sketch = Sketch(capability, fitting_n(capability, 40), 3, 2, 1, False, {"eps": 1e-5}, "normal", 11 * turn)
             gaps = corners_of(capability).gaps(0, turn)
@@ -97,14 +99,14 @@ def test_one_draw_fills_gaps_of_many_kinds() -> None:
 def test_what_a_kernel_cannot_be_given_is_no_gap() -> None:
     short = Capability("rms_norm", Capabilities(max={"n": 70}, multiple_of={"n": 2}))
     space = space_of([short])
-    assert space["tail of 64"] == ("2", "4", "6")
-    assert "tail of 128" not in space
+    assert space[Feature("tail", operand=64)] == (2, 4, 6)
+    assert Feature("tail", operand=128) not in space
     whole = space_of([Capability("rms_norm", Capabilities(multiple_of={"n": 64}))])
-    assert whole["tail of 48"] == ("0", "16", "32")
-    assert "spike tail" not in whole["x recipe"]
+    assert whole[Feature("tail", operand=48)] == (0, 16, 32)
+    assert ("spike", "tail") not in whole[Feature("recipe", "x")]
 
 
 def test_a_case_without_elements_visits_nothing_else() -> None:
     capability = anything("rms_norm")
     draw = plan(Sketch(capability, 300, 0, 2, 1, False, {"eps": 1e-5}, "normal", 3))
-    assert realise(draw).origin.labels == (("dtype", draw.part("x").dtype), ("rows", "0"))
+    assert realise(draw).origin.labels == ((DTYPE, draw.part("x").dtype), (ROWS, 0))

@@ -13,13 +13,14 @@ import pytest
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import CaseError
+from fuzz.base.feature import Feature
 from fuzz.base.validity import check_case
 from fuzz.generate.capabilities import anything
-from fuzz.generate.coverage import EQUAL, said
+from fuzz.generate.coverage import said
 from fuzz.generate.dims import MOST_WORK, ranks_of
 from fuzz.generate.realise import draw_of, realise
 from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import EXTENT
+from fuzz.generate.sketch import ROWS, N
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import Made
 from oracles.dtypes import ITEMSIZE
@@ -59,8 +60,8 @@ def test_what_is_fixed_is_never_another_number() -> None:
     assert {draw_of(each.case).sizes["half"] for each in made(TURN)} == {2}
     assert {draw_of(each.case).sizes["p"] for each in made(TURN)} > {1, 2, 4}
     kinds = space_of([anything(TURN.name)])
-    assert f"{EXTENT}half" not in kinds
-    assert "rows" not in kinds
+    assert Feature("extent", "half") not in kinds
+    assert ROWS not in kinds
     draw = draw_of(made(TURN)[0].case)
     with pytest.raises(CaseError, match="always has"):
         realise(replace(draw, outer=(*draw.outer[:-1], 3)))
@@ -69,12 +70,12 @@ def test_what_is_fixed_is_never_another_number() -> None:
 def test_extents_are_of_every_kind_and_in_every_relation() -> None:
     labels = {label for each in made(PRODUCT) for label in each.case.origin.labels}
     for dim in "mn":
-        sizes = {int(value) for kind, value in labels if kind == EXTENT + dim}
+        sizes = {value for kind, value in labels if kind == Feature("extent", dim) and isinstance(value, int)}
         assert {1, 2, 3, 8} <= sizes
         assert sizes & {7, 9, 15, 17, 31, 33, 63, 65}
         assert max(sizes) >= 64
-        assert len([value for kind, value in labels if kind == f"{EXTENT}{dim} mod 16"]) >= 8
-    assert {value for kind, value in labels if kind == EQUAL} == {"m = k", "m = n", "k = n"}
+        assert len([value for kind, value in labels if kind == Feature("remainder", dim, operand=16)]) >= 8
+    assert {value for kind, value in labels if kind.kind == "equal extents"} == {("m", "k"), ("m", "n"), ("k", "n")}
     assert any(0 in each.case.tensors["b"].layout.shape for each in made(PRODUCT))
 
 
@@ -136,20 +137,20 @@ def test_the_same_seed_gives_the_same_cases() -> None:
 
 def test_every_tensor_has_layouts_of_its_own() -> None:
     for name in ("a", "b", "c"):
-        seen = {v for each in made(PRODUCT) for k, v in each.case.origin.labels if k == f"{name} layout"}
+        seen = {v for each in made(PRODUCT) for k, v in each.case.origin.labels if k == Feature("layout", name)}
         assert {"contiguous", "pitched", "padded", "transposed", "reversed", "column_step"} <= seen
 
 
 def test_what_a_search_should_visit_is_named_by_dimensions() -> None:
     space = space_of([anything(GEMM.name)])
-    assert {kind for kind in space if kind.startswith(EXTENT)} == {
-        f"{EXTENT}{dim}{step}" for dim in "mn" for step in ("", " mod 16")
-    }
-    assert [said("gemm", kind) for kind in ("n", "n mod 8", "tail of 8", "rows", "extent of n")] == [
+    sizes = {kind.label() for kind in space if kind.kind in ("extent", "remainder")}
+    assert sizes == {f"extent of {dim}{step}" for dim in "mn" for step in ("", " mod 16")}
+    kinds = (N, Feature("row remainder", operand=8), Feature("tail", operand=8), ROWS, Feature("extent", "n"))
+    assert [said("gemm", kind) for kind in kinds] == [
         "extent of k", "extent of k mod 8", "tail of 8 along k", "rows of a", "extent of n",
     ]  # fmt: skip
-    assert said("rms_norm", "n") == "n"
-    assert space["axis"] == ("1 of rank 2",)
+    assert said("rms_norm", N) == "n"
+    assert space[Feature("axis")] == ((1, 2),)
 
 
 def test_no_big_case_is_made_of_what_others_multiply() -> None:

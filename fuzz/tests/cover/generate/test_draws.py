@@ -11,15 +11,15 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case, Layout
 from fuzz.base.dispatch import SMALL
+from fuzz.base.feature import Feature, Label
 from fuzz.base.kernel import capabilities_of
 from fuzz.generate.aliasing import aliased_as
-from fuzz.generate.coverage import TILE
 from fuzz.generate.gaps import corners_of
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.generate.menus import FACTORS
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
-from fuzz.generate.sketch import LARGEST_CASE, Sketch, sketches
+from fuzz.generate.sketch import LARGEST_CASE, ROWS, N, Sketch, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
 from fuzz.tests.common.examples import each_op
@@ -27,12 +27,12 @@ from oracles.ops import OPS
 
 KERNELS = load(built_in()).kernels
 CAPABILITIES = [capability for op in OPS for capability in capabilities_of(KERNELS, op)]
-LARGE = ("n", "rows", "tail of 256")
+LARGE = (N, ROWS, Feature("tail", operand=256))
 
 
-def _is_chancy(op: str, kind: str) -> bool:
+def _is_chancy(op: str, kind: Feature) -> bool:
     """Values decide, or a recipe overrules it."""
-    return kind == f"{OPS[op].main} recipe" or kind.endswith(" value")
+    return kind == Feature("recipe", OPS[op].main) or kind.kind == "parameter"
 
 
 @each_op
@@ -51,7 +51,7 @@ def _check_pitches(case: Case) -> None:
     pitched = [
         (name, _pitch(tensor.layout, int(case.params["axis"])))
         for name, tensor in case.tensors.items()
-        if labels.get(f"{name} layout") in ("pitched", "padded") and name in OPS[case.op].alike
+        if labels.get(Feature("layout", name)) in ("pitched", "padded") and name in OPS[case.op].alike
         if any(extent > 1 for a, extent in enumerate(tensor.layout.shape) if a != case.params["axis"])
     ]
     for (one, first), (two, second) in combinations(pitched, 2):
@@ -75,15 +75,16 @@ def test_every_gap_can_be_filled(op: str) -> None:
         gaps = corners_of(capability).gaps(0, 0)
         labels = [(kind, value) for kind, values in space_of([capability]).items() for value in values]
         for turn, (kind, value) in enumerate(labels):
-            if _is_chancy(op, kind) or (kind in LARGE and int(value) > 300) or (turn + place) % 7:
+            is_large = kind in LARGE and isinstance(value, int) and value > 300
+            if _is_chancy(op, kind) or is_large or (turn + place) % 7:
                 continue
             case = realise(steer(_sketch(capability, turn), capability, gaps, [(kind, value)], turn))
-            if kind == "memory":
+            if kind.kind == "memory" and isinstance(value, tuple):
                 case = aliased_as(case, value, turn)
             assert capability.refusal(case) is None, (kind, value)
             assert (kind, value) in case.origin.labels, (kind, value)
-            of_size = kind in LARGE or kind.startswith(("tail of ", TILE))
-            assert of_size or SMALL.holds(case), f"{kind} {value} would not be counted"
+            of_size = kind in LARGE or kind.kind in ("tail", "tile")
+            assert of_size or SMALL.holds(case), f"{kind.label()} {value} would not be counted"
 
 
 @each_op
@@ -91,31 +92,33 @@ def test_a_gap_of_any_size_goes_with_every_other_gap(op: str) -> None:
     """Empty rows and rows of millions of elements too: what is asked for first decides, and nothing is divided by."""
     capability = capabilities_of(KERNELS, op)[0]
     space, gaps = space_of([capability]), corners_of(capability).gaps(0, 0)
-    sizes = [("n", min(space["n"], key=int)), ("n", max(space["n"], key=int)), ("rows", "0")]
-    others = [(kind, next(iter(values))) for kind, values in space.items() if kind != "memory"]
+    lengths = [n for n in space[N] if isinstance(n, int)]
+    sizes = [(N, min(lengths)), (N, max(lengths)), (ROWS, 0)]
+    others = [(kind, next(iter(values))) for kind, values in space.items() if kind.kind != "memory"]
     for turn, (size, other) in enumerate(product(sizes, others)):
         draw = steer(_sketch(capability, turn), capability, gaps, [size, other], turn)
-        if int(size[1]) <= 300:
+        if size[1] <= 300:
             assert size in realise(draw).origin.labels, (size, other)
 
 
 def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
     free = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.stacked)
     space = space_of([free])
-    assert set(space["x layout"]) == set(space["weight layout"]) == set(LAYOUT_CLASSES)
-    assert set(space["weight recipe"]) == set(FACTORS)
-    assert set(space["weight stack"]) == {"one", "many"}
-    assert {"131", "132", "255", "256", "257", "265"} <= set(space["rows"])
-    assert {"511", "2049", "8193", "65536", "65537"} <= set(space["n"])
+    assert set(space[Feature("layout", "x")]) == set(space[Feature("layout", "weight")]) == set(LAYOUT_CLASSES)
+    assert set(space[Feature("recipe", "weight")]) == set(FACTORS)
+    assert set(space[Feature("stack", "weight")]) == {"one", "many"}
+    assert {131, 132, 255, 256, 257, 265} <= set(space[ROWS])
+    assert {511, 2049, 8193, 65536, 65537} <= set(space[N])
 
 
 def test_many_wishes_at_once_do_not_make_a_huge_case() -> None:
     """Many rows are wished for, and long ones, and several axes: never all of it."""
     capability = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.stacked)
     gaps = corners_of(capability).gaps(0, 0)
-    wanted = [("n", "65537"), ("rows", "265"), ("x layout", "padded"), ("tail of 256", "7")]
+    layout, tail = Feature("layout", "x"), Feature("tail", operand=256)
+    wanted: list[Label] = [(N, 65537), (ROWS, 265), (layout, "padded"), (tail, 7)]
     for order in permutations(wanted):
         draw = steer(_sketch(capability, 1), capability, gaps, order, 1)
-        assert order[0][0] != "n" or draw.n == 65537
-        assert order[0][0] != "rows" or draw.rows == 265
+        assert order[0][0] != N or draw.n == 65537
+        assert order[0][0] != ROWS or draw.rows == 265
         assert draw.rows == 1 or draw.rows * draw.n <= LARGEST_CASE

@@ -13,6 +13,7 @@ from fuzz.base.case import Case, contiguous
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
+from fuzz.generate.sketch import ROWS, N
 from fuzz.generate.space import space_of
 from fuzz.judge.judge import Judge
 from fuzz.tests.common.examples import first_cases
@@ -49,8 +50,8 @@ def test_none_is_drawn_for_a_kernel_that_takes_none() -> None:
     kernel = _kernel(empty=False)
     assert not any(map(_is_empty, _cases(kernel)))
     space = space_of([kernel.capability])
-    assert "0" not in space["n"]
-    assert "0" not in space["rows"]
+    assert 0 not in space[N]
+    assert 0 not in space[ROWS]
     others = _cases(kernel, _kernel(), count=1000)
     assert any(map(_is_empty, others)), "other kernels of the run keep theirs"
     assert not any(kernel.capability.is_dispatched(case) for case in others if _is_empty(case))

@@ -12,6 +12,7 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
+from fuzz.base.feature import Feature
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.plan import plan
@@ -33,7 +34,7 @@ TARGET = "c-generic@native:gcc-O2"
 def _made(n: int, dtype: str = "f32", recipe: str = "normal", seed: int = 1) -> Made:
     who = KERNEL.capability
     sketch = Sketch(who, n=n, rows=3, rank=2, axis=1, odd=False, parameters={"eps": 1.0}, recipe=recipe, seed=seed)
-    draw = plan(sketch, {"x dtype": dtype})
+    draw = plan(sketch, {Feature("dtype", "x"): dtype})
     return Made(realise(draw), draw, who)
 
 

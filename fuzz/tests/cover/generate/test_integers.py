@@ -16,6 +16,7 @@ from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import from_bits
+from fuzz.base.feature import Feature
 from fuzz.base.validity import check_case
 from fuzz.generate.menus import menus_of
 from fuzz.generate.realise import draw_of, realise
@@ -55,7 +56,7 @@ def test_every_case_has_places_that_are_there_or_flags(op: Op) -> None:
         count = Frame(case).sizes[dim] if dim else 2
         assert ((integers(case, name) >= 0) & (integers(case, name) < count)).all()
         assert realise(draw_of(case)).digest == case.digest
-        recipes |= {value for kind, value in case.origin.labels if kind == f"{name} recipe"}
+        recipes |= {str(value) for kind, value in case.origin.labels if kind == Feature("recipe", name)}
     assert recipes == {*menus_of(op)[name].names}
 
 

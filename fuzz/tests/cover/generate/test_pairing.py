@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import chain, islice
 from typing import Any
 
 import pytest
 
 from fuzz.base.capability import Capabilities, Capability
+from fuzz.base.feature import Answer, Feature, label_words
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import anything
 from fuzz.generate.conditions import Together, conditions_of, of_label
@@ -16,23 +18,23 @@ from fuzz.generate.gaps import PARTS
 from fuzz.generate.pairing import pairing_of
 from fuzz.generate.realise import laid, realise
 from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import simplest
+from fuzz.generate.sketch import N, simplest
 
 CAPABILITIES = (Capability("rms_norm", Capabilities()), anything("rms_norm"), anything("softmax"))
 
 
 def test_conditions_follow_from_labels() -> None:
-    assert of_label(("n", "1023")) == (
-        ("n", "257 to 1023"),
-        ("n mod 8", "7"),
-        ("n mod 64", "63"),
-        ("n next to 2^k", "-1"),
-    )
-    assert of_label(("axis", "1 of rank 3")) == (("axis", "between"), ("rank", "3"))
-    assert of_label(("weight dtype", "f32 for x f16")) == (("weight dtype", "f32"),)
-    assert of_label(("weight dtype", "f16 for x f16")) == (("weight dtype", "that of the first input"),)
-    assert of_label(("x alignment f32", "20")) == (("x address", "no multiple of 16"),)
-    assert of_label(("tail of 48", "3")) == of_label(("n", "0")) == ()
+    def told(kind: Feature, answer: Answer) -> list[tuple[str, str]]:
+        return list(map(label_words, of_label((kind, answer))))
+
+    assert told(N, 1023) == [("n", "257 to 1023"), ("n mod 8", "7"), ("n mod 64", "63"), ("n next to 2^k", "-1")]
+    assert told(Feature("axis"), (1, 3)) == [("axis", "between"), ("rank", "3")]
+    assert told(Feature("dtype", "weight"), ("f32", "x", "f16")) == [("weight dtype", "f32")]
+    assert told(Feature("dtype", "weight"), ("f16", "x", "f16")) == [("weight dtype", "that of the first input")]
+    assert told(Feature("alignment", "x", operand="f32"), 20) == [("x address", "no multiple of 16")]
+    assert told(Feature("tail", operand=48), 3) == told(N, 0) == told(Feature("recipe", "x"), ("spike", "tail")) == []
+    like = Feature("recipe", "residual"), "like the first"
+    assert of_label(like) == (like,), "a name of several words is one recipe"
 
 
 def _seen() -> Together:
@@ -89,20 +91,20 @@ def test_a_draw_for_a_pair_meets_it(capability: Capability) -> None:
 
 
 def test_what_contradicts_itself_is_no_pair() -> None:
-    pairs = {frozenset(pair) for pair in pairing_of(anything("rms_norm")).all}
+    pairs = {frozenset(map(label_words, pair)) for pair in pairing_of(anything("rms_norm")).all}
     assert frozenset((("rows", "17 to 64"), ("n", "1024 to 4095"))) in pairs
     assert frozenset((("axis", "first"), ("extents", "rows are n"))) in pairs
     assert frozenset((("weight presence", "no"), ("weight recipe", "ones"))) not in pairs
     assert frozenset((("rows", "1"), ("extents", "rows are n"))) not in pairs
     assert frozenset((("rows", "65 or more"), ("n", "4096 or more"))) not in pairs, "no case is so large"
-    plain = {frozenset(pair) for pair in pairing_of(CAPABILITIES[0]).all}
+    plain = {frozenset(map(label_words, pair)) for pair in pairing_of(CAPABILITIES[0]).all}
     assert not any(condition in pair for pair in plain for condition in [("axis", "first"), ("x layout", "padded")])
 
 
 def test_parts_have_each_pair_once_and_those_that_waited_first() -> None:
     pairing = pairing_of(CAPABILITIES[0])
     asked = [pairing.wanted(turn, 0, place) for turn in range(PARTS) for place in range(pairing.part(turn))]
-    assert sorted(asked) == sorted(pairing.all)
+    assert Counter(asked) == Counter(pairing.all)
     (one, first), (other, second) = pairing.wanted(5, 0, 0), pairing.wanted(5, 1, 0)
     assert (one, first) != (other, second)
 

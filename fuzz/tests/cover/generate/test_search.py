@@ -16,6 +16,7 @@ import pytest
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.case import Case
+from fuzz.base.feature import Feature
 from fuzz.base.kernel import capabilities_of
 from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Ledger
@@ -24,7 +25,7 @@ from fuzz.generate.menus import recipes
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
 from fuzz.generate.search import Search, batches
-from fuzz.generate.sketch import Sketch
+from fuzz.generate.sketch import ROWS, N, Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import Made
 from fuzz.tests.common.examples import first_cases
@@ -61,7 +62,7 @@ def drawn(made: Drawn) -> list[Case]:
 def many(drawn: list[Case]) -> list[Case]:
     """Those that are neither big nor share memory, which have tests of their own."""
     apart = [case for case in drawn if case.apart]
-    return [case for case in apart if not any(kind == "big" for kind, _ in case.origin.labels)]
+    return [case for case in apart if not any(kind.kind == "big" for kind, _ in case.origin.labels)]
 
 
 def _row_length(case: Case) -> int:
@@ -102,13 +103,13 @@ def test_the_ledger_counts_what_the_cases_really_are(many: list[Case]) -> None:
         x, labels = case.inputs["x"], set(case.origin.labels)
         n, rank = _row_length(case), len(x.layout.shape)
         if x.layout.size == 0:
-            assert labels == {("dtype", x.dtype), ("n", "0") if n == 0 else ("rows", "0")}
+            assert labels == {(Feature("dtype"), x.dtype), (N if n == 0 else ROWS, 0)}
             continue
-        assert ("n", str(n)) in labels
-        assert ("axis", f"{case.params['axis']} of rank {rank}") in labels
-        assert (f"x alignment {x.dtype}", str(x.layout.alignment(ITEMSIZE[x.dtype]))) in labels
-        assert ("alias", "y in x" if case.outputs["y"].alias else "none") in labels
-        assert (("tail of 48", str(n % 48)) in labels) is (n > 48)
+        assert (N, n) in labels
+        assert (Feature("axis"), (case.params["axis"], rank)) in labels
+        assert (Feature("alignment", "x", operand=x.dtype), x.layout.alignment(ITEMSIZE[x.dtype])) in labels
+        assert (Feature("alias"), ("y", "x") if case.outputs["y"].alias else "none") in labels
+        assert ((Feature("tail", operand=48), n % 48) in labels) is (n > 48)
 
 
 def test_empty_rows_and_no_rows_are_visited(many: list[Case]) -> None:

@@ -39,7 +39,7 @@ def drawn() -> list[Shape]:
     search = Search("rms_norm", 1)
     search.capabilities = (Capability("rms_norm", Capabilities(axis="any")),)
     frames = [Frame(made.case) for made in islice(chain.from_iterable(batches(search)), COUNT)]
-    own = [frame for frame in frames if all(kind != "big" for kind, _ in frame.case.origin.labels)]
+    own = [frame for frame in frames if all(kind.kind != "big" for kind, _ in frame.case.origin.labels)]
     return [Shape(frame.outer, frame.n, frame.axis == len(frame.grid) - 1) for frame in own]
 
 

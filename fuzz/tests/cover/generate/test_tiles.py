@@ -13,10 +13,11 @@ import pytest
 from fuzz.adapters.pack import load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.draw import Frame
+from fuzz.base.feature import Feature
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import anything
 from fuzz.generate.conditions import conditions_of
-from fuzz.generate.coverage import TILE, Ledger
+from fuzz.generate.coverage import Ledger
 from fuzz.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.generate.gaps import corners_of
 from fuzz.generate.realise import realise
@@ -37,6 +38,10 @@ from oracles.tests.common.judged import known
 def _known() -> Iterator[None]:
     with known(*ALL):
         yield
+
+
+def _tile(extent: int) -> Feature:
+    return Feature("tile", operand=extent)
 
 
 def _first(capability: Capability, count: int, seed: int = 7) -> list[Made]:
@@ -68,16 +73,16 @@ def test_most_cases_stay_cheap_and_none_is_dear() -> None:
 
 def test_tiles_are_counted_by_dimension_and_in_all_at_once() -> None:
     space = space_of([anything(PRODUCT.name)])
-    assert {space[f"{TILE}{tile}"] for tile in (16, 32, 64, 128)} == {("m", "k", "n", "m k n together")}
-    assert space_of([anything(TURN.name)])[f"{TILE}64"] == ("t", "p"), "2 halves are no tile, and p alone no several"
-    assert space_of([anything("softmax")])[f"{TILE}64"] == ("n", "rows", "rows n together")
+    assert {space[_tile(tile)] for tile in (16, 32, 64, 128)} == {("m", "k", "n", "m k n together")}
+    assert space_of([anything(TURN.name)])[_tile(64)] == ("t", "p"), "2 halves are no tile, and p alone no several"
+    assert space_of([anything("softmax")])[_tile(64)] == ("n", "rows", "rows n together")
     long = Capability("softmax", Capabilities(multiple_of={"n": 512}))
-    assert space_of([long])[f"{TILE}32"] == ("n", "rows"), "so many rows of 512 elements would be dear"
-    assert not any(kind.startswith(TILE) for kind, _ in conditions_of(PRODUCT.name).all)
+    assert space_of([long])[_tile(32)] == ("n", "rows"), "so many rows of 512 elements would be dear"
+    assert not any(kind.kind == "tile" for kind, _ in conditions_of(PRODUCT.name).all)
     ledger = Ledger(space)
     for made in _first(anything(PRODUCT.name), 16):
         ledger.see(made.case.origin.labels)
-    assert "m k n together" in ledger.gaps()[f"{TILE}128"], "so soon it is a gap that is named"
+    assert "m k n together" in ledger.gaps()[_tile(128)], "so soon it is a gap that is named"
 
 
 @pytest.mark.parametrize("op", [*ALL, OPS["softmax"]], ids=lambda op: op.name)
@@ -88,7 +93,7 @@ def test_every_tile_can_be_aimed_at(op: Op) -> None:
     ):
         capability = Capability(op.name, able)
         gaps, plainest = corners_of(capability).gaps(0, 0), simplest(capability, Dice(Stream(1)))
-        kinds = {kind: values for kind, values in space_of([capability]).items() if kind.startswith(TILE)}
+        kinds = {kind: values for kind, values in space_of([capability]).items() if kind.kind == "tile"}
         for turn, label in enumerate((kind, value) for kind, values in kinds.items() for value in values):
             draw = steer(plainest, capability, gaps, [label], turn)
             case = realise(draw)
@@ -105,8 +110,8 @@ def test_a_kernel_is_given_the_extents_that_it_takes_by_dimension() -> None:
     assert {size["j"] % 16 for size in sizes} == {0}
     assert max(size["i"] for size in sizes) <= 100 < max(size["e"] for size in sizes)
     space = space_of([capability])
-    assert space[f"{TILE}64"] == ("i", "d", "j", "e", "i d j e together")
-    assert space[f"{TILE}128"] == ("j", "e")
+    assert space[_tile(64)] == ("i", "d", "j", "e", "i d j e together")
+    assert space[_tile(128)] == ("j", "e")
     draw = next(made.draw for made in _first(capability, 16) if made.draw is not None)
     assert capability.refusal(realise(replace(draw, extents={"j": 17, "e": 3}))) == "j = 17, no multiple of 16"
     assert capability.refusal(realise(replace(draw, n=128))) == "d = 128, more than 64"

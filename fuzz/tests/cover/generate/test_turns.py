@@ -14,6 +14,7 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
+from fuzz.base.feature import Feature, Label
 from fuzz.findings.casefile import from_json, to_json
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.gaps import corners_of
@@ -77,7 +78,10 @@ def test_capabilities_that_are_equal_give_the_same_turns() -> None:
 def test_the_label_of_a_number_is_its_own_whichever_equal_one_came_before() -> None:
     draw = plan(Sketch(_search().capabilities[0], 5, 3, 2, 1, False, {"eps": 1e-5}, "normal", 1), {})
     labels = [{*realise(draw.with_params(eps=eps)).origin.labels} for eps in (-0.0, 0.0)]
-    assert [sorted(value for kind, value in each if kind == "eps value") for each in labels] == [["-0.0"], ["0.0"]]
+    assert [sorted(str(value) for kind, value in each if kind == Feature("parameter", "eps")) for each in labels] == [
+        ["-0.0"],
+        ["0.0"],
+    ]
 
 
 @pytest.mark.whole
@@ -141,7 +145,7 @@ def test_a_case_is_found_again_by_its_shard_and_number() -> None:
 
 def test_a_state_is_small_and_what_it_knows_is_not_asked_for_again() -> None:
     search = _search()
-    capability, state, seen = search.capabilities[0], b"", set[tuple[str, str]]()
+    capability, state, seen = search.capabilities[0], b"", set[Label]()
     labels, pairs = list[int](), list[int]()
     for number in range(0, 6 * len(search.capabilities), len(search.capabilities)):
         made, state = search.cases(Turn(0, number), state)

@@ -20,6 +20,7 @@ from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import BucketRow, TargetRow
+from fuzz.generate import sketch
 from fuzz.generate.conditions import Together, conditions_of
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import results
@@ -118,7 +119,7 @@ def test_pairs_of_conditions_are_told_beside_other_coverage(tmp_path: Path, caps
     page, seen = tmp_path / "report.html", _night(tmp_path)
     kernels = [PACK.kernel("generic"), PACK.kernel("softmax-generic")]
     bits = conditions_of("rms_norm").bits
-    one, other = bits["n", "1024 to 4095"], bits["rows", "17 to 64"]
+    one, other = bits[sketch.N, "1024 to 4095"], bits[sketch.ROWS, "17 to 64"]
     held = Together({one: one | other, other: one | other})
     targets = [replace(row, kernel="generic") for row in seen.targets]
     seen = replace(seen, targets=targets, together={"rms_norm": held, "softmax": Together()})

@@ -40,11 +40,11 @@ from oracles.truth import Truth
 @pytest.mark.parametrize(
     ("op", "label", "line"),
     [
-        ("rms_norm", "y over x", r"y +T\(.*\), .* page, 1 elements after x, in its memory"),
-        ("fused_add_rms_norm", "residual is x", r"residual +T\(.* page, one buffer with x"),
+        ("rms_norm", ("y", "over", "x"), r"y +T\(.*\), .* page, 1 elements after x, in its memory"),
+        ("fused_add_rms_norm", ("residual", "is", "x"), r"residual +T\(.* page, one buffer with x"),
     ],
 )
-def test_memory_that_tensors_share_is_told(op: str, label: str, line: str) -> None:
+def test_memory_that_tensors_share_is_told(op: str, label: tuple[str, str, str], line: str) -> None:
     case = aliased_as(a_case(op, (), (2, 5), layout=dense), label, 0)
     said = "\n".join(_said(case))
     assert re.search(line, said), said

@@ -86,7 +86,7 @@ def test_an_overlap_lies_in_the_program_as_it_does_in_the_case(tmp_path: Path, t
 
 
 def test_one_buffer_for_two_inputs_is_one_in_the_program(tmp_path: Path) -> None:
-    case = aliased_as(a_case("fused_add_rms_norm", (), (2, 5), layout=dense, eps=1.0), "residual is x", 0)
+    case = aliased_as(a_case("fused_add_rms_norm", (), (2, 5), layout=dense, eps=1.0), ("residual", "is", "x"), 0)
     wrong, right = mutant("add-same-buffer-added-once"), PACK.kernel("add-generic")
     assert "FAILS: y[" in shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
 
@@ -137,7 +137,7 @@ def test_earlier_calls_are_made_in_the_program(tmp_path: Path) -> None:
 
 def test_what_a_python_program_cannot_lay_out_is_refused(tmp_path: Path) -> None:
     target = target_on(next(k for k in PACK.kernels if k.name == "vector-generic"), "@interpret")
-    case = aliased_as(a_case("rms_norm", (), (2, 9), layout=dense), "y over x", 0)
+    case = aliased_as(a_case("rms_norm", (), (2, 9), layout=dense), ("y", "over", "x"), 0)
     judgement = Judgement(target.id, case.digest, Verdict.FAIL_NUMERIC)
     with pytest.raises(UsageError, match=r"tensors that share memory in part .* a C kernel"):
         write_script(tmp_path / "repro.py", ChosenCase(case, None), judgement, target)

@@ -46,11 +46,11 @@ def _over(turn: int, layout: str = "dense", grid: tuple[int, ...] = (3, 7)) -> C
         if layout == "padded"
         else a_case("rms_norm", ("weight",), grid, layout=dense)
     )
-    return aliased_as(case, "y over x", turn)
+    return aliased_as(case, ("y", "over", "x"), turn)
 
 
 def _twice(grid: tuple[int, ...] = (3, 7)) -> Case:
-    return aliased_as(a_case("fused_add_rms_norm", (), grid), "residual is x", 0)
+    return aliased_as(a_case("fused_add_rms_norm", (), grid), ("residual", "is", "x"), 0)
 
 
 def _stack(rows: int = 3, grid: tuple[int, ...] = (3, 7)) -> Case:
@@ -130,7 +130,7 @@ def test_rows_of_weights_are_kept_where_they_are_needed() -> None:
 
 DSUM_IS_X = (
     _planted("add-backward-generic", _DSUM_LEFT_OUT),
-    aliased_as(a_case("fused_add_rms_norm_backward", ("dsum",), (3, 7)), "dsum is x", 0),
+    aliased_as(a_case("fused_add_rms_norm_backward", ("dsum",), (3, 7)), ("dsum", "is", "x"), 0),
 )
 RANK_2 = (_OF_RANK_2, _stack(3))
 FORGOTTEN = (mutant("weighted-overlap-forgotten"), _over(0))

@@ -7,12 +7,14 @@ from math import inf
 
 import numpy as np
 
+from fuzz.base.feature import Feature
 from fuzz.base.outcome import Change, Damage, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.tally import Sighting, Tally, TargetTally, WorstPass
 from fuzz.generate.conditions import Together
 from fuzz.generate.search import Search
+from fuzz.generate.sketch import N
 from fuzz.generate.turn import Turn
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
@@ -35,7 +37,7 @@ def _report(search: Search) -> Report:
     wrong = Judgement("one", case, Verdict.FAIL_NUMERIC, inf, check, outcome=outcome)
     broken = Judgement("two", case, Verdict.FAIL_LAW, reason="rerun", law=law, outcome=outcome)
     tally = Tally({"one": TargetTally("one", "k", 3, worst={"f32": WorstPass(0.5, "2x5")}, twins=Counter(rerun=1))}, 2)
-    tally.laws, tally.visits = Counter(rerun=1), {"rms_norm": Counter({("n", "5"): 2})}
+    tally.laws, tally.visits = Counter(rerun=1), {"rms_norm": Counter({(N, 5): 2, (Feature("axis"), (0, 2)): 1})}
     tally.accuracy = {Point("one", "f32", 8, False): WorstRun(4, 0.1, 1.0, "2x5")}
     tally.together = {"rms_norm": Together({1 << 300: 1 << 300 | 1})}
     made, _ = search.cases(Turn(0, 0), b"")
