@@ -25,7 +25,7 @@ class Verdict(Enum):
     FAIL_INPUT_MODIFIED = "FAIL_INPUT_MODIFIED"
     """An input that is no output was changed."""
     FAIL_UNWRITTEN = "FAIL_UNWRITTEN"
-    """An output element was never written."""
+    """An output element holds what it held before the call: it was never written, or made of that."""
     FAIL_ACCEPTED_INVALID = "FAIL_ACCEPTED_INVALID"
     """An input that must be rejected was taken."""
     FAIL_PROCESS = "FAIL_PROCESS"

@@ -75,3 +75,7 @@ def _mapped(node: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(node, (list, tuple)):
         return [_mapped(value, change) for value in node]
     return change(node)
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=1))

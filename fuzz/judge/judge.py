@@ -261,7 +261,8 @@ def _damage_text(damage: Damage) -> str:
 
 
 def _unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
-    """For example 'never wrote 3 of 130 elements of y, first y[0, 127]'."""
+    """Return which elements hold our poison still. A kernel that reads its output first, and adds 0 times that, makes a
+    NaN of it too: that it never wrote them would be false."""
     first = []
     rest = unwritten.first
     for extent in reversed(shape):
@@ -269,8 +270,8 @@ def _unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
         first.append(position)
     index = ", ".join(str(i) for i in reversed(first))
     return (
-        f"never wrote {unwritten.count} of {math.prod(shape)} elements of {unwritten.output}, "
-        f"first {unwritten.output}[{index}]"
+        f"{unwritten.count} of {math.prod(shape)} elements of {unwritten.output} hold what they held before the call, "
+        f"first {unwritten.output}[{index}]: never written, or made of that"
     )
 
 

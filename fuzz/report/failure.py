@@ -22,11 +22,14 @@ from fuzz.report.words import (
     what_is_wrong,
 )
 from fuzz.triage.explanation import Call, Explanation, Memory, Number, SmallestCase, WorstElement
+from oracles.declared import AXIS
 
 WIDTH = 80
 """The columns of the first lines: those of a terminal that nobody has widened."""
 _LISTED = 4
 """Targets of one kernel that are listed before 'and N more': about what a line of a terminal holds."""
+_MOST_VALUES = 50
+"""The most characters of values in the first lines: beside them must stand what came of these."""
 _DIGEST = 6
 """The characters of a digest by which commands name a finding."""
 
@@ -110,7 +113,7 @@ def _folded(start: str, rest: str, width: int) -> list[str]:
 
 def _where(told: Explanation) -> str:
     """Return the source, and on what it fails: 'softmax.c, -O0 and -O2', or how many targets."""
-    names = [told.target, *(name for name, verdict in told.verdicts.items() if verdict == told.verdict)]
+    names = [told.target, *(name for name, verdict in told.verdicts.items() if verdict == told.verdict.value)]
     own = TargetId.parse(told.target).implementation
     failing = [TargetId.parse(name) for name in names if TargetId.parse(name).implementation == own]
     passing = [
@@ -123,14 +126,14 @@ def _where(told: Explanation) -> str:
 
 
 def _case_words(case: SmallestCase, width: int) -> str:
-    """Return the inputs in a few words: their values where these are few, else their shapes."""
-    said = [f"{name} = {_nested(memory)}" for name, memory in case.inputs.items() if memory.values]
-    said += [f"{name} {_shape(memory)}" for name, memory in case.inputs.items() if not memory.values]
-    shown = ", ".join(said)
-    if len(shown) <= width // 2 + 10 and all(memory.values for memory in case.inputs.values()):
-        return shown
+    """Return the inputs in a few words: their values where these are few, else their shapes; the parameters where there
+    is room for them."""
+    parameters = "".join(f", {name} = {value.decimal}" for name, value in case.parameters.items() if name != AXIS)
+    values = ", ".join(f"{name} = {_nested(memory)}" for name, memory in case.inputs.items() if memory.values)
     shapes = ", ".join(f"{name} {_shape(memory)}" for name, memory in case.inputs.items())
-    return f"{shapes} ({case.recipe})" if case.recipe else shapes
+    are_few = len(values) <= _MOST_VALUES and all(memory.values for memory in case.inputs.values())
+    shown = values if are_few else f"{shapes} ({case.recipe})" if case.recipe else shapes
+    return shown + parameters if len(shown + parameters) <= width - len("    ->") else shown
 
 
 def _shape(memory: Memory) -> str:
@@ -177,13 +180,13 @@ def full_text(told: Explanation, commands: Commands, seen: str = "") -> str:
 
 
 def _lines(told: Explanation) -> Iterator[str]:
-    yield f"{told.verdict}  {told.kernel}  {told.target}"
+    yield f"{told.verdict.value}  {told.kernel}  {told.target}"
     if told.reason:
         yield _line("what", told.reason)
     yield from _case_lines(told)
     if told.worst is not None:
         yield from _worst_lines(told.worst, [name for name, memory in told.case.inputs.items() if memory.values])
-    yield from _other_targets(told.target, told.verdict, told.verdicts)
+    yield from _other_targets(told.target, told.verdict.value, told.verdicts)
     yield from explanation_lines(told)
 
 

@@ -28,7 +28,7 @@ _RULES = {
     Verdict.FAIL_SHAPE: "an output of the wrong shape",
     Verdict.FAIL_DTYPE: "an output of the wrong dtype",
     Verdict.FAIL_INPUT_MODIFIED: "an input that is no output was changed",
-    Verdict.FAIL_UNWRITTEN: "an output element was never written",
+    Verdict.FAIL_UNWRITTEN: "an output element holds what it held before the call: never written, or made of it",
     Verdict.FAIL_ACCEPTED_INVALID: "an input that must be rejected was taken",
     Verdict.CRASH: "the kernel crashed, or cannot be built or started",
     Verdict.TIMEOUT: "the kernel did not return in time",

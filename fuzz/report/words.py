@@ -28,7 +28,7 @@ _PHRASES: Mapping[Verdict, str] = {
     Verdict.FAIL_SHAPE: "an output of the wrong shape",
     Verdict.FAIL_DTYPE: "an output of the wrong dtype",
     Verdict.FAIL_INPUT_MODIFIED: "changes an input",
-    Verdict.FAIL_UNWRITTEN: "leaves elements unwritten",
+    Verdict.FAIL_UNWRITTEN: "leaves elements as they were",
     Verdict.FAIL_ACCEPTED_INVALID: "takes what it must reject",
     Verdict.CRASH: "crashes",
     Verdict.TIMEOUT: "hangs",
@@ -56,7 +56,7 @@ def what_is_wrong(told: Explanation) -> str:
 
 def phrase(told: Explanation) -> str:
     """Return what the kernel does, by its verdict."""
-    return _PHRASES[Verdict(told.verdict)].format(law=told.law)
+    return _PHRASES[told.verdict].format(law=told.law)
 
 
 def _when(rule: StatedRule) -> str:

@@ -33,6 +33,9 @@ _SHRINKING = 0.5
 _CHANGING = 0.3
 """Changing one thing at a time gets at most this share of what is left then: kernels on a GPU may be compiled for each.
 Chosen, not measured."""
+_FITTING = 0.3
+"""Judging under neighbouring contracts what is known by then gets at most this share of what is left then: where a
+declaration is wrong, that is the answer, and a rule of failing is none. Chosen, not measured."""
 _PROBING = 0.85
 """Probing gets at most this share of what is left then, so that some is left for neighbouring contracts. Chosen, not
 measured."""
@@ -79,9 +82,13 @@ class _Clock:
         return gone + share * (self.allowance.seconds - gone)
 
     def over(self, seconds: float = math.inf) -> bool:
-        over = time.monotonic() - self.began > min(seconds, self.allowance.seconds) or self.allowance.stop()
+        over = self.past(seconds)
         self.stopped = self.stopped or over
         return over
+
+    def past(self, seconds: float) -> bool:
+        """Whether that time is over, for what may be left out without anything missing."""
+        return time.monotonic() - self.began > min(seconds, self.allowance.seconds) or self.allowance.stop()
 
 
 Workers = Callable[[Sequence[Target], float | None], AbstractContextManager[Pool]]
@@ -129,12 +136,14 @@ def diagnose(
         others_of = tuple(Trials(theirs, each, family) for each in within)
         trials = Trials(own, target, family, explained=tuple(known), within=others_of, fresh=fresh)
         try:
-            small, nearby, conclusion = _shrunk_and_explained(trials, case, others, clock)
+            small, nearby, fits, conclusion = _shrunk_and_explained(trials, case, judgement, others, clock)
         except KeepsStateError:
             trials = replace(trials, fresh=True, known={})
-            small, nearby, conclusion = _shrunk_and_explained(trials, case, others, clock)
+            small, nearby, fits, conclusion = _shrunk_and_explained(trials, case, judgement, others, clock)
         shown = trials.confirmed(small)
-        fits = _fitting(trials, family, [(case, judgement), (small, shown)], clock)
+        if not clock.over():  # more runs are known by now: what fitted the first ones may be contradicted
+            again = _fitting(trials, family, [(case, judgement), (small, shown)], clock.over)
+            fits = fits if clock.over() else again
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
     if shown is None or not family.holds(shown):
@@ -153,17 +162,17 @@ def diagnose(
 
 
 def _shrunk_and_explained(
-    trials: Trials, case: Case, others: Sequence[Target], clock: _Clock
-) -> tuple[Case, tuple[Counterfactual, ...], Conclusion]:
-    """Return the smallest case, what becomes of it with one thing changed, and when it fails, in the time that is left.
-    Raises KeepsStateError."""
+    trials: Trials, case: Case, judgement: Judgement, others: Sequence[Target], clock: _Clock
+) -> tuple[Case, tuple[Counterfactual, ...], Fitting | None, Conclusion]:
+    """Return the smallest case, what becomes of it with one thing changed, the contract that fits what is known by
+    then, and when it fails, in the time that is left. Raises KeepsStateError."""
     say, ends, most = clock.allowance.say, clock.part(_SHRINKING), trials.runs + _MOST_RUNS
     trials.watch = lambda smaller: say(change(case, smaller))
     trials.out_of_time = lambda: clock.over(ends) or trials.runs > most
     small = shrink(trials, case)
     known = trials.known.get(small.digest)
     if known is not None and not known.verdict.is_finding:
-        return small, (), Conclusion(None, None)
+        return small, (), None, Conclusion(None, None)
     replace(trials, family=replace(trials.family, clear=0.0, wide=True)).confirm(small)
     say(f"{change(case, small) or 'as it is'}, probing around it")
     # Processes of an emulator start slowly: one for each probe would leave no time for the rule.
@@ -171,18 +180,20 @@ def _shrunk_and_explained(
     changed, nearby = clock.part(_CHANGING), tuple[Counterfactual, ...]()
     if known is None or known.verdict is not Verdict.TIMEOUT:  # each that hangs too would take its whole limit
         nearby = counterfactuals(replace(trials, out_of_time=lambda: clock.over(changed)), small)
+    fitted = clock.part(_FITTING)
+    shown = [(case, judgement), (small, trials.confirmed(small))]
+    fits = _fitting(trials, trials.family, shown, lambda: clock.past(fitted))
     probed = clock.part(_PROBING)
-    return small, nearby, explain(replace(trials, out_of_time=lambda: clock.over(probed)), small, near)
+    return small, nearby, fits, explain(replace(trials, out_of_time=lambda: clock.over(probed)), small, near)
 
 
 def _fitting(
-    trials: Trials, family: Family, shown: Sequence[tuple[Case, Judgement | None]], clock: _Clock
+    trials: Trials, family: Family, shown: Sequence[tuple[Case, Judgement | None]], over: Callable[[], bool]
 ) -> Fitting | None:
     """The neighbouring contract that values conform to. Nothing is said of it where time is over first."""
-    if family.name != "values" or clock.over():
+    if family.name != "values" or over():
         return None
-    clock.allowance.say("judging it under neighbouring contracts")
-    return fitting(replace(trials, out_of_time=clock.over), shown, clock.over)
+    return fitting(replace(trials, out_of_time=over), shown, over)
 
 
 def _is_known(case: Case, target: Target, family: Family, known: Sequence[Rule]) -> bool:

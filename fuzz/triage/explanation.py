@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fuzz.base.verdict import Verdict
 from fuzz.triage.rule.rule import Learned, Rule
 
 VERSION = 1
@@ -229,7 +230,7 @@ class Explanation:
     op: str
     source: str
     """The name of the file that defines the kernel; '' where it is not known."""
-    verdict: str
+    verdict: Verdict
     target: str
     """The target on which the smallest case fails."""
     case: SmallestCase

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from fuzz.adapters.target import Target
+from fuzz.base.verdict import Verdict
 from fuzz.report.failure import explanation_lines
 from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explanation import Explanation, SmallestCase
@@ -13,8 +14,8 @@ from fuzz.triage.facts import explanation_of, shared, stated
 from fuzz.triage.finding import Finding
 
 NOTHING = Explanation(
-    "kernel", "op", "kernel.c", "FAIL_NUMERIC", "c-kernel@native", SmallestCase({}, {}, {}, "0" * 64, "normal", False),
-    "0", explained="whole",
+    "kernel", "op", "kernel.c", Verdict.FAIL_NUMERIC, "c-kernel@native",
+    SmallestCase({}, {}, {}, "0" * 64, "normal", False), "0", explained="whole",
 )  # fmt: skip
 """An explanation of which nothing is known."""
 

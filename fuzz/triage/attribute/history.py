@@ -175,7 +175,8 @@ def need_line(found: Recognised, case: Case) -> str:
     if found.need is Need.HISTORY:
         how = "needs history: passes alone in a fresh process, fails there"
         on = f", and from call {len(found.history) + 1} on" if found.on else ""
-        return f"{history_line(found.history, case, how)}{on}; so the kernel keeps state from call to call"
+        why = "so it keeps state from call to call, or reads memory that an earlier call left its values in"
+        return f"{history_line(found.history, case, how)}{on}; {why}"
     if found.need is Need.UNKNOWN:
         after = f", and after the {found.calls} calls before it that are kept" if found.calls else ""
         return (

@@ -101,7 +101,7 @@ def test_all_zeros_never_pass() -> None:
         (
             Outcome(TARGET, Status.RAN, unwritten=(Unwritten("y", 9, 2),)),
             Verdict.FAIL_UNWRITTEN,
-            "never wrote 2 of 21 elements of y, first y[1, 2]",
+            "2 of 21 elements of y hold what they held before the call, first y[1, 2]: never written, or made of that",
         ),
     ],
 )

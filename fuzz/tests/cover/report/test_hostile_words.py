@@ -169,7 +169,7 @@ def an_outline() -> Outline:
     text = "\n".join(f"  {word}" for word in words)
     failures = tuple(
         Failure("planted", Verdict.CRASH, "", ("c-planted@native",), 1, Location("a.c", 1),
-                replace(NOTHING, reason=text, note=word, verdict="CRASH"), known=word)
+                replace(NOTHING, reason=text, note=word, verdict=Verdict.CRASH), known=word)
         for word in words
     )  # fmt: skip
     lines = tuple(
