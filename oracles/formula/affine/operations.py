@@ -28,7 +28,11 @@ def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) ->
     sign = 1.0 if node.kind == "add" else -1.0
     parts, rest = combined([(a, None), (b, None if sign > 0 else np.full((1,) * b.centre.ndim, sign))])
     dtype = here.dtype(node)
-    centre = a.centre + sign * b.centre
+
+    def half() -> tuple[F64, F64]:
+        return a.centre / 2 + sign * b.centre / 2, here.far(a) / 2 + here.far(b) / 2
+
+    centre = _reached(dtype, a.centre + sign * b.centre, half)
     least = a.least + _exactly(b) if a.least is not None and sign > 0 else None
     if b.least is not None and sign > 0:
         least = b.least + _exactly(a) if least is None else np.fmax(least, b.least + _exactly(a))
@@ -47,6 +51,17 @@ def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) ->
             sure = sure & ~(np.isinf(each.centre) & (sign * each.centre * other.centre < 0) & np.isfinite(other.centre))
             found = replace(found, may=marked(found.may, each.overflows & ~sure))
     return found
+
+
+def _reached(dtype: Format, centre: F64, half: Callable[[], tuple[F64, F64]]) -> F64:
+    """The centre, with the largest number where float64 has an infinity and some kernels a number: `half` of the
+    result, and of how far the exact one and kernels' may be from it, leave the range of float64 later."""
+    if dtype is not DOUBLE or not np.isinf(centre).any():
+        return centre
+    middle, far = half()
+    within = np.isinf(centre) & np.isfinite(middle) & (far > 0)
+    within &= np.abs(middle) * (1 - 2 * dtype.u) - far < dtype.max / 2
+    return np.where(within, np.copysign(dtype.max, middle), centre)
 
 
 def _exactly(form: Form) -> F64:
@@ -71,9 +86,13 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
     elif a.least is not None and b.least is not None:
         least = np.where((a.least >= 0) & (b.least >= 0), 0.0, np.nan)
     may = marked(either(args), _of_either_sign(a.centre, b), _of_either_sign(b.centre, a))
-    found = Form(
-        a.centre * b.centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least
-    )
+
+    def half() -> tuple[F64, F64]:
+        far, other = here.far(a) / 2, here.far(b)
+        return a.centre / 2 * b.centre, far * (np.abs(b.centre) + other) + np.abs(a.centre) / 2 * other
+
+    centre = _reached(dtype, a.centre * b.centre, half)
+    found = Form(centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least)
     added = all(use.kind == "sum" for use in here.inputs.trace.uses.get(node, (node,)))
     inexact = (a.spread > 0) | (b.spread > 0)
     found = _vanished(found, args, inexact if added else True)
@@ -119,10 +138,17 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
     """a / b."""
     a, b = args
     dtype, centre, remainder = here.dtype(node), a.centre / b.centre, None
-    share = np.zeros((1,) * centre.ndim)
+    share = growth = np.zeros((1,) * centre.ndim)
     if not b.is_exact:
         share = np.where(b.spread == 0, 0.0, here.far(b) / np.abs(b.centre))
         growth = np.where(share < 1, share / (1 - share), np.inf)
+
+    def half() -> tuple[F64, F64]:
+        middle = a.centre / 2 / b.centre
+        return middle, np.abs(middle) * growth + here.far(a) / 2 / np.abs(b.centre) * (1 + growth)
+
+    centre = _reached(dtype, centre, half)
+    if not b.is_exact:
         remainder = np.abs(centre) * share * growth + here.far(a) / np.abs(b.centre) * growth
         remainder = np.where(b.spread == 0, 0.0, upwards(remainder, dtype, b.spread))
     of_b = (b, -centre / b.centre)

@@ -101,19 +101,20 @@ class Conformance:
         # A row may have millions of elements: one array at a time is held besides those that are kept.
         other = edges.ends(self._kept(output))
         centre, width, own = self.centre(output), self.width(output), self.error(output, self.wide)
-        ends = [
-            self._rounded(centre + side * np.maximum(width + sign * own, 0.0), centre, dtype)
-            for side, sign in ((-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0))
-        ]
+        ends, beyond = list[F64](), np.zeros(width.shape, bool)
+        for side, sign in ((-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0)):
+            end = centre + side * np.maximum(width + sign * own, 0.0)
+            beyond |= ~np.isfinite(head(end))
+            ends.append(self._rounded(end, centre, dtype))
         may = zero = None
         if other is not None:
             self._replace(output, ends, other, dtype)
             may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
-        del own, other
+        del own, other, end
         nan = self._nan(centre, ends, dtype)
         if may is not None:
             nan = np.where(may, ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
-        unsure = self._unsure(output, ends, dtype)
+        unsure = self._unsure(output, ends, beyond, dtype)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
         may_be_zero = zero is not None or ((ends[0] <= 0) & (ends[3] >= 0)).any()
@@ -277,9 +278,12 @@ class Conformance:
             return None
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
-    def _unsure(self, output: str, ends: Sequence[F64], dtype: Format) -> Mask | None:
-        """What only the precise tier can tell: whether an overflow leaves NaN, and what float64 decides by chance."""
+    def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format) -> Mask | None:
+        """What only the precise tier can tell: whether an overflow leaves NaN, what float64 decides by chance, and what
+        kernels may have of numbers in f64 where double-double leaves its range."""
         found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
+        if self.wide and beyond.any():
+            found = found | beyond & np.isfinite(self.shaped(output, self._kept(output).centre))
         if self.budget.read.doubts:
             found = found | self.shaped(output, self._doubts[self._node(output)])
         return found if found.any() else None

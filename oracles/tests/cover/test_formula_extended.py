@@ -26,6 +26,7 @@ from oracles.tests.common.elementary import FUNCTIONS, every_function
 from oracles.truth import OracleDisagreement, Truth
 
 COUNT = 1_000
+LARGEST = float(np.finfo(np.float64).max)
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0**-1074, 1.7e308])
 DOUBLE = Contract("f64")
 OPERATIONS: tuple[Kind, ...] = ("add", "subtract", "multiply", "divide")
@@ -154,3 +155,33 @@ def test_ends_of_results_just_below_overflow_are_numbers() -> None:
     assert all(np.isfinite(end).all() for end in (*enclosure.outer, *enclosure.inner))
     (check,) = Truth(of).check(DOUBLE, simulate(of, DOUBLE, rng))
     assert (check.result, check.escalated) == ("pass", 0)
+
+
+def _result(y: list[float], dy: list[float], got: float) -> str:
+    """How it is judged as the first element of a gradient of softmax."""
+    of = Problem("softmax_backward", {}, {"y": np.array([y]), "dy": np.array([dy])}, {"dx": "f64"}, structured=True)
+    dx = simulate(of, DOUBLE, np.random.default_rng(0))["dx"].copy()
+    dx[0, 0] = got
+    return Truth(of).check(DOUBLE, {"dx": dx})[0].result
+
+
+@pytest.mark.parametrize(("got", "result"), [(-LARGEST, "pass"), (-np.inf, "pass"), (-LARGEST / 2, "numeric")])
+def test_what_is_just_beyond_the_largest_number_may_be_that_number(got: float, result: str) -> None:
+    """Double-double has the exact value, or float64 its own, as infinite, and with it both of the ends around it."""
+    tiny = [LARGEST / 2, 1.5 * 2.0**-512, 3 * 2.0**-1074], [2.0**-1022 + 2.0**-1074, -1.0, -0.0]
+    assert _result(*tiny, got) == result
+    assert _result([LARGEST / 2, 1.0, 1.0], [0.0, 1.0, 1.0 + 2.0**-51], got) == result
+
+
+def test_what_is_just_below_the_largest_number_is_judged() -> None:
+    """An end beyond the range of double-double is NaN there, however far from it the budget of the formula ends."""
+    for below in range(24):
+        row = [LARGEST / 2, 1.0, 1.0], [0.0, 1.0, 1.0 - below * 2.0**-53]
+        exact = -LARGEST * (1 - below * 2.0**-54)
+        assert _result(*row, exact) == "pass", below
+        assert _result(*row, exact * (1 - 2.0**-48)) == "numeric", below
+
+
+@pytest.mark.parametrize(("got", "result"), [(-LARGEST, "numeric"), (-np.inf, "pass")])
+def test_what_is_far_beyond_the_largest_number_is_infinite(got: float, result: str) -> None:
+    assert _result([LARGEST / 2, 1.0, 1.0], [0.0, 1.0, 1.0 + 2.0**-40], got) == result
