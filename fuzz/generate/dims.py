@@ -165,6 +165,20 @@ def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
     return extents.sketch
 
 
+def tiled_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
+    """The sketch with one whole tile along one dimension, each dimension and tile in turn by the number, and what there
+    is room for along the others; None of rows alone, which have tiles in other cases."""
+    op = OPS[sketch.capability.op]
+    dims = [dim for dim in op.tiled if dim != OUTER]
+    if _has_rows_alone(op) or not dims:
+        return None
+    extents = _Extents(fitted(replace(sketch, outer=(), extents={})), dice, dice.pick((_SMALL_WORK, USUAL_WORK)))
+    rounds, place = divmod(number, len(dims))
+    extents.keep({dims[place]: TILES[rounds % len(TILES)]})
+    extents.draw()
+    return extents.sketch
+
+
 def most_of_tiles(op: Op) -> int:
     """The terms that the largest step may have of cases with tiles in all dimensions."""
     return _SMALL_WORK if _has_rows_alone(op) else MOST_WORK

@@ -15,7 +15,7 @@ from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as
 from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Labels
-from fuzz.generate.dims import tiled
+from fuzz.generate.dims import tiled, tiled_along_one
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.pairing import pairing_of
 from fuzz.generate.plan import plan
@@ -48,6 +48,9 @@ SEQUENCE_EVERY = 2
 TILED_EVERY = 2
 """One turn of a capability in this many, another one, begins with a case that has whole tiles in several dimensions: it
 takes as long as all others of the turn."""
+TILE_PLACE = FAN
+"""The case of each turn that has a whole tile along one dimension: the first that no call sequence takes the place of,
+and no gap."""
 _EMPTY: Label = (N, 0)
 _EMPTY_EVERY = 6
 """One turn in this many has a case of rows without elements, while its shard has seen none: such a case fills no other
@@ -127,8 +130,7 @@ class TurnMaker:
             elif own and left == steered + 1 and rank % _EMPTY_EVERY == 0 and gaps.wants(_EMPTY):
                 each = self._steered(sketch, dice[index], gaps, [_EMPTY], turn, place.shard, number)
             else:
-                whole = index == 0 and rank % TILED_EVERY == 1 and sketch.capability is self.capability
-                shaped = tiled(sketch, Dice(stream.child("tiles")), rank // TILED_EVERY) if whole else None
+                shaped = self._whole(sketch, stream, rank, index) if sketch.capability is self.capability else None
                 shaped = shaped or purposeful(sketch, dice[index])
                 sketch = shaped or (nudged(sketch, gaps) if own and rank < PARTS else sketch)
                 each = _free(sketch, dice[index], place.shard, number)
@@ -148,6 +150,12 @@ class TurnMaker:
         labels = [each.case.origin.labels for each in made if each.capability is self.capability]
         visited |= self._pairing.visited(turn, pairs, labels) << self._corners.size
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
+
+    def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
+        """The sketch with whole tiles, in the places of a turn that are for them."""
+        if index == 0 and rank % TILED_EVERY == 1:
+            return tiled(sketch, Dice(stream.child("tiles")), rank // TILED_EVERY)
+        return tiled_along_one(sketch, Dice(stream.child("tile")), rank) if index == TILE_PLACE else None
 
     def _left(self, gaps: Gaps, made: Sequence[Made]) -> Gaps:
         """The gaps that these cases leave open."""

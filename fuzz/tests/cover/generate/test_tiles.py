@@ -141,3 +141,10 @@ def test_kernels_of_one_declaration_are_one_capability() -> None:
     one, other = (Capabilities(max={"m": 4, "n": 8}), Capabilities(max={"n": 8, "m": 4}))
     assert one == other
     assert hash(one) == hash(other) != hash(Capabilities(max={"m": 8, "n": 4}))
+
+
+def test_each_dimension_has_each_tile_alone_in_turn() -> None:
+    """A kernel may be wrong for one extent of one dimension, such as heads of 128, beside any others."""
+    made = _first(anything(ATTEND.name), 512)
+    seen = {(dim, size) for each in made for dim, size in Frame(each.case).sizes.items()}
+    assert {(dim, tile) for dim in ATTEND.tiled if dim != OUTER for tile in (16, 32, 64, 128)} <= seen
