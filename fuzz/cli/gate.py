@@ -99,20 +99,20 @@ def gate(options: GateOptions) -> Exit:
         targets, book_in(writable(options.output), SEED), terms, SEED, Limits(None, most), options.json, options.jobs,
         options.case_limit, searched=[target for target in targets if target.kernel.name in reasons],
     )  # fmt: skip
+    origin = Provenance(SEED, command, pack_option)
     ran = GateRun(session, KnownFailures(known, datetime.now(UTC).date()), reasons)
     session.over = lambda: options.fail_fast and bool(ran.unknown)
     with session:
         with session.interruption:
             seen = ran.run(plan)
         if not session.interruption.wanted:
-            session.explain(options.explaining.seconds if ran.unknown else None)
+            session.explain(options.explaining.seconds if ran.unknown else None, origin)
         remarks = _remarks(options, ran, seen, corpora, pack)
         idle = options.base is not None and not (changed or options.require) and not ran.takes_any(plan)
         if idle:
             remarks.notes.append(
                 f"nothing to judge: no kernel differs from {options.base}, and no kept case is there to replay on them"
             )
-        origin = Provenance(SEED, command, pack_option)
         outline = replace(
             run_outline("gate", session.book, targets, session.tally, origin, ran.issue),
             complaints=(*remarks.complaints, *remarks.missing),

@@ -79,6 +79,7 @@ def run(options: RunOptions) -> Exit:
         max_time=options.max_time, max_cases=options.max_cases, case_limit=options.case_limit, sanitize=options.sanitize
     )
     command = options.selection.repeated("run", "--seed", str(seed), *pack_option, *limited)
+    origin = Provenance(seed, command, pack_option, numbered=True)
     book, limits = book_in(writable(options.output), seed), Limits(options.max_time, options.max_cases)
     terms = Terms(pack.kernels, declared(pack.kernels), records=records)
     session = Session(
@@ -93,8 +94,8 @@ def run(options: RunOptions) -> Exit:
             search_ops(runner, seed)
         elapsed = time.monotonic() - began
         if not session.interruption.terminated:
-            session.explain(options.explaining.seconds)
-        outline = run_outline("run", book, targets, tally, Provenance(seed, command, pack_option, numbered=True))
+            session.explain(options.explaining.seconds, origin)
+        outline = run_outline("run", book, targets, tally, origin)
         pairs = tally.pairs() if options.coverage else {}
         undeclared = session.conclude(outline, elapsed, pairs)
     print_run(

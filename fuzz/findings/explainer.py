@@ -65,6 +65,8 @@ class Explainer:
     say: Callable[[str], None] = silent
     """This is told in a few words how the work is going."""
     workers: Workers = new_workers
+    ready: Callable[[Bucket], None] = lambda bucket: None
+    """This is told of each bucket that is explained while others wait."""
 
     def __post_init__(self) -> None:
         self.book.targets = self._by_id = {target.id: target for target in self.targets}
@@ -92,6 +94,8 @@ class Explainer:
             for bucket in self._sort(pile):
                 if bucket.name in self.book.buckets:
                     self.book.buckets[bucket.name] = self.book.buckets.pop(bucket.name)
+                    if self._waiting > 1 and bucket.is_explained:
+                        self.ready(bucket)
         if self._left < self.bounds.least_s and not self.stop():
             for bucket in self.book.buckets.values():
                 if not bucket.is_explained and not bucket.note and not bucket.history:

@@ -53,7 +53,7 @@ def run_notes(tally: Tally, *, verbose: bool = False, stopped: bool = False) -> 
     waiting = {
         name for op, reach in tally.reach.items() if op not in tally.visits for name in reach.space[Feature("target")]
     }
-    late_op = dict.fromkeys(() if stopped else waiting, "the time was over before its op had its turn")
+    late_op = dict.fromkeys(() if stopped else waiting, "the time was over before their op had a turn")
     usual = "the run stopped at its first failure" if stopped else "no case that was drawn fits it"
     idle = {each.target: each.not_run_reason or late_op.get(each.target, usual) for each in told if each.judged == 0}
     partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}

@@ -14,6 +14,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import hangs
 from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.judge.trouble import error_words
+from fuzz.report.failure import Provenance, brief, commands_of
 from fuzz.report.totals import counted
 from fuzz.triage.attribute.history import Need, recognise
 from fuzz.triage.trial.trial import FreshProcess
@@ -62,9 +63,11 @@ def explain_findings(
     seconds: float,
     err: Console,
     interruption: Interruption,
+    origin: Provenance | None = None,
 ) -> None:
     """Sort the book's findings by their causes, whatever stopped the run; an interruption keeps what is known by then.
-    Nothing that hangs meanwhile is waited for."""
+    Nothing that hangs meanwhile is waited for. With an origin, each failure that is explained while others wait is
+    shown in short."""
     explainer = Explainer(pool, targets, book, TimeShares(_LEAST_S, seconds, option="--explain-time"))
     if not explainer.waiting or interruption.wanted:
         return
@@ -82,4 +85,6 @@ def explain_findings(
     with err.status("") as status:
         explainer.stop, explainer.workers = lambda: interruption.wanted, workers
         explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))
+        if origin is not None:
+            explainer.ready = lambda done: err.print(brief(done.told, commands_of(done.told, done.path, origin)))
         explainer.explain_all(allowed)

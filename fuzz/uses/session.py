@@ -17,6 +17,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.pairing import PairCoverage
 from fuzz.report import console
+from fuzz.report.failure import Provenance
 from fuzz.report.outline import Outline
 from fuzz.report.progress import Progress
 from fuzz.report.records import RecordLog
@@ -111,14 +112,14 @@ class Session:
         self.draw_no_more()
         self.workers.stop()
 
-    def explain(self, seconds: float | None) -> None:
+    def explain(self, seconds: float | None, origin: Provenance) -> None:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each."""
         self.draw_no_more()
         with Interruption("what is known of the findings is shown") as skip:
             with self.err.status("trying what failed again, in new processes ..."):
                 note_histories(self.book, self._runners, self.targets, self.case_limit, skip)
             if seconds is not None:
-                explain_findings(self.book, self.workers, self.targets, seconds, self.err, skip)
+                explain_findings(self.book, self.workers, self.targets, seconds, self.err, skip, origin)
 
     def conclude(
         self, outline: Outline, elapsed: float, pairs: Mapping[str, PairCoverage] = MappingProxyType({}),

@@ -172,7 +172,8 @@ def restarted(pool: WorkerPool, executor: ProcessExecutor) -> list[str]:
         what = "a process of the search" if executor.deaths == 1 else f"{executor.deaths} processes of the search"
         lines.append(f"{what} ended from outside and was started again: nothing that was reported is lost")
     lines += [f"given up, as every process ended in it: {turn}" for turn in executor.given_up]
-    return [*lines, *not_run_lines(executor.missing)]
+    missing = {name: reason for name, reason in executor.missing.items() if name not in not_running(pool)}
+    return [*lines, *not_run_lines(missing)]
 
 
 def processes_line(executor: ProcessExecutor) -> str:

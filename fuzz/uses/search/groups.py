@@ -104,9 +104,20 @@ def search_ops(runner: Runner, seed: int) -> None:
     limits."""
     limits, statuses = runner.limits, runner.pool.statuses
     ops = sorted({t.kernel.op for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)})
+    runner.wait_for_workers()
     began = time.monotonic()
     for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
         if runner.over():
             break
         runner.limits = limits.less(time.monotonic() - began, runner.tally.cases)
         runner.run(op, seed, share=1 / to_come)
+        if runner.limits.max_time is not None:
+            _note_late(runner, op)
+
+
+def _note_late(runner: Runner, op: str) -> None:
+    """Say of slow targets of the op that had no turn in the time that there was why that is so."""
+    slow = slow_targets_of([target for target in runner.targets if target.kernel.op == op])
+    for line in map(runner.tally.targets.__getitem__, slow):
+        if not (line.judged or line.not_run or line.not_run_reason):
+            line.not_run_reason = "it is slow, and the time was over before it had a turn"

@@ -138,8 +138,7 @@ class Runner:
 
         The time begins when all workers are started: dozens on a GPU take longer than the share of an op.
         """
-        while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
-            pass
+        self.wait_for_workers()
         seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
         self._began, self._taken = self.clock(), 0
         self._ends = self._began + seconds
@@ -156,6 +155,11 @@ class Runner:
         self.ended(schedule)
         self._ends = math.inf
         return self.tally
+
+    def wait_for_workers(self) -> None:
+        """Return when all workers are started, or a stop is wanted: no time of a search passes before."""
+        while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
+            pass
 
     def replay(self, batches: Iterable[list[Entry]]) -> Tally:
         """Run given entries, whatever the limits, until a stop is wanted. A twin follows its case in one batch."""

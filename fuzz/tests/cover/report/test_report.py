@@ -146,7 +146,7 @@ def test_an_op_without_a_turn_is_no_op_of_which_no_case_fitted() -> None:
     tally = Tally(
         {target.id: TargetTally(target.id, "generic")}, reach={"rms_norm": reach_of("rms_norm", [target], {})}
     )
-    assert run_notes(tally) == [f"NOT_RUN {target.id}: the time was over before its op had its turn"]
+    assert run_notes(tally) == [f"NOT_RUN {target.id}: the time was over before their op had a turn"]
 
 
 @pytest.mark.parametrize(

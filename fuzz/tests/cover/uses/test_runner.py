@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -18,11 +19,14 @@ from fuzz.base.case import Case
 from fuzz.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load as load_case
+from fuzz.findings.tally import Tally, TargetTally
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
+from fuzz.triage.diagnosis import never
 from fuzz.uses.corpus import folder as corpus
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
+from fuzz.uses.search.groups import _note_late, search_ops
 from fuzz.uses.search.runner import Limits, Runner
 from fuzz.uses.search.turn_runner import Report, Task, Terms
 from oracles.truth import OracleDisagreement, Truth
@@ -56,6 +60,44 @@ def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path:
             runner.replay([[Entry(load_case(_kept())[0])]])
             assert tally.cases == counts[-1]
     assert counts[0] == counts[1] < 100
+
+
+def test_the_time_of_a_search_begins_when_its_workers_are_started(tmp_path: Path) -> None:
+    """However long that takes: no op after the first one pays for it."""
+    given = list[float]()
+
+    @dataclass
+    class Starting:
+        """A runner of two ops whose workers start for an hour."""
+
+        now: float = 0.0
+
+        def wait_for_workers(self) -> None:
+            self.now += 3600.0
+
+        def run(self, op: str, seed: int, share: float) -> None:
+            given.append((self.limits.max_time or 0.0) * share)
+            self.now += given[-1]
+
+        limits = Limits(max_time=10.0)
+        tally = Tally()
+        over = staticmethod(never)
+        pool = SimpleNamespace(statuses={})
+        targets = (*_targets(), *expand([load(built_in()).kernel("softmax-generic")], this_host()))
+
+    runner = Starting()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fuzz.uses.search.groups.time.monotonic", lambda: runner.now)
+        search_ops(cast(Runner, runner), 1)
+    assert given == [5.0, 5.0]
+
+
+def test_a_slow_target_without_a_turn_is_no_target_that_no_case_fits() -> None:
+    slow, quick = (replace(target, slow=number == 0) for number, target in enumerate(_targets()[:2]))
+    tally = Tally({target.id: TargetTally(target.id, "generic") for target in (slow, quick)})
+    _note_late(cast(Runner, SimpleNamespace(tally=tally, targets=(slow, quick))), "rms_norm")
+    assert tally.targets[slow.id].not_run_reason == "it is slow, and the time was over before it had a turn"
+    assert not tally.targets[quick.id].not_run_reason
 
 
 def test_a_time_limit_ends_the_run(tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""What is explained is shown while others wait."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.book import book_in
+from fuzz.findings.explainer import Explainer
+from fuzz.report.failure import Provenance
+from fuzz.uses.explaining import explain_findings
+from fuzz.uses.search.stopping import Interruption
+
+
+def test_a_failure_is_shown_in_short_when_it_is_explained_and_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"note": "", "history": ()}
+    piles = [
+        [SimpleNamespace(name=name, is_explained=name != "dark", told=name, path=f"{name}.json", **known)]
+        for name in ("first", "dark", "last")
+    ]
+    book = book_in(tmp_path, 1)
+    book.buckets |= {bucket.name: bucket for [bucket] in piles}
+    monkeypatch.setattr(Explainer, "waiting", property(lambda explainer: piles))
+    monkeypatch.setattr(Explainer, "within", lambda explainer, bucket: [])
+    monkeypatch.setattr(Explainer, "_sort", lambda explainer, pile: pile)
+    monkeypatch.setattr("fuzz.uses.explaining.commands_of", lambda told, path, origin: path)
+    monkeypatch.setattr("fuzz.uses.explaining.brief", lambda told, commands: f"FAIL  {told}\n  next: {commands}")
+    shown, target = io.StringIO(), SimpleNamespace(id="c-k@native")
+    pool = WorkerPool([])
+    explain_findings(
+        book, pool, [target], 60.0, Console(file=shown), Interruption(), Provenance(1, "kernelfuzz run")  # type: ignore[list-item]
+    )  # fmt: skip
+    first, *lines = shown.getvalue().splitlines()
+    assert first == "shrinking and explaining 3 failures, 240 s at most; Ctrl-C skips the rest"
+    assert [line for line in lines if line] == ["FAIL  first", "  next: first.json"], "the last one follows anyway"
