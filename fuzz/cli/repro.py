@@ -81,7 +81,7 @@ def _replayed(options: ReproOptions) -> Exit:
     if options.pack is not None and options.pack.is_file():
         check = retrieved(options.pack, file)
     elif options.pack is None and file is not None:
-        refuse_alone(file)
+        refuse_alone(file, "repro")
     pack = loaded(options.pack) if check is None else check.pack
     chosen = replay.changed(replay.chosen_case(options.case, options.findings, pack), options.change)
     case, found = chosen.case, chosen.found

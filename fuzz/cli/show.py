@@ -31,25 +31,34 @@ class ShowOptions:
 def show(options: ShowOptions) -> Exit:
     """Print all that is known of a finding: tensors, budget, who else fails, when it fails, and why that is believed.
 
-    Nothing is run. `kernelfuzz repro` runs the case again.
+    No kernel is run. `kernelfuzz repro` runs the case again.
     """
+    from fuzz.base.case import CaseError
     from fuzz.base.errors import UsageError
     from fuzz.findings import casefile
     from fuzz.findings.codec import encoded
     from fuzz.report import console
     from fuzz.report.failure import Provenance, brief, commands_of, full_text
+    from fuzz.uses.check.retrieval import file_words, refuse_alone, retrieved
     from fuzz.uses.replay import file_of
 
-    loaded(options.pack)  # before the case, whose op it may bring
     path = file_of(options.case, options.findings)
-    case, found = casefile.load(path)
+    if options.pack is not None:  # before the case, whose op it may bring
+        _ = retrieved(options.pack, path) if options.pack.is_file() else loaded(options.pack)
+    try:
+        case, found = casefile.load(path)
+    except CaseError:
+        if options.pack is None:
+            refuse_alone(path, "show")
+        raise
     told = found.explanation if found is not None else None
     if found is None or told is None:
         raise UsageError(f"{path}: holds no explanation; kernelfuzz repro {path} runs it")
     if options.as_json:
         print(json.dumps(encoded(told), indent=1))
         return Exit.OK
-    origin = Provenance(found.run_seed, "", pack_words(options.pack), numbered=True)
+    pack = pack_words(options.pack) or file_words(path)
+    origin = Provenance(found.run_seed, "", pack, numbered=True)
     commands = commands_of(told, path, origin, case.origin.place)
     for text in (brief(told, commands), "", full_text(told, commands)):
         console.results().print(text, soft_wrap=True)

@@ -30,6 +30,8 @@ _LISTED = 4
 """Targets of one kernel that are listed before 'and N more': about what a line of a terminal holds."""
 _MOST_VALUES = 50
 """The most characters of values in the first lines: beside them must stand what came of these."""
+OF_CHECKS = Path(".pytest_cache", "d", "kernelfuzz")
+"""The case files of `fuzz.check` are here, in the folder in which pytest runs. Findings are looked up here too."""
 _DIGEST = 6
 """The characters of a digest by which commands name a finding."""
 
@@ -65,7 +67,8 @@ def commands_of(told: Explanation, path: Path | None, origin: Provenance, place:
     its case in the search."""
     if path is None:
         return Commands(found_by=origin.command)
-    name = told.case.digest[:_DIGEST] if path.parent == Path("findings") else str(path)
+    by_digest = any(path.parent.absolute() == folder.absolute() for folder in (Path("findings"), OF_CHECKS))
+    name = told.case.digest[:_DIGEST] if by_digest else str(path)
     words = [name, *origin.pack_option]
     found = ""
     if origin.numbered and place:

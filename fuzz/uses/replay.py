@@ -26,7 +26,7 @@ from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
 from fuzz.report.console import bare_table
-from fuzz.report.failure import explanation_lines
+from fuzz.report.failure import OF_CHECKS, explanation_lines
 from fuzz.report.script import script_of
 from fuzz.triage.attribute.history import history_line
 from fuzz.triage.explain.counterfactuals import edited
@@ -37,8 +37,6 @@ from oracles.ops import OPS
 
 _PLACE = re.compile(rf"(\d+):(\w+):(\d+|{BIG}):(\d+)")
 _WITHOUT_SHARD = re.compile(r"\d+:\w+:\d+")
-_OF_CHECKS = Path(".pytest_cache", "d", "kernelfuzz")
-"""The case files of `fuzz.check` are here, in the folder in which pytest runs."""
 _SHORTEST = 4
 """An id has at least this many characters."""
 _LISTED = 5
@@ -91,7 +89,7 @@ def file_of(text: str, findings: Path) -> Path:
     if Path(text).is_file() or Path(text).suffix == ".json":
         return Path(text)
     folder = findings / "findings" if (findings / "findings").is_dir() else findings
-    files = sorted([*folder.glob("*.json"), *_OF_CHECKS.glob("*.json")])
+    files = sorted([*folder.glob("*.json"), *OF_CHECKS.glob("*.json")])
     # With a digest of twelve digits at the end of its name.
     fitting = [path for path in files if path.stem.startswith(text) or path.stem.rpartition("-")[2].startswith(text)]
     if len(text) >= _SHORTEST and len(fitting) == 1:

@@ -92,14 +92,21 @@ def sign(path: Path) -> None:
     casefile.write(path, record)
 
 
-def refuse_alone(path: Path) -> None:
-    """Raise UsageError, with the line to type, for a case file of a check, whose kernel is in no pack."""
+def file_words(path: Path) -> tuple[str, ...]:
+    """The words that name, on a command line, the file whose check found the case at that path, as far as its case file
+    knows; none for a case of a pack's kernel."""
     signed = _signature(path)
-    if signed:
-        test = signed.get("test", "")
-        file = str(test or signed.get("program", "")).partition("::")[0]
-        where = f"the test {test}" if test else file
-        line = shlex.join(["kernelfuzz", "repro", str(path), "--pack", file])
+    file = str(signed.get("test") or signed.get("program", "")).partition("::")[0]
+    return ("--pack", printable(file)) if file else ()
+
+
+def refuse_alone(path: Path, verb: str) -> None:
+    """Raise UsageError, with the line to type, for a case file of a check, whose kernel is in no pack."""
+    words = file_words(path)
+    if words:
+        test = _signature(path).get("test")
+        where = f"the test {test}" if test else words[-1]
+        line = shlex.join(["kernelfuzz", verb, str(path), *words])
         raise UsageError(printable(f"{path}: was found by fuzz.check in {where}, which has the kernel: {line}"))
 
 

@@ -19,6 +19,7 @@ from fuzz.base.errors import UsageError
 from fuzz.tests.conftest import CHECKOUT, Cli, run_cli
 from fuzz.uses.check.excerpt import excerpt
 from fuzz.uses.check.retrieval import retrieved
+from oracles.ops import OPS
 
 _MODULE = '''
 """Tests and their kernels."""
@@ -121,15 +122,21 @@ _CHECK = 'fuzz.check(lambda x, k: mine(x, k), op=SHIFTED, arrays="numpy", name="
 
 
 def _shown(cli_here: Cli, folder: Path, case: Path, file: str) -> None:
-    """Replay the case, refuse it without the file that has its kernel, and run the program that shows it."""
-    alone = cli_here("repro", str(case))
-    assert alone.returncode == 4
-    [line] = alone.stderr.splitlines()
-    assert line.endswith(f"kernelfuzz repro {case} --pack {file}"), line
+    """Replay the case, refuse it without the file that has its kernel, show it, and run the program that shows it."""
+    known = "shifted" in OPS
+    for verb in ("repro", *(() if known else ("show",))):
+        alone = cli_here(verb, str(case))
+        assert alone.returncode == 4
+        [line] = alone.stderr.splitlines()
+        assert line.endswith(f"kernelfuzz {verb} {case} --pack {file}"), line
     digest = case.stem.rpartition("-")[2]
-    # In a process of its own, which knows nothing of the op.
-    words = ("repro", digest, "--findings", str(case.parent), "--pack", file, "--script", "r.py")
-    done = run_cli(folder, *words, NO_COLOR="1")
+    # In processes of their own, which know nothing of the op.
+    words = ("--findings", str(case.parent), "--pack", file)
+    shown = run_cli(folder, "show", digest, *words, NO_COLOR="1")
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert shown.stdout.startswith("FAIL  shift  ")
+    assert re.search(rf"next: kernelfuzz repro \S+ --pack {file}", shown.stdout)
+    done = run_cli(folder, "repro", digest, *words, "--script", "r.py", NO_COLOR="1")
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(r"^FAIL_NUMERIC  shift  numpy-shift@cpu$", done.stdout, re.MULTILINE)
     program = (folder / "r.py").read_text()
