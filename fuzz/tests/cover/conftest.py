@@ -10,11 +10,11 @@ from fuzz.uses.check.plan import GIVEN
 from oracles.tests.common.whole import WHOLE
 
 _FEWER = {
-    "explain.explain._HELD": 20,
-    "explain.explain._HELD_SLOWLY": 20,
-    "explain.explain._AT_A_TIME": 20,
-    "explain.explain._SEARCHED": 8,
-    "explain.explain._CONVINCED": 1,
+    "explain.standing._HELD": 20,
+    "explain.standing._HELD_SLOWLY": 20,
+    "explain.standing._AT_A_TIME": 20,
+    "explain.standing._SEARCHED": 8,
+    "explain.standing._CONVINCED": 1,
     "evidence.probes._SWEPT": 70,
     "evidence.probes._MIXED": 24,
     "evidence.refutation._POOL": 40,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -13,9 +13,8 @@ from fuzz.base.case import Case
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.feature import Feature
 from fuzz.base.verdict import Verdict
-from fuzz.generate.dims import CHEAP_WORK, MOST_WORK
+from fuzz.generate.dims import MOST_WORK
 from fuzz.triage.evidence import probes
-from fuzz.triage.evidence.closing import closing
 from fuzz.triage.evidence.evidence import (
     Evidence,
     differing,
@@ -27,11 +26,10 @@ from fuzz.triage.evidence.evidence import (
     says_something,
 )
 from fuzz.triage.evidence.masking import swamped, unmask
-from fuzz.triage.evidence.refutation import refuting, searched
+from fuzz.triage.evidence.refutation import searched
 from fuzz.triage.explain.conclusion import Conclusion, concluded
 from fuzz.triage.explain.refusals import declaring
-from fuzz.triage.rule.rule import Traits
-from fuzz.triage.rule.thresholds import is_rough
+from fuzz.triage.explain.standing import LARGER, enough, probed_as, put_to_test
 from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.trial import KeepsStateError, OutOfTimeError, Trials
 from oracles.dtypes import form
@@ -46,25 +44,6 @@ _CONFIRMED = 6
 rule of what it was called with before."""
 _CONFIRMED_SLOWLY = 2
 """The same in an emulator, which starts slowly."""
-_ROUNDS, _CLOSING = 5, 9
-"""A rule is put to the test so many times at most, and the gaps at its thresholds are looked into so many times more:
-each leaves a fifth of them."""
-_SEARCHED, _SEARCHED_SLOWLY = 64, 16
-"""The cases of a search among the probes that put a rule to the test each time."""
-_CONVINCED = 2
-"""A rule that has held in so many rounds without a probe against it is put to a longer test."""
-_HELD, _HELD_SLOWLY, _AT_A_TIME = 1000, 250, 100
-"""A rule that is true of so many cases of a search, one after the other, is taken for true: it is wrong of fewer than 3
-in as many (of 1,000 at 95%). So many are tried before the rule is looked at again."""
-_BY_LAW = 10
-"""The factor by which a law's cases are fewer, since each is tried with a dozen kinds of values."""
-_AGAIN = 3
-"""The further rounds in which a rule is put to the test after that has shown it to be wrong."""
-_LOOKED_INTO, _MOST_LOOKED_INTO, _LIKE = 2, 6, 24
-"""Where no more probes than the first contradict a rule, they are looked into, by so many with one thing changed; but
-no more of them in all: a rule that is wrong again and again does not become true so. Chosen, not measured."""
-_NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
-"""Row lengths of probes like it: short ones, since what fails takes the longer the more elements it has."""
 _SEVERAL = 3
 """A rule of what has no elements takes so many failures: one in a hundred cases of a search has none."""
 _HARDLY_ANY = 0.9
@@ -72,8 +51,6 @@ _HARDLY_ANY = 0.9
 long as one that passes, since the oracle confirms each failure. Chosen, not measured."""
 _CLEARLY = 100.0
 """A failure with at least this err/budget is not hidden by a row a few times as long."""
-_LARGER = 4
-"""Probes have steps of so many times the terms of the failing case: with a dimension that much longer."""
 _PLAINLY = (GIVEN, "ones", "integers", "normal", "tiny")
 """A failure may be clearer with these values."""
 
@@ -101,7 +78,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
             evidence.whole = evidence.tested = True  # there is nothing to vary
             return _beside_nothing(anyhow, case, evidence) if is_empty else evidence
         base = vary.filled(vary.base_of(case))
-        anyhow = replace(anyhow, work=max(anyhow.work, min(_LARGER * base.work, MOST_WORK)))
+        anyhow = replace(anyhow, work=max(anyhow.work, min(LARGER * base.work, MOST_WORK)))
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
         elif trials.family.law is not None:
@@ -119,7 +96,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
         if others:
             probe_elsewhere(anyhow, others, lambda other: probes.elsewhere(base, other, failing), evidence)
         evidence.whole = True
-        _refute(anyhow, base, int(case.digest[15:30], 16), evidence)
+        put_to_test(anyhow, base, int(case.digest[15:30], 16), evidence)
         evidence.tested = True
         if not evidence.masking.hidden:
             probe_all(anyhow, swamped(evidence), evidence)
@@ -132,8 +109,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
 def _beside_nothing(trials: Trials, case: Case, alone: Evidence) -> Evidence:
     """Whether others fail beside a case without elements, a search tells; of few that do, any rule would be chance."""
     evidence = alone.beside = Evidence()
-    most = _HELD_SLOWLY if _probed(trials).costly else _HELD
-    drawn = islice(searched(trials.target, int(case.digest[:15], 16)), most)
+    drawn = islice(searched(trials.target, int(case.digest[:15], 16)), enough(trials))
     probe(trials, [case, *(each for each in drawn if trials.target.kernel.capability.accepts(each))], evidence)
     if sum(evidence.failed) < _SEVERAL:
         return alone
@@ -145,15 +121,14 @@ def _beside_nothing(trials: Trials, case: Case, alone: Evidence) -> Evidence:
 def _draw_on(trials: Trials, key: int, evidence: Evidence) -> None:
     """Probe what a search draws, for how far a failure goes that no rule fits."""
     before = len(evidence.failed)
-    most = (_HELD_SLOWLY if _probed(trials).costly else _HELD) // (_BY_LAW if trials.family.law is not None else 1)
-    some = islice(searched(trials.target, key), most)
+    some = islice(searched(trials.target, key), enough(trials))
     probe_each(trials, [each for each in some if says_something(each, trials)], evidence)
     unmask(trials, evidence)
     evidence.drawn = before
 
 
 def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
-    target, law = _probed(trials), trials.family.law is not None
+    target, law = probed_as(trials), trials.family.law is not None
     telling, others = probes.swept(base, target, few=law)
     probe_all(trials, telling, evidence)
     if sum(evidence.failed) <= _HARDLY_ANY * len(evidence.failed):
@@ -166,72 +141,6 @@ def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> N
     probe_all(trials, probes.changed(base, target, law=law), evidence)
     failing = failing if law else _failing_lengths(evidence, base)
     probe_all(trials, probes.mixed(base, target, failing, key, few=law), evidence)
-
-
-def _probed(trials: Trials) -> Target:
-    """The target for which probes are drawn: as of one that runs slowly where each has a process of its own, or takes
-    the oracle long."""
-    return replace(trials.target, costly=trials.target.costly or trials.fresh or trials.work > _LARGER * CHEAP_WORK)
-
-
-def _refute(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
-    """Put the rule to the test, and the next one where it does not stand, until one is not refuted again."""
-
-    def known(draw: Draw) -> Traits | None:
-        return next((trials.traits(case) for case in made_for([draw], trials)), None)
-
-    held, law, looked = 0, trials.family.law is not None, 0
-    drawn, slowly = searched(trials.target, key), _probed(trials).costly
-    fewer = _BY_LAW if law else 1
-    searches, most = (_SEARCHED_SLOWLY, _HELD_SLOWLY) if slowly else (_SEARCHED, _HELD)
-    searches, most, rounds, number, true_of = searches // fewer, most // fewer, _ROUNDS, 0, 0
-    while number < rounds + _CLOSING:
-        unmask(trials, evidence)
-        induced = evidence.induced()
-        tried, before = evidence.counted_probes(), len(evidence.failed)
-        draws: Iterable[Draw] = ()
-        longer = held >= _CONVINCED and true_of < most
-        if held < _CONVINCED and number < rounds:
-            masked, seed = evidence.masking.only_hide, key + number
-            draws = refuting(base, _probed(trials), induced, tried, known, seed, law=law, hidden=masked)
-        elif not longer:
-            draws = closing(base, induced.learned.rule, tried, known)
-        probe_all(trials, draws, evidence)
-        middle = len(evidence.failed)
-        some = islice(drawn, _AT_A_TIME // fewer if longer else searches if held < _CONVINCED else 0)
-        probe_each(trials, [case for case in some if says_something(case, trials)], evidence)
-        new = range(before, len(evidence.failed))
-        evidence.tests += new
-        unmask(trials, evidence)
-        hidden = evidence.masking.hidden
-        against = [
-            p for p in new if p not in hidden and induced.learned.holds(evidence.traits[p]) != evidence.failed[p]
-        ]
-        true_of = 0 if against else true_of + len(evidence.failed) - middle
-        # What is invalid for several reasons may be rejected for another one than is said of it.
-        rare = len(against) <= _LOOKED_INTO and not law and trials.family.name != "accepted invalid"
-        for place in against[: _MOST_LOOKED_INTO - looked] if rare else ():
-            looked += 1
-            look_into(trials, evidence.cases[place], key + number, evidence)
-        if against and longer:
-            rounds = min(number + 1 + _AGAIN, _ROUNDS + _CLOSING)
-        held = 0 if against else held + 1
-        number += not longer or bool(against)
-        evidence.stands, evidence.true_of = held >= _CONVINCED and true_of >= most, true_of
-        if evidence.stands and not (new and is_rough(evidence.induced().learned.rule, evidence.counted_probes())):
-            return
-
-
-def look_into(trials: Trials, exception: Case, key: int, evidence: Evidence) -> None:
-    """Probe around a case that contradicts the rule. Of its kind it may be the only one so far, and one exception is
-    worth no condition."""
-    if not Frame(exception).fits():
-        return
-    base, before = vary.filled(vary.base_of(exception)), len(evidence.failed)
-    changed = list(probes.changed(base, _probed(trials)))
-    one_in = -(-len(changed) // _LIKE)
-    probe_all(trials, [*(replace(base, n=n) for n in _NEAR), *changed[key % one_in :: one_in]], evidence)
-    evidence.tests += range(before, len(evidence.failed))
 
 
 def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:

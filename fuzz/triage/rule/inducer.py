@@ -17,8 +17,7 @@ from operator import and_, or_
 from fuzz.base.feature import Feature
 from fuzz.triage.rule.atoms import atoms_of
 from fuzz.triage.rule.conjunctions import ATOM_WORTH, Grown, Table, first, grown_of
-from fuzz.triage.rule.rule import Atom, Learned, Rule, Traits
-from fuzz.triage.rule.values import THERE
+from fuzz.triage.rule.rule import THERE, Atom, Learned, Rule, Traits
 
 _MOST_RULES = 3
 _LEAST_FAILURES = 3

@@ -15,12 +15,19 @@ Traits = Mapping[Feature, Trait]
 
 OF_NOTHING = -999
 """What the trait that is a power of two is of a zero: less than of any number."""
+THERE = "there"
+"""What an optional tensor is that a case has."""
 VALID = "nothing"
 """What is invalid of input that no kernel promises to reject."""
 _SOUND = 0.97
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
+
+
+def word(what: object, yes: str = "yes", no: str = "no") -> str:
+    """Return the trait that is one of two words."""
+    return yes if what else no
 
 
 @dataclass(frozen=True)

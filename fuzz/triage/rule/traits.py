@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-import numpy as np
-
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
 from fuzz.base.feature import Feature
 from fuzz.base.memory import distances, meets, shift
 from fuzz.generate.layouts import layout_class
-from fuzz.triage.rule.rule import VALID, Trait, Traits
-from fuzz.triage.rule.values import THERE, value_traits
+from fuzz.triage.rule.rule import THERE, VALID, Trait, Traits, word
+from fuzz.triage.rule.values import value_traits
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Extents, Op
@@ -64,7 +62,9 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
     traits[Feature("axis")] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
-    traits.update(_optional_traits(frame))
+    optional = (each.name for each in op.operands if each.optional)
+    traits |= {Feature("presence", name): word(name in case.tensors, THERE, "absent") for name in optional}
+    traits.update(_memory_traits(frame))
     traits.update(parameters_of(case))
     if values:
         traits.update(value_traits(case))
@@ -86,30 +86,30 @@ def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tup
     for name, extent in extents.items():
         yield from ((Feature("remainder", name, operand=m), extent % m) for m in moduli.get(name, _DIM_MODULI))
     for name, extent in extents.items():
-        yield Feature("power of two", name), _yes(extent.bit_count() == 1)
+        yield Feature("power of two", name), word(extent.bit_count() == 1)
     if op.turns and op.row in sizes:
         # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
         yield Feature("in blocks", op.batch_name, operand=op.row), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
     for (one, a), (other, b) in combinations(extents.items(), 2):
         for relation, holds in (("=", a == b), (">", a > b), ("<", a < b)):
-            yield Feature("compared", one, relation, other), _yes(holds)
+            yield Feature("compared", one, relation, other), word(holds)
     if len(batch) > 1:
-        yield Feature("beyond the first", op.batch_name), _yes(rows > batch[0])
+        yield Feature("beyond the first", op.batch_name), word(rows > batch[0])
         for place, extent in enumerate(batch):
             outer = Feature("outer extent", op.batch_name, operand=place)
             yield outer, extent
-            yield Feature("compared", outer.text, "=", op.row), _yes(extent == sizes.get(op.row))
+            yield Feature("compared", outer.text, "=", op.row), word(extent == sizes.get(op.row))
 
 
 def _axis_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """Yield the traits of the axis of rows: whether it is the first, how many elements of the grid lie between
     neighbours of a row, were it dense, and whether the last axis, where that is another one, is as long: a kernel may
     take one for the other."""
-    yield Feature("axis is first"), _yes(frame.axis == 0)
+    yield Feature("axis is first"), word(frame.axis == 0)
     if frame.axis < len(frame.grid) - 1:
         yield (
             Feature("compared", "extent of the last axis", "=", OPS[frame.case.op].row),
-            _yes(frame.grid[-1] == frame.n),
+            word(frame.grid[-1] == frame.n),
         )
     yield Feature("after the axis"), math.prod(frame.grid[frame.axis + 1 :])
 
@@ -150,11 +150,11 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
         yield from _stride_traits(name, tensor.layout, frame) if tensor.alias != main else ()
         return
     if name != main:
-        same = _word(tensor.dtype == first.dtype, "same", "differ")
+        same = word(tensor.dtype == first.dtype, "same", "differ")
         yield Feature("dtype and that of", name, operand=main), same
     if isinstance(tensor, Tensor):
         reached = zip(tensor.layout.shape, tensor.layout.strides, strict=True)
-        yield Feature("stride of 0", name), _yes(any(extent > 1 and not stride for extent, stride in reached))
+        yield Feature("stride of 0", name), word(any(extent > 1 and not stride for extent, stride in reached))
     if not OPS[frame.case.op].has_rows(name):
         yield Feature("step", name), _step(tensor.layout, -1)
     else:
@@ -165,15 +165,7 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
         address = tensor.layout.alignment(itemsize)
         yield from ((Feature("address", name, operand=m), address % m) for m in ADDRESSES)
         starts = math.gcd(address, *(stride * itemsize for stride in _between_rows(tensor.layout, axis)))
-        yield from ((Feature("address of rows", name, operand=m), _yes(starts % m == 0)) for m in ADDRESSES)
-
-
-def _optional_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
-    case = frame.case
-    for operand in OPS[case.op].operands:
-        if operand.optional:
-            yield Feature("presence", operand.name), THERE if operand.name in case.tensors else "absent"
-    yield from _memory_traits(frame)
+        yield from ((Feature("address of rows", name, operand=m), word(starts % m == 0)) for m in ADDRESSES)
 
 
 def _memory_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
@@ -185,21 +177,21 @@ def _memory_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
             over, under = case.outputs[output].layout, case.inputs[source].layout
             how = meetings.get((output, source), "apart")
             part = how == "overlap" and meets(under, over)
-            yield Feature("in place", output, operand=source), _yes(how == "same")
-            yield Feature("in part", output, operand=source), _yes(part)
+            yield Feature("in place", output, operand=source), word(how == "same")
+            yield Feature("in part", output, operand=source), word(part)
             if part:
                 # In the direction in which the elements of a row follow each other.
                 sign = -1 if _is_backwards(under, case) else 1
                 yield Feature("shift", output, operand=source), shift(under, over) * sign
                 for what, after in zip(("element", "row"), distances(under, over, frame.axis), strict=True):
-                    yield Feature("over later", output, what, source), _yes((after > 0).any())
-                    yield Feature("over earlier", output, what, source), _yes((after < 0).any())
+                    yield Feature("over later", output, what, source), word((after > 0).any())
+                    yield Feature("over earlier", output, what, source), word((after < 0).any())
     for source in dict.fromkeys(source for _, source in op.aliases if source in case.inputs):
         is_under = any(how == "overlap" for (_, each), how in meetings.items() if each == source)
-        yield Feature("span", source), _yes(is_under)
+        yield Feature("span", source), word(is_under)
     for operand in op.inputs:
         if operand.name in case.inputs and operand.name in op.alike and operand.name != op.main:
-            is_one = _yes(case.inputs[operand.name].alias == op.main)
+            is_one = word(case.inputs[operand.name].alias == op.main)
             yield Feature("one buffer", operand.name, operand=op.main), is_one
         if operand.name in case.inputs and operand.stackable:
             shape = case.inputs[operand.name].layout.shape
@@ -217,7 +209,7 @@ def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterat
     steps = [(extent, stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
     yield Feature("step", name), _step(layout, axis)
     if rows := _between_rows(layout, axis):
-        yield Feature("rows of", name), _word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
+        yield Feature("rows of", name), word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
     furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
     # Where an index of 16 bits would do, the distance is no reason for anything.
     yield Feature("furthest", name), max(furthest, _SMALL_INDEX)
@@ -236,17 +228,9 @@ def _stride_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[Fe
             [stride for extent, stride in zip(each.shape, each.strides, strict=True) if extent > 1]
             for each in (layout, frame.case.inputs[main].layout)
         )
-        yield Feature("strides", name, operand=main), _word(own == theirs, "same", "differ")
+        yield Feature("strides", name, operand=main), word(own == theirs, "same", "differ")
 
 
 def _step(layout: Layout, axis: int) -> str:
     """As a word: steps are told apart, not compared."""
     return str(layout.strides[axis]) if layout.shape and layout.shape[axis] > 1 else "1"
-
-
-def _word(what: bool | np.bool_, yes: str, no: str) -> str:
-    return yes if what else no
-
-
-def _yes(what: bool | np.bool_) -> str:
-    return "yes" if what else "no"

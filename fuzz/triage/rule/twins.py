@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.feature import Feature
-from fuzz.triage.rule.rule import Trait, Traits
+from fuzz.triage.rule.rule import Trait, Traits, word
 from fuzz.triage.rule.traits import ADDRESSES, ROW_MODULI, case_traits, parameters_of
 from fuzz.triage.rule.values import change_of
 from oracles.ops import OPS
@@ -25,11 +25,11 @@ def twin_traits(case: Case, twin: Case) -> Traits:
     traits = dict(_places(case, own, other))
     for name in (each.name for each in OPS[case.op].parameters if each.power and each.name in case.params):
         same = change_of(case, name) == change_of(twin, name)
-        traits[Feature("change of two", name, operand=main)] = _same(same)
+        traits[Feature("change of two", name, operand=main)] = word(same, "same", "differ")
     for trait in own:
         if trait in other and trait.kind in ("layout", "rows of", "in place"):
             traits[Feature("twin's", trait.text)] = other[trait]
-            traits[Feature("as the twin's", trait.text)] = _same(own[trait] == other[trait])
+            traits[Feature("as the twin's", trait.text)] = word(own[trait] == other[trait], "same", "differ")
     ours, theirs = (dict(_numbers(each)) for each in (case, twin))
     for name, modulus in (each for each in ours if each in theirs):  # of two that say the same the first is stated
         both = ours[name, modulus], theirs[name, modulus]
@@ -55,7 +55,3 @@ def _numbers(case: Case) -> Iterator[tuple[tuple[str, int | str], float]]:
     for name, extent in extents.items():
         yield (name, ""), extent
         yield from (((name, modulus), extent % modulus) for modulus in ROW_MODULI)
-
-
-def _same(what: bool) -> str:
-    return "same" if what else "differ"

@@ -4,17 +4,17 @@ there."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import from_bits, quantise
-from fuzz.base.feature import Feature
+from fuzz.base.feature import Feature, Kind
 from fuzz.base.stream import Reals
 from fuzz.judge.values import problem_of
-from fuzz.triage.rule.rule import OF_NOTHING, Trait
+from fuzz.triage.rule.rule import OF_NOTHING, Trait, word
 from oracles.dtypes import SINGLE, form
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
@@ -27,22 +27,18 @@ _ALWAYS = 999
 """The power of two that stands for infinity."""
 
 
-THERE = "there"
-"""The trait of an optional tensor that a case has."""
-
-
 def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
     """Yield the traits of the first input's values, then of the others, and of what the formula makes of them."""
     frame, main = Frame(case), OPS[case.op].main
     rows = _rows(case, main, frame)
     finite = np.where(np.isfinite(rows), rows, 0.0)
     zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
-    yield Feature("zero row", main), _yes(zero.any())
-    yield Feature("ordinary row", main), _yes((whole & ~zero).any())
+    yield Feature("zero row", main), word(zero.any())
+    yield Feature("ordinary row", main), word((whole & ~zero).any())
     with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
         squares = np.square(finite)
         means = squares.mean(axis=-1)
-        yield Feature("squares"), _yes((squares.sum(axis=-1) > SINGLE.max).any())
+        yield Feature("squares"), word((squares.sum(axis=-1) > SINGLE.max).any())
     formula = dict(_formula_traits(case))
     if whole.any():
         for parameter in OPS[case.op].parameters:
@@ -56,8 +52,8 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
             yield from _integer_traits(name, values, OPS[case.op].integers[name], frame)
             continue
         if name != main:
-            yield Feature("ones", name), _yes((values == 1).all())
-        yield from _special_traits(name, values)
+            yield Feature("ones", name), word((values == 1).all())
+        yield from ((Feature(kind, name), word(holds(values).any())) for kind, holds in _SPECIAL.items())
         if OPS[case.op].has_rows(name):
             yield from _row_traits(name, values, form(case.inputs[name].dtype).tiny)
         yield from _size_traits(name, values)
@@ -67,20 +63,21 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """Which places along a dimension an input has, or which flags."""
     last = frame.sizes[dim] - 1 if dim else 1
-    yield Feature("place", name, "first") if dim else Feature("unset flag", name), _yes((values == 0).any())
-    yield Feature("place", name, "last") if dim else Feature("set flag", name), _yes((values == last).any())
+    yield Feature("place", name, "first") if dim else Feature("unset flag", name), word((values == 0).any())
+    yield Feature("place", name, "last") if dim else Feature("set flag", name), word((values == last).any())
     if values.size:
-        yield Feature("one everywhere", name, "place" if dim else "flag"), _yes((values == values.flat[0]).all())
+        yield Feature("one everywhere", name, "place" if dim else "flag"), word((values == values.flat[0]).all())
     if dim:
         yield Feature("largest place", name), int(values.max(initial=0))
 
 
-def _special_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
-    zero = values == 0
-    yield Feature("NaN", name), _yes(np.isnan(values).any())
-    yield Feature("infinity", name), _yes(np.isinf(values).any())
-    yield Feature("zero", name), _yes(zero.any())
-    yield Feature("negative zero", name), _yes((zero & np.signbit(values)).any())
+_SPECIAL: Mapping[Kind, Callable[[Reals], Reals]] = {
+    "NaN": np.isnan,
+    "infinity": np.isinf,
+    "zero": lambda values: values == 0,
+    "negative zero": lambda values: (values == 0) & np.signbit(values),
+}
+"""Which values of an input are special."""
 
 
 def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
@@ -93,12 +90,12 @@ def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
 
 def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Feature, Trait]]:
     """What the rows of an input are like, and its largest element."""
-    yield Feature("subnormal", name), _yes(((np.abs(values) < normal) & (values != 0)).any())
+    yield Feature("subnormal", name), word(((np.abs(values) < normal) & (values != 0)).any())
     if values.size:
         yield Feature("largest element", name), float(np.where(np.isnan(values), -np.inf, values).max())
         maxima = np.where(np.isnan(values), np.inf, values).max(-1)
         yield Feature("of rows", name, "smallest maximum"), float(maxima.min())
-        yield Feature("equal elements", name), _yes((values == values[:, :1]).all(axis=-1).any())
+        yield Feature("equal elements", name), word((values == values[:, :1]).all(axis=-1).any())
     yield from _special_places(name, values)
     yield from _range_traits(name, values)
     finite = values[np.isfinite(values).all(axis=-1)]
@@ -146,7 +143,7 @@ def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
     for name, node in trace.outputs.items():
         if name in case.outputs:
             values = found[node]
-            yield Feature("ordinary value", name), _yes((np.isfinite(values) & (values != 0)).any())
+            yield Feature("ordinary value", name), word((np.isfinite(values) & (values != 0)).any())
     for node, name in trace.names.items():
         if node.args and node in found:
             sizes = np.abs(found[node][~np.isnan(found[node])])
@@ -160,11 +157,11 @@ def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
         value = abs(problem.parameters.get(parameter, 0.0))
         yield (
             Feature("beside", parameter, ">", f"smallest {name}, 0 included"),
-            _yes((np.abs(found[other]) < value).any()),
+            word((np.abs(found[other]) < value).any()),
         )
         if shared.size:
-            yield Feature("beside", parameter, ">", f"smallest {name}"), _yes(value > shared.min())
-            yield Feature("beside", parameter, "<", f"largest {name}"), _yes(value < shared.max())
+            yield Feature("beside", parameter, ">", f"smallest {name}"), word(value > shared.min())
+            yield Feature("beside", parameter, "<", f"largest {name}"), word(value < shared.max())
             yield Feature("over size", parameter, operand=f"largest {name}"), _log2(value, float(shared.max()))
             yield Feature("over size", parameter, operand=f"smallest {name}"), _log2(value, float(shared.min()))
         known = np.abs(found[other][np.isfinite(found[other])])
@@ -230,7 +227,3 @@ def _rows(case: Case, name: str, frame: Frame) -> Reals:
     if name in op.alike:
         values = np.moveaxis(values, frame.axis, -1)
     return values.reshape(-1, values.shape[-1]) if values.size else np.zeros((1, 1))
-
-
-def _yes(what: bool | np.bool_ | int) -> str:
-    return "yes" if what else "no"

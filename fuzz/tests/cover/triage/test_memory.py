@@ -20,7 +20,7 @@ from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
 from fuzz.triage.evidence.evidence import Evidence, probe, probe_all
 from fuzz.triage.evidence.masking import unmask
 from fuzz.triage.evidence.probes import ProbeMenu, changed, combined
-from fuzz.triage.explain.explain import look_into
+from fuzz.triage.explain.standing import look_into
 from fuzz.triage.rule.rule import Atom, Trait
 from fuzz.triage.rule.traits import case_traits
 from fuzz.triage.shrink.choices import SHARING, Choices

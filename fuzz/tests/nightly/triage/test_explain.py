@@ -49,8 +49,8 @@ def test_a_rule_that_no_probe_refutes_is_held_against_a_search(monkeypatch: pyte
     """Without any probe that is drawn to refute it, cases of a search show a rule to be wrong, until it is true of
     1,000 of them, one after the other."""
     edit = (_SCALED[0], _SCALED[1].replace("WRONG", "n % 64 == 63 && n <= 1000"))
-    monkeypatch.setattr("fuzz.triage.explain.explain.refuting", lambda *_, **__: iter(()))
-    monkeypatch.setattr("fuzz.triage.explain.explain._SEARCHED", 0)
+    monkeypatch.setattr("fuzz.triage.explain.standing.refuting", lambda *_, **__: iter(()))
+    monkeypatch.setattr("fuzz.triage.explain.standing._SEARCHED", 0)
     monkeypatch.setattr("fuzz.triage.explain.explain.probes.mixed", lambda *_, **__: iter(()))
     explanation = _explained(with_edits(edit), found=given_case((4, 127), 1, "pitched"))
     assert explanation.stands
@@ -100,9 +100,8 @@ def test_an_overlap_that_a_kernel_forgets_is_told_by_what_it_reads_later() -> No
 
 def test_limits_stand_below_a_rule_that_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that errs by chance, as rounding does, in long rows only."""
-    monkeypatch.setattr(
-        "fuzz.triage.explain.explain._refute", lambda *_: None
-    )  # a rule that luck decides does not stand
+    # A rule that luck decides does not stand.
+    monkeypatch.setattr("fuzz.triage.explain.explain.put_to_test", lambda *_: None)
     by_luck = "(n >= 100 && (((uint32_t)(fabsf(x[0]) * 0x1p20f) * 2654435761u) >> 31) ? 1.5f : 1.0f)"
     kernel = with_edits(("y[i] = x[i] * rstd;", f"y[i] = x[i] * rstd * {by_luck};"))
     target = target_of(kernel, "O2")
