@@ -64,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
         tuple(chosen("--kernelfuzz-targets")),
         Path(chosen("--kernelfuzz-output") or _cache_folder(config)),
         EXPLAIN_S if explain is None else explain,
+        config.get_verbosity() > 0,
         config.rootpath,
     )
     terminal = _Terminal(config)

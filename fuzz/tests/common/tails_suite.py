@@ -26,7 +26,7 @@ def test_function():
 def explain_tails(suite: Suite, pytester: pytest.Pytester, *processes: str, here: bool = False) -> None:
     """Fails unless a suite on so many processes, or in this one, shows the law of a failure without traceback."""
     pytester.makepyfile(test_tails=TAILS)
-    shown = suite(*processes, "-W", "error", "--kernelfuzz-explain-time", "600s", here=here)
+    shown = suite(*processes, "-v", "-W", "error", "--kernelfuzz-explain-time", "600s", here=here)
     shown.assert_outcomes(failed=1)
     text = shown.stdout.str()
     assert re.search(r"fails when +n mod 64 = 63\b.*\([\d,]+ cases agree and none is against it; ", text), text

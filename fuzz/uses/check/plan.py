@@ -35,6 +35,8 @@ class Options:
     """The case files of failures go here."""
     explain_s: float = EXPLAIN_S
     """This many seconds are for shrinking and explaining the failures of one check."""
+    verbose: bool = False
+    """Whether all that is known of a failure is told, and not its first lines alone."""
     root: Path = Path()
     """The folder that the names of tests are relative to."""
 

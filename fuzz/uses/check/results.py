@@ -13,7 +13,7 @@ from fuzz.findings.tally import Tally, widest_first
 from fuzz.report.broken import broken_kernels
 from fuzz.report.failure import Provenance, brief, commands_of, full_text
 from fuzz.report.totals import counted, mostly_unjudged
-from fuzz.uses.check.plan import CheckPlan
+from fuzz.uses.check.plan import GIVEN, CheckPlan
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
@@ -85,11 +85,13 @@ def passed_line(
 
 
 def _text(bucket: Bucket, target: Target, origin: Provenance) -> str:
-    """The failure as every verb tells it. A check typed at a prompt is unknown to `repro`: its case goes to a
-    check."""
+    """The first lines of the failure, and with -v all of it. A check typed at a prompt is unknown to `repro` and
+    `show`: all of it is told, and its case goes to a check."""
     path, told = bucket.path if origin.pack_option else None, bucket.told
     commands = commands_of(told, path, origin)
-    text = f"{brief(told, commands)}\n\n{full_text(told, commands)}"
+    text = brief(told, commands)
+    if path is None or GIVEN.options.verbose:
+        text += f"\n\n{full_text(told, commands)}"
     if bucket.path is None or path is not None:
         return text
     return f"{text}\n  case file     {bucket.path}, to be run first by fuzz.check(..., cases=[...])"

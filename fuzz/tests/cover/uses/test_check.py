@@ -95,7 +95,7 @@ def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
 def test_what_is_remembered_is_the_shrunk_case(
     profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=600.0))
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=600.0, verbose=True))
     wrong.source.write_text(edited("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (n % 32 == 31 ? 1.5f : 1.0f);"))
     with pytest.raises(fuzz.CheckFailed) as failed:
         fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
@@ -228,7 +228,7 @@ def _refuses_odd(x: Any, eps: float) -> Any:
 def test_what_a_kernel_may_be_meant_to_declare_is_said_where_it_refuses_just_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: settings, function: Any, said: str
 ) -> None:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=60.0))
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=60.0, verbose=True))
     with pytest.raises(fuzz.CheckFailed, match=f"(?m)^  {said}"):
         fuzz.check(function, op="rms_norm", arrays="numpy", contract=_WIDE, max_cases=100, seed=1)
 
