@@ -36,7 +36,8 @@ def explain_budget(options: BudgetOptions) -> Exit:
     from fuzz.base.selection import SelectionError
     from fuzz.findings import casefile
     from fuzz.judge.values import problem_of
-    from fuzz.report.failure import allowance_lines, element
+    from fuzz.report.failure import allowance_lines
+    from fuzz.report.words import element
     from fuzz.triage.facts import worst_element
     from fuzz.uses.starting import select_targets
     from oracles.truth import Truth

@@ -61,7 +61,7 @@ def gate(options: GateOptions) -> Exit:
     """
     from fuzz.findings.book import book_in
     from fuzz.laws.registry import declared
-    from fuzz.report.failure import Provenance
+    from fuzz.report.brief import Provenance
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import run_outline
     from fuzz.report.totals import print_gate
@@ -99,7 +99,7 @@ def gate(options: GateOptions) -> Exit:
         targets, book_in(writable(options.output), SEED), terms, SEED, Limits(None, most), options.json, options.jobs,
         options.case_limit, searched=[target for target in targets if target.kernel.name in reasons],
     )  # fmt: skip
-    origin = Provenance(SEED, command, pack_option)
+    origin = Provenance(SEED, command, pack_option, since=changes.start)
     ran = GateRun(session, KnownFailures(known, datetime.now(UTC).date()), reasons)
     session.over = lambda: options.fail_fast and bool(ran.unknown)
     with session:

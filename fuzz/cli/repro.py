@@ -65,7 +65,8 @@ def repro(options: ReproOptions) -> Exit:
 def _replayed(options: ReproOptions) -> Exit:
     """What the judgements come to. Raises what a pack, a selection or a build raises."""
     from fuzz.report import console
-    from fuzz.report.failure import Commands, full_text
+    from fuzz.report.brief import Commands
+    from fuzz.report.failure import full_text
     from fuzz.report.records import write_record
     from fuzz.triage.facts import explanation_of
     from fuzz.triage.finding import Finding

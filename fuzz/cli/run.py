@@ -57,7 +57,7 @@ def run(options: RunOptions) -> Exit:
     from fuzz.findings.book import book_in
     from fuzz.laws.registry import declared
     from fuzz.report import console
-    from fuzz.report.failure import Provenance
+    from fuzz.report.brief import Provenance
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import run_outline
     from fuzz.report.totals import print_coverage, print_run

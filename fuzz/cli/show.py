@@ -38,19 +38,20 @@ def show(options: ShowOptions) -> Exit:
     from fuzz.findings import casefile
     from fuzz.findings.codec import encoded
     from fuzz.report import console
-    from fuzz.report.failure import Provenance, brief, commands_of, full_text
+    from fuzz.report.brief import Provenance, brief, commands_of
+    from fuzz.report.failure import full_text
     from fuzz.uses.check.retrieval import file_words, refuse_alone, retrieved
     from fuzz.uses.replay import file_of
 
     path = file_of(options.case, options.findings)
-    if options.pack is not None:  # before the case, whose op it may bring
-        _ = retrieved(options.pack, path) if options.pack.is_file() else loaded(options.pack)
     try:
         case, found = casefile.load(path)
     except CaseError:
         if options.pack is None:
             refuse_alone(path, "show")
-        raise
+            raise
+        _ = retrieved(options.pack, path) if options.pack.is_file() else loaded(options.pack)  # its op may be theirs
+        case, found = casefile.load(path)
     told = found.explanation if found is not None else None
     if found is None or told is None:
         raise UsageError(f"{path}: holds no explanation; kernelfuzz repro {path} runs it")

@@ -16,10 +16,11 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTotals
 from fuzz.findings.tally import WorstPass
 from fuzz.generate.pairing import PairCoverage, held
+from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.broken import Broken, broken_kernels
-from fuzz.report.failure import Provenance, commands_of
-from fuzz.report.outline import Failure, Location, Outline, TargetLine, broken_failures, location_of
+from fuzz.report.outline import Failure, Outline, TargetLine, broken_failures
 from fuzz.report.progress import minutes
+from fuzz.report.source import Location, change_of, location_of
 from fuzz.report.table import KernelLine, largest, print_kernels
 from fuzz.report.totals import (
     UndeclaredByOp,
@@ -185,8 +186,9 @@ def failure_of(bucket: BucketTotals, seen: NightView, kernels: Mapping[str, Kern
     origin = Provenance(seen.night.seed, row.found_by, pack_option(seen.night.command))
     path = seen.findings / row.case_file if row.case_file else None
     targets, count = tuple(sorted(bucket.sightings)), sum(bucket.sightings.values())
+    change = change_of(kernels[row.kernel]) if row.kernel in kernels else None
     return Failure(
-        row.kernel, Verdict(row.verdict), row.law, targets, count, place, told, commands_of(told, path, origin)
+        row.kernel, Verdict(row.verdict), row.law, targets, count, place, told, commands_of(told, path, origin), change
     )
 
 

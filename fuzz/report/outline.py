@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from fuzz.adapters.registry import adapter_of
 from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, WorstPass
+from fuzz.report.brief import Commands, Provenance, brief, commands_of, headline
 from fuzz.report.broken import VERDICT, Broken, broken_kernels
-from fuzz.report.failure import Commands, Provenance, brief, commands_of, full_text, headline
+from fuzz.report.failure import full_text
 from fuzz.report.records import environment
+from fuzz.report.source import Location, SourceChange, change_of, location_of
 from fuzz.triage.explanation import Explanation
-
-
-@dataclass(frozen=True)
-class Location:
-    """Where a kernel's source is, as a code host shows it. `path` is relative to the repository that it lies in."""
-
-    path: str
-    line: int
 
 
 @dataclass(frozen=True)
@@ -67,6 +58,8 @@ class Failure:
     explanation: Explanation | None = None
     """What is known of it; None of a kernel that is broken."""
     commands: Commands = field(default_factory=Commands)
+    change: SourceChange | None = None
+    """The last change to the source of its kernel."""
     known: str = ""
     """The issue of the known failure that covers it. What is known does not fail the gate."""
     broken: str = ""
@@ -170,9 +163,10 @@ def _failure(bucket: Bucket, target: Target, origin: Provenance, known: str) -> 
     """A bucket as the reports show it."""
     judgement, targets = bucket.judgement, tuple(sorted(bucket.targets))
     commands = commands_of(bucket.told, bucket.path, origin, bucket.case.origin.place)
+    change = change_of(target.kernel, origin.since)
     return Failure(
-        bucket.kernel, judgement.verdict, judgement.broken_law_name, targets, bucket.count, location_of(target.kernel),
-        bucket.told, commands, known,
+        bucket.kernel, judgement.verdict, judgement.broken_law_name, targets, bucket.count,
+        location_of(target.kernel, change if origin.since else None), bucket.told, commands, change, known,
     )  # fmt: skip
 
 
@@ -192,19 +186,3 @@ def broken_failures(
         place = location_of(kernels[each.kernel]) if each.kernel in kernels else Location(each.kernel, 1)
         found.append(Failure(each.kernel, VERDICT, "", each.targets, 0, place, broken=each.headline, said=text))
     return found
-
-
-def location_of(kernel: Kernel) -> Location:
-    """The line that defines the kernel's function; the first one where it cannot be found."""
-    called = re.compile(rf"\b{re.escape(adapter_of(kernel).definition(kernel))}\s*\(")
-    for source in (path.resolve() for path in kernel.written):
-        lines = source.read_text(encoding="utf-8", errors="replace").splitlines() if source.is_file() else []
-        for number, line in enumerate(lines, start=1):
-            if called.search(line):
-                return Location(_from_root(source), number)
-    return Location(_from_root(kernel.source.resolve()), 1)
-
-
-def _from_root(source: Path) -> str:
-    root = next((folder for folder in source.parents if (folder / ".git").exists()), Path.cwd().resolve())
-    return source.relative_to(root).as_posix() if source.is_relative_to(root) else source.name

@@ -13,12 +13,16 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from fuzz.base.files import write_whole
-from fuzz.findings.database_views import LabelTotals, NightView, TargetTotals
+from fuzz.base.kernel import Kernel
+from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
 from fuzz.generate.pairing import PairCoverage
+from fuzz.report.brief import Brief, brief_of
 from fuzz.report.night import broken_of, failure_of, idle_reasons, pack_option, partly_run
+from fuzz.report.outline import Failure
 from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
 from fuzz.report.totals import by_reason, pair_words, pairs_words
+from fuzz.triage.explanation import Counterfactual
 
 _HERE = Path(__file__).parent
 _ENDINGS = {
@@ -68,17 +72,61 @@ class Pairs:
     """Some of those that never held together, in words."""
 
 
+@dataclass(frozen=True)
+class Cell:
+    """One value of what was changed about the smallest case, and what came of it."""
+
+    value: int | float | str
+    css: str
+    """'good' where it passes, 'bad' where it fails, 'bad own' of the smallest case itself."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One bug: what its first lines say, which lengths fail and which elements."""
+
+    bucket: BucketTotals
+    bug: Failure
+    brief: Brief
+    subject: str
+    """What the cells change: the first dimension that was tried; '' where none was."""
+    cells: Sequence[Cell]
+    elements: Sequence[tuple[float, float]]
+    """The failing elements of the smallest case's output: where each run begins and how long it is, in percent."""
+
+    @classmethod
+    def of(cls, bucket: BucketTotals, bug: Failure) -> Card:
+        """The card of a bug."""
+        told = bucket.told
+        sizes = [each for each in told.counterfactuals if isinstance(each.own, int)]
+        tried = next(iter(sorted(sizes, key=lambda each: not each.passing)), None)
+        worst = told.worst
+        runs = [(100 * at / worst.of, 100 * count / worst.of) for at, count in worst.bad] if worst is not None else []
+        return cls(bucket, bug, brief_of(told), tried.subject if tried else "", _cells(tried), runs)
+
+
+def _cells(tried: Counterfactual | None) -> list[Cell]:
+    """A cell for each value, in their order, the smallest case's own among them."""
+    if tried is None:
+        return []
+    cells = [Cell(tried.own, "bad own"), *(Cell(value, "good") for value in tried.passing)]
+    cells += [Cell(value, "bad") for value in tried.failing]
+    return sorted(cells, key=lambda cell: float(cell.value))
+
+
 NO_PAIRS: Mapping[str, PairCoverage] = MappingProxyType({})
 
 
-def write_page(path: Path, seen: NightView, pairs: Mapping[str, PairCoverage] = NO_PAIRS) -> None:
+def write_page(
+    path: Path, seen: NightView, pairs: Mapping[str, PairCoverage] = NO_PAIRS, kernels: Iterable[Kernel] = ()
+) -> None:
     """Write the page. It appears whole or not at all."""
-    write_whole(path, page(seen, pairs))
+    write_whole(path, page(seen, pairs, kernels))
 
 
-def page(seen: NightView, pairs: Mapping[str, PairCoverage] = NO_PAIRS) -> str:
-    """The page of one night."""
-    return template("page.html").render(**_facts(seen, pairs))
+def page(seen: NightView, pairs: Mapping[str, PairCoverage] = NO_PAIRS, kernels: Iterable[Kernel] = ()) -> str:
+    """The page of one night; `kernels` say where their sources are, and what was changed there."""
+    return template("page.html").render(**_facts(seen, pairs, {kernel.name: kernel for kernel in kernels}))
 
 
 def template(name: str) -> Template:
@@ -90,7 +138,7 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _facts(seen: NightView, pairs: Mapping[str, PairCoverage]) -> dict[str, Any]:
+def _facts(seen: NightView, pairs: Mapping[str, PairCoverage], kernels: Mapping[str, Kernel]) -> dict[str, Any]:
     coverage = _coverage(seen.coverage)
     pace = {row.minute: float(row.judged) for row in seen.pace}
     night = seen.night
@@ -117,7 +165,7 @@ def _facts(seen: NightView, pairs: Mapping[str, PairCoverage]) -> dict[str, Any]
         ],
         "pace": Bars("Judged runs per minute of the night", "judged runs", pace) if pace else None,
         "pack": f" {shlex.join(pack)}" if (pack := pack_option(night.command)) else "",
-        "bugs": [(bucket, failure_of(bucket, seen)) for bucket in seen.buckets],
+        "bugs": [Card.of(bucket, failure_of(bucket, seen, kernels)) for bucket in seen.buckets],
         "killed": sum(1 for session in seen.sessions if session.ended == ""),
     }
 

@@ -18,6 +18,7 @@ from fuzz.base import __version__
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
 from fuzz.base.feature import answer_words
+from fuzz.base.git import commit_of
 from fuzz.base.kernel import Kernel
 from fuzz.findings.book import FindingBook
 from fuzz.findings.casefile import to_json
@@ -224,7 +225,8 @@ def _finite(value: float) -> float | str:
 
 def environment(kernels: Iterable[Kernel] = ()) -> dict[str, Any]:
     """Versions, also of the packages that these kernels name, and machine facts. No host name, no user, no paths."""
-    named = {package: installed_version(package) for kernel in kernels for package in kernel.packages}
+    known = list(kernels)
+    named = {package: installed_version(package) for kernel in known for package in kernel.packages}
     return {
         "kernelfuzz": __version__,
         "python": platform.python_version(),
@@ -232,6 +234,7 @@ def environment(kernels: Iterable[Kernel] = ()) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "cpu": _cpu_model(),
         "processors": os.cpu_count(),
+        "commit": commit_of(known[0].source.parent) if known else None,
         "packages": {**{name: _version(name) for name in _DISTRIBUTIONS}, **named},
     }
 

@@ -13,6 +13,7 @@ from fuzz.triage.explanation import (
     Counterfactual,
     Explanation,
     FittingContract,
+    Memory,
     Places,
     StatedRule,
     Suggestion,
@@ -142,9 +143,11 @@ def counterfactual_lines(found: Sequence[Counterfactual]) -> Iterator[str]:
 def _listed(values: Sequence[int | float | str]) -> str:
     """Return the values, three or more whole numbers in a row as '1 to 3'."""
     if not all(isinstance(value, int) for value in values):
-        return ", ".join(value if isinstance(value, str) else decimal(value, "f32") for value in values)
-    numbers, runs = sorted(map(int, values)), list[list[int]]()
-    for before, number in pairwise([None, *numbers]):
+        words = [value for value in values if isinstance(value, str)]
+        numbers = sorted(value for value in values if not isinstance(value, str))
+        return ", ".join([*(decimal(value, "f32") for value in numbers), *words])
+    whole, runs = sorted(map(int, values)), list[list[int]]()
+    for before, number in pairwise([None, *whole]):
         if before is not None and number == before + 1:
             runs[-1].append(int(number))
         elif number is not None:
@@ -188,11 +191,23 @@ def places_words(found: Places) -> str:
     """Return which elements are bad."""
     learned, elements = found.learned, f"{found.learned.probes:,} elements"
     if not learned.exact:
-        best = str(learned.rule) or "all"
-        return f"no simple pattern in {found.output} (best: {best}, {learned.agreeing:,} of {elements})"
+        return f"no simple pattern in {found.output}"
     if not learned.rule.atoms:
         return f"all of {found.output} ({elements})"
     return f"{learned.rule}, in {found.output} ({elements} agree)"
+
+
+def nested(memory: Memory) -> str:
+    """Return the elements as Python writes lists of lists."""
+    said = list(memory.values)
+    for extent in reversed(memory.shape):
+        said = [f"[{', '.join(said[at : at + extent])}]" for at in range(0, len(said), extent)]
+    return said[0]
+
+
+def element(output: str, index: Sequence[int]) -> str:
+    """What an element is called, such as `y[0, 3]`; that of an output without dimensions like the output."""
+    return f"{output}[{', '.join(map(str, index))}]" if index else output
 
 
 def is_named(rule: Rule, subject: str) -> bool:

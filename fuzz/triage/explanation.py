@@ -107,6 +107,8 @@ class WorstElement:
     """The number of its elements."""
     contradicts: bool
     """Whether the worst-case budget rules it out too, so that the declared contract is contradicted."""
+    bad: tuple[tuple[int, int], ...] = ()
+    """The failing elements in C order: the first of some that lie side by side, and how many; the first 64 such."""
     terms: tuple[BudgetTerm, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     given: tuple[tuple[str, str], ...] = ()

@@ -35,11 +35,14 @@ from fuzz.triage.rule.rule import Rule
 from oracles import breakdown
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
+from oracles.enclosure import Mask
 from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck, Truth
 
 _SHOWN = 16
 """The elements of a tensor of up to so many are kept: in short decimals they take about a line."""
+_RUNS = 64
+"""Runs of failing elements that are kept: what a picture of them shows."""
 _MOST_OR = 1
 """A rule with more than one 'or' is none that a person reads."""
 
@@ -191,7 +194,15 @@ def _worst(case: Case, judgement: Judgement, target: Target | None) -> WorstElem
         told = breakdown_of(case, check, outcome, target)
     except GaveUp:
         return None
-    return worst_element(told, check.failing, output.layout.size, contradicts=check.contradicts, dtype=output.dtype)
+    found = worst_element(told, check.failing, output.layout.size, contradicts=check.contradicts, dtype=output.dtype)
+    return replace(found, bad=_runs(check.mask)) if check.mask is not None else found
+
+
+def _runs(mask: Mask) -> tuple[tuple[int, int], ...]:
+    """Return the failing elements as runs of neighbours, as many as a report draws."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], np.asarray(mask).reshape(-1), [0]])))
+    starts, ends = edges[::2], edges[1::2]
+    return tuple((int(a), int(b - a)) for a, b in zip(starts[:_RUNS], ends[:_RUNS], strict=True))
 
 
 def breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> breakdown.Breakdown:
@@ -220,6 +231,7 @@ def worst_element(told: breakdown.Breakdown, failing: int, of: int, *, contradic
         failing,
         of,
         contradicts,
+        (),
         tuple(BudgetTerm(term.name, _finite(term.value), term.formula) for term in told.terms),
         told.facts,
         told.given,

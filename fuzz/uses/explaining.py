@@ -14,7 +14,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import hangs
 from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.judge.trouble import error_words
-from fuzz.report.failure import Provenance, brief, commands_of
+from fuzz.report.brief import Provenance, brief, commands_of
 from fuzz.report.totals import counted
 from fuzz.triage.attribute.history import Need, recognise
 from fuzz.triage.trial.trial import FreshProcess

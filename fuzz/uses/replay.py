@@ -25,8 +25,9 @@ from fuzz.generate.turn import BATCH, PLACES
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
+from fuzz.report.brief import OF_CHECKS
 from fuzz.report.console import bare_table
-from fuzz.report.failure import OF_CHECKS, explanation_lines
+from fuzz.report.failure import explanation_lines
 from fuzz.report.script import script_of
 from fuzz.triage.attribute.history import history_line
 from fuzz.triage.explain.counterfactuals import edited

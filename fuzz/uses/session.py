@@ -17,7 +17,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.pairing import PairCoverage
 from fuzz.report import console
-from fuzz.report.failure import Provenance
+from fuzz.report.brief import Provenance
 from fuzz.report.outline import Outline
 from fuzz.report.progress import Progress
 from fuzz.report.records import RecordLog

@@ -10,8 +10,9 @@ from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, widest_first
+from fuzz.report.brief import Provenance, brief, commands_of
 from fuzz.report.broken import broken_kernels
-from fuzz.report.failure import Provenance, brief, commands_of, full_text
+from fuzz.report.failure import full_text
 from fuzz.report.totals import counted, mostly_unjudged
 from fuzz.uses.check.plan import GIVEN, CheckPlan
 

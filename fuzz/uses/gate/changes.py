@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ import oracles
 from fuzz.adapters.build import BuildError
 from fuzz.adapters.registry import adapter_of
 from fuzz.base.errors import UsageError
+from fuzz.base.git import git
 from fuzz.base.kernel import Kernel
 
 _ENGINE = (Path(__file__).resolve().parents[2], Path(oracles.__file__).resolve().parent)
@@ -32,6 +32,8 @@ class Changes:
     """Why it cannot be told which files differ."""
     root: Path = Path("/")
     """The root of the repository: what lies above it says nothing of a file."""
+    start: str = ""
+    """The commit from which on this change was made; '' where that is not known."""
 
 
 def changes_since(base: str | None, folder: Path) -> Changes:
@@ -41,17 +43,19 @@ def changes_since(base: str | None, folder: Path) -> Changes:
     """
     if base is None:
         return Changes("", None)
-    root = _git(folder, "rev-parse", "--show-toplevel")
+    root = git(folder, "rev-parse", "--show-toplevel")
     if root is None:
         return Changes(base, None, f"{folder} is in no git repository: every kernel counts as changed")
-    if _git(folder, "rev-parse", "--verify", "--quiet", f"{base}^{{commit}}") is None:
+    if git(folder, "rev-parse", "--verify", "--quiet", f"{base}^{{commit}}") is None:
         raise ChangesError(f"--base {base}: git knows no such commit; in a shallow clone, fetch it first")
     # What the other branch did since is not this change's doing. A shallow clone may have no common ancestor.
-    start = _git(folder, "merge-base", base, "HEAD") or base
-    changed = _git(folder, "diff", "--name-only", "-z", "--no-renames", start, "--") or ""
-    untracked = _git(Path(root), "ls-files", "--others", "--exclude-standard", "-z") or ""
+    start = git(folder, "merge-base", base, "HEAD") or base
+    changed = git(folder, "diff", "--name-only", "-z", "--no-renames", start, "--") or ""
+    untracked = git(Path(root), "ls-files", "--others", "--exclude-standard", "-z") or ""
     names = [name for name in (changed + "\0" + untracked).split("\0") if name]
-    return Changes(base, frozenset((Path(root) / name).resolve() for name in names), root=Path(root).resolve())
+    return Changes(
+        base, frozenset((Path(root) / name).resolve() for name in names), root=Path(root).resolve(), start=start
+    )
 
 
 def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str, str]:
@@ -87,12 +91,3 @@ def _files_of(kernel: Kernel) -> frozenset[Path]:
         return frozenset(adapter_of(kernel).files(kernel))
     except BuildError:  # what cannot be read is told when it is built; what it is declared with counts all the same
         return frozenset(path.resolve() for _, path in kernel.paths)
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints, or None where it fails or is not there."""
-    try:
-        answer = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return None
-    return answer.stdout.strip("\n") if answer.returncode == 0 else None

@@ -96,7 +96,7 @@ class NightResults:
                 record = night_record(seen, self.kernels, pairs)
                 self.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
             write_reports(outline_of(seen, self.kernels, ended.missing), self.reports)
-            write_page(self.state / PAGE, seen, pairs)
+            write_page(self.state / PAGE, seen, pairs, self.kernels)
         except OSError as error:
             self._warn(f"not saved: {error.filename}: {error.strerror}")
             return False

@@ -15,7 +15,7 @@ from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.judge.judge import Judgement
-from fuzz.report.outline import location_of
+from fuzz.report.source import location_of
 from fuzz.tests.common.hunting import failing
 from fuzz.tests.common.linked_pack import ARM, EXPECTED, WRONG, archive, kernel, result_of, shared, write_sources
 from fuzz.tests.common.planted import a_case, c_program, c_target

@@ -83,7 +83,7 @@ def test_a_kernel_that_fails_from_a_call_on_is_kept_with_so_many(cli_here: Cli, 
     """More than a worker keeps of what it was given."""
     text = _run(cli_here, planted(edited(CALL, LATER_CALLS)), 272, "-j", "1")
     times = "fails there after 300 earlier calls: the same call, 300 times, and from call 301 on"
-    assert f"{times}; so the kernel keeps state" in text
+    assert f"{times}; so it keeps state" in text
     again = cli_here(*_printed(text))
     assert again.returncode == 1, again.stdout
     assert "replayed in one new process after 300 earlier calls: the same call, 300 times" in again.stdout

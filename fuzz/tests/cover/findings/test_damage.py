@@ -20,7 +20,8 @@ from fuzz.findings.state import BrokenStateError, StateError, locked
 from fuzz.findings.store import Unsaved
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
-from fuzz.report.failure import Commands, full_text
+from fuzz.report.brief import Commands
+from fuzz.report.failure import full_text
 from fuzz.report.page import page
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.strangers import TEXTS

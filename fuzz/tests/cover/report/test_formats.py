@@ -16,8 +16,9 @@ from fuzz.findings.tally import WorstPass
 from fuzz.report import github
 from fuzz.report.formats import FORMATS, FormatError, parse, write_reports
 from fuzz.report.junit import junit
-from fuzz.report.outline import Failure, Location, Outline, TargetLine, location_of
+from fuzz.report.outline import Failure, Outline, TargetLine
 from fuzz.report.sarif import FINGERPRINT, sarif
+from fuzz.report.source import Location, location_of
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 
 _FAILURE = Failure(

@@ -25,7 +25,8 @@ from fuzz.judge.judge import Judgement
 from fuzz.report import console
 from fuzz.report.formats import FORMATS
 from fuzz.report.github import commands
-from fuzz.report.outline import Failure, Location, Outline, TargetLine
+from fuzz.report.outline import Failure, Outline, TargetLine
+from fuzz.report.source import Location
 from fuzz.tests.common.hunting import PACK, given_case
 from fuzz.tests.common.programs import run_c, run_program, target_on
 from fuzz.tests.common.strangers import CANARY, TEXTS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -29,7 +30,7 @@ from fuzz.report.page import write_page
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import N
 from fuzz.tests.common.hunting import PACK
-from fuzz.triage.explanation import Alternative, StatedRule
+from fuzz.triage.explanation import Alternative, Counterfactual, Number, StatedRule, WorstElement
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Atom, Rule
 from fuzz.uses.nightly.opening import Slice, begin_slice, open_night
@@ -163,3 +164,18 @@ def test_what_was_put_to_a_bug_is_not_said_to_be_when_it_fails(tmp_path: Path) -
         said.append(page.read_text())
     assert [each.count("also here") for each in said] == [1, 1], "below, and not in the first lines"
     assert [each.count("n &gt;= 3") for each in said] == [0, 2]
+
+
+def test_a_card_shows_which_lengths_and_which_elements_fail(tmp_path: Path) -> None:
+    seen, page = _night(tmp_path), tmp_path / "report.html"
+    bucket = seen.buckets[0]
+    one = Number("1", "0x3f800000")
+    worst = WorstElement("y", (0,), one, one, one, one, "1", 0.0, 2.0, 3, 8, contradicts=True, bad=((5, 3),))
+    tried = (Counterfactual("eps", 0.1, (0.5,), ()), Counterfactual("n", 3, (4, 8), (5,)))
+    bucket.row.explanation = encoded(replace(bucket.told, worst=worst, counterfactuals=tried))
+    write_page(page, seen)
+    text = page.read_text()
+    assert 'aria-label="n: 4, 8 pass, the others fail"' in text
+    cells = re.findall(r'class="cell ([a-z ]+)">(\d+)<', text)
+    assert cells == [("bad own", "3"), ("good", "4"), ("bad", "5"), ("good", "8")]
+    assert '<span style="left: 62.5%; width: 37.5%"></span>' in text

@@ -21,8 +21,9 @@ from fuzz.execute.reach import reach_of
 from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judge, Judgement
+from fuzz.report.brief import Commands
 from fuzz.report.console import PlainTable, markdown_table
-from fuzz.report.failure import Commands, _other_targets, allowance_lines, full_text
+from fuzz.report.failure import _other_targets, allowance_lines, full_text
 from fuzz.report.listings import listing
 from fuzz.report.progress import LiveLine, Progress, minutes, progress_line
 from fuzz.report.totals import bugs_words, mostly_unjudged, run_notes

@@ -12,7 +12,7 @@ from rich.console import Console
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
-from fuzz.report.failure import Provenance
+from fuzz.report.brief import Provenance
 from fuzz.uses.explaining import explain_findings
 from fuzz.uses.search.stopping import Interruption
 

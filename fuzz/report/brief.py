@@ -1,0 +1,194 @@
+"""The first lines of every report: what is wrong, the smallest case, what one change does, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.adapters.target import TargetId
+from fuzz.report.words import (
+    element,
+    is_named,
+    nearest_words,
+    nested,
+    phrase,
+    tested_words,
+    what_is_wrong,
+)
+from fuzz.triage.explanation import Explanation, Memory, SmallestCase
+from oracles.declared import AXIS
+
+WIDTH = 80
+"""The columns of the first lines: those of a terminal that nobody has widened."""
+_MOST_VALUES = 50
+"""The most characters of values in the first lines: beside them must stand what came of these."""
+OF_CHECKS = Path(".pytest_cache", "d", "kernelfuzz")
+"""The case files of `fuzz.check` are here, in the folder in which pytest runs. Findings are looked up here too."""
+_DIGEST = 6
+"""The characters of a digest by which commands name a finding."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The run that found something, as its user can repeat it."""
+
+    seed: int
+    command: str
+    """What its user typed, such as 'kernelfuzz run --seed 7 --pack mine'."""
+    pack_option: tuple[str, ...] = ()
+    """It is ('--pack', FOLDER) where the kernels are not the built-in ones."""
+    numbered: bool = False
+    """It is true where a case of the run can be named by seed, op, shard and number."""
+    since: str = ""
+    """The commit from which on the change was made that is judged; '' where all is."""
+
+
+@dataclass(frozen=True)
+class Commands:
+    """What to type about a failure; '' for what is not possible."""
+
+    repro: str = ""
+    show: str = ""
+    reproduce: str = ""
+    """The same as `repro`, on the target that failed alone."""
+    case_file: str = ""
+    as_found: str = ""
+    found_by: str = ""
+
+
+def commands_of(told: Explanation, path: Path | None, origin: Provenance, place: str = "") -> Commands:
+    """Return the commands about a failure whose case file is at the path, if one could be written; `place` is that of
+    its case in the search."""
+    if path is None:
+        return Commands(found_by=origin.command)
+    by_digest = any(path.parent.absolute() == folder.absolute() for folder in (Path("findings"), OF_CHECKS))
+    name = told.case.digest[:_DIGEST] if by_digest else str(path)
+    words = [name, *origin.pack_option]
+    found = ""
+    if origin.numbered and place:
+        where = [f"{origin.seed}:{told.op}:{place}", *origin.pack_option, "--target", told.target]
+        found = f"kernelfuzz repro {shlex.join(where)}"
+    repro, show = (f"kernelfuzz {verb} {shlex.join(words)}" for verb in ("repro", "show"))
+    alone = f"kernelfuzz repro {shlex.join([str(path), *origin.pack_option, '--target', told.target])}"
+    return Commands(repro, show, alone, str(path), found, origin.command)
+
+
+def headline(told: Explanation) -> str:
+    """Return one line: which kernel, and what is wrong with it."""
+    return f"FAIL  {told.kernel}  {what_is_wrong(told)}"
+
+
+@dataclass(frozen=True)
+class Brief:
+    """The first lines of every report, by their parts."""
+
+    headline: str
+    where: str
+    """The source, and on what it fails."""
+    case: str
+    """The smallest case."""
+    outcome: str
+    """What came of it, and what must come."""
+    evidence: str
+    """What becomes of it with one thing changed, and how well the rule was tested."""
+
+
+def brief_of(told: Explanation, width: int = WIDTH) -> Brief:
+    """Return what is wrong and where; the smallest case, what came of it and what must come; what becomes of it with
+    one thing changed, and how well the rule was tested, as much of it as fits into a line."""
+    evidence = "; ".join(_evidence_words(told, width))
+    return Brief(headline(told), _where(told), _case_words(told.case, width), _outcome_words(told), evidence)
+
+
+def brief(told: Explanation, commands: Commands, width: int = WIDTH) -> str:
+    """Return the first lines of every report as a terminal shows them, and what to type next."""
+    said = brief_of(told, width)
+    lines = [_beside(said.headline, said.where, width)]
+    lines += _folded(f"{said.case}  ->  ", said.outcome, width)
+    lines += _folded("", said.evidence, width)
+    if commands.repro:
+        lines.append(_pair(f"next: {commands.repro}", f"everything: {commands.show}", width))
+    return "\n".join(lines)
+
+
+def _beside(left: str, right: str, width: int) -> str:
+    """Return both in one line, the second at its end, where there is room for it."""
+    room = width - len(left) - len(right)
+    return f"{left}{' ' * room}{right}" if room >= 2 and right else left
+
+
+def _pair(left: str, right: str, width: int) -> str:
+    one = f"  {left:<40} {right}"
+    return one if len(one) <= width and len(left) <= 40 else f"  {left}\n  {right}"
+
+
+def _folded(start: str, rest: str, width: int) -> list[str]:
+    """Return both as one line, or as two where one would be too long; nothing where there is nothing."""
+    whole = f"  {start}{rest}"
+    if not rest or len(whole) <= width or not start:
+        return [whole.rstrip()] if whole.strip() else []
+    return [f"  {start.rstrip()}", f"    {rest}"]
+
+
+def _where(told: Explanation) -> str:
+    """Return the source, and on what it fails: 'softmax.c, -O0 and -O2', or how many targets."""
+    names = [told.target, *(name for name, verdict in told.verdicts.items() if verdict == told.verdict.value)]
+    own = TargetId.parse(told.target).implementation
+    failing = [TargetId.parse(name) for name in names if TargetId.parse(name).implementation == own]
+    passing = [
+        name
+        for name, verdict in told.verdicts.items()
+        if verdict == "PASS" and TargetId.parse(name).implementation == own
+    ]
+    where = f"{len(failing)} targets" if len(failing) > 2 else " and ".join(each.where for each in failing)
+    return f"{told.source}, {where}{f' of {len(failing) + len(passing)}' if passing and len(failing) > 2 else ''}"
+
+
+def _case_words(case: SmallestCase, width: int) -> str:
+    """Return the inputs in a few words: their values where these are few, else their shapes; the parameters where there
+    is room for them."""
+    parameters = "".join(f", {name} = {value.decimal}" for name, value in case.parameters.items() if name != AXIS)
+    values = ", ".join(f"{name} = {nested(memory)}" for name, memory in case.inputs.items() if memory.values)
+    shapes = ", ".join(f"{name} {_shape(memory)}" for name, memory in case.inputs.items())
+    are_few = len(values) <= _MOST_VALUES and all(memory.values for memory in case.inputs.values())
+    shown = values if are_few else f"{shapes} ({case.recipe})" if case.recipe else shapes
+    return shown + parameters if len(shown + parameters) <= width - len("    ->") else shown
+
+
+def _shape(memory: Memory) -> str:
+    return f"{'x'.join(map(str, memory.shape)) or 'scalar'} {memory.dtype}"
+
+
+def _outcome_words(told: Explanation) -> str:
+    """Return what came of the smallest case, and what must come."""
+    worst = told.worst
+    if worst is None or told.reason:
+        return told.reason or phrase(told)
+    must = f"{element(worst.output, worst.index)} = {worst.got.decimal}, must be {worst.expected.decimal}"
+    if worst.low.decimal == worst.high.decimal:
+        return must
+    return f"{must} (or {worst.low.decimal} to {worst.high.decimal})"
+
+
+def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
+    """Yield what becomes of the case with one thing changed, as much as fits into a line, and how the rule was tested.
+    What the rule speaks of comes first."""
+    rules = [each.cause for each in told.rule.alternatives] if told.rule is not None else []
+    ending = tested_words(told.rule) if told.rule is not None else ""
+    if told.explained == "not yet":
+        ending = told.note or "not explained yet"
+    elif told.rule is None and (told.contract is None or not told.contract.telling) and told.suggestion is None:
+        ending = "no simple rule says when"
+    passing = [each for each in told.counterfactuals if each.passing]
+    passing.sort(key=lambda each: not any(is_named(rule, each.subject) for rule in rules))
+    room = width - 2 - len(ending)
+    for each in passing:
+        words = nearest_words(each)
+        room -= len(words) + 2
+        if room < 0:
+            break
+        yield words
+    if ending:
+        yield ending

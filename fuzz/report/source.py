@@ -1,0 +1,81 @@
+"""The source of a kernel as reports point to it: where its function is defined, and which lines were changed last."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.adapters.registry import adapter_of
+from fuzz.base.git import git
+from fuzz.base.kernel import Kernel
+from fuzz.base.text import printable
+
+_HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,\d+)? @@")
+_MOST_LINES = 12
+"""The changed lines that a report shows: about half a screen."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a kernel's source is, as a code host shows it. `path` is relative to the repository that it lies in."""
+
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
+class SourceChange:
+    """The last change to the source of a kernel."""
+
+    title: str
+    """The commit and its subject, or that the change is not committed."""
+    lines: tuple[tuple[int, str], ...]
+    """The number and the text of each line that it added or changed, up to `_MOST_LINES`."""
+    more: int = 0
+    """How many further lines it changed."""
+
+
+def change_of(kernel: Kernel, since: str = "") -> SourceChange | None:
+    """Return what was changed in the kernel's source since a commit; without one, in the working tree, or else by the
+    last commit that touched it. None where git knows of no change, or of nothing there."""
+    source = kernel.source.resolve()
+    folder, name = source.parent, source.name
+    if since:
+        return _read(f"since {since[:9]}", git(folder, "diff", "--unified=0", since, "--", name))
+    if found := _read("not committed", git(folder, "diff", "--unified=0", "HEAD", "--", name)):
+        return found
+    title = git(folder, "log", "-1", "--format=%h %s", "--", name)
+    commit = title.partition(" ")[0] if title else ""
+    return _read(printable(title or ""), git(folder, "show", "--format=", "--unified=0", commit, "--", name))
+
+
+def _read(title: str, diff: str | None) -> SourceChange | None:
+    """Return the lines that a diff without context adds; None where it adds none."""
+    number, added = 0, list[tuple[int, str]]()
+    for line in (diff or "").splitlines():
+        if hunk := _HUNK.match(line):
+            number = int(hunk[1])
+        elif number and line.startswith("+"):
+            added.append((number, printable(line[1:])))
+            number += 1
+    return SourceChange(title, tuple(added[:_MOST_LINES]), len(added[_MOST_LINES:])) if added else None
+
+
+def location_of(kernel: Kernel, change: SourceChange | None = None) -> Location:
+    """Return the first changed line of the kernel's source, or else the line that defines its function; the first one
+    where that cannot be found."""
+    if change is not None:
+        return Location(_from_root(kernel.source.resolve()), change.lines[0][0])
+    called = re.compile(rf"\b{re.escape(adapter_of(kernel).definition(kernel))}\s*\(")
+    for source in (path.resolve() for path in kernel.written):
+        lines = source.read_text(encoding="utf-8", errors="replace").splitlines() if source.is_file() else []
+        for number, line in enumerate(lines, start=1):
+            if called.search(line):
+                return Location(_from_root(source), number)
+    return Location(_from_root(kernel.source.resolve()), 1)
+
+
+def _from_root(source: Path) -> str:
+    root = next((folder for folder in source.parents if (folder / ".git").exists()), Path.cwd().resolve())
+    return source.relative_to(root).as_posix() if source.is_relative_to(root) else source.name

@@ -1,0 +1,39 @@
+"""`kernelfuzz show` prints all that is known of a finding, and runs nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from fuzz.findings.casefile import Found, save
+from fuzz.findings.codec import decoded
+from fuzz.tests.common.hunting import given_case
+from fuzz.tests.conftest import Cli, edited
+
+Planted = Callable[..., Path]
+_TAIL_OFF = edited("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (n % 16 == 15 ? 1.5f : 1.0f);")
+
+
+def test_the_first_lines_name_it_and_it_says_the_rest(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:
+    found = cli_here("run", "--pack", str(planted(_TAIL_OFF)), "--max-cases", "64", "--seed", "1", "--no-shrink")
+    [line] = [line for line in found.stdout.splitlines() if "kernelfuzz show " in line]
+    command = line.partition("kernelfuzz show ")[2].split()
+    assert "budget " not in found.stdout
+    (tmp_path / "pack-planted" / "planted.c").unlink()  # nothing is built or run
+    shown = cli_here("show", *command)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("FAIL  planted  wrong values ")
+    for label in ("op", "values", "failing", "got", "expected", "allowed", "budget", "reproduce", "as found"):
+        assert re.search(rf"^  {label} ", shown.stdout, re.MULTILINE), label
+    as_data = cli_here("show", *command, "--json")
+    told = decoded(json.loads(as_data.stdout))
+    assert (told.kernel, told.worst is not None) == ("planted", True)
+
+
+def test_a_file_without_explanation_is_one_line(cli_here: Cli, tmp_path: Path) -> None:
+    save(tmp_path / "case.json", given_case((1, 3), 1), Found("c-generic@native:gcc-O2", "FAIL_NUMERIC", 1, "0"))
+    done = cli_here("show", "case.json")
+    assert done.returncode == 4
+    assert done.stderr == "kernelfuzz: case.json: holds no explanation; kernelfuzz repro case.json runs it\n"
