@@ -105,9 +105,9 @@ def refuse_alone(path: Path, verb: str) -> None:
     words = file_words(path)
     if words:
         test = _signature(path).get("test")
-        where = f"the test {test}" if test else words[-1]
-        line = shlex.join(["kernelfuzz", verb, str(path), *words])
-        raise UsageError(printable(f"{path}: was found by fuzz.check in {where}, which has the kernel: {line}"))
+        where = f"the test {printable(str(test))}" if test else words[-1]
+        line = shlex.join(["kernelfuzz", verb, printable(str(path)), *words])
+        raise UsageError(f"{printable(str(path))}: was found by fuzz.check in {where}, which has the kernel: {line}")
 
 
 def _signature(path: Path) -> Mapping[str, Any]:
@@ -137,7 +137,8 @@ def _target_of(case: Path | None) -> str:
     """The target on which it was found."""
     if case is None:
         return ""
-    found = document.read(case).get("found")
+    record = document.read(case)
+    found = record.get("found") if isinstance(record, dict) else None
     return str(found.get("target", "")) if isinstance(found, dict) else ""
 
 

@@ -18,7 +18,7 @@ from fuzz.adapters.pack import PackError
 from fuzz.base.errors import UsageError
 from fuzz.tests.conftest import CHECKOUT, Cli, run_cli
 from fuzz.uses.check.excerpt import excerpt
-from fuzz.uses.check.retrieval import retrieved
+from fuzz.uses.check.retrieval import refuse_alone, retrieved
 from oracles.ops import OPS
 
 _MODULE = '''
@@ -181,3 +181,24 @@ def test_a_file_without_the_check_is_said_so(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     with pytest.raises(PackError, match=r"test_none.py: no check was made: RuntimeError: of mine"):
         retrieved(file, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"check": {"test": "a\\nb.py::t; rm x"}}', r"--pack 'a\nb.py'$"),
+        ('{"check": {"program": "--help\\u001b[2J"}}', r"--pack '--help\x1b\[2J'$"),
+        ('{"check": {"test": ["a"]}}', r"--pack '\['"),
+        ('{"check": 3}', ""),
+        ("[1]", ""),
+        ("no JSON", ""),
+    ],
+)
+def test_what_a_file_says_of_its_check_is_words_and_never_run(tmp_path: Path, text: str, line: str) -> None:
+    (tmp_path / "case.json").write_text(text)
+    if line:
+        with pytest.raises(UsageError, match=line) as error:
+            refuse_alone(tmp_path / "case.json", "repro")
+        assert str(error.value).isprintable()
+    else:
+        refuse_alone(tmp_path / "case.json", "repro")
