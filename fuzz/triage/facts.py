@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from fuzz.adapters.target import Target
 from fuzz.base import __version__
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.dtypes import decimal, from_bits
+from fuzz.base.feature import Kind
 from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
 from fuzz.judge.judge import Judgement
@@ -22,6 +24,7 @@ from fuzz.triage.explanation import (
     Alternative,
     BudgetTerm,
     Call,
+    Counterfactual,
     Explanation,
     Memory,
     Number,
@@ -41,6 +44,12 @@ from oracles.truth import GaveUp, OutputCheck, Truth
 
 _SHOWN = 16
 """The elements of a tensor of up to so many are kept: in short decimals they take about a line."""
+_CHANGED_BY: Mapping[Kind, str] = {
+    "address": "offset", "address of rows": "offset", "layout": "layout of {}", "strides": "layout of {}",
+    "stride of 0": "layout of {}", "step": "layout of {}", "furthest": "layout of {}", "parameter": "{}",
+    "beside": "{}",
+}  # fmt: skip
+"""The counterfactual that shows whether a condition of such a kind matters."""
 _RUNS = 64
 """Runs of failing elements that are kept: what a picture of them shows."""
 _MOST_OR = 1
@@ -87,20 +96,23 @@ def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
         suggestion=conclusion.suggestion,
         counterfactuals=diagnosis.counterfactuals,
         attribution=diagnosis.attribution,
-        rule=stated(conclusion),
-        shared=shared(conclusion),
+        rule=(rule := stated(conclusion, diagnosis.counterfactuals)),
+        shared=shared(conclusion) if rule is None else None,
         places=conclusion.places,
         explained="whole" if diagnosis.whole else "in part",
         option=diagnosis.option,
     )
 
 
-def stated(conclusion: Conclusion) -> StatedRule | None:
-    """Return the rule, where it stood when it was put to the test and a person can read it."""
+def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = None) -> StatedRule | None:
+    """Return the rule, where it stood when it was put to the test and a person can read it; of values and of memory or
+    parameters together only where one of the changes shows what it says of these."""
     learned = conclusion.learned
     if learned is None or not conclusion.certain:
         return None
     rules = (learned.rule, *learned.others)
+    if changes is not None and not all(_is_shown(rule, changes) for rule in rules):
+        return None
     either = len(rules) - 1 + sum(a.size - 1 for rule in rules for a in rule.atoms if a.relation == "within")
     if either > _MOST_OR:
         return None
@@ -117,6 +129,16 @@ def stated(conclusion: Conclusion) -> StatedRule | None:
     )
 
 
+def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:
+    """Whether a change alone makes it pass for each condition on memory or on a parameter, where the rule is about
+    values: among these such a condition is learnt by chance more often than not."""
+    if not any(atom.trait.row.about == "values" for atom in rule.atoms):
+        return True
+    passing = {each.subject for each in changes if each.passing}
+    asked = (_CHANGED_BY.get(atom.trait.kind, "").format(atom.trait.subject) for atom in rule.atoms)
+    return all(subject in passing for subject in asked if subject)
+
+
 def _alternative(rule: Rule, core: Rule) -> Alternative:
     """Return the rule; what is not in its core, and so no cause, apart from it."""
     hiding = tuple(atom for atom in rule.atoms if atom not in core.atoms)
@@ -124,9 +146,9 @@ def _alternative(rule: Rule, core: Rule) -> Alternative:
 
 
 def shared(conclusion: Conclusion) -> SharedCondition | None:
-    """Return what all failures have in common, where no rule is stated and something that passes has it not."""
+    """Return what all failures have in common, where something that passes has it not and the rule is not certain."""
     reach = conclusion.reach
-    if stated(conclusion) is not None or reach is None or not reach.necessary.atoms:
+    if reach is None or not reach.necessary.atoms:
         return None
     return SharedCondition(reach.necessary, reach.outside)
 

@@ -1,0 +1,52 @@
+"""A rule is stated where a person can read it and, beside values, where one change shows what else it speaks of."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.base.feature import Feature
+from fuzz.tests.common.features import N
+from fuzz.triage.explain.conclusion import Conclusion
+from fuzz.triage.explanation import Counterfactual
+from fuzz.triage.facts import stated
+from fuzz.triage.rule.rule import Atom, Learned, Rule
+
+_LARGE = Atom(Feature("largest element", "x"), ">=", (88.0,), 1.0)
+_LONG = Atom(N, ">=", (9,), 1.0)
+_EPS = Atom(Feature("parameter", "eps"), "<=", (0.5,), 1.0)
+_ALIGNED = Atom(Feature("address", "x", "", 64), "=", (0,), 1.0)
+
+
+def _concluded(*rules: Rule) -> Conclusion:
+    first, *others = rules
+    return Conclusion(Learned(first, 9, 9, tuple(others)), None, cores=rules, stands=True)
+
+
+def _changed(subject: str, *passing: float) -> Counterfactual:
+    return Counterfactual(subject, 1, passing, (2,))
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "is_stated"),
+    [
+        (Rule((_LARGE, _LONG)), (), True),
+        (Rule((_LARGE, _ALIGNED)), (), False),
+        (Rule((_LARGE, _ALIGNED)), (_changed("offset"),), False),
+        (Rule((_LARGE, _ALIGNED)), (_changed("offset", 1),), True),
+        (Rule((_LARGE, _EPS)), (_changed("offset", 1),), False),
+        (Rule((_LARGE, _EPS)), (_changed("eps", 1),), True),
+        (Rule((_LONG, _ALIGNED)), (), True),
+    ],
+)
+def test_what_no_change_shows_is_not_said_beside_values(
+    rule: Rule, changes: tuple[Counterfactual, ...], is_stated: bool
+) -> None:
+    assert (stated(_concluded(rule), changes) is not None) == is_stated
+
+
+def test_a_rule_with_two_ors_is_none() -> None:
+    either, bands = Rule((_LONG,)), Rule((Atom(N, "within", (1, 2, 5, 6), 1.0),))
+    assert stated(_concluded(either, Rule((_EPS,)))) is not None
+    assert stated(_concluded(either, Rule((_EPS,)), Rule((_LARGE,)))) is None
+    assert stated(_concluded(bands)) is not None
+    assert stated(_concluded(bands, either)) is None
