@@ -186,8 +186,8 @@ def test_a_file_without_the_check_is_said_so(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ('{"check": {"test": "a\\nb.py::t; rm x"}}', r"--pack 'a\nb.py'$"),
-        ('{"check": {"program": "--help\\u001b[2J"}}', r"--pack '--help\x1b\[2J'$"),
+        ('{"check": {"test": "a\\nb.py::t; rm x"}}', r"--pack 'a\\nb.py'$"),
+        ('{"check": {"program": "--help\\u001b[2J"}}', r"--pack '--help\\x1b\[2J'$"),
         ('{"check": {"test": ["a"]}}', r"--pack '\['"),
         ('{"check": 3}', ""),
         ("[1]", ""),
