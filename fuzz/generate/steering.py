@@ -181,9 +181,6 @@ class _Asking:
         """Return wishes for that number of rows, which are short."""
         return {ROWS: rows, N: fitting_n(self.capability, 1 + self.turn % SHORT)}
 
-    def of_axis(self, kind: Feature, answer: tuple[int, int]) -> Wish:
-        return {kind: answer, **({ROWS: 1} if answer[1] == 1 else {})}
-
     def of_tail(self, kind: Feature, residue: int) -> Wish | None:
         """A row longer than the block that leaves `residue` over, of the length that fills most gaps besides."""
         capability, block, row = self.capability, int(kind.operand), self.op.row
@@ -197,9 +194,8 @@ class _Asking:
 
     def of_rest(self, kind: Feature, rest: int) -> Wish:
         """An extent of a named dimension with that remainder."""
-        some = some_extents(self.capability, kind.subject)
-        extent = Feature("extent", kind.subject)
-        return {extent: self.pick([size for size in some if size > STEP and size % STEP == rest])}
+        leaving = [n for n in some_extents(self.capability, kind.subject) if n > STEP and n % STEP == rest]
+        return {Feature("extent", kind.subject): self.pick(leaving)}
 
     def of_equal(self, _: Feature, both: tuple[str, str]) -> Wish | None:
         """Two extents that are equal."""
@@ -215,12 +211,6 @@ class _Asking:
         asked = {_key(op, dim): max(fitting(self.capability, dim, tile + more) for more in over) for dim in dims}
         return asked if asked.keys() != {ROWS} or N in self.wish else self.of_many_rows(asked[ROWS])
 
-    def of_parameter(self, kind: Feature, value: str) -> Wish:
-        return {kind: value, **self.there(self.op.parameter(kind.subject).only_with)}
-
-    def of_presence(self, kind: Feature, answer: str) -> Wish:
-        return self.there(kind.subject) if answer == "yes" else {kind: answer}
-
     def of_recipe(self, kind: Feature, recipe: str | tuple[str, str]) -> Wish:
         """An input of a recipe. Where the first has to place something in the tail, in rows that have one, of all
         positions."""
@@ -235,8 +225,7 @@ class _Asking:
 
     def of_grid(self, kind: Feature, answer: str) -> Wish:
         """A layout or a stack. Classes differ only where there are several axes of several elements."""
-        op, is_layout = self.op, kind.kind == "layout"
-        axes = op.operand(kind.subject).axes
+        op, is_layout, axes = self.op, kind.kind == "layout", self.op.operand(kind.subject).axes
         rows = min(_GRID_ROWS, _LARGEST // max(1, self.wish.get(N, fitting_n(self.capability, 1)))) // 2 * 2
         grid: Wish = {} if axes == (op.row,) and is_layout else {_AXIS: (2, 3), ROWS: max(2, rows)}
         grid.update({Feature("extent", dim): 3 for dim in op.further if is_layout and dim in axes})
@@ -248,9 +237,8 @@ class _Asking:
         return {**self.alone(kind.subject), **self.typed(kind.subject, answer[0], answer[2])}
 
     def of_alignment(self, kind: Feature, byte: int) -> Wish:
-        name, dtype = kind.subject, str(kind.operand)
+        name, dtype, wished = kind.subject, str(kind.operand), self.wish.get(Feature("dtype", self.op.main))
         fitting = [main for own, main in dtype_pairs(self.capability, name) if own == dtype]
-        wished = self.wish.get(Feature("dtype", self.op.main))
         typed = self.typed(name, dtype, wished if wished in fitting else self.pick(fitting))
         return {**self.alone(name), **typed, Feature("byte", name): byte, Feature("layout", name): "contiguous"}
 
@@ -259,8 +247,7 @@ class _Asking:
         it."""
         if isinstance(answer, str):
             return self.nowhere()
-        output, source = answer
-        return {**self.nowhere(), **self.of_one_dtype(output, source), Feature("alias", output): source}
+        return {**self.nowhere(), **self.of_one_dtype(*answer), Feature("alias", answer[0]): answer[1]}
 
     def of_memory(self, _: Feature, answer: tuple[str, str, str]) -> Wish | None:
         """Wishes under which tensors can share memory: long rows to overlap in part, no output in place of an
@@ -318,10 +305,22 @@ def _key(op: Op, dim: str) -> Feature:
 
 
 _WAYS: Mapping[Kind, Callable[[_Asking, Feature, Any], Wish | None]] = {
-    "n": _Asking.of_size, "rows": _Asking.of_size, "extent": _Asking.of_size, "axis": _Asking.of_axis,
-    "tail": _Asking.of_tail, "remainder": _Asking.of_rest, "equal extents": _Asking.of_equal, "tile": _Asking.of_tiles,
-    "parameter": _Asking.of_parameter, "presence": _Asking.of_presence, "recipe": _Asking.of_recipe,
-    "layout": _Asking.of_grid, "stack": _Asking.of_grid, "dtype": _Asking.of_dtype,
-    "alignment": _Asking.of_alignment, "alias": _Asking.of_alias, "memory": _Asking.of_memory,
-}  # fmt: skip
+    "n": _Asking.of_size,
+    "rows": _Asking.of_size,
+    "extent": _Asking.of_size,
+    "axis": lambda _, kind, answer: {kind: answer, **({ROWS: 1} if answer[1] == 1 else {})},
+    "tail": _Asking.of_tail,
+    "remainder": _Asking.of_rest,
+    "equal extents": _Asking.of_equal,
+    "tile": _Asking.of_tiles,
+    "parameter": lambda ask, kind, value: {kind: value, **ask.there(ask.op.parameter(kind.subject).only_with)},
+    "presence": lambda ask, kind, answer: ask.there(kind.subject) if answer == "yes" else {kind: answer},
+    "recipe": _Asking.of_recipe,
+    "layout": _Asking.of_grid,
+    "stack": _Asking.of_grid,
+    "dtype": _Asking.of_dtype,
+    "alignment": _Asking.of_alignment,
+    "alias": _Asking.of_alias,
+    "memory": _Asking.of_memory,
+}
 """How a draw gets each feature that is counted as coverage, by its kind."""
