@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -25,6 +26,8 @@ _CASES = 4
 _CHECKED, _RELEARNED = 48, 4
 """The further cases of which the rule must be true too, and those that contradict it which may give another one. Both
 were chosen, not measured."""
+_LUCKY_ONE_IN = 32
+"""One element in this many that should be bad may be right by chance. Chosen, not measured."""
 _MOST_ELEMENTS = 6000
 _PLAIN_ROWS = 2
 _SPECIAL = ("large", "tiny", "zeros", "one NaN", "one infinity", "spike", "last row")
@@ -63,7 +66,17 @@ def _learned(elements: list[Element], others: Sequence[tuple[Case, Judgement]]) 
             other, again = _taught_by([*elements, *more]), again - 1
             if other.exact and other.rule.size <= max(learned.rule.size, 1):
                 learned, elements = other, [*elements, *more]
-    return learned
+    return _without_luck(learned, elements)
+
+
+def _without_luck(learned: Learned, elements: Sequence[Element]) -> Learned:
+    """What is learned, as of the elements that agree, where the others are few of those that should be bad, and right:
+    of so many values some are so by chance."""
+    others = [failed for traits, failed in elements if learned.holds(traits) != failed]
+    bad = sum(failed for _, failed in elements)
+    if not learned.rule.atoms or any(others) or len(others) * _LUCKY_ONE_IN > bad:
+        return learned
+    return replace(learned, probes=learned.agreeing)
 
 
 def _taught_by(elements: Sequence[Element]) -> Learned:

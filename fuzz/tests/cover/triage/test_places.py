@@ -43,3 +43,14 @@ def test_a_longer_row_shows_what_short_ones_cannot(lengths: tuple[int, ...]) -> 
 def test_an_element_that_looks_right_by_chance_makes_no_further_condition() -> None:
     failures = [_failure(2, n) for n in (21, 22, 23, 30)] + [_failure(1, 13, right=10)]
     assert _said(failures).startswith("tail of 8 = inside, in y (")
+
+
+@pytest.mark.parametrize(("lucky", "said"), [(1, "tail of 8 = inside, in y ("), (20, "no simple pattern in y (")])
+def test_a_pattern_stands_though_a_few_of_many_bad_elements_are_right_by_chance(lucky: int, said: str) -> None:
+    case, judgement = _failure(12, 39)
+    assert judgement.worst is not None
+    assert judgement.worst.mask is not None
+    bad = np.argwhere(judgement.worst.mask)
+    for place in np.random.default_rng(1).permutation(bad)[:lucky]:
+        judgement.worst.mask[tuple(place)] = False
+    assert _said([(case, judgement)]).startswith(said)

@@ -46,7 +46,7 @@ def test_an_exponential_that_overflows_is_one_bucket_of_each_kernel(tmp_path: Pa
     """It was seven, of rows of 12 to 503 elements, each with a rule about values that had nothing to do with it."""
     for name, text in {"pack.py": _PACK, "plain.c": _IN_C, "arrays.py": _IN_NUMPY}.items():
         (tmp_path / name).write_text(text)
-    done = cli_here("run", "--pack", ".", "--max-cases", "3000", "--seed", "5")
+    done = cli_here("run", "--pack", ".", "-v", "--max-cases", "3000", "--seed", "5")
     assert done.returncode == 1, done.stderr
     assert re.findall(r"^FAIL_\w+  (\w+) ", done.stdout, re.MULTILINE) == ["plain", "arrays"]
     assert "2 bugs in 2 kernels: " in done.stdout

@@ -40,7 +40,7 @@ def test_right_kernels_pass(op: str, seed: int, tmp_path: Path, cli_here: Cli) -
 def test_a_bug_is_caught_shrunk_and_explained(bug: str, verdict: str, rule: str, tmp_path: Path, cli_here: Cli) -> None:
     write_dims_pack(tmp_path, bug)
     done = cli_here(
-        "run", *ARGUMENTS, "--op", "matmul", "-k", bug, "--target", "*O2", "--max-cases", "64", "--seed", "1"
+        "run", *ARGUMENTS, "-v", "--op", "matmul", "-k", bug, "--target", "*O2", "--max-cases", "64", "--seed", "1"
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(f"({verdict})  {bug}", done.stdout), done.stdout
@@ -67,15 +67,16 @@ def test_a_bug_is_caught_shrunk_and_explained(bug: str, verdict: str, rule: str,
 def test_rotary_embeddings_whose_halves_meet_in_the_wrong_sign_are_caught(tmp_path: Path, cli_here: Cli) -> None:
     text = (write_dims_pack(tmp_path) / "rope.py").read_text()
     (tmp_path / "rope.py").write_text(text.replace("second * cos + first * sin", "second * cos - first * sin"))
-    done = cli_here("run", *ARGUMENTS, "--op", "rope", "--max-cases", "32", "--seed", "1")
+    words = ("--max-cases", "32", "--seed", "1", "-v", "--explain-time", "300s")
+    done = cli_here("run", *ARGUMENTS, "--op", "rope", *words)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "bad elements  index along half" in done.stdout
+    assert "bad elements  index along half >= 1, in y" in done.stdout
     assert re.search(r"x +T\(\[1, 2, 1\], f32", done.stdout), "no smaller case fails, and no half goes"
 
 
 def test_coarse_sums_that_are_declared_float32_are_caught(tmp_path: Path, cli_here: Cli) -> None:
     write_dims_pack(tmp_path, "coarse")
-    done = cli_here("run", *ARGUMENTS, "--op", "matmul", "-k", "coarse", "--max-cases", "48", "--seed", "1")
+    done = cli_here("run", *ARGUMENTS, "-v", "--op", "matmul", "-k", "coarse", "--max-cases", "48", "--seed", "1")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAIL_NUMERIC  coarse  numpy-coarse@cpu" in done.stdout
     assert "dot over k" in done.stdout
