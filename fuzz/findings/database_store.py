@@ -123,6 +123,9 @@ class DatabaseStore:
         write_rows(transaction, CounterRow, counted, "count")
         for target, reason in batch.reasons.items():
             transaction.execute(update(TargetRow).filter_by(**night, name=target).values(reason=reason))
+        for target, said in batch.broken.items():
+            for row in transaction.scalars(select(TargetRow).filter_by(**night, name=target)):
+                row.reason, row.attested = said, {**row.attested, "broken": said}
         self._save_accuracy(transaction, batch)
         self._save_pairs(transaction, batch)
         self._save_buckets(transaction, batch)

@@ -31,6 +31,8 @@ class Unsaved:
     ('visit', op, kind, value)."""
     reasons: dict[str, str] = field(default_factory=dict)
     """The latest reason why a target did not run a case, by target."""
+    broken: dict[str, str] = field(default_factory=dict)
+    """What is to be done about kernels that cannot be called as they are declared, by target."""
     together: dict[str, Together] = field(default_factory=dict)
     """Which conditions held together in judged cases, by op."""
     accuracy: dict[Point, WorstRun] = field(default_factory=dict)
@@ -59,6 +61,7 @@ class Unsaved:
         self.counts.update(later.counts)
         self.sightings.update(later.sightings)
         self.reasons |= later.reasons
+        self.broken |= later.broken
         self.buckets |= later.buckets
         self.merged += later.merged
         self.passed |= later.passed

@@ -83,12 +83,15 @@ class TargetTally:
     """How many twins were judged, by each law that its kernel declares."""
     not_run_reason: str = ""
     broken: str = ""
-    """All that is known, where nothing ran because its kernel cannot be built or started."""
+    """All that is known, where its kernel cannot be built or started, or called as it is declared."""
     undecided: str = ""
     """The last case that the oracle gave up on: OP:SHARD:NUMBER, which `repro` takes after the search's seed."""
 
     def count(self, case: Case, judgement: Judgement) -> None:
         """Count one judgement."""
+        if judgement.is_misuse:
+            self.not_run_reason = self.broken = judgement.reason
+            return
         if judgement.verdict is Verdict.NOT_RUN:
             self.not_run += 1
             self.not_run_reason = judgement.reason

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fuzz.adapters.target import Target
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
-from fuzz.base.errors import InternalError, UsageError
+from fuzz.base.errors import InternalError
 from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query
@@ -27,6 +27,7 @@ _BY_CHECK: Mapping[str, Verdict] = {
 }
 _BY_STATUS: Mapping[Status, Verdict] = {
     Status.NOT_RUN: Verdict.NOT_RUN,
+    Status.MISUSED: Verdict.NOT_RUN,
     Status.HUNG: Verdict.TIMEOUT,
     Status.DIED: Verdict.CRASH,
     Status.RAISED: Verdict.CRASH,
@@ -62,6 +63,11 @@ class Judgement:
     def case(self) -> str:
         """The digest of the case. It is formed when it is asked for: of runs that pass nobody asks."""
         return self.of if isinstance(self.of, str) else self.of.digest
+
+    @property
+    def is_misuse(self) -> bool:
+        """Whether the kernel cannot be called as it is declared: no verdict; the reason says what to write."""
+        return self.outcome is not None and self.outcome.status is Status.MISUSED
 
     @property
     def broken_law(self) -> LawCheck | None:
@@ -102,7 +108,7 @@ class Judge:
 
     def query(self, outcome: Outcome, contract: Contract) -> Query | None:
         """What `judge` will ask the oracle; None where no value is compared."""
-        if outcome.status in (Status.OURS, Status.MISUSED):
+        if outcome.status is Status.OURS:
             return None
         return (contract, self.bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
 
@@ -120,9 +126,7 @@ class Judge:
         return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=kept)
 
     def _apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
-        """The verdict where no value needs to be compared, worst first. Raises InternalError and UsageError."""
-        if outcome.status is Status.MISUSED:
-            raise UsageError(f"{outcome.target}: {outcome.detail}")
+        """The verdict where no value needs to be compared, worst first. Raises InternalError."""
         if outcome.status is Status.OURS:
             raise InternalError(f"{outcome.target}: {outcome.detail}")
         if outcome.status is Status.RAN and not outcome.damage and not outcome.unwritten and outcome.fault is None:

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 
 from fuzz.adapters.target import Target
-from fuzz.base.errors import InternalError, UsageError
+from fuzz.base.errors import InternalError
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import EntryJudge, Judgement
 from oracles.truth import OracleDisagreement
@@ -24,11 +24,9 @@ def error_words(error: Exception) -> str:
 
 def judged(judge: EntryJudge, target: Target) -> tuple[Judgement, str]:
     """Return the judgement of one target's outcome, and an error of ours over it in words, or "": it is undecided
-    then. Raises UsageError."""
+    then."""
     try:
         return judge.judge(target), ""
-    except UsageError:
-        raise
     except Exception as error:
         words = f"internal error: {error_words(error)}"
         return Judgement(target.id, judge.entry.case.digest, Verdict.ORACLE_GAVE_UP, reason=words, is_ours=True), words

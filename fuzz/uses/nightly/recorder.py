@@ -60,6 +60,8 @@ class Recorder(Observer):
                 batch.counts["twin", name, law] += count
             if line.not_run:
                 batch.reasons[name] = line.not_run_reason
+            if line.broken:
+                batch.broken[name] = line.broken
         for law, count in more.laws.items():
             batch.counts["compared", law] += count
         for op, visits in more.visits.items():

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
+from fuzz.base.errors import UsageError
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Batch, Pool
@@ -46,6 +47,7 @@ class Examiner:
         `ended`, a part is judged up to its first entry that ran."""
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
+        self._several = len({target.kernel.name for target in self.targets.values()}) > 1
         self._accuracy = accuracy
         self._told, self._ended = told, ended
 
@@ -90,9 +92,12 @@ class Examiner:
             yield before
 
     def _judgement(self, judge: EntryJudge, target: Target, found: Examined) -> Judgement:
-        """An error of ours over one target's outcome loses nothing of the others; the book says it at the end. Raises
-        UsageError for a kernel that is not declared as it is written: all of its outcomes would be of that."""
+        """An error of ours over one target's outcome loses nothing of the others; the book says it at the end. A kernel
+        that cannot be called as it is declared is told of as one that cannot be loaded; raises UsageError where there
+        is no other."""
         judgement, trouble = judged(judge, target)
+        if judgement.is_misuse and not self._several:
+            raise UsageError(f"{target.id}: {judgement.reason}")
         if trouble:
             found.errors.append((trouble, judge.entry.case))
         return judgement

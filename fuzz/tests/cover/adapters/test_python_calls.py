@@ -10,7 +10,6 @@ from select import select
 
 import pytest
 
-from fuzz.base.errors import UsageError
 from fuzz.base.kernel import PLAIN
 from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
@@ -70,8 +69,8 @@ def test_a_tensor_returned_beside_its_parameter_is_refused(tmp_path: Path, cache
     assert [outcome.status for outcome in found] == [Status.MISUSED] * 2
     said = "it takes y and also returned a tensor for it: return nothing, or drop the parameter"
     assert [outcome.detail for outcome in found] == [said] * 2
-    with pytest.raises(UsageError, match=f"^torch-planted@cpu: {said}$"):
-        Judge(a_case()).judge(found[0], PLAIN)
+    judgement = Judge(a_case()).judge(found[0], PLAIN)
+    assert (judgement.verdict, judgement.is_misuse, judgement.reason) == (Verdict.NOT_RUN, True, said)
 
 
 @pytest.mark.parametrize(
