@@ -30,12 +30,20 @@ _SMALL_INDEX = 2**15 - 1
 
 def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
     """All traits of a case on a target; those of its values where they are wanted."""
-    return {
+    found = {
         **case_traits(case, values=values),
         **dict(_lane_traits(Frame(case).sizes, target)),
         **target_traits(target),
         **dict(_refused(case, target)),
     }
+    able = target.kernel.able
+    if able.strides == "contiguous" and able.outside != "rejects":
+        # Strides differ then along extents of 1 alone, where nothing is read by them: they would stand for extents.
+        return {feature: value for feature, value in found.items() if feature.kind not in _OF_STRIDES}
+    return found
+
+
+_OF_STRIDES = frozenset(("strides", "step", "rows of", "layout", "stride of 0"))
 
 
 _REFUSED = re.compile(r"(\w+): (?:(dtype|rank|strides) .*|(axis) is .*|rows not (aligned) .*)|(n) = .*|(.*)")

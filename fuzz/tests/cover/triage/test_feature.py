@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from fuzz import Capabilities
 from fuzz.base.feature import KINDS, Feature
 from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.laws.law import LawCheck
 from fuzz.laws.slices import BATCH_SUBSET
 from fuzz.tests.common.examples import first_cases
+from fuzz.tests.common.hunting import GENERIC, target_of
 from fuzz.triage.rule.rule import Atom, Rule
-from fuzz.triage.rule.traits import case_traits
+from fuzz.triage.rule.traits import case_traits, traits_of
 from fuzz.triage.rule.twins import twin_traits
 
 _OPS = ("fused_add_rms_norm", "layer_norm_backward", "softmax")
@@ -47,3 +51,12 @@ def test_every_sentence_has_its_opposite() -> None:
     """A feature whose answer is yes or no is a sentence in both cases."""
     for kind, row in KINDS.items():
         assert bool(row.yes) == bool(row.no) or kind in ("of two", "remainder of two"), kind
+
+
+def test_of_a_kernel_that_takes_contiguous_tensors_alone_no_rule_is_about_strides() -> None:
+    """Those along extents of 1 may be anything, and would stand for the extents."""
+    [case, *_] = first_cases("rms_norm", 3, count=5)
+    dense, strided = (replace(GENERIC, capabilities=Capabilities(strides=strides)) for strides in ("contiguous", "any"))
+    seen = [{each.kind for each in traits_of(case, target_of(kernel, "O2"))} for kernel in (dense, strided)]
+    assert {"step", "rows of"} & seen[1] - seen[0]
+    assert not {"step", "rows of", "layout", "strides"} & seen[0]
