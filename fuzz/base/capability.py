@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from fuzz.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
@@ -17,6 +17,14 @@ MAX_RANK = 6
 """A tensor that a kernel is given has no higher rank; it is KF_MAX_RANK in kernelfuzz.h."""
 
 Strides = Literal["contiguous", "pitched", "rows", "any"]
+
+
+class Refusal(NamedTuple):
+    """Why a case is to be rejected."""
+
+    what: str
+    """What of it is invalid, such as 'dtype of x'."""
+    reason: str
 
 
 class DeclarationError(ValueError):
@@ -151,7 +159,9 @@ class Capability:
 
     def refusal(self, case: Case) -> str | None:
         """Why `case` is outside the capabilities, in plain words, or None when it is within."""
-        return self.foreign(case) or self.invalid(case)
+        foreign = self.foreign(case)
+        found = self.invalid(case) if foreign is None else None
+        return foreign if found is None else found.reason
 
     def accepts(self, case: Case) -> bool:
         """True when `case` is within the capabilities."""
@@ -193,34 +203,35 @@ class Capability:
         rejects = self.able.outside == "rejects" and not (self.able.empty and _is_empty(case))
         return rejects or self.invalid(case) is None
 
-    def invalid(self, case: Case) -> str | None:
+    def invalid(self, case: Case) -> Refusal | None:
         """Why `case`, which is not foreign, is to be rejected."""
         for output, source, relation in case.meetings():
             if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
-                return f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
+                how = f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
+                return Refusal(how, how)
         if not self.able.empty and _is_empty(case):
-            return "no elements"
+            return Refusal("no elements", "no elements")
         dtypes = {name: tensor.dtype for name, tensor in case.tensors.items()}
         for name, tensor in case.tensors.items():
             if tensor.dtype not in self.dtypes_of(name, dtypes):
-                return f"{name}: dtype {tensor.dtype}"
-            reason = self._layout_refusal(name, tensor)
-            if reason is not None:
-                return f"{name}: {reason}"
+                return Refusal(f"dtype of {name}", f"{name}: dtype {tensor.dtype}")
+            found = self._layout_refusal(name, tensor)
+            if found is not None:
+                return found
         main = OPS[self.op].main
         shape = case.inputs[main].layout.shape
         axis = int(case.params.get(AXIS, -1)) % max(len(shape), 1)
         if self.able.axis == "last" and axis != len(shape) - 1:
-            return f"{main}: axis is not the last"
+            return Refusal(f"axis of {main}", f"{main}: axis is not the last")
         return self._extent_refusal(Frame(case)) if shape and (self.able.max or self.able.multiple_of) else None
 
-    def _extent_refusal(self, frame: Frame) -> str | None:
+    def _extent_refusal(self, frame: Frame) -> Refusal | None:
         for dim, size in frame.sizes.items():
             most, step = self.able.max.get(dim), self.step(dim)
             if most is not None and size > most:
-                return f"{dim} = {size}, more than {most}"
+                return Refusal(dim, f"{dim} = {size}, more than {most}")
             if size % step:
-                return f"{dim} = {size}, no multiple of {step}"
+                return Refusal(dim, f"{dim} = {size}, no multiple of {step}")
         return None
 
     def takes(self, dim: str, size: int) -> bool:
@@ -269,14 +280,14 @@ class Capability:
             found[name] = 1 if flat else MAX_RANK, loosest if pitched else 0, alignment
         return found
 
-    def _layout_refusal(self, name: str, tensor: Tensor | Output) -> str | None:
+    def _layout_refusal(self, name: str, tensor: Tensor | Output) -> Refusal | None:
         layout, (rank, loosest, alignment) = tensor.layout, self._places[name]
         if len(layout.shape) > rank:
-            return f"rank {len(layout.shape)}"
+            return Refusal(f"rank of {name}", f"{name}: rank {len(layout.shape)}")
         if loosest < 3 and layout.looseness > loosest:
-            return f"strides {layout.strides}"
+            return Refusal(f"strides of {name}", f"{name}: strides {layout.strides}")
         if alignment > 1 and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], alignment):
-            return f"rows not aligned to {alignment} bytes"
+            return Refusal(f"alignment of {name}", f"{name}: rows not aligned to {alignment} bytes")
         return None
 
 

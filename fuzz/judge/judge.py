@@ -205,7 +205,8 @@ class EntryJudge:
         if capability.able.outside != "rejects":
             return None  # else they would not have been given it
         if capability not in self._refusals:
-            self._refusals[capability] = capability.invalid(self.entry.case)
+            found = capability.invalid(self.entry.case)
+            self._refusals[capability] = None if found is None else found.reason
         return self._refusals[capability]
 
     def evidence(self, judgement: Judgement) -> Case:

@@ -113,7 +113,7 @@ def test_a_kernel_is_given_the_extents_that_it_takes_by_dimension() -> None:
     assert space[_tile(64)] == ("i", "d", "j", "e", "i d j e together")
     assert space[_tile(128)] == ("j", "e")
     draw = next(made.draw for made in _first(capability, 16) if made.draw is not None)
-    assert capability.refusal(realise(replace(draw, extents={"j": 17, "e": 3}))) == "j = 17, no multiple of 16"
+    assert capability.invalid(realise(replace(draw, extents={"j": 17, "e": 3}))) == ("j", "j = 17, no multiple of 16")
     assert capability.refusal(realise(replace(draw, n=128))) == "d = 128, more than 64"
 
 
