@@ -39,9 +39,8 @@ def test_right_kernels_pass(op: str, seed: int, tmp_path: Path, cli_here: Cli) -
 )
 def test_a_bug_is_caught_shrunk_and_explained(bug: str, verdict: str, rule: str, tmp_path: Path, cli_here: Cli) -> None:
     write_dims_pack(tmp_path, bug)
-    done = cli_here(
-        "run", *ARGUMENTS, "-v", "--op", "matmul", "-k", bug, "--target", "*O2", "--max-cases", "64", "--seed", "1"
-    )
+    words = ("-v", "--target", "*O2", "--max-cases", "64", "--seed", "1", "--explain-time", "300s")
+    done = cli_here("run", *ARGUMENTS, "--op", "matmul", "-k", bug, *words)
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(f"({verdict})  {bug}", done.stdout), done.stdout
     assert re.search(f"fails .*({rule})|({rule})", done.stdout), done.stdout
