@@ -43,7 +43,9 @@ _DEAR = ("itself", "a_child_that_it_waited_for", "a_child_that_goes_on")
 
 
 def test_what_is_dear_fails_in_cover_and_nowhere_else(suite: Suite, pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("from fuzz.tests.common import cost\ncost.LIMIT_S, cost.pace = 0.3, lambda: 1.0")
+    pytester.makeconftest(
+        "from fuzz.tests.common import cost\ncost.LIMIT_S, cost.pace, cost.WHOLE = 0.3, lambda: 1.0, False"
+    )
     (pytester.mkdir("cover") / "test_cover.py").write_text(_TESTS)
     (pytester.mkdir("nightly") / "test_nightly.py").write_text(_TESTS.partition("def test_a_child")[0])
     shown = suite("-p", "fuzz.tests.common.cost")
