@@ -11,6 +11,7 @@ from fuzz.quality.centres import centres
 from fuzz.quality.explanations import explanations
 from fuzz.quality.guidance import guidance
 from fuzz.quality.kernels import kernels
+from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
 from fuzz.quality.throughput import throughput
@@ -34,6 +35,7 @@ add_verbs(
         "guidance": guidance,
         "explanations": explanations,
         "throughput": throughput,
+        "newcomer": newcomer,
     },
 )
 
