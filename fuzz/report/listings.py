@@ -27,7 +27,7 @@ def listing(what: str, pack: Path | None) -> PlainTable:
 
 
 def kernels_table(path: Path | None) -> PlainTable:
-    """One line per kernel, with the targets it runs on: the table of the README."""
+    """One line per kernel, with the targets it runs on: the table of `fuzz/docs/kernels.md`."""
     pack = load(path)
     rows = [
         (kernel.name, kernel.op, " ".join(kernel.able.dtypes), _takes(kernel), _places(kernel), kernel.summary)

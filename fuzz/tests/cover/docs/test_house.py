@@ -41,8 +41,8 @@ def test_the_way_of_a_case_goes_through_folders_in_the_order_of_the_house() -> N
 
 
 def test_every_link_of_the_docs_leads_to_a_file() -> None:
-    for page in DOCS.glob("*.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+    for page in (CHECKOUT / "README.md", *DOCS.glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 

@@ -9,7 +9,7 @@ import pytest
 from fuzz.tests.common.listings import ListingError, Reader, assert_prints, commands, listings
 from fuzz.tests.conftest import CHECKOUT
 
-PAGES = sorted((CHECKOUT / "fuzz" / "docs").glob("*.md"))
+PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "fuzz" / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -64,11 +63,6 @@ def test_the_workflows_give_the_action_what_it_takes_and_may_do_what_it_does() -
     assert gate["permissions"]["security-events"] == "write"
     checkout = gate["jobs"]["gate"]["steps"][0]
     assert checkout["with"]["fetch-depth"] == 0, "the gate compares with the base, which a shallow clone does not have"
-
-
-def test_the_readme_names_the_files_that_are_there() -> None:
-    for path in re.findall(r"\]\((\.github/[^)]+)\)", (CHECKOUT / "README.md").read_text()):
-        assert (CHECKOUT / path).is_file(), path
 
 
 def test_expressions_reach_scripts_as_variables_only() -> None:

@@ -18,7 +18,7 @@ from fuzz.tests.conftest import CHECKOUT, GENERIC, copy_headers, edited
 from oracles.tests.common.whole import WHOLE
 
 Suite = Callable[..., pytest.RunResult]
-README = (CHECKOUT / "README.md").read_text()
+PAGE = (CHECKOUT / "fuzz" / "docs" / "in-pytest.md").read_text()
 
 _PROFILE = """
 from hypothesis import settings
@@ -80,7 +80,7 @@ _UNEXPLAINED = ("--kernelfuzz-explain-time", "0.1s")
 
 def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pytester) -> None:
     pytester.makeconftest(_PROFILE.replace("16", "8"))
-    [shown_there] = re.findall(r"## In your pytest suite\n.*?```python\n(.*?)```", README, re.DOTALL)
+    [shown_there] = re.findall(r"```python file=test_mine.py\n(.*?)```", PAGE, re.DOTALL)
     pytester.makepyfile(test_mine=_FUNCTIONS, test_readme=shown_there)
     shown = suite("-v", "-W", "error", *_UNEXPLAINED)
     shown.assert_outcomes(passed=4, failed=7)

@@ -10,7 +10,7 @@ from fuzz.adapters.python import no_cuda_device
 from fuzz.tests.common.listings import Reader, listings
 from fuzz.tests.conftest import CHECKOUT
 
-PAGES = sorted((CHECKOUT / "fuzz" / "docs").glob("*.md"))
+PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "fuzz" / "docs").glob("*.md"))]
 
 
 def _with(cost: str) -> list[Path]:
