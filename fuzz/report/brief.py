@@ -13,6 +13,7 @@ from fuzz.report.words import (
     is_named,
     nearest_words,
     nested,
+    no_rule,
     phrase,
     tested_words,
     what_is_wrong,
@@ -178,9 +179,9 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
     rules = [each.cause for each in told.rule.alternatives] if told.rule is not None else []
     ending = tested_words(told.rule) if told.rule is not None else ""
     if told.explained == "not yet":
-        ending = told.note or "not explained yet"
+        ending = told.note
     elif told.rule is None and (told.contract is None or not told.contract.telling) and told.suggestion is None:
-        ending = "no simple rule says when"
+        ending = no_rule(told)
     passing = [each for each in told.counterfactuals if each.passing]
     passing.sort(key=lambda each: not any(is_named(rule, each.subject) for rule in rules))
     room = width - 2 - len(ending)

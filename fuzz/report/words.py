@@ -78,10 +78,17 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
         for band in rule.bands:
             yield "and when", str(band)
     elif told.explained != "not yet":
-        yield f"{fails} when", "no simple rule"
+        yield f"{fails} when", no_rule(told)
         if told.shared is not None:
             what = f"{told.shared.condition} (each of {told.shared.passing:,} other cases that were tried passes)"
             yield "in common", f"all failing cases have {what}"
+
+
+def no_rule(told: Explanation) -> str:
+    """Return that no simple rule says when it fails, or that there was no time to find one."""
+    if told.explained == "in part":
+        return f"no rule in the time that there was{f'; see {told.option}' if told.option else ''}"
+    return "no simple rule says when"
 
 
 def _stated(rule: StatedRule) -> str:

@@ -62,7 +62,7 @@ def test_probing_that_was_cut_off_gives_no_rule_and_says_so(batches: int) -> Non
     assert not explanation.whole
     assert explanation.rule is explanation.core is None
     assert explanation.learned is not None
-    assert concluded_lines(explanation)[0] == "fails when: no simple rule"
+    assert concluded_lines(explanation)[0] == "fails when: no simple rule says when"
 
 
 def test_a_rule_that_no_probe_contradicts_is_not_stated_before_it_was_put_to_the_test() -> None:
@@ -74,7 +74,7 @@ def test_a_rule_that_no_probe_contradicts_is_not_stated_before_it_was_put_to_the
     assert found.learned.exact
     assert str(found.learned.rule) == "n mod 64 = 63"
     assert found.doubt == "the time was over while it was put to the test, true of the last 8 cases of a search"
-    assert concluded_lines(found)[0] == "fails when: no simple rule"
+    assert concluded_lines(found)[0] == "fails when: no simple rule says when"
 
 
 def test_what_fails_only_after_other_calls_is_told_apart_from_what_never_fails() -> None:
@@ -100,7 +100,7 @@ def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: p
     )
     rare = kernel.edits[0][1].replace("[call->axis])", "[call->axis] && call->x.shape[0] == 3 && call->eps == 0.25f)")
     (said,) = concluded_lines(_explained(with_edits((once, rare)), found=given_case((3, 0), 1, "contiguous", 0.25)))
-    assert said == "fails when: no simple rule", "of one failure any rule would be chance"
+    assert said == "fails when: no simple rule says when", "of one failure any rule would be chance"
     limits = ((N, 0), (ROWS, 1), (Feature("scale", "eps"), 0.0))
     assert [str(Atom(trait, "<=", (value,), 1.0)) for trait, value in limits] == [
         "n = 0", "rows <= 1", "eps <= 0",
