@@ -121,9 +121,9 @@ def test_every_case_that_a_record_names_can_be_replayed_also_where_nothing_was_f
         assert record["case"] in (tmp_path / "case.json").read_text()
 
 
-def test_a_planted_bug_is_found_explained_kept_and_replayed(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:
+def test_a_planted_bug_is_found_kept_and_replayed(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:
     pack = planted(_TAIL_OFF)
-    found = cli_here("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--json", "out.jsonl", "-v")
+    found = cli_here("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--json", "out.jsonl", *_SHOWN)
     assert found.returncode == 1
     (path,) = (tmp_path / "findings").glob("planted-fail_numeric-*.json")
     positions = [found.stdout.index(word) for word in _ORDER]
@@ -133,7 +133,6 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(cli_here: Cli, plant
     assert path.name in command[1]
     printed = cli_here(*shlex.split(command[1]))
     assert printed.returncode == 1, "the command must work as it is printed"
-    assert "none is against it" in printed.stdout, "the file says when it fails"
     assert "FAIL_NUMERIC" in printed.stdout
     place = re.search(r"as found +kernelfuzz (repro 1:rms_norm:\d+:\d+ .*)", found.stdout)
     assert place is not None
@@ -156,6 +155,7 @@ def test_a_planted_bug_is_found_explained_kept_and_replayed(cli_here: Cli, plant
 
 
 _TAIL_OFF = edited("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (n % 16 == 15 ? 1.5f : 1.0f);")
+_SHOWN = ("-v", "--no-shrink")
 _ORDER = (
     "FAIL_NUMERIC  planted  c-planted@native",
     "strides",
@@ -165,9 +165,6 @@ _ORDER = (
     "expected      ",
     "ulp, err/budget",
     "budget        ",
-    "shrunk        ",
-    "cause         the kernel's source",
-    "none is against it",
     "reproduce     ",
     "case file     ",
 )

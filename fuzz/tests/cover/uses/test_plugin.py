@@ -178,6 +178,7 @@ def test_the_seed_decides_and_case_files_are_run_first(suite: Suite, pytester: p
     assert texts[0] == texts[1] != texts[2]
 
 
+@pytest.mark.whole
 def test_a_failure_names_its_law_with_the_traceback_hidden(suite: Suite, pytester: pytest.Pytester) -> None:
     explain_tails(suite, pytester, here=True)
 
