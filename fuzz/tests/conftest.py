@@ -12,7 +12,7 @@ import pkgutil
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from fuzz.cli.exits import leave
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_program, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
+from oracles.ops import OPS
 from oracles.tests.common.whole import WHOLE
 
 # The same examples in every run: no outcome is left to chance, nor to how busy the machine is.
@@ -50,6 +51,15 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 def _gcc_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables and counts are the same on a machine that has clang too, which doubles the targets of C kernels."""
     monkeypatch.setattr("fuzz.adapters.toolchain.families", lambda host: ("gcc",))
+
+
+@pytest.fixture(autouse=True)
+def _ops_as_they_were() -> Iterator[None]:
+    """An op that a test brings is not known to the tests after it in the same process."""
+    before = {*OPS}
+    yield
+    for name in {*OPS} - before:
+        del OPS[name]
 
 
 def run_cli(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
