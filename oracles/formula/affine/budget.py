@@ -7,10 +7,8 @@ errors that the contract allows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +20,7 @@ from oracles.formula.affine.errors import again, either, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
+from oracles.formula.affine.read import Read, bits_of, bits_of_whole, number
 from oracles.formula.affine.reductions import REDUCED
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
@@ -45,46 +44,6 @@ _LARGE = 1 << 20
 """The most elements of values that are all held, 8 MiB an array; of larger ones only what cannot be formed again is."""
 LOST = 2.0**-1000
 """What values that underflow in float64 may come to; no other dtype tells it from zero."""
-
-
-@lru_cache(maxsize=4096)
-def _number(value: float, low: float, rank: int) -> Form:
-    rest = np.full((1,) * rank, abs(low)) if low else None
-    return Form(np.full((1,) * rank, value), DOUBLE, bits=bits_of(value), rest=rest)
-
-
-def bits_of(value: float) -> int:
-    """Return the bits that are enough for a number: products with one of a single bit are exact."""
-    return 1 if abs(math.frexp(value)[0]) in (0.0, 0.5) else DOUBLE.precision
-
-
-def _bits_of_whole(values: F64) -> int:
-    if (values % 1).any():
-        return DOUBLE.precision
-    return max(1, int(np.abs(values).max(initial=0.0)).bit_length())
-
-
-@dataclass(frozen=True)
-class Read:
-    """A formula's values, as kernels have them."""
-
-    forms: dict[Node, Form] = field(default_factory=dict)
-    held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
-    """See `Budget.replaced`."""
-    doubts: dict[Node, Mask] = field(default_factory=dict)
-    """Where it is by chance what a node takes, see `oracles.formula.affine.narrowing`."""
-    mirrored: dict[Node, Mask] = field(default_factory=dict)
-    """Where a value is infinite on either side, see `Signs.mirrored`."""
-    errors: dict[Node, F64] = field(default_factory=dict)
-    """How far float64's values may be from the formula's, before kernels round them; NaN: nobody knows."""
-
-    def keep(self, node: Node, place: int | None, narrow: Narrowed) -> Form:
-        """The form that the node has, or takes at that place."""
-        if narrow.held is not None:
-            self.held[node, place] = narrow.held
-        if narrow.doubt is not None:
-            self.doubts[node] = narrow.doubt | self.doubts.get(node, np.zeros_like(narrow.doubt))
-        return narrow.form
 
 
 @dataclass(frozen=True)
@@ -193,7 +152,7 @@ class Budget(SettledProblem):
         if node.kind == "where":
             args[0] = args[0] != 0
         values = np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
-        return Form(values, DOUBLE, bits=_bits_of_whole(values))
+        return Form(values, DOUBLE, bits=bits_of_whole(values))
 
     def _form(self, read: Read, node: Node) -> Form:
         if node in self._counted:
@@ -382,14 +341,14 @@ class Budget(SettledProblem):
     def _leaf(self, node: Node) -> Form:
         values = self.inputs.leaf(node)
         if node.kind == "tensor" and self.inputs.tensors[node.label].dtype.kind in "bi":
-            return Form(values, DOUBLE, bits=_bits_of_whole(values))
+            return Form(values, DOUBLE, bits=bits_of_whole(values))
         if node.kind == "tensor":
             dtype = form(NAMES.get(self.inputs.tensors[node.label].dtype, DOUBLE.name))
             wild = ~np.isfinite(values) if self.contract.nonfinite == "unspecified" else None
             may = wild if wild is not None and wild.any() else None
             return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
         if values.size == 1:
-            return _number(values.item(), node.low, values.ndim)
+            return number(values.item(), node.low, values.ndim)
         bits = DOUBLE.precision if node.dims else max(map(bits_of, {*values.flat}))
         return Form(values, DOUBLE, bits=bits)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE, form
 from oracles.enclosure import Enclosure, concatenated
-from oracles.formula.affine.budget import bits_of
+from oracles.formula.affine.read import bits_of
 from oracles.formula.affine.setting import ALONE, Joined
 from oracles.formula.algorithm import is_addend
 from oracles.formula.arrangement import Arrangement

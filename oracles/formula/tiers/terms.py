@@ -12,9 +12,10 @@ from oracles.breakdown import Number, digits
 from oracles.budget import CONFIDENCE, Term, sum_budget
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format, form
-from oracles.formula.affine.budget import Budget, Read
+from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.errors import more
 from oracles.formula.affine.forms import Form
+from oracles.formula.affine.read import Read
 from oracles.formula.contract import Contract
 from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.trace import REDUCTIONS, Node, Trace, ordered

@@ -1,0 +1,57 @@
+"""What is read of a formula: the forms of its values, and what is known of each beside its form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import DOUBLE
+from oracles.formula.affine.forms import Form, Mask
+from oracles.formula.affine.narrowing import Narrowed
+from oracles.formula.trace import Node
+
+
+@lru_cache(maxsize=4096)
+def number(value: float, low: float, rank: int) -> Form:
+    """Return a number, with what it lacks of the value as its low part, as a form of so many dimensions."""
+    rest = np.full((1,) * rank, abs(low)) if low else None
+    return Form(np.full((1,) * rank, value), DOUBLE, bits=bits_of(value), rest=rest)
+
+
+def bits_of(value: float) -> int:
+    """Return the bits that are enough for a number: products with one of a single bit are exact."""
+    return 1 if abs(math.frexp(value)[0]) in (0.0, 0.5) else DOUBLE.precision
+
+
+def bits_of_whole(values: F64) -> int:
+    """Return the bits that are enough for whole numbers; all where some are none."""
+    if (values % 1).any():
+        return DOUBLE.precision
+    return max(1, int(np.abs(values).max(initial=0.0)).bit_length())
+
+
+@dataclass(frozen=True)
+class Read:
+    """A formula's values, as kernels have them."""
+
+    forms: dict[Node, Form] = field(default_factory=dict)
+    held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
+    """See `Budget.replaced`."""
+    doubts: dict[Node, Mask] = field(default_factory=dict)
+    """Where it is by chance what a node takes, see `oracles.formula.affine.narrowing`."""
+    mirrored: dict[Node, Mask] = field(default_factory=dict)
+    """Where a value is infinite on either side, see `Signs.mirrored`."""
+    errors: dict[Node, F64] = field(default_factory=dict)
+    """How far float64's values may be from the formula's, before kernels round them; NaN: nobody knows."""
+
+    def keep(self, node: Node, place: int | None, narrow: Narrowed) -> Form:
+        """The form that the node has, or takes at that place."""
+        if narrow.held is not None:
+            self.held[node, place] = narrow.held
+        if narrow.doubt is not None:
+            self.doubts[node] = narrow.doubt | self.doubts.get(node, np.zeros_like(narrow.doubt))
+        return narrow.form
