@@ -17,7 +17,7 @@ from pathlib import Path
 from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.export import Script, python_script
 from fuzz.adapters.libraries import fault_watcher
-from fuzz.adapters.python_kernel import FRAMEWORKS, INSTALL, Framework, python_kernel
+from fuzz.adapters.python_kernel import FRAMEWORKS, Framework, python_kernel
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.kernel import Kernel
@@ -82,7 +82,7 @@ class PythonAdapter(Adapter):
 
     def _missing_package(self) -> str | None:
         missing = next((package for package in self.framework.packages if find_spec(package) is None), None)
-        return None if missing is None else f"{missing} is not installed: {INSTALL}"
+        return None if missing is None else f"{missing} is not installed: pip install {missing}"
 
 
 def _is_installed(package: str) -> bool:

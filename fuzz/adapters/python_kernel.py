@@ -16,8 +16,6 @@ from fuzz.base.kernel import PLAIN, Kernel
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
-INSTALL = "pip install 'kernelfuzz[torch]'"
-
 Device = Literal["interpret", "cpu", "cuda"]
 
 

@@ -96,7 +96,7 @@ def power(options: PowerOptions) -> Exit:
         try:
             draw(found, options.plot)
         except ModuleNotFoundError as error:
-            raise UsageError("--plot needs matplotlib: pip install 'kernelfuzz[plot]'") from error
+            raise UsageError("--plot needs matplotlib: pip install matplotlib") from error
         except (OSError, ValueError) as error:
             raise UsageError(f"--plot {options.plot}: {error}") from error
     write_record(options.json, {"rows": options.rows, "seed": options.seed, "found": [asdict(each) for each in found]})

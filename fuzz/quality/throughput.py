@@ -202,7 +202,7 @@ def _plot(measured: Measured, path: Path) -> None:
     try:
         draw(measured.targets, measured.scaling, measured.sizes, path)
     except ModuleNotFoundError as error:
-        raise UsageError("--plot needs matplotlib: pip install 'kernelfuzz[plot]'") from error
+        raise UsageError("--plot needs matplotlib: pip install matplotlib") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"--plot {path}: {error}") from error
 

@@ -1,6 +1,6 @@
 """Consoles for results and for progress, and plain tables for either a terminal or Markdown.
 
-What is printed is shown as it is: names such as 'kernelfuzz[torch]' are no markup, ':bug:' is no picture, and numbers
+What is printed is shown as it is: names such as 'numpy[test]' are no markup, ':bug:' is no picture, and numbers
 have no colours of their own. Both consoles honour NO_COLOR.
 """
 

@@ -13,7 +13,6 @@ from rich.console import Console
 from fuzz.adapters import toolchain
 from fuzz.adapters.isa import QEMU, architectures
 from fuzz.adapters.python import no_cuda_device
-from fuzz.adapters.python_kernel import INSTALL
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import Tool, this_host
 from fuzz.execute.reach import Statuses
@@ -58,7 +57,8 @@ def tool_table(found: Sequence[Tool]) -> PlainTable:
     """The version of each, or how to get it."""
     rows = [(tool.name + " ".join(("", *tool.prefix)), tool.version or _missing(tool)) for tool in found]
     versions = environment()["packages"]
-    rows += [(name, versions[name] or f"optional: {name} is not installed: {INSTALL}") for name in ("torch", "triton")]
+    missing = "optional: {0} is not installed: pip install {0}"
+    rows += [(name, versions[name] or missing.format(name)) for name in ("torch", "triton")]
     return PlainTable(("tool", "version"), [*rows, ("CUDA", no_cuda_device() or "a device is there")])
 
 

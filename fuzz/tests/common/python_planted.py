@@ -56,7 +56,7 @@ def python_target(
     reason = target.unavailable()
     if device == "cuda" and reason is not None:
         pytest.skip(reason)
-    assert reason is None, "tests need torch and triton: pip install 'kernelfuzz[test]'"
+    assert reason is None, "tests need torch and triton: sh .ci/setup test"
     return target
 
 
