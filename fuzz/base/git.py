@@ -9,10 +9,11 @@ from pathlib import Path
 def git(folder: Path, *arguments: str) -> str | None:
     """Return what git prints in the folder, or None where it fails or is not there."""
     try:
-        answer = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+        answer = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=False)
     except FileNotFoundError:
         return None
-    return answer.stdout.strip("\n") if answer.returncode == 0 else None
+    # Sources and messages are in any encoding.
+    return answer.stdout.decode("utf-8", "replace").strip("\n") if answer.returncode == 0 else None
 
 
 def commit_of(folder: Path) -> str | None:

@@ -229,7 +229,8 @@ def _parse_found(value: object, case: Case) -> Found | None:
 
 
 def _parse_explanation(found: Mapping[str, Any]) -> Explanation | None:
-    """Return what the file says of the failure. Files of version 1 and before have it as lines, which nothing reads."""
+    """Return what the file says of the failure. Files that an earlier kernelfuzz wrote have it as
+    lines, which nothing reads."""
     record = found.get("explanation")
     return None if record is None or isinstance(record, list) else decoded(record, "found.explanation")
 

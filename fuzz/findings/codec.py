@@ -11,6 +11,7 @@ import msgspec
 
 from fuzz.base.case import CaseError
 from fuzz.base.text import printable
+from fuzz.findings.document import told
 from fuzz.triage.explanation import VERSION, Explanation
 from fuzz.triage.rule.rule import Rule
 
@@ -31,7 +32,7 @@ def decoded(record: object, where: str = "explanation") -> Explanation:
     """Return the explanation of a JSON object. All its words are made printable: it may come from anybody. Raises
     CaseError, naming the field."""
     if isinstance(record, dict) and record.get("schema") != VERSION:
-        raise CaseError(f"{where}.schema: {record.get('schema')!r}, this kernelfuzz reads {VERSION} alone")
+        raise CaseError(f"{where}.schema: {told(record.get('schema'))}, this kernelfuzz reads {VERSION} alone")
     return _converted(record, Explanation, where)
 
 

@@ -134,7 +134,7 @@ def _folded(start: str, rest: str, width: int) -> list[str]:
 
 
 def _where(told: Explanation) -> str:
-    """Return the source, and on what it fails: 'softmax.c, -O0 and -O2', or how many targets."""
+    """Return the source, and on what it fails: 'softmax.c, native:gcc-O0 and native:gcc-O2', or how many targets."""
     names = [told.target, *(name for name, verdict in told.verdicts.items() if verdict == told.verdict.value)]
     own = TargetId.parse(told.target).implementation
     failing = [TargetId.parse(name) for name in names if TargetId.parse(name).implementation == own]
@@ -144,7 +144,8 @@ def _where(told: Explanation) -> str:
         if verdict == "PASS" and TargetId.parse(name).implementation == own
     ]
     where = f"{len(failing)} targets" if len(failing) > 2 else " and ".join(each.where for each in failing)
-    return f"{told.source}, {where}{f' of {len(failing) + len(passing)}' if passing and len(failing) > 2 else ''}"
+    where += f" of {len(failing) + len(passing)}" if passing and len(failing) > 2 else ""
+    return f"{told.source}, {where}" if told.source else where
 
 
 def _case_words(case: SmallestCase, width: int) -> str:

@@ -98,11 +98,16 @@ class Card:
     def of(cls, bucket: BucketTotals, bug: Failure) -> Card:
         """The card of a bug."""
         told = bucket.told
-        sizes = [each for each in told.counterfactuals if isinstance(each.own, int)]
+        sizes = [each for each in told.counterfactuals if _is_whole(each)]
         tried = next(iter(sorted(sizes, key=lambda each: not each.passing)), None)
         worst = told.worst
-        runs = [(100 * at / worst.of, 100 * count / worst.of) for at, count in worst.bad] if worst is not None else []
-        return cls(bucket, bug, brief_of(told), tried.subject if tried else "", _cells(tried), runs)
+        runs = worst.bad if worst is not None and worst.of else ()
+        elements = [(100 * at / worst.of, 100 * count / worst.of) for at, count in runs] if worst is not None else []
+        return cls(bucket, bug, brief_of(told), tried.subject if tried else "", _cells(tried), elements)
+
+
+def _is_whole(tried: Counterfactual) -> bool:
+    return all(isinstance(value, int) for value in (tried.own, *tried.passing, *tried.failing))
 
 
 def _cells(tried: Counterfactual | None) -> list[Cell]:

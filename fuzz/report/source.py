@@ -12,6 +12,8 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable
 
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,\d+)? @@")
+_PLAIN = ("--unified=0", "--no-color", "--no-ext-diff")
+"""A diff without context, whatever its user has configured."""
 _MOST_LINES = 12
 """The changed lines that a report shows: about half a screen."""
 
@@ -42,12 +44,12 @@ def change_of(kernel: Kernel, since: str = "") -> SourceChange | None:
     source = kernel.source.resolve()
     folder, name = source.parent, source.name
     if since:
-        return _read(f"since {since[:9]}", git(folder, "diff", "--unified=0", since, "--", name))
-    if found := _read("not committed", git(folder, "diff", "--unified=0", "HEAD", "--", name)):
+        return _read(f"since {since[:9]}", git(folder, "diff", *_PLAIN, since, "--", name))
+    if found := _read("not committed", git(folder, "diff", *_PLAIN, "HEAD", "--", name)):
         return found
     title = git(folder, "log", "-1", "--format=%h %s", "--", name)
     commit = title.partition(" ")[0] if title else ""
-    return _read(printable(title or ""), git(folder, "show", "--format=", "--unified=0", commit, "--", name))
+    return _read(printable(title or ""), git(folder, "show", "--format=", *_PLAIN, commit, "--", name))
 
 
 def _read(title: str, diff: str | None) -> SourceChange | None:

@@ -39,7 +39,7 @@ from fuzz.triage.rule.rule import Atom, Learned, Rule
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "explanation.schema.json"
 _RULE = Rule((Atom(N, ">=", (math.inf,), 1.0), Atom(Feature("dtype", "x"), "in", ("f16", "f32"), 2.0)), (Rule(),))
 _ONE = Number("1", "0x3f")
-_X = Memory("f32", (2, 3), (-3, 1), 4, 1, "after", ("1", "nan"), "ab", "w", -2)
+_X = Memory("f32", (1, 2), (-3, 1), 4, 1, "after", ("1", "nan"), "ab", "w", -2)
 FULL = Explanation(
     "k", "softmax", "k.c", Verdict.FAIL_NUMERIC, "c-k@native",
     SmallestCase({"eps": _ONE}, {"x": _X}, {"y": _X}, "0" * 64, "normal", True, Call({}, {"x": _X}, {}), "f" * 64,
