@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from fuzz.base.dtypes import decimal
+import numpy as np
+
 from fuzz.base.verdict import Verdict
 from fuzz.triage.explanation import (
+    ALIKE,
+    WIDE,
     Counterfactual,
     Explanation,
     FittingContract,
@@ -41,8 +44,6 @@ _NEAREST = 4
 """The most values of one kind that the first lines name. The full text names all."""
 _MANY = 1e4
 """The factor above which nobody asks how much wider a contract is."""
-_ALIKE = 1.5
-"""Contracts whose widths differ by less are as wide as each other, in words."""
 
 
 def what_is_wrong(told: Explanation) -> str:
@@ -57,7 +58,7 @@ def what_is_wrong(told: Explanation) -> str:
 
 def phrase(told: Explanation) -> str:
     """Return what the kernel does, by its verdict."""
-    return _PHRASES[told.verdict].format(law=told.law)
+    return _PHRASES.get(told.verdict, told.verdict.value).format(law=told.law)
 
 
 def _when(rule: StatedRule) -> str:
@@ -117,7 +118,8 @@ def _evidence(rule: StatedRule) -> str:
 def tested_words(rule: StatedRule) -> str:
     """Return how hard somebody tried to refute the rule, in a few words."""
     further = rule.inside + rule.outside + rule.searched
-    return f"tested on {further:,} further cases, none against it" if further else ""
+    hidden = f", but for {rule.hidden:,} whose values hide it" if rule.hidden else ""
+    return f"tested on {further:,} further cases, none against it{hidden}" if further else ""
 
 
 def counterfactual_words(found: Counterfactual) -> str:
@@ -152,7 +154,7 @@ def _listed(values: Sequence[int | float | str]) -> str:
     if not all(isinstance(value, int) for value in values):
         words = [value for value in values if isinstance(value, str)]
         numbers = sorted(value for value in values if not isinstance(value, str))
-        return ", ".join([*(decimal(value, "f32") for value in numbers), *words])
+        return ", ".join([*map(_shortest, numbers), *words])
     whole, runs = sorted(map(int, values)), list[list[int]]()
     for before, number in pairwise([None, *whole]):
         if before is not None and number == before + 1:
@@ -160,6 +162,14 @@ def _listed(values: Sequence[int | float | str]) -> str:
         elif number is not None:
             runs.append([number])
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def _shortest(value: float) -> str:
+    """Return the shortest decimal number that is the value in float32, as kernels are given parameters; that of a
+    double where it is none of float32."""
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    return str(single if float(single) == value else value)
 
 
 def contract_words(found: FittingContract) -> str:
@@ -171,7 +181,7 @@ def contract_words(found: FittingContract) -> str:
     if found.telling:
         return f"{said}: is {found.declared} right?"
     used = f"the kernel uses {found.used:.2g} of that"
-    why = used if found.typical <= found.width else f"it allows {_times(found.typical)} where the kernel passes too"
+    why = used if found.typical <= WIDE else f"it allows {_times(found.typical)} where the kernel passes too"
     return f"{said}; {why}, so this proves little"
 
 
@@ -180,9 +190,9 @@ def _times(width: float) -> str:
         return "everything"
     if width > _MANY:
         return f"more than {_MANY:,.0f} times as much"
-    if width > _ALIKE:
+    if width > ALIKE:
         return f"{width:,.2g} times as much" if width < 100 else f"{width:,.0f} times as much"
-    return "as much" if width >= 1 / _ALIKE else "less"
+    return "as much" if width >= 1 / ALIKE else "less"
 
 
 def suggestion_words(found: Suggestion) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -46,6 +47,11 @@ class Memory:
     apart: int | None = None
     """The number of elements by which it lies after that input, or before it where negative; None where it lies
     exactly in place of it."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where the values are not those of the shape: files come from anybody."""
+        if self.values and (min(self.shape, default=1) < 1 or math.prod(self.shape) != len(self.values)):
+            raise ValueError(f"{len(self.values)} values do not fill the shape {list(self.shape)}")
 
 
 @dataclass(frozen=True)
@@ -199,6 +205,13 @@ class Suggestion:
     dim: str = ""
     step: int = 0
     """The dimension that is a multiple of so much wherever it passes; '' and 0 where what fails has no elements."""
+
+
+WIDE = 4.0
+"""What allows more than so many times as much where the kernel passes, where one order of a sum stands for another at
+most by that, would fit much that is wrong."""
+ALIKE = 1.5
+"""Contracts whose widths differ by less are as wide as each other."""
 
 
 @dataclass(frozen=True)

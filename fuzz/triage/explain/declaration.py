@@ -12,7 +12,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.judge.fitting import Run, Runs, times_as_wide
 from fuzz.judge.judge import Judgement
-from fuzz.triage.explanation import FittingContract
+from fuzz.triage.explanation import ALIKE, WIDE, FittingContract
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import Neighbour, neighbours, pairs
@@ -26,14 +26,9 @@ _FEW = 4
 """The number of smallest failing runs of which a neighbour must explain one to be tried in a pair."""
 _LARGEST = 1 << 14
 """Runs of more elements take the oracle too long to be judged under a hundred contracts."""
-_WIDE = 4.0
-"""What allows more than so many times as much where the kernel passes, where one order of a sum stands for another at
-most by that, would fit much that is wrong."""
 _USED = 1 / 32
 """A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
 a larger share of its budget than that, and a bug that happens to fit has less."""
-_ALIKE = 1.5
-"""Contracts whose widths differ by less are as wide as each other, in words."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Fitting:
     @property
     def telling(self) -> bool:
         """Whether it is narrow enough to be said first: what fits everything proves nothing."""
-        return self.typical <= _WIDE and (self.width <= _ALIKE or self.used >= _USED)
+        return self.typical <= WIDE and (self.width <= ALIKE or self.used >= _USED)
 
     @property
     def told(self) -> FittingContract:
@@ -88,7 +83,7 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
         fit = runs.fitting(pairs(list(takewhile(lambda _: not over(), some))))
     found = [_measured(each, declared, failing, passing) for each in fit]
     # Of those that are as wide as each other the one that is derived first: "input" before a dtype by its name.
-    found.sort(key=lambda each: (not each.telling, each.width if each.width > _ALIKE else 1.0))
+    found.sort(key=lambda each: (not each.telling, each.width if each.width > ALIKE else 1.0))
     if not found or over() or not runs.conform(found[0].neighbour.contract):
         return None
     first = found[0]
