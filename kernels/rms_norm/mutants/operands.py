@@ -53,7 +53,7 @@ FORWARD: tuple[Mutant, ...] = (
         "real y = load(&call->x, at(r, &call->x, 0) + i) * rstd;",
         "x whose elements are not neighbours along the row", "M30, B030: the second pass takes the row as contiguous",
         _PLACE,
-        explained_as=("step of x",),
+        explained_as=("passes at layout of x = contiguous",),
     ),
     _planted(
         "weighted-offset-in-16-bits", "weighted", _SCALED,
@@ -126,7 +126,7 @@ FORWARD: tuple[Mutant, ...] = (
     _planted(
         "add-residual-at-pitch-of-x", "add-generic", "at(r, &call->residual, i)", "at(r, &call->x, i)",
         "x and residual with different strides", "C8: one pitch for two tensors", _PLACE,
-        explained_as=("strides of residual and those of x = differ",),
+        explained_as=("passes at layout of x = ", "passes at layout of residual = "),
     ),
     _planted(
         "add-sum-unwritten", "add-generic", "if (is_present(&call->sum)) store",

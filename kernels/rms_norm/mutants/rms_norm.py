@@ -84,7 +84,7 @@ MUTANTS: tuple[Mutant, ...] = (
         trigger="f32; a gap after a row, the last row, or y in the place of x, where the next row is spoilt",
         caught_as=("FAIL_MEMORY", "CRASH", "FAIL_NUMERIC", "FAIL_NONFINITE"),
         provenance="rows packed one after the other hide it: only the last one ends at memory of somebody else",
-        explained_as=("dtype of x = f32",),
+        explained_as=("passes at dtype = f16",),
     ),
     Mutant(
         name="generic-takes-any-strides",

@@ -22,5 +22,6 @@ def test_wrong_kernels_for_ordinary_sizes_are_found_within_500_cases(seed: int, 
         assert found.returncode == 1, found.stdout + found.stderr
         lines = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
         runs = [line for line in lines if line["kind"] == "run"]
-        failed = {run["target"] for run in runs if run["verdict"] == "FAIL_NUMERIC"}
+        # Of the few cases that have such sizes each may have a NaN, which the kernel loses.
+        failed = {run["target"] for run in runs if run["verdict"] in ("FAIL_NUMERIC", "FAIL_NONFINITE")}
         assert failed == {f"numpy-{name}@cpu" for name in WRONG if name.startswith(op)}
