@@ -126,7 +126,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "call->x.rank > 1 && call->x.shape[0] > 2",
         "a batch of at most two rows, alone or as part of a larger one",
         "split reductions for small batches: the same prompt gives other logits when the server is busy",
-        ("breaks batch_", "the first extent of the case or of its twin >= 3"),
+        ("breaks batch_", "passes at rows = 3"),
     ),
     _order_by(
         "alignment",
