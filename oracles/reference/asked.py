@@ -1,0 +1,150 @@
+"""What is asked of a reference: its tensors, as far as they are said, and examples of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.operand import OUTER
+from oracles.reference.dims import Dim, UnreadableError, parsed
+
+Shapes = Mapping[str, str] | str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A reference, and what is said of its arguments."""
+
+    reference: Callable[..., Any]
+    dims: Mapping[str, tuple[str, ...]]
+    """The dimensions of each tensor."""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    """The dtypes of tensors, as far as they are known."""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    """What other arguments are."""
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def call(self, **tensors: Any) -> Any:
+        """Call the reference."""
+        return self.reference(**tensors, **self.constants)
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.reference, "__name__", "reference"))
+
+
+def asked_of(
+    reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
+    dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str],
+) -> Iterator[Asked]:  # fmt: skip
+    """What may be meant, the most general first."""
+    try:
+        parameters = inspect.signature(reference).parameters
+    except (TypeError, ValueError) as error:
+        raise UnreadableError("it has no signature: wrap it, such as lambda x: ref(x)") from error
+    named = [each.name for each in parameters.values() if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    needed = [name for name in named if parameters[name].default is inspect.Parameter.empty]
+    if shapes is not None:
+        dims = parsed(shapes)
+        if unknown := [name for name in dims if name not in named]:
+            raise UnreadableError(f"it has no parameter {unknown[0]!r}: it has {', '.join(named)}")
+        given = _by_name(named, examples or {})
+        constants = {name: each for name, each in given.items() if name not in dims}
+        if missing := [name for name in needed if name not in {**dims, **constants}]:
+            raise UnreadableError(f"shapes: say the dimensions of {missing[0]!r}, such as {missing[0]}='b n'")
+        known = {name: _dtype(each) for name, each in given.items() if name in dims}
+        ordered = {name: dims[name] for name in named if name in dims}
+        yield Asked(reference, ordered, {**known, **dtypes}, constants, fixed, values)
+    elif examples is not None:
+        given = _by_name(named, examples)
+        tensors = {name: each for name, each in given.items() if hasattr(each, "shape")}
+        constants = {name: each for name, each in given.items() if name not in tensors}
+        known = {**{name: _dtype(each) for name, each in tensors.items()}, **dtypes}
+        for dims in _like(tensors):
+            yield Asked(reference, dims, known, constants, fixed, values)
+    elif len(needed) == 1:
+        for text in (f"{OUTER} n", "m n"):
+            yield Asked(reference, {needed[0]: tuple(text.split())}, dtypes, {}, fixed, values)
+    else:
+        example = ", ".join(f'"{name}": "b n"' for name in needed)
+        raise UnreadableError(
+            f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs"
+        )
+
+
+def _by_name(named: Sequence[str], examples: Sequence[Any] | Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(examples, Mapping):
+        examples = dict(zip(named, examples, strict=False))
+    if unknown := [name for name in examples if name not in named]:
+        raise UnreadableError(f"example_inputs: it has no parameter {unknown[0]!r}: it has {', '.join(named)}")
+    return examples
+
+
+def _dtype(tensor: Any) -> str:
+    return str(getattr(tensor, "dtype", "")).removeprefix("torch.")
+
+
+_LETTERS = "nmklhdcstuvw"
+
+
+def _like(tensors: Mapping[str, Any]) -> Iterator[Mapping[str, tuple[str, ...]]]:
+    """Dimensions of tensors like these: equal extents are one, the last of the first is n. All that go before the last
+    one in each tensor that has several may be "..." together."""
+    called = dict[int, str]()
+    for tensor in sorted(tensors.values(), key=lambda each: -len(each.shape)):
+        for size in reversed(tensor.shape):
+            called.setdefault(int(size), _LETTERS[len(called) % len(_LETTERS)])
+    plain = {name: tuple(called[int(size)] for size in tensor.shape) for name, tensor in tensors.items()}
+    whole = max(plain.values(), key=len, default=())
+    leading = whole[:-1]
+    apart = all(dims[:-1] == leading or not {*dims} & {*leading} for dims in plain.values())
+    if leading and apart and whole[-1] not in leading:
+        yield {name: (OUTER, *dims[-1:]) if dims[:-1] == leading else dims for name, dims in plain.items()}
+    yield plain
+
+
+def dtypes_of(asked: Asked, dims: Mapping[str, Dim]) -> Mapping[str, str]:
+    """The dtypes of all tensors. What nobody says is a float, or else what the reference takes."""
+    unknown = [name for name in asked.dims if not asked.dtypes.get(name)]
+    refusal: Exception | None = None
+    for changed in (some for count in range(min(len(unknown), 2) + 1) for some in combinations(unknown, count)):
+        for kinds in (
+            (("float32",),)
+            if not changed
+            else (("int64", "int64"), ("bool", "bool"), ("int64", "bool"), ("bool", "int64"))
+        ):
+            given = {name: asked.dtypes.get(name) or "float32" for name in asked.dims} | dict(
+                zip(changed, kinds, strict=False)
+            )
+            try:
+                asked.call(**example(asked, dims, given, 0))
+                return {name: "float32" if "float" in dtype else dtype for name, dtype in given.items()}
+            except Exception as error:
+                refusal = refusal or error
+    shapes = ", ".join(f"{name}{[dims[dim].sizes[0] for dim in some]}" for name, some in asked.dims.items())
+    said = " ".join(str(refusal).split())[:300]
+    raise UnreadableError(f"it takes no {shapes}: {type(refusal).__name__}: {said}") from refusal
+
+
+def example(asked: Asked, dims: Mapping[str, Dim], dtypes: Mapping[str, str], which: int) -> Mapping[str, Any]:
+    import torch
+
+    random, found = np.random.default_rng(which), dict[str, Any]()
+    for name, some in asked.dims.items():
+        shape, dtype = tuple(dims[dim].sizes[which] for dim in some), dtypes[name]
+        values: NDArray[Any] = random.random(shape)
+        if dtype == "bool":
+            values = values < 0.5
+        elif "int" in dtype:
+            values = random.integers(0, 2, shape)
+        else:
+            values = values + 0.5
+        found[name] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))
+    return found

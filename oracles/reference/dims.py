@@ -1,0 +1,76 @@
+"""Dimensions of a reference's tensors, each with an extent in either of the two calls that are traced.
+
+Extents are drawn so that no two dimensions have the same pair of them: a pair says which dimension it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from oracles.declared import OpError
+from oracles.operand import OUTER
+
+Pair = tuple[int, int]
+"""An extent in both calls."""
+ONE: Pair = 1, 1
+_PAIRS: Sequence[Pair] = (
+    (5, 7), (11, 5), (13, 17), (19, 23), (29, 13), (31, 37), (17, 41), (41, 11), (37, 29), (43, 47), (47, 53), (59, 61),
+)  # fmt: skip
+"""Primes, so that a product says which dimensions it is of; not all grow, so that one is no function of another."""
+_THIRD = (8, 16, 4, 2, 6, 12, 10, 9, 14, 15, 18, 20)
+"""What the guard tries beside them: extents that tiles and halves divide."""
+
+
+class UnreadableError(OpError):
+    """A reference that cannot be read. The message says which operation of which line, and why."""
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A named dimension."""
+
+    name: str
+    sizes: Pair
+
+
+Axis = tuple[Dim, ...]
+"""An axis of a tensor: the dimensions whose product it is, () where it has one element."""
+
+
+def extent(dims: Iterable[Dim]) -> Pair:
+    """Return the extent of the product of dimensions in both calls."""
+    first, second = zip(*(dim.sizes for dim in dims), strict=True) if (dims := [*dims]) else ((), ())
+    return math.prod(first), math.prod(second)
+
+
+def declared_dims(shapes: Mapping[str, Sequence[str]], fixed: Mapping[str, int]) -> Mapping[str, Dim]:
+    """Return all dimensions by name, in their order, with extents for both calls; those that are fixed have theirs."""
+    names = [*dict.fromkeys(name for dims in shapes.values() for name in dims)]
+    free = [name for name in names if name not in fixed]
+    if len(free) > len(_PAIRS):
+        raise UnreadableError(f"it has {len(free)} dimensions, of which {len(_PAIRS)} can be told apart")
+    sizes = {**dict(zip(free, _PAIRS, strict=False)), **{name: (size, size) for name, size in fixed.items()}}
+    return {name: Dim(name, sizes[name]) for name in names}
+
+
+def third(dims: Mapping[str, Dim], fixed: Mapping[str, int]) -> Mapping[str, int]:
+    """Return extents for a third call, which is not traced."""
+    return {**dict(zip(dims, _THIRD, strict=False)), **{name: fixed[name] for name in dims if name in fixed}}
+
+
+def parsed(shapes: Mapping[str, str] | str) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of dimensions by tensor, from {"x": "b n", "w": "n"} or "x=b n, w=n"."""
+    if isinstance(shapes, str):
+        parts = [part.partition("=") for part in shapes.replace(";", ",").split(",") if part.strip()]
+        if bad := [name for name, equals, _ in parts if not equals]:
+            raise UnreadableError(f"shapes: {bad[0].strip()!r} is no tensor with its dimensions, such as 'x=b n, w=n'")
+        shapes = {name.strip(): dims for name, _, dims in parts}
+    found = {name: tuple(dims.split()) for name, dims in shapes.items()}
+    for name, dims in found.items():
+        if any(dim == OUTER for dim in dims[1:]) or len({*dims}) < len(dims):
+            raise UnreadableError(
+                f"shapes: {name}={' '.join(dims)}: each name stands there once, and '...' before them"
+            )
+    return found

@@ -1,0 +1,172 @@
+"""Whether a formula is the reference: both in float64, at three sets of extents, before any case is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.formula.arrangement import Arrangement
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.trace import trace
+from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.reference.dims import UnreadableError
+
+Arrays = Mapping[str, NDArray[Any]]
+_AGREE = 1e-9
+"""What both may differ by, relative to the largest element of an output: each rounds in its own order."""
+_LEADING = (2, 3)
+"""The dimensions that "..." stands for in the last set."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What the guard found where nothing differs in numbers."""
+
+    sets: int
+    specials: str
+    """Where NaN, infinities or huge numbers go in and another one comes out, in words; "" if nowhere."""
+    positive: Sequence[str]
+    """The inputs that must be positive for the outputs to be numbers."""
+
+
+def hold(
+    op: Op, reference: Callable[..., Any], extents: Sequence[Mapping[str, int]], positive: bool = True
+) -> Agreement:
+    """Raise UnreadableError where the formula of an op has another value than the reference."""
+    wanted = _positive(op, extents[0])
+    for at, sizes in enumerate(extents):
+        for word, arrays in _plain(op, sizes, wanted, outer=_LEADING if at == len(extents) - 1 else None):
+            _compare(op, reference, arrays, word)
+    return Agreement(len(extents), _specials(op, reference, extents[0], wanted), wanted)
+
+
+def _compare(op: Op, reference: Callable[..., Any], arrays: Arrays, word: str) -> None:
+    here = value(op, arrays)
+    shapes = ", ".join(f"{name}{list(array.shape)}" for name, array in arrays.items())
+    try:
+        there = dict(zip(here, widened(reference, arrays), strict=True))
+    except Exception as error:  # whatever it raises
+        raise UnreadableError(
+            f"of {shapes} it raises {type(error).__name__}: {' '.join(str(error).split())}"
+        ) from error
+    for name, mine in here.items():
+        theirs = there[name]
+        if mine.shape != theirs.shape:
+            both = f"{list(theirs.shape)} of the reference and {list(mine.shape)} by the formula"
+            raise UnreadableError(f"{name} has the shape {both}, of {shapes}")
+        at = _first_difference(mine, theirs)
+        if at is not None:
+            both = f"{name}{list(at)} = {theirs[at]:.17g}, and the formula {mine[at]:.17g}"
+            raise UnreadableError(f"with {word} values of {shapes} it returns {both}")
+
+
+def _first_difference(mine: NDArray[Any], theirs: NDArray[Any]) -> tuple[int, ...] | None:
+    with np.errstate(all="ignore"):
+        finite = theirs[np.isfinite(theirs)]
+        scale = float(np.abs(finite).max(initial=0.0))
+        same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
+        near = np.abs(mine - theirs) <= _AGREE * np.maximum(scale, 1e-300)
+    wrong = np.argwhere(~(same | near))
+    return tuple(int(each) for each in wrong[0]) if len(wrong) else None
+
+
+def value(op: Op, arrays: Arrays) -> Arrays:
+    """Return the outputs of an op's formula in float64, as kernels return them."""
+    arrangement = Arrangement(op, {name: array.shape for name, array in arrays.items()}, arrays[op.main].ndim - 1)
+    graph = trace(op.formula, {each.name: each.axes for each in op.inputs})
+    tensors = {name: arrangement.collapsed(name, array) for name, array in arrays.items()}
+    inputs = Inputs(graph, tensors, {})
+    found = evaluate(inputs, Float64())
+    return {name: arrangement.returned(name, found[node], inputs.extents) for name, node in graph.outputs.items()}
+
+
+def widened(reference: Callable[..., Any], arrays: Arrays) -> Sequence[NDArray[Any]]:
+    """Return the outputs of a reference of float64 tensors that rounds nothing to a shorter float."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def wide(given: Any) -> Any:
+        return torch.float64 if isinstance(given, torch.dtype) and given.is_floating_point else given
+
+    class Wide(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if "_softmax" in str(function):  # whose last argument says that it takes halves
+                args = (*args[:2], False)
+            return function(*map(wide, args), **{name: wide(each) for name, each in (kwargs or {}).items()})
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.no_grad(), Wide():
+            returned = reference(**{name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
+    finally:
+        torch.set_default_dtype(before)
+    several = returned.values() if isinstance(returned, Mapping) else returned
+    flat = [*several] if isinstance(returned, (Mapping, tuple, list)) else [returned]
+    return [each.detach().to(torch.float64).numpy() for each in flat]
+
+
+def _plain(
+    op: Op, sizes: Mapping[str, int], positive: Sequence[str], outer: tuple[int, ...] | None
+) -> Iterator[tuple[str, Arrays]]:
+    random = np.random.default_rng(0)
+    yield "normal", drawn(op, sizes, random, positive, outer=outer)
+    yield "zero", drawn(op, sizes, random, positive, lambda _, shape: np.zeros(shape), outer=outer)
+    yield (
+        "far from zero",
+        drawn(op, sizes, random, positive, lambda r, shape: 100.0 + r.normal(size=shape), outer=outer),
+    )
+
+
+_SPECIALS = {"NaN": math.nan, "an infinity": math.inf, "minus infinity": -math.inf, "1e200": 1e200}
+
+
+def _specials(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]) -> str:
+    other = []
+    for word, special in _SPECIALS.items():
+        arrays = drawn(op, sizes, np.random.default_rng(1), ())
+        for name, array in arrays.items():
+            if array.dtype.kind == "f" and array.size and not (name in positive and special < 0):
+                array.reshape(-1)[array.size // 2] = special
+        here, there = value(op, arrays), widened(reference, arrays)
+        if any(_first_difference(a, b) is not None for a, b in zip(here.values(), there, strict=True)):
+            other.append(word)
+    return " and ".join([", ".join(other[:-1]), other[-1]] if len(other) > 1 else other)
+
+
+def drawn(
+    op: Op, sizes: Mapping[str, int], random: np.random.Generator, positive: Sequence[str],
+    how: Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]] | None = None,
+    outer: tuple[int, ...] | None = None,
+) -> dict[str, NDArray[Any]]:  # fmt: skip
+    """Return values of all inputs, with these extents."""
+    found = dict[str, NDArray[Any]]()
+    for each in op.inputs:
+        shape = tuple(
+            size for dim in each.axes for size in (outer if dim == OUTER and outer is not None else (sizes[dim],))
+        )
+        if each.dtype == "bool":
+            found[each.name] = random.random(shape) < 0.5
+        elif each.integers:
+            found[each.name] = random.integers(0, sizes[each.index], shape)
+        else:
+            values = how(random, shape) if how is not None else random.normal(size=shape)
+            found[each.name] = np.abs(values) + 0.01 if each.name in positive else values
+    return found
+
+
+def _positive(op: Op, sizes: Mapping[str, int]) -> Sequence[str]:
+    """The inputs that must be positive for outputs to be numbers, where normal ones are not enough: one, or all."""
+    floats = [each.name for each in op.inputs if not each.integers]
+    for some in ((), *((name,) for name in floats), tuple(floats)):
+        found = value(op, drawn(op, sizes, np.random.default_rng(2), some))
+        if all(np.isfinite(each).all() for each in found.values()):
+            return some
+    return ()

@@ -1,0 +1,172 @@
+"""The lines of a formula while it is read: expressions of Python, made from templates, that refer to earlier lines.
+
+A template is an expression in text, `0.5 * a * (1.0 + f.erf(a))`. What stands for a number of 1 in a product vanishes.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from oracles.reference.dims import Dim
+
+KEPT = ("total", "greatest", "avg", "dot", "point")
+"""What makes these has a name of its own: a contract may say in which order it adds, or to what it rounds."""
+_WIDEST = 96
+"""What a line may have of an expression: another that is used once stands by itself where it would be longer."""
+
+
+@dataclass(eq=False)
+class Line:
+    """`name = expression`."""
+
+    key: str
+    """How other lines refer to it until names are given."""
+    expression: ast.expr
+    hint: str
+    """What it is, in a word: its name where the reference has none for it."""
+    own: str = ""
+    """What the reference calls it."""
+
+
+@dataclass
+class Lines:
+    """All lines so far."""
+
+    found: dict[str, Line] = field(default_factory=dict)
+
+    def add(self, expression: ast.expr, hint: str) -> ast.expr:
+        """Return what refers to a new line of that expression; of a name or a number that itself."""
+        if isinstance(expression, (ast.Name, ast.Constant)):
+            return expression
+        key = f"{len(self.found)} {hint}"  # no name of Python: it is none of the reference's
+        self.found[key] = Line(key, expression, hint)
+        return ast.Name(key)
+
+    def call(self, expression: ast.expr, own: str) -> None:
+        """Note what the reference calls a line."""
+        if isinstance(expression, ast.Name) and expression.id in self.found:
+            self.found[expression.id].own = own
+
+    def needed(self, outputs: Sequence[ast.expr]) -> Sequence[Line]:
+        """Return the lines that outputs are made of, in their order, those that are used once within others if they
+        have no name and fit."""
+        uses: dict[str, int] = {}
+        waiting = [name for each in outputs for name in _names(each)]
+        while waiting:
+            key = waiting.pop()
+            if key in self.found:
+                uses[key] = uses.get(key, 0) + 1
+                if uses[key] == 1:
+                    waiting += _names(self.found[key].expression)
+        last = {each.id for each in outputs if isinstance(each, ast.Name)}
+        lines: list[Line] = []
+        inside: dict[str, ast.expr] = {}
+        for key, line in self.found.items():
+            if key not in uses:
+                continue
+            within = line.expression
+            for name in _names(within):
+                if name in inside:
+                    fuller = substituted(within, {name: inside[name]})
+                    if _length(fuller) <= _WIDEST:
+                        within = fuller
+                        inside.pop(name)
+            # What did not fit stands by itself, before the line that it was meant for.
+            for name in [name for name in _names(within) if name in inside]:
+                lines.append(Line(name, inside.pop(name), self.found[name].hint))
+            if uses[key] > 1 or line.own or key in last or _call(within) in KEPT:
+                lines.append(Line(key, within, line.hint, line.own))
+            else:
+                inside[key] = within
+        return lines
+
+
+def template(text: str, given: Mapping[str, ast.expr]) -> ast.expr:
+    """Return the expression of a template, with these in place of names."""
+    return substituted(_parsed(text), given)
+
+
+def number(value: float) -> ast.expr:
+    """Return a number as Python writes it."""
+    if math.isnan(value) or math.isinf(value):
+        said = template(f"float({str(abs(value))!r})", {})
+        return ast.UnaryOp(ast.USub(), said) if value < 0 else said
+    plain = ast.Constant(abs(float(value)))
+    return ast.UnaryOp(ast.USub(), plain) if math.copysign(1.0, value) < 0 else plain
+
+
+def of_dims(dims: Sequence[Dim]) -> ast.expr:
+    """Return what a reduction over dimensions is given."""
+    found: list[ast.expr] = [ast.Constant(dim) for dim in dims]  # type: ignore[arg-type]  # named in the end
+    return found[0] if len(found) == 1 else ast.Tuple(found, ast.Load())
+
+
+def is_number(expression: ast.expr, value: float | None = None) -> bool:
+    """Whether an expression is a number, or that number."""
+    return isinstance(expression, ast.Constant) and (value is None or expression.value == value)
+
+
+def substituted(expression: ast.expr, given: Mapping[str, ast.expr]) -> ast.expr:
+    """Return a copy with these in place of names."""
+    found: ast.expr = _Substitution(given).visit(copy.deepcopy(expression))
+    return found
+
+
+class _Substitution(ast.NodeTransformer):
+    def __init__(self, given: Mapping[str, ast.expr]) -> None:
+        self._given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self._given.get(node.id, node))
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """A product with 1 is its other factor, one with 1 / n a quotient; what is added of -a is taken off."""
+        self.generic_visit(node)
+        left, right = node.left, node.right
+        if isinstance(node.op, ast.Mult):
+            for one, other in ((left, right), (right, left)):
+                if is_number(one, 1.0):
+                    return other
+                if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Div) and is_number(one.left, 1.0):
+                    return ast.BinOp(other, ast.Div(), one.right)
+        if isinstance(node.op, ast.Div) and is_number(right, 1.0):
+            return left
+        if isinstance(node.op, ast.Add) and isinstance(right, ast.UnaryOp) and isinstance(right.op, ast.USub):
+            return ast.BinOp(left, ast.Sub(), right.operand)
+        return node
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _names(expression: ast.AST) -> list[str]:
+    return [node.id for node in ast.walk(expression) if isinstance(node, ast.Name)]
+
+
+def _length(expression: ast.expr) -> int:
+    return len(ast.unparse(_Shown().visit(copy.deepcopy(expression))))
+
+
+class _Shown(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        value: Any = node.value
+        return ast.Constant(value.name) if isinstance(value, Dim) else node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Name(node.id.rpartition(" ")[2])
+
+
+def _call(expression: ast.expr) -> str:
+    """The name of the function of `f` whose value it is."""
+    while isinstance(expression, ast.UnaryOp):
+        expression = expression.operand
+    called = expression.func if isinstance(expression, ast.Call) else None
+    return called.attr if isinstance(called, ast.Attribute) else ""

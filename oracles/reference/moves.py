@@ -1,0 +1,141 @@
+"""What moves elements or makes them: views, which are no operations of a formula, places, gathers and constants."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from oracles.reference.dims import Axis, UnreadableError, extent
+from oracles.reference.elementwise import rule
+from oracles.reference.lines import of_dims, template
+from oracles.reference.reading import Number, Reader, Value
+
+
+@rule("view", "_unsafe_view", "reshape", "flatten", "unflatten")
+def _view(reader: Reader, self: Value, **_: object) -> Value:
+    return reader.regrouped(self, reader.shape())
+
+
+@rule("permute")
+def _permute(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
+    return replace(self, axes=tuple(self.axes[at] for at in dims))
+
+
+@rule("t", "transpose", "swapaxes")
+def _transpose(reader: Reader, self: Value, dim0: int = 0, dim1: int = 1) -> Value:
+    axes = [*self.axes]
+    if self.rank > 1:
+        axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
+    return replace(self, axes=tuple(axes))
+
+
+@rule("unsqueeze")
+def _unsqueeze(reader: Reader, self: Value, dim: int) -> Value:
+    at = dim % (self.rank + 1)
+    return replace(self, axes=(*self.axes[:at], (), *self.axes[at:]))
+
+
+@rule("squeeze")
+def _squeeze(reader: Reader, self: Value, dim: Any = None) -> Value:
+    places = reader.axes(self, dim)
+    return replace(self, axes=tuple(axis for at, axis in enumerate(self.axes) if at not in places or axis))
+
+
+@rule("expand")
+def _expand(reader: Reader, self: Value, **_: object) -> Value:
+    shape = reader.shape()
+    own: Sequence[Axis] = [()] * (len(shape) - self.rank) + [*self.axes]
+    return replace(self, axes=tuple(axis or reader.dim(pair) for axis, pair in zip(own, shape, strict=True)))
+
+
+@rule("slice")
+def _slice(reader: Reader, self: Value, **_: object) -> Value:
+    """A slice of all, as `x[:, None]` makes them."""
+    if reader.shape() != tuple(map(extent, self.axes)):
+        raise UnreadableError("takes a part of a dimension: formulas have none yet; write the parts as arguments")
+    return self
+
+
+@rule("arange")
+def _arange(reader: Reader, start: Number = 0, step: Number = 1, **_: object) -> Value:
+    [axis] = [reader.dim(pair) for pair in reader.shape()]
+    made = template("step * f.position(dim) + start" if start else "step * f.position(dim)", {
+        "dim": of_dims(axis), "step": reader.number(step), "start": reader.number(start)})  # fmt: skip
+    return Value(reader.lines.add(made, "place"), (axis,), frozenset(axis), reader.step.dtype)
+
+
+@rule("full", "full_like", "new_full", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "fill")
+@rule("scalar_tensor")
+def _full(reader: Reader, fill_value: Any = None, s: Any = None, value: Any = None, **_: object) -> Value:
+    known = 1.0 if "ones" in reader.step.op else 0.0 if "zeros" in reader.step.op else None
+    filled = next((each for each in (fill_value, s, value) if each is not None), known)
+    if isinstance(filled, Value):
+        return replace(filled, axes=tuple(map(reader.dim, reader.shape())), dtype=reader.step.dtype)
+    assert filled is not None
+    axes = tuple(map(reader.dim, reader.shape()))
+    return Value(reader.number(filled), axes, frozenset(), reader.step.dtype)
+
+
+@rule("gather")
+def _gather(reader: Reader, self: Value, dim: int, index: Value, **_: object) -> Value:
+    at = reader.axes(self, dim)[0]
+    own = tuple(axis for place, axis in enumerate(self.axes) if place != at)
+    others = tuple(axis for place, axis in enumerate(index.axes) if place != at)
+    if any(axis and axis != mine for axis, mine in zip(others, own, strict=True)):
+        raise UnreadableError("gathers along one dimension places that have others than the table")
+    found = taken(reader, self, at, index, "taken")
+    return replace(found, axes=index.axes)
+
+
+@rule("index_select")
+def _index_select(reader: Reader, self: Value, dim: int, index: Value) -> Value:
+    at = reader.axes(self, dim)[0]
+    found = taken(reader, self, at, index, "taken")
+    return replace(found, axes=(*self.axes[:at], *index.axes, *self.axes[at + 1 :]))
+
+
+@rule("embedding")
+def _embedding(reader: Reader, weight: Value, indices: Value, **_: object) -> Value:
+    return replace(taken(reader, weight, 0, indices, "rows"), axes=(*indices.axes, *weight.axes[1:]))
+
+
+@rule("index")
+def _index(reader: Reader, self: Value, indices: Sequence[Value | None]) -> Value:
+    there = [(at, each) for at, each in enumerate(indices) if each is not None]
+    if len(there) != 1 or there[0][1].dtype == "torch.bool":
+        raise UnreadableError("picks by several indices at once, or by a mask: formulas take along one dimension")
+    [(at, index)] = there
+    return replace(taken(reader, self, at, index, "taken"), axes=(*self.axes[:at], *index.axes, *self.axes[at + 1 :]))
+
+
+@rule("nll_loss_forward", "nll_loss")
+def _nll_loss(reader: Reader, self: Value, target: Value, weight: Any, reduction: int, ignore_index: int) -> Any:
+    """Places are drawn within the extent, and so none that is left out."""
+    if weight is not None:
+        raise UnreadableError("weighs classes: write it out")
+    own = replace(taken(reader, self, self.rank - 1, target, "taken"), axes=self.axes[:-1])
+    loss = reader.line("-x", "loss", own, x=own)
+    if reduction:
+        loss = reader.reduced("avg" if reduction == 1 else "total", "loss", loss, None, False)
+    return loss, None
+
+
+def taken(reader: Reader, table: Value, at: int, index: Value, hint: str) -> Value:
+    """Return the elements of a table along an axis of one dimension, at these places. Its axes are not those."""
+    if len(table.axes[at]) != 1:
+        raise UnreadableError("takes along what is no dimension")
+    [dim] = table.axes[at]
+    if not index.places or not isinstance(index.expression, ast.Name):
+        raise UnreadableError(
+            "takes elements at places that it calculates: a formula takes them at those of an input of integers"
+        )
+    known = reader.indices.setdefault(index.places, dim.name)
+    if known != dim.name:
+        raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}")
+    if dim not in table.has:
+        return table
+    parts = {"x": reader.expression(table), "index": index.expression, "dim": of_dims([dim])}
+    made = reader.lines.add(template("f.take(x, index, dim)", parts), hint)
+    return Value(made, table.axes, table.has - {dim} | index.has, table.dtype)

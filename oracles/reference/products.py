@@ -1,0 +1,115 @@
+"""What torch's products of matrices are, and attention by its definition."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from oracles.reference.dims import UnreadableError
+from oracles.reference.elementwise import rule
+from oracles.reference.lines import of_dims, template
+from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.recording import Two
+from oracles.reference.reductions import _softmax
+
+
+def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:
+    """Return a b along the last axis of a and the last but one of b."""
+    inner = a.axes[-1]
+    if b.axes[-2] != inner:
+        raise UnreadableError("multiplies matrices along two dimensions: give them one name in `shapes`")
+    batch = reader.aligned([replace(each, axes=each.axes[:-2]) for each in (a, b)])
+    wide = replace(a, axes=(*a.axes[:-1], (), inner))
+    other = replace(b, axes=(*b.axes[:-2], (), b.axes[-1], inner))
+    found = reader.reduced("dot", hint, wide, -1, False, other)
+    return replace(found, axes=(*batch, a.axes[-2], b.axes[-1]))
+
+
+@rule("mm", "bmm", "matmul")
+def _mm(reader: Reader, self: Value, other: Any = None, **given: Any) -> Value:
+    return product(reader, self, given.get("mat2", other))
+
+
+@rule("addmm", "baddbmm")
+def _addmm(reader: Reader, self: Value, beta: Number, alpha: Number, **given: Any) -> Value:
+    a, b = (given[name] for name in (("mat1", "mat2") if "mat1" in given else ("batch1", "batch2")))
+    return reader.each("alpha * product + beta * x", "t", product=product(reader, a, b), x=self, alpha=alpha, beta=beta)
+
+
+@rule("mv")
+def _mv(reader: Reader, self: Value, vec: Value) -> Value:
+    return reader.reduced("dot", "product", self, -1, False, replace(vec, axes=((), *vec.axes)))
+
+
+@rule("dot", "vdot")
+def _dot(reader: Reader, self: Value, **given: Any) -> Value:
+    [other] = given.values()
+    return reader.reduced("dot", "product", self, -1, False, other)
+
+
+@rule(
+    "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math", "scaled_dot_product_attention"
+)
+def _attention(
+    reader: Reader, query: Value, key: Value, value: Value, is_causal: bool = False, scale: Any = None,
+    dropout_p: float = 0.0, attn_mask: Any = None, **_: object,
+) -> Any:  # fmt: skip
+    if dropout_p:
+        raise UnreadableError("leaves some out by chance")
+    scores = product(reader, query, replace(key, axes=(*key.axes[:-2], key.axes[-1], key.axes[-2])), "scores")
+    if scale is None:
+        [dim] = query.axes[-1]
+        root = (
+            Two(*(math.sqrt(size) for size in dim.sizes)) if dim.sizes[0] != dim.sizes[1] else math.sqrt(dim.sizes[0])
+        )
+        scores = reader.each("x / root", "scores", x=scores, root=root)
+    else:
+        scores = reader.each("x * scale", "scores", x=scores, scale=scale)
+    if is_causal:
+        later = reader.mask(below(reader, scores, 0))
+        made = reader.lines.add(template("f.where(mask, x, -float('inf'))", {
+            "mask": later, "x": reader.expression(scores)}), "scores")  # fmt: skip
+        scores = replace(scores, expression=made)
+    if isinstance(attn_mask, Value) and attn_mask.dtype == "torch.bool":
+        made = template("f.where(mask, x, -float('inf'))", {
+            "mask": reader.mask(attn_mask), "x": reader.expression(scores)})  # fmt: skip
+        scores = replace(scores, expression=reader.lines.add(made, "scores"), has=scores.has | attn_mask.has)
+    elif isinstance(attn_mask, Value):
+        scores = reader.each("x + mask", "scores", x=scores, mask=attn_mask)
+    found = product(reader, _softmax(reader, scores, -1), value, "attention")
+    return (found, None) if len(reader.step.shapes) > 1 else found
+
+
+def below(reader: Reader, like: Value, diagonal: Number) -> Value:
+    """Return which elements of the last two axes lie on a diagonal or below it, numbered from the main one."""
+    row, column = like.axes[-2:]
+    if len(row) != 1 or len(column) != 1:
+        raise UnreadableError("takes a triangle of what has no two dimensions")
+    made = template("f.position(j) <= f.position(i) + d" if diagonal else "f.position(j) <= f.position(i)", {
+        "j": of_dims(column), "i": of_dims(row),
+        "d": reader.number(diagonal)})  # fmt: skip
+    has = frozenset((row[0], column[0]))
+    return Value(None, (row, column), has, "torch.bool", condition=reader.lines.add(made, "mask"))
+
+
+@rule("tril", "triu")
+def _triangle(reader: Reader, self: Value, diagonal: Number = 0) -> Value:
+    lower = reader.step.op == "tril"
+    if lower:
+        inside = below(reader, self, diagonal)
+    elif isinstance(diagonal, Two):
+        raise UnreadableError("takes a triangle from a place that depends on extents")
+    else:  # on the diagonal or above it: not below
+        under = below(reader, self, diagonal - 1)
+        assert under.condition is not None
+        inside = replace(under, condition=reader.lines.add(template("~m", {"m": under.condition}), "mask"))
+    ones = self.expression is not None and not self.has and getattr(self.expression, "value", None) == 1.0
+    if ones or self.dtype == "torch.bool":
+        condition = inside.condition if ones else None
+        if condition is None:
+            condition = reader.lines.add(template("a & b", {"a": reader.mask(self), "b": reader.mask(inside)}), "mask")
+        return Value(None, self.axes, self.has | inside.has, self.dtype, condition=condition)
+    parts = {"mask": reader.mask(inside), "x": reader.expression(self)}
+    made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "triangle")
+    return replace(self, expression=made, condition=None, has=self.has | inside.has)

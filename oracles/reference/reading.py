@@ -1,0 +1,296 @@
+"""A reference read: each step of it becomes lines of a formula, by the rule of its operation."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
+from oracles.reference.lines import Lines, number, of_dims, template
+from oracles.reference.names import locals_of
+from oracles.reference.recording import Recording, Step, Two, Use
+
+NOTES = "input", "constant"
+"""Steps that are no operations."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the reference, as the formula has it."""
+
+    expression: ast.expr | None
+    """A name of a line or of an input, or a number; None of a condition that is no number yet."""
+    axes: tuple[Axis, ...] = ()
+    has: frozenset[Dim] = frozenset()
+    """The dimensions that the expression has: along the others of its axes it is the same everywhere."""
+    dtype: str = "torch.float32"
+    condition: ast.expr | None = None
+    """When it is 1, where it is 1 or 0."""
+    places: str = ""
+    """The name of an input of integers."""
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.axes)
+
+
+Number = float | int | Two
+Rule = Callable[..., Any]
+"""What a rule makes of the arguments of an operation, which it takes by name: a `Value`, or several."""
+
+
+@dataclass
+class Reader:
+    """Reads the steps of a recording."""
+
+    recording: Recording
+    inputs: Mapping[str, tuple[Dim, ...]]
+    rules: Mapping[str, Rule]
+    dims: Mapping[str, Dim]
+    lines: Lines = field(default_factory=Lines)
+    indices: dict[str, str] = field(default_factory=dict)
+    """The dimension along which an input of integers says places."""
+    operations: int = 0
+    _values: list[Any] = field(default_factory=list)
+    step: Step = field(init=False)
+
+    def read(self) -> Sequence[Value]:
+        """Return the outputs. Raises UnreadableError, with the line of the reference."""
+        names = locals_of([step.at for step in self.recording.steps])
+        inputs = iter(self.inputs.items())
+        for at, step in enumerate(self.recording.steps):
+            self.step = step
+            try:
+                found = self._input(*next(inputs)) if step.op == "input" else self._calculated()
+                for each in found if isinstance(found, (list, tuple)) else [found]:
+                    self._check(each)
+            except UnreadableError as error:
+                where = f" ({step.at[0]})" if step.at else ""
+                raise UnreadableError(f"{self.word}{where} {error}") from error
+            self._values.append(found)
+            if at in names and isinstance(found, Value):
+                for part in (found.expression, found.condition):
+                    if part is not None:
+                        self.lines.call(part, names[at])
+        return [self._argument(use) for use in self.recording.outputs]
+
+    @property
+    def word(self) -> str:
+        """What the present step is called in a message."""
+        return f"aten.{self.step.op}" if self.step.op not in NOTES else f"a {self.step.op}"
+
+    def _input(self, name: str, dims: tuple[Dim, ...]) -> Value:
+        expression = ast.Name(name)
+        dtype = self.step.dtype
+        axes = tuple((dim,) for dim in dims)
+        if dtype == "torch.bool":
+            return Value(expression, axes, frozenset(dims), dtype, condition=expression)
+        return Value(expression, axes, frozenset(dims), dtype, places=name if "int" in dtype else "")
+
+    def _calculated(self) -> Any:
+        if self.step.op == "constant":
+            if self.step.given["value"] is None:
+                raise UnreadableError("of several elements that the reference has from elsewhere: make it an argument")
+            return Value(self.number(self.step.given["value"]), dtype=self.step.dtype)
+        op, given = self.step.op, self.step.given
+        rule = self.rules.get(f"{op}.{self.step.overload}") or self.rules.get(op)
+        changed = given.get("self") if rule is None and op.endswith("_") else None
+        if isinstance(changed, Use) and self.recording.steps[changed.step].op not in NOTES:
+            rule = self.rules.get(op[:-1])
+        if rule is None:
+            raise UnreadableError("has no formula")
+        before = len(self.lines.found)
+        found = rule(self, **{name: self._argument(each) for name, each in given.items()})
+        self.operations += len(self.lines.found) > before
+        if isinstance(changed, Use):  # in its place
+            self._values[changed.step] = found
+        return found
+
+    def _argument(self, given: Any) -> Any:
+        if isinstance(given, Use):
+            found = self._values[given.step]
+            found = found if given.item is None else found[given.item]
+            if found is None:
+                step = self.recording.steps[given.step]
+                raise UnreadableError(f"uses what aten.{step.op} returns beside its values, which has no formula")
+            return found
+        return [self._argument(each) for each in given] if isinstance(given, list) else given
+
+    @staticmethod
+    def _check(value: Any) -> None:
+        dims = [dim for axis in value.axes for dim in axis] if isinstance(value, Value) else []
+        twice = [dim.name for dim in dims if dims.count(dim) > 1]
+        if twice:
+            raise UnreadableError(f"has a tensor with the dimension {twice[0]!r} twice: give it two names in `shapes`")
+
+    # What rules ask for.
+
+    def shape(self, item: int = 0) -> tuple[Pair, ...]:
+        """Return the shape of what the step returns, each extent in both calls."""
+        return self.step.shapes[item]
+
+    def each(self, text: str, hint: str = "t", /, **given: Value | Number) -> Value:
+        """Return an elementwise expression of these."""
+        made, axes, has = self._made(text, hint, given)
+        values = [each for each in given.values() if isinstance(each, Value)]
+        floats = [each.dtype for each in values if "float" in each.dtype and each.rank]
+        return Value(made, axes, has, floats[0] if floats else self.step.dtype)
+
+    def compared(self, text: str, /, **given: Value | Number) -> Value:
+        """Return a condition on these, elementwise."""
+        made, axes, has = self._made(text, "mask", given)
+        return Value(None, axes, has, "torch.bool", condition=made)
+
+    def _made(
+        self, text: str, hint: str, given: Mapping[str, Value | Number]
+    ) -> tuple[ast.expr, tuple[Axis, ...], frozenset[Dim]]:
+        values = [each for each in given.values() if isinstance(each, Value)]
+        axes = self.aligned(values)
+        made = self.lines.add(template(text, {name: self.expression(each) for name, each in given.items()}), hint)
+        return made, axes, frozenset().union(*(each.has for each in values))
+
+    def line(self, text: str, hint: str, like: Value, /, **given: Value | Number) -> Value:
+        """Return an expression with the axes of a value."""
+        return replace(self.each(text, hint, **given), axes=like.axes)
+
+    def aligned(self, values: Sequence[Value]) -> tuple[Axis, ...]:
+        """Return the axes of what is made of values elementwise."""
+        rank, axes = max((each.rank for each in values), default=0), list[Axis]()
+        for at in range(-rank, 0):
+            there = [each.axes[at] for each in values if each.rank >= -at and each.axes[at]]
+            if any(axis != there[0] for axis in there):
+                words = " and ".join(dict.fromkeys("".join(dim.name for dim in axis) for axis in there))
+                raise UnreadableError(f"takes {words} together, which have other extents elsewhere")
+            axes.append(there[0] if there else ())
+        return tuple(axes)
+
+    def expression(self, value: Value | Number) -> ast.expr:
+        """Return what stands for a value, or a number, in a template."""
+        if not isinstance(value, Value):
+            return self.number(value)
+        if value.places:
+            raise UnreadableError(
+                f"calculates with {value.places!r}, whose dtype is one of integers: they can be places alone"
+            )
+        if value.expression is not None:
+            return value.expression
+        assert value.condition is not None
+        return self.lines.add(template("f.where(mask, 1.0, 0.0)", {"mask": value.condition}), "flag")
+
+    def mask(self, value: Value) -> ast.expr:
+        """Return when a value is set."""
+        if value.condition is not None:
+            return value.condition
+        return self.lines.add(template("value != 0.0", {"value": self.expression(value)}), "mask")
+
+    def number(self, value: Number) -> ast.expr:
+        """Return a number; one that differs between the calls is looked for among powers of extents."""
+        if not isinstance(value, Two):
+            return number(float(value))
+        for text, some in self._guesses(value):
+            return template(
+                text, {name: template("f.extent(dim)", {"dim": of_dims([dim])}) for name, dim in some.items()}
+            )
+        raise UnreadableError(
+            f"has the number {value.first:g} here and {value.second:g} with other extents, which is no power of them"
+        )
+
+    def _guesses(self, value: Two) -> Iterator[tuple[str, Mapping[str, Dim]]]:
+        """How a number may follow from extents, the plainest first."""
+        free = [dim for dim in self.dims.values() if dim.sizes[0] != dim.sizes[1]]
+        sets: list[dict[str, Dim]] = [{"a": dim} for dim in free]
+        sets += [{"a": one, "b": two} for at, one in enumerate(free) for two in free[at + 1 :]]
+        for plain in (True, False):
+            for some in sets:
+                for less in (0.0, 1.0):
+                    m, n = (size - less for size in extent(some.values()))
+                    for power, text in _POWERS.items():
+                        if m <= 0 or n <= 0 or m == n:
+                            continue
+                        factor, other = value.first / m**power, value.second / n**power
+                        if math.isclose(factor, other, rel_tol=1e-12) and (abs(factor - 1) < 1e-12) == plain:
+                            inner = " * ".join(some) if not less else f"({' * '.join(some)} - 1.0)"
+                            found = text.format(inner)
+                            yield (found if plain else f"{factor!r} * {found}"), some
+
+    def dim(self, pair: Pair) -> Axis:
+        """Return the axis of that extent, of what the reference makes by itself."""
+        if pair == ONE:
+            return ()
+        for dim in self.dims.values():
+            if dim.sizes == pair:
+                return (dim,)
+        raise UnreadableError(
+            f"makes an axis of {pair[0]} elements here and {pair[1]} with other extents: no argument has that one"
+        )
+
+    def regrouped(self, value: Value, shape: Sequence[Pair]) -> Value:
+        """Return a view: the same dimensions in other axes."""
+        rest, axes = [dim for axis in value.axes for dim in axis], list[Axis]()
+        for size in shape:
+            axis = list[Dim]()
+            while extent(axis) != size:
+                if not rest or any(n % m for n, m in zip(size, extent([*axis, rest[0]]), strict=True)):
+                    whole = rest[0].name if rest else "?"
+                    raise UnreadableError(
+                        f"cuts the dimension {whole!r} into parts: write the parts as dimensions of their own"
+                    )
+                axis.append(rest.pop(0))
+            axes.append(tuple(axis))
+        return replace(value, axes=tuple(axes))
+
+    def axes(self, value: Value, dims: Any) -> list[int]:
+        """Return which axes are meant: those that are numbered from either end, or all."""
+        every = range(value.rank)
+        numbers = [dims] if isinstance(dims, int) else [*(dims or every)]
+        return sorted(every[at] for at in numbers) if value.rank else []
+
+    def reduced(self, how: str, hint: str, value: Value, dims: Any, keep: bool, *others: Value) -> Value:
+        """Return what a reduction of a value along axes is: the sum, with another value that of products."""
+        places = self.axes(value, dims)
+        gone = [dim for at in places for dim in value.axes[at]]
+        axes = tuple(() if at in places else axis for at, axis in enumerate(value.axes) if keep or at not in places)
+        values, has = (value, *others), value.has.union(*(each.has for each in others))
+        names = "abcd"[: len(values)]
+        there = [dim for dim in gone if dim in has]
+        found = dict(zip(names, map(self.expression, values), strict=True))
+        if there:
+            text = f"f.{how}({', '.join(names)}, dims)"
+            made = self.lines.add(template(text, {**found, "dims": self._along(there)}), hint)
+        else:
+            made = self.lines.add(template(" * ".join(names), found), hint)
+        for dim in gone if how in ("total", "dot") else ():
+            if dim not in has:  # it is the same along it, and counts so often
+                made = self.lines.add(template("a * f.extent(dim)", {"a": made, "dim": of_dims([dim])}), hint)
+        return Value(made, axes, has - {*gone}, value.dtype)
+
+    def _along(self, dims: Sequence[Dim]) -> ast.expr:
+        if len(dims) > 1:
+            raise UnreadableError(
+                f"goes over {' and '.join(dim.name for dim in dims)} at once: formulas have no such reduction yet"
+            )
+        return of_dims(dims)
+
+    def count(self, value: Value, dims: Any) -> ast.expr:
+        """Return the number of elements along axes."""
+        gone = [dim for at in self.axes(value, dims) for dim in value.axes[at]]
+        parts = [template("f.extent(dim)", {"dim": of_dims([dim])}) for dim in gone]
+        found = number(1.0)
+        for part in parts:
+            found = template("a * b", {"a": found, "b": part})
+        return found
+
+    def with_count(self, text: str, hint: str, value: Value, count: ast.expr) -> Value:
+        """Return an expression of a value and of a number of elements, `count`."""
+        made = self.lines.add(template(text, {"self": self.expression(value), "count": count}), hint)
+        return replace(value, expression=made, condition=None)
+
+
+_POWERS = {
+    1.0: "({})", -1.0: "1.0 / ({})", 0.5: "f.sqrt({})", -0.5: "f.rsqrt({})", 0.25: "f.sqrt(f.sqrt({}))",
+    -0.25: "f.rsqrt(f.sqrt({}))", 2.0: "({}) * ({})",
+}  # fmt: skip

@@ -1,0 +1,232 @@
+"""What a reference does, call by call of torch's own operations, in two calls with other extents.
+
+A graph of `make_fx` says nothing of extents: they are numbers in it. So the reference is called twice, and the graphs
+are read in lockstep: what is equal in both is a constant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oracles.reference.dims import Pair, UnreadableError
+
+Reference = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a file in which code of the user's was at work."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)} line {self.line}"  # noqa: PTH119 (a file may be called <stdin>)
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tensor among the arguments of a step: what an earlier step returned."""
+
+    step: int
+    item: int | None = None
+    """Which of several tensors."""
+
+
+@dataclass(frozen=True)
+class Two:
+    """A number that differs between the calls."""
+
+    first: float
+    second: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of torch, of both calls."""
+
+    op: str
+    """The name of the operation, such as "mul"; "input" and "constant" for tensors that none made."""
+    overload: str
+    given: Mapping[str, Any]
+    """All arguments by the names that torch gives them; tensors are `Use`s."""
+    shapes: Sequence[tuple[Pair, ...]]
+    """The shape of each tensor that it returns."""
+    dtype: str
+    """The dtype of the first of them."""
+    at: Sequence[Place]
+    """Where it was called from, the innermost line first."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """All steps of a reference in order, and which of what they return is returned."""
+
+    steps: Sequence[Step]
+    outputs: Sequence[Use]
+    names: Sequence[str]
+    """The keys of the outputs, where the reference returns a mapping."""
+
+
+def record(reference: Reference, names: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> Recording:
+    """Return what the reference does with the tensors of two calls. Raises UnreadableError."""
+    (first, keys), (second, _) = (_graph(reference, names, call) for call in calls)
+    nodes = [[node for node in graph.graph.nodes if not _is_item(node)] for graph in (first, second)]
+    if [_word(node) for node in nodes[0]] != [_word(node) for node in nodes[1]]:
+        raise UnreadableError(f"with other extents it does something else: {_difference(nodes)}")
+    known = [{node: at for at, node in enumerate(some)} for some in nodes]
+    pairs = [*zip(*nodes, strict=True)]
+    steps = [_step(a, b, known, (first, second)) for a, b in pairs if a.op != "output"]
+    returned = _merged(pairs[-1][0].args[0], pairs[-1][1].args[0], known)
+    return Recording(steps, returned, keys)
+
+
+def _graph(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> tuple[Any, Sequence[str]]:
+    import torch
+    from torch.fx import traceback
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    keys: list[str] = []
+
+    def flat(*tensors: Any) -> tuple[Any, ...]:
+        with _marking():
+            returned = reference(**dict(zip(names, tensors, strict=True)))
+        if isinstance(returned, Mapping):
+            keys[:] = map(str, returned)
+            returned = tuple(returned.values())
+        found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+        if wrong := [each for each in found if not isinstance(each, torch.Tensor)]:
+            raise UnreadableError(f"it returns {type(wrong[0]).__name__}, where a formula has tensors alone")
+        return found
+
+    try:
+        with traceback.preserve_node_meta(), torch.no_grad():
+            made = make_fx(torch.func.functionalize(flat, remove="mutations"))(*(call[name] for name in names))
+    except UnreadableError:
+        raise
+    except Exception as error:  # whatever it raises, or torch, where a value decides
+        raise UnreadableError(_why(error)) from error
+    return made, keys
+
+
+def _own() -> tuple[str, str]:
+    """The folders whose code is no reference: torch's and this one."""
+    import torch
+
+    torch_folder, here = (os.path.dirname(each) + os.sep for each in (torch.__file__, __file__))  # noqa: PTH120
+    return torch_folder, here
+
+
+def _why(error: Exception) -> str:
+    """In one line, with that of the reference where it happened."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    trace, place = error.__traceback__, None
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        place = place if file.startswith(_own()) else Place(file, trace.tb_lineno)
+        trace = trace.tb_next
+    where = f" ({place})" if place is not None else ""
+    if "data-dependent" in said.lower() or "tracing tensor" in said or "DataDependent" in type(error).__name__:
+        return f"a value decides what it does, or becomes a number of Python{where}: a formula has neither"
+    return f"{type(error).__name__}{where}: {said[:300]}"
+
+
+def _marking() -> Any:
+    """Return what notes, while it is entered, from which lines each operation is called."""
+    from torch.fx import traceback
+    from torch.overrides import TorchFunctionMode
+
+    theirs, here = _own()
+
+    class Marking(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            frame, places = sys._getframe(1), []
+            while frame is not None and not frame.f_code.co_filename.startswith(here):
+                if not frame.f_code.co_filename.startswith(theirs):
+                    places.append(f"{frame.f_lineno}:{frame.f_code.co_filename}\n")
+                frame = frame.f_back  # type: ignore[assignment]
+            traceback.set_stack_trace(places)
+            return function(*args, **(kwargs or {}))
+
+    return Marking()
+
+
+def _is_item(node: Any) -> bool:
+    return bool(node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem")
+
+
+def _word(node: Any) -> str:
+    """What a node does, but for numbers."""
+    return f"{node.op} {node.target}" if node.op == "call_function" else str(node.op)
+
+
+def _difference(nodes: Sequence[Sequence[Any]]) -> str:
+    for a, b in zip(*nodes, strict=False):
+        if _word(a) != _word(b):
+            return f"{_name(a)} or {_name(b)}{_where(a)}"
+    return f"{len(nodes[0])} operations or {len(nodes[1])}"
+
+
+def _name(node: Any) -> str:
+    return str(node.target) if node.op == "call_function" else "its end"
+
+
+def _where(node: Any) -> str:
+    return next((f" ({place})" for place in _places(node)), "")
+
+
+def _places(node: Any) -> Sequence[Place]:
+    marks = [line.partition(":") for line in (node.meta.get("stack_trace") or "").splitlines()]
+    return [Place(file, int(line)) for line, _, file in marks if line.isdigit()]
+
+
+def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[Any]) -> Step:
+    if a.op == "placeholder":
+        return Step("input", "", {}, *_returned(a, b), ())
+    if a.op == "get_attr":
+        tensors = [getattr(graph, node.target) for graph, node in zip(graphs, (a, b), strict=True)]
+        numbers = [each.item() if each.ndim == 0 else None for each in tensors]
+        value = None if None in numbers else _either(*numbers)
+        return Step("constant", "", {"value": value}, [()], str(tensors[0].dtype), _places(a))
+    schema = a.target._schema
+    given = dict[str, Any]()
+    for at, argument in enumerate(schema.arguments):
+        default = argument.default_value
+        first, second = (
+            node.args[at] if at < len(node.args) else node.kwargs.get(argument.name, default) for node in (a, b)
+        )
+        given[argument.name] = _merged(first, second, known)
+    name = a.target._schema.name.partition("::")[2]
+    return Step(name, a.target._overloadname, given, *_returned(a, b), _places(a))
+
+
+def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
+    """The shapes of what a node returns in both calls, and the dtype of the first."""
+    metas = [each if isinstance(each := node.meta.get("val"), (tuple, list)) else (each,) for node in (a, b)]
+    shapes = [
+        tuple(zip(m.shape, n.shape, strict=True)) if hasattr(m, "shape") and len(m.shape) == len(n.shape) else ()
+        for m, n in zip(*metas, strict=True)
+    ]
+    return shapes, str(getattr(metas[0][0], "dtype", ""))
+
+
+def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
+    """An argument as both calls have it."""
+    if hasattr(a, "op"):
+        return Use(known[0][a.args[0]], a.args[1]) if _is_item(a) else Use(known[0][a])
+    if isinstance(a, (list, tuple)):
+        if not isinstance(b, (list, tuple)) or len(a) != len(b):
+            raise UnreadableError("the number of something follows from extents")
+        return [_merged(x, y, known) for x, y in zip(a, b, strict=True)]
+    return _either(a, b)
+
+
+def _either(a: Any, b: Any) -> Any:
+    same = a == b or (a != a and b != b)
+    if same or not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
+        return str(a) if type(a).__module__ == "torch" else a
+    return Two(float(a), float(b))

@@ -1,0 +1,152 @@
+"""What torch's reductions are, and what is made of several: softmax and norms, by their definitions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from oracles.reference.dims import UnreadableError
+from oracles.reference.elementwise import rule
+from oracles.reference.lines import template
+from oracles.reference.reading import Number, Reader, Value
+
+
+@rule("sum", "nansum")
+def _sum(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Value:
+    if reader.step.op == "nansum":
+        raise UnreadableError("leaves NaN out, which no formula does")
+    return reader.reduced("total", "total", self, dim, keepdim)
+
+
+@rule("mean")
+def _mean(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Value:
+    return reader.reduced("avg", "mean", self, dim, keepdim)
+
+
+@rule("amax")
+def _amax(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    return reader.reduced("greatest", "most", self, dim, keepdim)
+
+
+@rule("amin")
+def _amin(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    negative = reader.each("-x", "t", x=self)
+    found = reader.reduced("greatest", "t", negative, dim, keepdim)
+    return reader.line("-x", "least", found, x=found)
+
+
+@rule("max", "min")
+def _max(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Any:
+    """With a dimension torch also returns places, which have no formula: nothing may use them."""
+    found = (_amax if reader.step.op == "max" else _amin)(reader, self, dim, keepdim)
+    return found if dim is None else (found, None)
+
+
+@rule("any", "all")
+def _any(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    mask = replace(self, expression=None, condition=reader.mask(self))
+    if reader.step.op == "any":
+        found = reader.reduced("greatest", "flag", mask, dim, keepdim)
+        return replace(found, expression=None, dtype="torch.bool", condition=reader.lines.add(
+            template("x > 0.0", {"x": reader.expression(found)}), "mask"))  # fmt: skip
+    raise UnreadableError("has no formula: write ~(~x).any()")
+
+
+def moments(reader: Reader, x: Value, dims: Any, less: Number = 0) -> tuple[Value, Value, Value]:
+    """Return the mean along axes, which are kept, what elements are away from it, and the mean of its squares, or their
+    sum divided by `less` than the number."""
+    mean = reader.reduced("avg", "mean", x, dims, True)
+    away = reader.each("x - mean", "away", x=x, mean=mean)
+    squares = reader.each("away * away", "squares", away=away)
+    if not less:
+        return mean, away, reader.reduced("avg", "var", squares, dims, True)
+    total = reader.reduced("total", "squares", squares, dims, True)
+    count = template("n - less", {"n": reader.count(x, dims), "less": reader.number(less)})
+    return mean, away, reader.with_count("self / count", "var", total, count)
+
+
+def _dropped(reader: Reader, value: Value, dims: Any, keep: bool) -> Value:
+    gone = reader.axes(value, dims)
+    return value if keep else replace(value, axes=tuple(a for at, a in enumerate(value.axes) if at not in gone))
+
+
+@rule("var", "std", "var_mean", "std_mean")
+def _var(
+    reader: Reader, self: Value, dim: Any = None, correction: Any = None, keepdim: bool = False, unbiased: Any = None
+) -> Any:
+    less = 1 if correction is None else correction
+    less = less if unbiased is None else int(unbiased)
+    mean, _, var = moments(reader, self, dim, less)
+    if "std" in reader.step.op:
+        var = reader.line("f.sqrt(x)", "std", var, x=var)
+    found, middle = (_dropped(reader, each, dim, keepdim) for each in (var, mean))
+    return (found, middle) if "mean" in reader.step.op else found
+
+
+@rule("_softmax", "_safe_softmax")
+def _softmax(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+    most = reader.reduced("greatest", "most", self, dim, True)
+    e = reader.each("f.exp(x - most)", "e", x=self, most=most)
+    mass = reader.reduced("total", "mass", e, dim, True)
+    return reader.each("e / mass", "softmax", e=e, mass=mass)
+
+
+@rule("_log_softmax")
+def _log_softmax(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+    most = reader.reduced("greatest", "most", self, dim, True)
+    below = reader.each("x - most", "below", x=self, most=most)
+    mass = reader.reduced("total", "mass", reader.each("f.exp(below)", "e", below=below), dim, True)
+    return reader.each("below - f.log(mass)", "log_softmax", below=below, mass=mass)
+
+
+@rule("logsumexp")
+def _logsumexp(reader: Reader, self: Value, dim: Any, keepdim: bool = False) -> Value:
+    most = reader.reduced("greatest", "most", self, dim, True)
+    e = reader.each("f.exp(x - most)", "e", x=self, most=most)
+    mass = reader.reduced("total", "mass", e, dim, True)
+    return _dropped(reader, reader.each("f.log(mass) + most", "lse", mass=mass, most=most), dim, keepdim)
+
+
+@rule("linalg_vector_norm", "norm")
+def _norm(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **given: Any) -> Value:
+    order = given.get("ord", given.get("p", 2))
+    if order in (2, None):
+        squares = reader.reduced("total", "squares", reader.each("x * x", "t", x=self), dim, keepdim)
+        return reader.line("f.sqrt(x)", "norm", squares, x=squares)
+    size = reader.each("abs(x)", "size", x=self)
+    if order == 1:
+        return reader.reduced("total", "norm", size, dim, keepdim)
+    if order == math.inf:
+        return reader.reduced("greatest", "norm", size, dim, keepdim)
+    raise UnreadableError(f"of order {order} has no formula")
+
+
+@rule("native_layer_norm")
+def _layer_norm(reader: Reader, input: Value, normalized_shape: Any, weight: Any, bias: Any, eps: Number) -> Any:  # noqa: A002
+    dims = [*range(input.rank - len(normalized_shape), input.rank)]
+    mean, away, var = moments(reader, input, dims)
+    rstd = reader.each("f.rsqrt(var + eps)", "rstd", var=var, eps=eps)
+    return _scaled(reader, reader.each("away * rstd", "normal", away=away, rstd=rstd), weight, bias), mean, rstd
+
+
+@rule("_fused_rms_norm", "rms_norm")
+def _rms_norm(reader: Reader, input: Value, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:  # noqa: A002
+    dims = [*range(input.rank - len(normalized_shape), input.rank)]
+    square = reader.reduced("avg", "mean_square", reader.each("x * x", "t", x=input), dims, True)
+    if eps is None:
+        raise UnreadableError("takes the eps of its dtype: write the eps that is meant")
+    rstd = reader.each("f.rsqrt(square + eps)", "rstd", square=square, eps=eps)
+    found = _scaled(reader, reader.each("x * rstd", "normal", x=input, rstd=rstd), weight, None)
+    return (found, rstd) if len(reader.step.shapes) > 1 else found
+
+
+def _scaled(reader: Reader, value: Value, weight: Any, bias: Any) -> Value:
+    if weight is not None:
+        value = reader.each("x * weight", "scaled", x=value, weight=weight)
+    return value if bias is None else reader.each("x + bias", "moved", x=value, bias=bias)
+
+
+@rule("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "native_group_norm")
+def _of_channels(reader: Reader, **_: object) -> Any:
+    raise UnreadableError("goes over several dimensions at once, or cuts one into groups: formulas have neither yet")

@@ -1,0 +1,151 @@
+"""The text of a formula, as one would write it by hand, and the function that it is."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import keyword
+import linecache
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oracles.formula import trace
+from oracles.op import Op
+from oracles.operand import Operand
+from oracles.reference.dims import Dim, UnreadableError
+from oracles.reference.lines import Line, Lines, substituted
+
+_WIDEST = 116
+_TAKEN = frozenset({"f", *keyword.kwlist, *dir(builtins)})
+"""No local is called so."""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula in Python."""
+
+    name: str
+    text: str
+    """All of its `def`."""
+
+    def function(self, file: str, module: str) -> Callable[..., Any]:
+        """Return what the text defines, as a function of that module; `file` stands for a file that it is in."""
+        linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
+        space: dict[str, Any] = {"__name__": module, "f": trace}
+        exec(compile(self.text, file, "exec"), space)
+        found: Callable[..., Any] = space[self.name]
+        return found
+
+
+def formula(
+    name: str, inputs: Sequence[str], lines: Lines, outputs: Mapping[str, ast.expr], summary: str = ""
+) -> Formula:
+    """Return the formula of these lines."""
+    kept = lines.needed([*outputs.values()])
+    named = _named(kept, inputs, outputs)
+    body, last = list[str](), {each.id for each in outputs.values() if isinstance(each, ast.Name)}
+    returned = {key: _shown(each, named) for key, each in outputs.items()}
+    for at, line in enumerate(kept):
+        expression = _shown(line.expression, named)
+        # The last line of the only output needs no name, if it has none of its own.
+        alone = len(outputs) == 1 and at == len(kept) - 1 and line.key in last and not line.own
+        if alone and len(f'    return {{"": {expression}}}') + len(named[line.key]) <= _WIDEST:
+            returned = dict.fromkeys(outputs, expression)
+            continue
+        body.append(f"    {named[line.key]} = {expression}")
+    parts = ", ".join(f'"{key}": {each}' for key, each in returned.items())
+    said = [f'    """{summary}"""'] if summary else []
+    return Formula(name, "\n".join([f"def {name}({', '.join(inputs)}):", *said, *body, f"    return {{{parts}}}", ""]))
+
+
+def identifier(name: str, otherwise: str) -> str:
+    """Return a name as ops and tensors may have it."""
+    plain = re.sub(r"[^a-z0-9_]", "", name.lower()).lstrip("_0123456789")[:31]
+    return plain if plain and plain not in _TAKEN else otherwise
+
+
+def written(op: Op, text: str, said: str) -> str:
+    """Return a module that declares an op with the text of its formula, as one keeps it in a pack."""
+    fields = [f"    {op.name},", *_operands("inputs", op.inputs), *_operands("outputs", op.outputs)]
+    fields += [f"    fixed={dict(op.fixed)!r},".replace("'", '"')] if op.fixed else []
+    head = f'"""{said}"""\n\nfrom fuzz import Op, Operand\nfrom fuzz import formula as f\n\n\n'
+    name = op.name.upper()
+    return f"{head}{text}\n\n{name} = Op(\n" + "\n".join(fields) + f"\n)\nOPS = ({name},)\n"
+
+
+def _operands(field: str, operands: Iterable[Operand]) -> list[str]:
+    said = [_operand(each) for each in operands]
+    whole = f"    {field}=({', '.join(said)}{',' if len(said) == 1 else ''}),"
+    return [whole] if len(whole) <= _WIDEST else [f"    {field}=(", *(f"        {each}," for each in said), "    ),"]
+
+
+def _operand(operand: Operand) -> str:
+    named = {
+        "values": operand.values if operand.values != "any" else "",
+        "dtype": operand.dtype,
+        "index": operand.index,
+    }
+    more = "".join(f', {name}="{value}"' for name, value in named.items() if value)
+    return f'Operand("{operand.name}", "{operand.dims}"{more})'
+
+
+def _named(lines: Sequence[Line], inputs: Sequence[str], outputs: Mapping[str, ast.expr]) -> Mapping[str, str]:
+    """What each line is called: as the output that it is, as in the reference, or by what it is."""
+    found = {each.id: key for key, each in outputs.items() if isinstance(each, ast.Name)}
+    found = {line.key: found[line.key] for line in lines if line.key in found}
+    taken = {*inputs, *outputs, *_TAKEN}
+    for line in sorted(lines, key=lambda line: not line.own):
+        if line.key not in found:
+            wanted = line.own or line.hint
+            name, number = wanted, 1
+            while name in taken:
+                number += 1
+                name = f"{wanted}{number}"
+            taken.add(name)
+            found[line.key] = name
+    return found
+
+
+def _shown(expression: ast.expr, named: Mapping[str, str]) -> str:
+    renamed = substituted(expression, {key: ast.Name(name) for key, name in named.items()})
+    words = ast.unparse(_Plain().visit(copy.deepcopy(renamed)))
+    return words.replace("'", '"').replace(" ** ", "**")
+
+
+_OPPOSITE: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt,
+}  # fmt: skip
+
+
+class _Plain(ast.NodeTransformer):
+    """Dimensions by their names; a comparison of places that is not met as the opposite one."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        value: Any = node.value
+        if not isinstance(value, Dim):
+            return node
+        if value.name == "...":
+            raise UnreadableError(
+                "meets along '...', where rows are by themselves: give the dimension a name in `shapes`"
+            )
+        return ast.Constant(value.name)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        inner = node.operand
+        if isinstance(node.op, ast.Invert) and isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Invert):
+            return inner.operand
+        if isinstance(node.op, ast.Invert) and isinstance(inner, ast.Compare) and _is_of_places(inner):
+            [operator] = inner.ops
+            return ast.Compare(inner.left, [_OPPOSITE[type(operator)]()], inner.comparators)
+        return node
+
+
+def _is_of_places(node: ast.Compare) -> bool:
+    """Whether nothing that it compares can be NaN."""
+    called = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return type(node.ops[0]) in _OPPOSITE and called <= {"position", "extent"} and names == {"f"}

@@ -1,0 +1,235 @@
+"""A reference becomes the formula that one would write by hand, or is refused in a line that says where and why."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from oracles.op import Op
+from oracles.reference.derive import derive
+from oracles.reference.dims import UnreadableError
+from oracles.reference.elementwise import COMPARISONS, FUNCTIONS
+from oracles.reference.rules import RULES
+
+torch = pytest.importorskip("torch")
+
+
+def rms_norm(x, w):  # type: ignore[no-untyped-def]
+    """y = x w / sqrt(mean(x^2) + eps)."""
+    h = x.float()
+    var = h.pow(2).mean(-1, keepdim=True)
+    h = h * torch.rsqrt(var + 1e-6)
+    return w * h.to(x.dtype)
+
+
+def attention(q, k, v):  # type: ignore[no-untyped-def]
+    s = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    s = s.masked_fill(torch.triu(torch.ones(s.shape[-2:], dtype=torch.bool), 1), -math.inf)
+    return torch.softmax(s, -1) @ v
+
+
+def cross_entropy(x, label):  # type: ignore[no-untyped-def]
+    lse = torch.logsumexp(x, -1)
+    return lse - x.gather(-1, label[:, None]).squeeze(-1)
+
+
+def scaled(x: Any) -> Any:
+    return _by(x, 0.5), x.amax(-1)
+
+
+def _by(x: Any, factor: float) -> Any:
+    shifted = x - 1.0
+    return shifted * shifted * factor
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes", "text"),
+    [
+        (
+            rms_norm,
+            "x=... n, w=n",
+            '''
+def rms_norm(x, w):
+    """y = x w / sqrt(mean(x^2) + eps)."""
+    var = f.avg(x * x, "n")
+    h = x * f.rsqrt(var + 1e-06)
+    return {"y": w * h}
+''',
+        ),
+        (
+            attention,
+            {"q": "h m d", "k": "h n d", "v": "h n e"},
+            """
+def attention(q, k, v):
+    product = f.dot(q, k, "d")
+    s = product / f.sqrt(f.extent("d"))
+    s2 = f.where(f.position("n") > f.position("m"), -float("inf"), s)
+    most = f.greatest(s2, "n")
+    e = f.exp(s2 - most)
+    mass = f.total(e, "n")
+    return {"y": f.dot(e / mass, v, "n")}
+""",
+        ),
+        (
+            cross_entropy,
+            "x=b n, label=b",
+            """
+def cross_entropy(x, label):
+    most = f.greatest(x, "n")
+    mass = f.total(f.exp(x - most), "n")
+    lse = f.log(mass) + most
+    return {"y": lse - f.take(x, label, "n")}
+""",
+        ),
+        (
+            scaled,
+            None,
+            """
+def scaled(x):
+    shifted = x - 1.0
+    y0 = shifted * shifted * 0.5
+    y1 = f.greatest(x, "n")
+    return {"y0": y0, "y1": y1}
+""",
+        ),
+    ],
+)
+def test_reads_as_written_by_hand(reference: Callable[..., Any], shapes: Any, text: str) -> None:
+    """Names are those of the reference where it has any, and the text is what the op's formula was made by."""
+    found = derive(reference, shapes)
+    assert found.formula.text == text.lstrip("\n")
+    assert inspect.getsource(found.op.formula) == found.formula.text
+    space: dict[str, Any] = {}
+    exec(found.module, space)  # what is printed to be kept
+    [op] = space["OPS"]
+    assert isinstance(op, Op)
+    assert (op.name, op.inputs, op.outputs) == (found.op.name, found.op.inputs, found.op.outputs)
+
+
+def test_says_what_was_read() -> None:
+    """In one line: shapes, how much, and how it was checked."""
+    assert derive(rms_norm, "x=... n, w=n").said == (
+        "reference rms_norm: x[..., n], w[n] -> y[..., n], 6 operations, "
+        "same value as the reference in float64 at 3 sets of extents"
+    )
+    assert derive(cross_entropy, "x=b n, label=b").op.operand("label").index == "n"
+
+
+def sorts(x):  # type: ignore[no-untyped-def]
+    y = x * 2
+    return y.sort(-1).values
+
+
+def branches(x):  # type: ignore[no-untyped-def]
+    y = x * 2
+    return y if y.sum() > 0 else x
+
+
+def halves(x):  # type: ignore[no-untyped-def]
+    return x * (2 if x.shape[-1] % 2 else 3)
+
+
+def writes(x):  # type: ignore[no-untyped-def]
+    return x.mul_(2)
+
+
+def random(x):  # type: ignore[no-untyped-def]
+    return x * torch.rand_like(x)
+
+
+def crosses(x):  # type: ignore[no-untyped-def]
+    return x @ x.transpose(-1, -2)
+
+
+def cuts(x):  # type: ignore[no-untyped-def]
+    return x.view(x.shape[0], -1, 1, x.shape[1]).transpose(1, 3).reshape(-1, 1)
+
+
+def rounds(x):  # type: ignore[no-untyped-def]
+    return x.to(torch.int32).float()
+
+
+@pytest.mark.parametrize(
+    ("reference", "words", "line"),
+    [
+        (sorts, "aten.sort (test_references.py line {}) has no formula", 2),
+        (branches, "a value decides what it does, or becomes a number of Python (test_references.py line {})", 2),
+        (halves, "it returns y[0, 0] = ", None),
+        (writes, "writes 'x'", None),
+        (random, "aten.rand_like (test_references.py line {}) has no formula", 1),
+        (crosses, "has a tensor with the dimension 'm' twice", None),
+        (cuts, "y has an axis of", None),
+        (rounds, "aten._to_copy (test_references.py line {}) rounds to int32, which is meant", 1),
+    ],
+)
+def test_refuses_in_one_line(reference: Callable[..., Any], words: str, line: int | None) -> None:
+    """What cannot be read names the operation and the line of the reference."""
+    with pytest.raises(UnreadableError) as caught:
+        derive(reference, None if reference is not crosses else "x=m k")
+    told = str(caught.value)
+    assert told.startswith(f"reference {reference.__name__} cannot be read: ")
+    assert words.format(reference.__code__.co_firstlineno + (line or 0)) in told
+    assert "\n" not in told
+
+
+def test_guard_finds_a_wrong_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says which output, with which extents, and both values."""
+
+    def wrong(reader: Any, self: Any) -> Any:
+        return reader.each("self * f.sigmoid(-self)", "silu", self=self)
+
+    def silu(x: Any) -> Any:
+        return torch.nn.functional.silu(x)
+
+    monkeypatch.setitem(RULES, "silu", wrong)
+    with pytest.raises(
+        UnreadableError, match=r"with normal values of x\[5, 11\] it returns y\[0, 0\] = .*, and the formula"
+    ):
+        derive(silu)
+
+
+def test_positive_where_a_logarithm_is_taken() -> None:
+    """An input of which normal values give NaN is drawn positive, and said to be."""
+
+    def divergence(p: Any, q: Any) -> Any:
+        return torch.nn.functional.kl_div(p, q, reduction="none").sum(-1)
+
+    found = derive(divergence, {"p": "b n", "q": "b n"})
+    assert {each.name: each.values for each in found.op.inputs} == {"p": "any", "q": "positive"}
+    assert "q drawn positive" in found.said
+
+
+def _call(name: str) -> Callable[..., Any]:
+    operation = getattr(torch.ops.aten, name.partition(".")[0])
+    more: Mapping[str, tuple[float, ...]] = {
+        "hardtanh": (-1.0, 0.5), "threshold": (0.25, -2.0), "clamp_min": (0.25,), "clamp_max": (0.25,),
+        "div.Scalar": (3.0,),
+    }  # fmt: skip
+    if name in ("add", "sub", "rsub"):
+        return lambda x, y: operation(x, y, alpha=3)
+    if name in ("addcmul", "addcdiv"):
+        return lambda x, y: operation(x, x, y, value=0.5)
+    if name in ("mul", "div.Tensor", "maximum", "minimum", "hypot"):
+        return lambda x, y: operation(x, y)
+    if name == "lerp":
+        return lambda x, y: torch.lerp(x, y, 0.25)
+    return lambda x: operation(x, *more.get(name, ()))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_rows_are_what_torch_computes(name: str) -> None:
+    """Each row of the table, by the guard."""
+    call = _call(name)
+    found = derive(call, dict.fromkeys(inspect.signature(call).parameters, "b n"))
+    assert found.op.outputs[0].dims == "b n"
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons_are_those_of_torch(name: str) -> None:
+    """Where values are the same, too."""
+    compare = getattr(torch, name)
+    derive(lambda x: torch.where(compare(x, x.abs()), x + 1.0, compare(x, 0.5).float()))
