@@ -159,6 +159,9 @@ def parsed_case(top: Mapping[str, Any]) -> Case:
     if AXIS in params:
         raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
     params[AXIS] = parse_axis(OPS[op], inputs)
+    # Whatever order a file has them in, a case has the first input first: what it is like is read off that.
+    places = {operand.name: place for place, operand in enumerate(OPS[op].operands)}
+    inputs = dict(sorted(inputs.items(), key=lambda each: places.get(each[0], len(places))))
     case = Case(
         op=op,
         params=params,

@@ -28,6 +28,8 @@ EXACT = 0.0
 it."""
 LEAST_BINADE = -149
 """No float32 number but zero is smaller than 2 to this."""
+SINGLE_BINADES = 128
+"""Each float32 number is smaller than 2 to this."""
 CANCELLED = 25
 """What is left of a difference of float32 numbers that is not zero is at least this many binades below the larger."""
 
@@ -83,6 +85,11 @@ class Named:
     def is_exact(self) -> bool:
         """Whether no result needs rounding, whatever the format."""
         return self.usual == EXACT
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether no result lies far beyond 1, and results are rounded."""
+        return False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -195,6 +202,10 @@ class Elementary(Named):
         if constant or low:
             raise FormulaError(f"{self.name} has no constant: write f.{self.name}(value)")
         return self
+
+    @property
+    def is_bounded(self) -> bool:
+        return not self.is_exact and self.reach(LEAST_BINADE, SINGLE_BINADES)[1] <= 1
 
     @property
     def is_never_negative(self) -> bool:

@@ -42,6 +42,9 @@ class Contract:
     accuracy: Mapping[str, float] = field(default_factory=dict)
     """The error bounds of elementary functions in ulp, where they are not the usual ones of `Elementary`; also of
     "divide", which is usually rounded correctly."""
+    absolute: Mapping[str, float] = field(default_factory=dict)
+    """How far the results of bounded functions may be off besides, in ulp of 1: a polynomial in the place of an error
+    function errs by as much where the result is close to zero."""
     points: Mapping[str, str] = field(default_factory=dict)
     """The dtypes that locals are rounded to where the formula says `point`; elsewhere nothing is rounded there."""
     mean: Literal["divide", "reciprocal"] = "divide"
@@ -74,6 +77,12 @@ class Contract:
                 raise NumericsError(f"accuracy: {name} needs none: its results are exact")
             if not CORRECT <= ulp < 2**20:
                 raise NumericsError(f"accuracy: {name} within {ulp} ulp: it must be at least {CORRECT}, and sensible")
+        for name, ulp in self.absolute.items():
+            if name not in NAMES or not records()[name].is_bounded:
+                bounded = ", ".join(each for each in NAMES if records()[each].is_bounded)
+                raise NumericsError(f"absolute: {name!r} is no bounded function; there are {bounded}")
+            if not 0 < ulp < 2**20:
+                raise NumericsError(f"absolute: {name} within {ulp} ulp of 1: it must be more than 0, and sensible")
         for name, known in self.algorithm.items():
             if not known:
                 raise NumericsError(f"algorithm: {name} has none")
@@ -152,7 +161,7 @@ class Contract:
         """Whether a node is one operation whose result is rounded correctly: to the dtype of an output, that is the
         rounding of the output."""
         if node.kind == "function":
-            return not node.is_exact and self.ulp(node.label) == CORRECT
+            return not node.is_exact and self.ulp(node.label) == CORRECT and node.label not in self.absolute
         return node.kind in ("add", "subtract", "multiply") or (node.kind == DIVIDE and self.ulp(DIVIDE) == CORRECT)
 
 

@@ -23,6 +23,7 @@ from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.case import Case
 from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome
+from fuzz.base.platform import PLATFORMS
 from fuzz.execute.lane import TargetBatch
 from fuzz.execute.pool import Batch, Watch, patient
 from fuzz.transport import records
@@ -33,7 +34,6 @@ from fuzz.transport.python.attempt import CaseRunner
 from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, has_own_frame, is_rejection, misuse_of
 from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
-from oracles import summation
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
@@ -43,12 +43,6 @@ Arrays = Literal["torch", "numpy"]
 
 _WORDS_LIMIT = 1500
 _INTERPRETER = "set TRITON_INTERPRET=1 in the environment, before triton is imported for the first time"
-
-
-def any_order(op: Op) -> Contract:
-    """What a library's reductions promise: sums in any order, and a root that is not the correctly rounded one."""
-    dims = dict.fromkeys(dim for operand in op.operands for dim in operand.axes)
-    return Contract(sums=dict.fromkeys(dims, summation.Any()), accuracy={"rsqrt": 2.0})
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,7 @@ def declared(
         op=op,
         source=_source(function),
         framework=arrays,
-        contract=contract or any_order(of_op),
+        contract=contract or PLATFORMS[arrays].contract(of_op),
         capabilities=able,
         entry=getattr(function, "__name__", op),
         devices=(device,),

@@ -202,6 +202,9 @@ def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         return found
     ulp = here.contract.ulp(of.name)
     relative = here.contract.relative(of.name, dtype.u)
+    if of.name in here.contract.absolute:
+        off = 2 * dtype.u * here.contract.absolute[of.name]
+        found = more(found, np.where(np.isfinite(found.centre), off, 0.0))
     if of.strays is not None:
         found = _strayed(here, of, arg, found)
     return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else max(0.5, ulp)), here.contract)

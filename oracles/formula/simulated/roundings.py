@@ -52,6 +52,10 @@ class Roundings:
         exact = Float64().apply(of, arg)
         if dtype is DOUBLE:  # float64's own function errs by as much as it is given to err by
             exact = head(Double().apply(of, DoubleDouble(arg)))
+        if of.name in self.contract.absolute:
+            off = 2 * dtype.u * self.contract.absolute[of.name]
+            moved = exact + off * (self._bias or self.random.uniform(-1.0, 1.0, exact.shape))
+            exact = np.maximum(moved, 0.0) if of.is_never_negative else moved
         return np.where(np.isfinite(arg), self.erring(exact, of.name, dtype), exact)
 
     def erring(self, exact: F64, name: str, dtype: Format) -> F64:

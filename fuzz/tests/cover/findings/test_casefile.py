@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fuzz.base.case import Case, CaseError, contiguous
 from fuzz.findings.casefile import Found, from_json, load, save, to_json
 from fuzz.tests.common.examples import any_case, plain
-from fuzz.tests.common.handmade import a_case
+from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.own_op import cases as own_cases
 from fuzz.tests.common.own_op import registered
 from oracles.ops import OPS
@@ -31,6 +31,14 @@ def test_a_case_survives_the_file_bit_for_bit(case: Case) -> None:
     assert again == case
     assert again.digest == case.digest
     assert found == FOUND
+
+
+def test_tensors_that_a_file_has_in_another_order_are_in_that_of_the_op() -> None:
+    """Sorted by name, a weight stood first: a check that ran such a case again ended explaining in an error of ours."""
+    case = a_case("rms_norm_backward", ("weight",), layout=dense)
+    again, _ = from_json(json.loads(json.dumps(to_json(case), sort_keys=True)))
+    assert [*again.inputs] == [*case.inputs] == ["x", "dy", "weight"]
+    assert again == case
 
 
 @pytest.fixture

@@ -1,0 +1,103 @@
+"""What a check expects of a plain function: no more than the functions of its library give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuzz
+from fuzz import Contract, Op, Operand
+from fuzz import formula as f
+from fuzz.base.platform import PLATFORMS
+from fuzz.tests.common.own_op import registered
+from fuzz.uses.check.plan import GIVEN, Options
+from oracles.formula.node import Node
+from oracles.formula.trace import Outputs
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+
+
+def gated_gelu(x: Node, bias: Node, residual: Node) -> Outputs:
+    z = x + bias
+    return {"y": 0.5 * z * (1 + f.erf(z * math.sqrt(0.5))) * residual}
+
+
+GATED_GELU = Op(
+    gated_gelu,
+    inputs=(Operand("x", "... n"), Operand("bias", "n"), Operand("residual", "... n")),
+    outputs=(Operand("y", "... n"),),
+)
+
+
+def polynomial(x: Any) -> Any:
+    """Return an error function as libraries have it, 7.1.26 of Abramowitz and Stegun: off by 1.5e-7, near 0 too."""
+    size = x.abs()
+    t = 1 / (0.3275911 * size + 1)
+    terms = torch.zeros_like(x)
+    for each in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        terms = (terms + each) * t
+    return torch.copysign(1 - terms * torch.exp(-size * size), x)
+
+
+def gelu(x: Any, bias: Any, residual: Any, erf: Callable[[Any], Any] = polynomial) -> Any:
+    z = x + bias
+    return 0.5 * z * (1 + erf(z * math.sqrt(0.5))) * residual
+
+
+def checked(function: Callable[..., Any], op: Op, **options: Any) -> None:
+    with registered(op):
+        fuzz.check(function, op=op, max_cases=100, seed=1, **options)
+
+
+def test_an_error_function_of_a_library_is_right_in_torch_and_wrong_under_a_contract_that_is_declared() -> None:
+    def mine(x: Any, bias: Any, residual: Any) -> Any:
+        return gelu(x, bias, residual)
+
+    checked(mine, GATED_GELU)
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  mine"):
+        checked(mine, GATED_GELU, contract=Contract())
+
+
+def test_a_gelu_that_is_off_by_more_than_a_library_is_wrong() -> None:
+    """By twice as much as the error function may be off; and one by tanh, which is 5e-4 off."""
+
+    def twice(x: Any, bias: Any, residual: Any) -> Any:
+        return gelu(x, bias, residual, lambda z: torch.erf(z) + 10 * 2.0**-23)
+
+    def by_tanh(x: Any, bias: Any, residual: Any) -> Any:
+        return torch.nn.functional.gelu(x + bias, approximate="tanh") * residual
+
+    for wrong in (twice, by_tanh):
+        with pytest.raises(fuzz.CheckFailed, match=f"FAIL  {wrong.__name__}"):
+            checked(wrong, GATED_GELU)
+
+
+def test_the_exponential_of_a_sigmoid_may_overflow() -> None:
+    def gate(x: Node) -> Outputs:
+        return {"y": x * f.sigmoid(x)}
+
+    def mine(x: Any) -> Any:
+        return x / (1 + torch.exp(-x))
+
+    op = Op(gate, inputs=(Operand("x", "... n"),), outputs=(Operand("y", "... n"),))
+    checked(mine, op)
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  mine"):
+        checked(mine, op, contract=Contract(zeros="any"))
+
+
+def test_a_platform_allows_no_less_than_a_contract_by_itself() -> None:
+    plain = Contract()
+    for name, platform in PLATFORMS.items():
+        assert all(ulp > plain.ulp(function) for function, ulp in platform.accuracy.items()), name
+        assert np.all([ulp > 0 for ulp in platform.absolute.values()])
+        assert platform.contract(GATED_GELU).ulp("exp") >= plain.ulp("exp")
