@@ -18,13 +18,14 @@ from fuzz.adapters.export import Script, c_script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, Settings, architectures
 from fuzz.adapters.libraries import emulator_helper
 from fuzz.adapters.linking import Library
-from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId
+from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId, sandbox_of
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.dispatch import SizeLimit
 from fuzz.base.kernel import Kernel
 from fuzz.transport.child import CompiledWorker
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import Process
+from fuzz.transport.sandbox import Sandbox
 from oracles.ops import OPS
 
 OPTS = ("O0", "O2")
@@ -98,7 +99,7 @@ class CAdapter(Adapter):
         except BuildError as error:
             entry = f"the entry is {abi.prototype(op)}; what it is given: kernelfuzz header {op.name}"
             raise error.noted(rf"\bkf_{op.name}(_call)?\b", entry) from None
-        return CProgram(target, path, digest, helper, tuple(build.files))
+        return CProgram(target, path, digest, helper, tuple(build.files), sandbox_of(target.kernel, builder))
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         prefix = prefix_of(target)
@@ -190,6 +191,7 @@ class CProgram:
     """The library that the emulator is started with, if any. The kernel does not see it."""
     libraries: tuple[Library, ...] = ()
     """The kernel's own, by their files."""
+    sandbox: Sandbox | None = None
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -203,8 +205,10 @@ class CProgram:
                 raise OSError(f"{each.path} is not what it was when the run began")
         journal = Journal()
         environment = {"LD_PRELOAD": self.helper} if self.helper else {}
-        start = partial(CompiledWorker, self.command, self.target.emulated, environment, journal.descriptor)
-        return Process(start, limit, start_limit=_START_LIMIT_S, journal=journal)
+        start = partial(
+            CompiledWorker, self.command, self.target.emulated, environment, journal.descriptor, self.sandbox
+        )
+        return Process(start, limit, start_limit=_START_LIMIT_S, journal=journal, sandboxed=self.sandbox is not None)
 
     def attested(self, hello: str) -> CAttestation:
         found = CAttestation.said(hello)

@@ -51,6 +51,8 @@ class CKernel(Kernel):
     """The folders in which headers are looked up."""
     standard: str = ""
     """The standard of the language that it names, such as 'c++20' or 'c99'; else they are gnu11 and gnu++17."""
+    untrusted: bool = False
+    """Nobody vouches for it: its workers run in a sandbox."""
 
     def __post_init__(self) -> None:
         for field in ("sources", "libraries", "include"):

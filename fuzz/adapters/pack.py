@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import traceback
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +56,10 @@ class Pack:
             if kernel.name == name:
                 return kernel
         raise PackError(f"{self.path} has no kernel {name!r}; it has {', '.join(k.name for k in self.kernels)}")
+
+    def distrusted(self) -> Pack:
+        """The pack with its kernels in sandboxes. What the pack itself does when it is loaded is not."""
+        return replace(self, kernels=tuple(replace(kernel, untrusted=True) for kernel in self.kernels))
 
     def mutated_kernels(self) -> tuple[Kernel, ...]:
         """Every mutant as a kernel of its own name."""

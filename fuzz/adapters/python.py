@@ -18,7 +18,7 @@ from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.export import Script, python_script
 from fuzz.adapters.libraries import fault_watcher
 from fuzz.adapters.python_kernel import FRAMEWORKS, Framework, python_kernel
-from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
+from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable, sandbox_of
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.kernel import Kernel
 from fuzz.transport.child import Child, command
@@ -26,6 +26,7 @@ from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
+from fuzz.transport.sandbox import PRIVATE, Sandbox
 from oracles.ops import OPS
 
 
@@ -64,7 +65,7 @@ class PythonAdapter(Adapter):
     def program(self, target: Target, builder: Builder) -> PythonProgram:
         [mode] = [place.mode for place in self.framework.places if place.device == target.name.place]
         tool = builder.tool if target.sanitizable else ()
-        return PythonProgram(target, *spec_of(target, builder), mode, tool)
+        return PythonProgram(target, *spec_of(target, builder), mode, tool, sandbox_of(target.kernel, builder))
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         kernel = python_kernel(target.kernel)
@@ -112,6 +113,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     tool = builder.tool if target.sanitizable else ()
     texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
     digest, op = source_digest(texts), OPS[kernel.op]
+    caches, compiled = ({}, Path(PRIVATE)) if kernel.untrusted else (os.environ, builder.cache)
     copies = {name: builder.text(f"python-{digest[:32]}", name, text) for name, text in texts.items()}
     spec = Spec(
         source=str(copies[kernel.source.name]),
@@ -122,8 +124,8 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         device=target.name.place,
         options=dict(kernel.options),
         environment={
-            "TRITON_CACHE_DIR": os.environ.get("TRITON_CACHE_DIR", str(builder.cache / "triton")),
-            "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(builder.cache / "inductor")),
+            "TRITON_CACHE_DIR": caches.get("TRITON_CACHE_DIR", str(compiled / "triton")),
+            "TORCHINDUCTOR_CACHE_DIR": caches.get("TORCHINDUCTOR_CACHE_DIR", str(compiled / "inductor")),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             # They are larger than any file that a worker may write, and would be left behind half written.
             "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
@@ -153,6 +155,7 @@ class PythonProgram:
     """How its code must be seen to run."""
     tool: tuple[str, ...] = ()
     """The command that the worker is run under, such as a memory checker."""
+    sandbox: Sandbox | None = None
 
     def process(self, limit: float) -> Process:
         interpreted = self.target.name.place == "interpret"
@@ -162,16 +165,19 @@ class PythonProgram:
             worker = [sys.executable, "-m", "fuzz.transport.python", "run", self.spec.encoded(), "3"]
             # A tool reports on its stdout, so the worker's frames go elsewhere.
             words = ["sh", "-c", 'exec "$@" 3>&1 1>&2', "sh", *self.tool, *worker]
-            return Process(command(words, worker_environment(interpreted)), limit, memory)
+            environment = worker_environment(interpreted)
+            prefix = () if self.sandbox is None else self.sandbox.command(environment)
+            start_tool = command([*prefix, *words], environment)
+            return Process(start_tool, limit, memory, sandboxed=self.sandbox is not None)
 
         journal = Journal()
 
-        server = fork_server(FRAMEWORKS[self.spec.framework].imports, interpreted)
+        server = fork_server(FRAMEWORKS[self.spec.framework].imports, interpreted, self.sandbox)
 
         def start(stdin: int, stdout: int, stderr: int) -> Child:
             return server.start(self.spec.encoded(), stdin, stdout, stderr, journal.descriptor)
 
-        return Process(start, limit, memory, journal=journal)
+        return Process(start, limit, memory, journal=journal, sandboxed=self.sandbox is not None)
 
     def attested(self, hello: str) -> Attestation:
         said = dict(line.split("=", 1) for line in hello.splitlines())

@@ -110,6 +110,8 @@ class PythonKernel(Kernel):
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
     keeps: tuple[str, ...] = ()
+    untrusted: bool = False
+    """Nobody vouches for it: its workers run in a sandbox."""
 
     shares_memory: ClassVar[bool] = False  # torch has none of it
 

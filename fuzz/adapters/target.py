@@ -19,6 +19,7 @@ from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable
 from fuzz.transport.process import Process
+from fuzz.transport.sandbox import Sandbox, unusable
 from oracles.formula.contract import Contract
 
 
@@ -138,7 +139,7 @@ class Target:
 
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""
-        return self.adapter.unavailable(self)
+        return self.adapter.unavailable(self) or (unusable() if self.kernel.untrusted else None)
 
 
 LANE_BITS = 32
@@ -217,6 +218,14 @@ class NotRun:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", printable(self.reason))
+
+
+def sandbox_of(kernel: Kernel, builder: Builder) -> Sandbox | None:
+    """Return the sandbox that the workers of a kernel run in, from which they see its files and what was built; None
+    for one that somebody vouches for."""
+    if not kernel.untrusted:
+        return None
+    return Sandbox(tuple(sorted({builder.cache.absolute(), *(path.absolute().parent for _, path in kernel.paths)})))
 
 
 class Program(Protocol):

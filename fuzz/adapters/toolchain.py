@@ -100,9 +100,9 @@ def emulator(row: Emulator, arch: str) -> Tool:
     return next((tool for tool in tools if tool.path is not None), tools[0])
 
 
-def program(name: str) -> Tool:
-    """A program whose package has its name, such as g++."""
-    return _find(name, name)
+def program(name: str, package: str = "") -> Tool:
+    """A program whose package has its name, such as g++, or another one."""
+    return _find(name, package or name)
 
 
 def families(host: Host) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ class Kernel:
 
     slow: bool = False
     """A result takes it seconds now and then."""
+    untrusted: bool = False
+    """Nobody vouches for it: its workers run in a sandbox."""
     shares_memory: ClassVar[bool] = True
     """It can be given strides that are negative, storages that are sparse, one input in another's memory and an output
     that overlaps an input in part."""

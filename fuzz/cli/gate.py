@@ -43,6 +43,7 @@ class GateOptions:
     ] = False
     corpora: options.Corpora = None
     pack: options.PackFolder = None
+    untrusted: options.Untrusted = False
     json: options.Json = None
     report: options.Report = ()
     output: options.Output = Path("findings")
@@ -76,7 +77,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.uses.session import Session
     from fuzz.uses.starting import writable
 
-    wanted, pack = parse(options.report), loaded(options.pack)
+    wanted, pack = parse(options.report), loaded(options.pack, untrusted=options.untrusted)
     corpora = options.corpora or (corpus.built_in() if options.update_accuracy else corpus.found())
     targets = options.selection.targets(pack)
     if options.update_accuracy and corpora is not None:
@@ -87,7 +88,7 @@ def gate(options: GateOptions) -> Exit:
     reasons = {name: why for name, why in changed.items() if name in chosen}
     known = load_known(options.known) if options.known else ()
     plan = phases(corpora, [entry.case for entry in known if entry.case is not None])
-    pack_option, most, began = pack_words(options.pack), options.max_cases, time.monotonic()
+    pack_option, most, began = pack_words(options.pack, options.untrusted), options.max_cases, time.monotonic()
     judged = given(
         max_cases=most if most != GateOptions.max_cases else None, corpora=options.corpora, known=options.known,
         case_limit=options.case_limit,

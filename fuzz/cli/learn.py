@@ -36,6 +36,7 @@ class LearnOptions:
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None
     target: options.Targets = ()
     pack: options.PackFolder = None
+    untrusted: options.Untrusted = False
     json: options.Json = None
     jobs: options.Jobs = 0
 
@@ -55,7 +56,7 @@ def learn(options: LearnOptions) -> Exit:
     from oracles.ops import OPS
 
     out, err = console.results(), console.progress()
-    pack = loaded(options.pack)
+    pack = loaded(options.pack, untrusted=options.untrusted)
     known = [each for each in (*pack.kernels, *pack.mutated_kernels()) if each.name == options.kernel]
     if not known:
         raise UsageError(f"{options.kernel}: no such kernel; see: kernelfuzz list kernels")

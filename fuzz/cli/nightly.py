@@ -44,6 +44,7 @@ class NightlyOptions:
     selection: options.Selection = field(default_factory=options.Selection)
     require: options.Require = ()
     pack: options.PackFolder = None
+    untrusted: options.Untrusted = False
     json: options.Json = None
     report: options.Report = ()
     case_limit: options.CaseLimit = None
@@ -60,7 +61,7 @@ def nightly(options: NightlyOptions) -> Exit:
     from fuzz.report.formats import parse
     from fuzz.uses.nightly.results import NightResults
 
-    reports, pack = parse(options.report), loaded(options.pack)
+    reports, pack = parse(options.report), loaded(options.pack, untrusted=options.untrusted)
     results = NightResults(
         options.state, options.require, options.json, reports, pack.kernels, console.results(), console.progress()
     )
@@ -90,12 +91,13 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         if damage:
             _warn(err, damage)
         seed = secrets.randbelow(2**32) if options.seed is None else options.seed
-        command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *pack_words(options.pack))
+        given = pack_words(options.pack, options.untrusted)
+        command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *given)
         opened = open_night(engine, seed, limit_s, command, environment(pack.kernels), options.resume)
         err.print(_announced(opened, options.resume), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(
-                state, pack, pack_words(options.pack), targets, engine, opened, stopping, limit_s, partial(_warn, err),
+                state, pack, given, targets, engine, opened, stopping, limit_s, partial(_warn, err),
                 options.case_limit, options.jobs,
             )  # fmt: skip
             try:

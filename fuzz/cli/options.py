@@ -104,6 +104,12 @@ def _filled(kind: Any, values: Mapping[str, Any]) -> Any:
 PackFolder = Annotated[
     Path | None, typer.Option("--pack", help="Folder of kernels with a pack.py. Default: the built-in kernels.")
 ]
+Untrusted = Annotated[
+    bool,
+    typer.Option(
+        "--untrusted", help="Run the kernels in a sandbox: no network, nothing to write to, a few files to read."
+    ),
+]
 Targets = Annotated[
     tuple[str, ...],
     typer.Option("--target", help="Only targets that match this glob, e.g. 'c-sve@*'. Repeatable, or comma-separated."),
@@ -195,17 +201,18 @@ class Explaining:
         return None if self.no_shrink else self.explain_time
 
 
-def loaded(pack: Path | None, *, sources: bool = True) -> Pack:
-    """The pack in that folder, or the built-in one; without `sources` its kernels may not be written yet. Raises
-    PackError."""
+def loaded(pack: Path | None, *, sources: bool = True, untrusted: bool = False) -> Pack:
+    """The pack in that folder, or the built-in one; without `sources` its kernels may not be written yet. `untrusted`
+    ones run in a sandbox. Raises PackError."""
     from fuzz.adapters.pack import load
 
-    return load(pack, sources=sources)
+    found = load(pack, sources=sources)
+    return found.distrusted() if untrusted else found
 
 
-def pack_words(pack: Path | None) -> tuple[str, ...]:
-    """The words that name the pack on a command line; none for the built-in one."""
-    return ("--pack", str(pack)) if pack else ()
+def pack_words(pack: Path | None, untrusted: bool = False) -> tuple[str, ...]:
+    """The words that name the pack on a command line, none for the built-in one, and say how its kernels are run."""
+    return (*(("--pack", str(pack)) if pack else ()), *(("--untrusted",) if untrusted else ()))
 
 
 def given(**values: object) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ class ReproOptions:
     ] = Path("findings")
     target: options.Targets = ()
     pack: options.PackFolder = None
+    untrusted: options.Untrusted = False
     json: options.Json = None
     script: Annotated[
         Path | None,
@@ -83,7 +84,7 @@ def _replayed(options: ReproOptions) -> Exit:
         check = retrieved(options.pack, file)
     elif options.pack is None and file is not None:
         refuse_alone(file, "repro")
-    pack = loaded(options.pack) if check is None else check.pack
+    pack = loaded(options.pack, untrusted=options.untrusted) if check is None else check.pack
     chosen = replay.changed(replay.chosen_case(options.case, options.findings, pack), options.change)
     case, found = chosen.case, chosen.found
     targets = replay.fitting_targets(pack, case, options.target)

@@ -33,6 +33,7 @@ class RunOptions:
     selection: options.Selection = field(default_factory=options.Selection)
     require: options.Require = ()
     pack: options.PackFolder = None
+    untrusted: options.Untrusted = False
     json: options.Json = None
     output: options.Output = Path("findings")
     report: options.Report = ()
@@ -68,13 +69,17 @@ def run(options: RunOptions) -> Exit:
     from fuzz.uses.session import Session
     from fuzz.uses.starting import missing_targets, processes_line, unmatched, writable
 
-    wanted, pack, records = parse(options.report), loaded(options.pack), options.json is not None
+    wanted, pack, records = (
+        parse(options.report),
+        loaded(options.pack, untrusted=options.untrusted),
+        options.json is not None,
+    )
     targets = options.selection.targets(pack)
     for line in unmatched(options.require, targets):
         console.progress().print(line)
         return Exit.REQUIRED_NOT_RUN
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed
-    pack_option = pack_words(options.pack)
+    pack_option = pack_words(options.pack, options.untrusted)
     limited = given(
         max_time=options.max_time, max_cases=options.max_cases, case_limit=options.case_limit, sanitize=options.sanitize
     )

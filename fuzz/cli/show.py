@@ -25,6 +25,7 @@ class ShowOptions:
         Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
     ] = Path("findings")
     pack: options.PackFolder = None
+    untrusted: options.Untrusted = False
     as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False
 
 
@@ -58,7 +59,7 @@ def show(options: ShowOptions) -> Exit:
     if options.as_json:
         print(json.dumps(encoded(told), indent=1))
         return Exit.OK
-    pack = pack_words(options.pack) or file_words(path)
+    pack = pack_words(options.pack, options.untrusted) or file_words(path)
     origin = Provenance(found.run_seed, "", pack, numbered=True)
     commands = commands_of(told, path, origin, case.origin.place)
     for text in (brief(told, commands), "", full_text(told, commands)):

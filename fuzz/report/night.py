@@ -193,13 +193,14 @@ def failure_of(bucket: BucketTotals, seen: NightView, kernels: Mapping[str, Kern
 
 
 def pack_option(command: str) -> tuple[str, ...]:
-    """Return ('--pack', FOLDER) as the night was given it; () where it ran the built-in kernels."""
+    """Return the words for the pack, and for how its kernels are run, that the night was given: ('--pack', FOLDER) and
+    '--untrusted'; () where it ran the built-in kernels."""
     try:
         words = shlex.split(command)
     except ValueError:  # the state is another's
         return ()
     pack = words[words.index("--pack") + 1 :] if "--pack" in words else []
-    return ("--pack", pack[0]) if pack else ()
+    return (*(("--pack", pack[0]) if pack else ()), *(("--untrusted",) if "--untrusted" in words else ()))
 
 
 def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[str] = ()) -> Outline:

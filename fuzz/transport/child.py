@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from fuzz.transport.sandbox import Sandbox
+
 
 class Child(Protocol):
     """A process that was started; a Popen is one."""
@@ -48,6 +50,7 @@ def command(words: Sequence[str], environment: Mapping[str, str] | None = None) 
 
 _MARK = "KERNELFUZZ_WORKER"
 _MARKS = itertools.count()
+_SIGNALLED = 128
 
 
 class CompiledWorker(subprocess.Popen[bytes]):
@@ -63,14 +66,18 @@ class CompiledWorker(subprocess.Popen[bytes]):
         emulated: bool,
         environment: Mapping[str, str],
         journal: int,
+        sandbox: Sandbox | None,
         requests: int,
         answers: int,
         stderr: int,
     ) -> None:
         """`environment` is added to ours."""
         self._mark = f"{_MARK}={os.getpid()}.{next(_MARKS)}" if emulated else ""
+        self._sandboxed = sandbox is not None
+        prefix = () if sandbox is None else sandbox.command({**os.environ, **environment})
         super().__init__(
-            [*words, str(requests), str(answers), str(journal)], stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+            [*prefix, *words, str(requests), str(answers), str(journal)],
+            stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
             pass_fds=(requests, answers, journal), start_new_session=True,
             env={**os.environ, **environment, _MARK: self._mark.partition("=")[2]} if emulated else None,
         )  # fmt: skip
@@ -79,7 +86,8 @@ class CompiledWorker(subprocess.Popen[bytes]):
         code = super().wait(timeout)
         if self._mark:
             self._end_descendants()
-        return code
+        # What ends by a signal in a sandbox ends it with this exit code, as a shell has it.
+        return _SIGNALLED - code if self._sandboxed and code > _SIGNALLED else code
 
     def _end_descendants(self) -> None:
         mark = f"{self._mark}\0".encode()

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from fuzz.transport.child import Child
+from fuzz.transport.sandbox import Sandbox, outside
 
 _START_LIMIT_S = 180.0
 """Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold
@@ -39,8 +40,9 @@ def worker_environment(interpreted: bool) -> dict[str, str]:
 class ForkServer:
     """Starts workers quickly. Safe to use from many threads."""
 
-    def __init__(self, imports: tuple[str, ...], interpreted: bool) -> None:
-        self._imports, self._interpreted = imports, interpreted
+    def __init__(self, imports: tuple[str, ...], interpreted: bool, sandbox: Sandbox | None = None) -> None:
+        self._imports, self._sandbox = imports, sandbox
+        self._environment = worker_environment(interpreted)
         self._lock = threading.Lock()
         self._popen: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -53,8 +55,9 @@ class ForkServer:
                 if self._popen is None or self._popen.poll() is not None:
                     self._restart()
                 assert self._control is not None
+                assert self._popen is not None
                 socket.send_fds(self._control, [spec.encode()], [stdin, stdout, stderr, journal, theirs.fileno()])
-            return _Forked(ours)
+            return _Forked(ours, self._popen.pid if self._sandbox is not None else None)
         except OSError:
             ours.close()
             raise
@@ -68,10 +71,11 @@ class ForkServer:
         self._stop()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
+            prefix = () if self._sandbox is None else self._sandbox.command(self._environment)
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "fuzz.transport.python", "serve", str(theirs.fileno()), *self._imports],
+                [*prefix, sys.executable, "-m", "fuzz.transport.python", "serve", str(theirs.fileno()), *self._imports],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                env=worker_environment(self._interpreted), start_new_session=True,
+                env=self._environment, start_new_session=True,
             )  # fmt: skip
 
     def _stop(self) -> None:
@@ -86,7 +90,8 @@ class ForkServer:
 class _Forked:
     """A worker that the server forked. It is no child of ours: the server sends its id and its end, and can kill it."""
 
-    def __init__(self, notify: socket.socket) -> None:
+    def __init__(self, notify: socket.socket, sandbox: int | None) -> None:
+        """`sandbox` is the process that started the sandbox that the server is in, where it is in one."""
         self._notify = notify
         self._code: int | None = None
         self._waiting = threading.Lock()
@@ -94,7 +99,8 @@ class _Forked:
         message = notify.recv(_MESSAGE_BYTES).decode().split()
         if not message:
             raise OSError("the server of Python workers ended before it started one")
-        self.pid = int(message[1])
+        pid = int(message[1])
+        self.pid = pid if sandbox is None else outside(sandbox, pid)
 
     def terminate(self) -> None:
         if self._code is None:
@@ -123,8 +129,8 @@ class _Forked:
 
 
 @cache
-def fork_server(imports: tuple[str, ...], interpreted: bool) -> ForkServer:
+def fork_server(imports: tuple[str, ...], interpreted: bool, sandbox: Sandbox | None = None) -> ForkServer:
     """Return the server of this process for kernels that import these modules. It starts when it is first used."""
-    server = ForkServer(imports, interpreted)
+    server = ForkServer(imports, interpreted, sandbox)
     atexit.register(server.stop)
     return server

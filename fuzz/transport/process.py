@@ -22,6 +22,7 @@ from fuzz.transport import frames, records
 from fuzz.transport.child import Start
 from fuzz.transport.frames import AnswerError, Response
 from fuzz.transport.journal import Journal
+from fuzz.transport.sandbox import outside
 from fuzz.transport.steps import Pause, Steps
 
 MEMORY_LIMIT = 4 << 30
@@ -95,13 +96,14 @@ class EndedError(Exception):
 class Process:
     """A running worker. `limit` is the longest silence in seconds that is taken for work; `memory` bounds what it may
     allocate, in bytes; it has at least `start_limit` seconds to start, which is no case. It shares the `journal`; one
-    that has none sends each answer at once."""
+    that has none sends each answer at once. One that is `sandboxed` has another process id here than it says."""
 
     def __init__(
         self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S,
-        journal: Journal | None = None,
+        journal: Journal | None = None, sandboxed: bool = False,
     ) -> None:  # fmt: skip
         self._journal = journal
+        self._sandboxed = sandboxed
         self._limit = limit
         self.patience = limit
         """The seconds of silence at a case after which it is ended; no more than the limit."""
@@ -137,7 +139,7 @@ class Process:
         text = (yield from self._take(size, self._limit)).decode(errors="replace")
         said = re.search(r"^pid=(\d+)$", text, re.MULTILINE)
         if said is not None:
-            self.pid = int(said[1])
+            self.pid = outside(self._child.pid, int(said[1])) if self._sandboxed else int(said[1])
             self._bound()
         return text
 

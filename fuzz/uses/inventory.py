@@ -18,6 +18,7 @@ from fuzz.adapters.toolchain import Tool, this_host
 from fuzz.execute.reach import Statuses
 from fuzz.report.console import PlainTable
 from fuzz.report.records import environment, status_record
+from fuzz.transport import sandbox
 
 
 def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:
@@ -26,7 +27,8 @@ def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:
     compilers = [toolchain.compiler(family, arch, host) for family in toolchain.COMPILERS for arch in architectures()]
     emulators = [toolchain.emulator(QEMU, arch) for arch in architectures()]
     needed = [tool for target in targets for tool in target.adapter.tools(target)]
-    return tuple({(tool.name, tool.prefix): tool for tool in (*compilers, *emulators, *needed)}.values())
+    box = toolchain.program(sandbox.PROGRAM, sandbox.PACKAGE)
+    return tuple({(tool.name, tool.prefix): tool for tool in (*compilers, *emulators, *needed, box)}.values())
 
 
 def wanted(found: Sequence[Tool]) -> list[Tool]:

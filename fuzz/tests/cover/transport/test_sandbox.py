@@ -1,0 +1,230 @@
+"""A kernel that nobody vouches for sees little of its machine and changes nothing; an honest one notices nothing."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.adapters.build import Builder
+from fuzz.adapters.c_kernel import CKernel
+from fuzz.adapters.python_kernel import Device
+from fuzz.adapters.target import Target
+from fuzz.base.outcome import Outcome, Status
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.planted import HANGS, HEAD, a_case, c_program, c_target
+from fuzz.tests.common.python_planted import BAD, TORCH_HEAD, TRITON, TRITON_HEAD, outcomes, python_target
+from fuzz.tests.conftest import Cli
+from fuzz.transport import sandbox
+from fuzz.transport.fork_server import fork_server
+
+_KINDS = ("network", "writes", "signals", "reads", "environment")
+"""What is tried, in the order of the elements of y that say whether it could be done."""
+
+_IN_PYTHON = """
+import os, socket
+from functools import cache
+from pathlib import Path
+
+def _network(port, victim, folder):
+    socket.create_connection(("127.0.0.1", port), 5).close()
+
+def _writes(port, victim, folder):
+    (Path(folder) / "source" / "left").write_text("here")
+
+def _signals(port, victim, folder):
+    os.kill(victim, 0)
+
+def _reads(port, victim, folder):
+    (Path(os.environ["HOME"]) / "secret").read_text()
+
+def _environment(port, victim, folder):
+    os.environ["SECRET"]
+
+@cache  # a kernel is called thousands of times, and nobody accepts the connections
+def _can(attempt, *given):
+    try:
+        attempt(*given)
+    except (OSError, KeyError):
+        return False
+    return True
+
+def rms_norm(x, y, eps, axis, port, victim, folder):
+    y[...] = x
+    for place, attempt in enumerate((_network, _writes, _signals, _reads, _environment)):
+        y.flat[place] = _can(attempt, port, victim, folder)
+"""
+_IN_C = (
+    """
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+"""
+    + HEAD
+    + """
+    struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    static int connected = -1;
+    int s = socket(AF_INET, SOCK_STREAM, 0), w = open(FOLDER "/source/left", O_CREAT | O_WRONLY, 0600);
+    int r = open(FOLDER "/home/secret", O_RDONLY);
+    copy(c);
+    float *y = c->y.data;
+    if (connected < 0) connected = s >= 0 && connect(s, (struct sockaddr *)&there, sizeof there) == 0;
+    y[0] = connected;
+    y[1] = w >= 0;
+    y[2] = kill(VICTIM, 0) == 0;
+    y[3] = r >= 0;
+    y[4] = getenv("SECRET") != NULL;
+    close(s), close(w), close(r);
+    return KF_OK;
+}
+"""
+)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Somebody listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def victim() -> Iterator[int]:
+    """The id of a process of this user's."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process.pid
+        process.kill()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "secret").write_text("secret")
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("SECRET", "secret")
+    fork_server.cache_clear()  # one that is there already has other variables
+    return folder
+
+
+def _target(in_c: bool, folder: Path, port: int, victim: int, untrusted: bool, place: str = "native") -> Target:
+    source = folder / "source"
+    source.mkdir(exist_ok=True)
+    if not in_c:
+        options = (("port", port), ("victim", victim), ("folder", str(folder)))
+        return python_target(source, _IN_PYTHON, "numpy", options=options, untrusted=untrusted)
+    file = source / "planted.c"
+    defined = f'#define PORT {port}\n#define VICTIM {victim}\n#define FOLDER "{folder}"\n'
+    file.write_text(defined + _IN_C)
+    return c_target(CKernel("planted", "rms_norm", file, untrusted=untrusted), place)
+
+
+def _done(outcome: Outcome) -> dict[str, bool]:
+    values = np.frombuffer(outcome.outputs["y"], "<f4")
+    return {kind: bool(values[place]) for place, kind in enumerate(_KINDS)}
+
+
+@pytest.mark.parametrize("in_c", [False, True], ids=["python", "c"])
+def test_what_a_kernel_could_do_to_its_machine_it_cannot_in_a_sandbox(
+    in_c: bool, cache: Path, tmp_path: Path, home: Path, port: int, victim: int
+) -> None:
+    assert sandbox.unusable() is None, "tests need bubblewrap: sh .ci/setup test"
+    for untrusted in (False, True):
+        target = _target(in_c, tmp_path, port, victim, untrusted)
+        [outcome] = outcomes(target, cache, a_case())
+        assert outcome.status is Status.RAN, outcome
+        assert _done(outcome) == dict.fromkeys(_KINDS, not untrusted)
+        (tmp_path / "source" / "left").unlink(missing_ok=True)
+
+
+def _sandboxed(folder: Path, body: str, place: str = "native") -> Target:
+    file = folder / "planted.c"
+    file.write_text(f"{HEAD}{body}\n}}\n")
+    isa, bits = ("any", None) if place == "native" else ("sve", 256)
+    return c_target(CKernel("planted", "rms_norm", file, isa, untrusted=True), place, bits=bits)
+
+
+@pytest.mark.parametrize("place", ["native", "qemu"])
+def test_what_a_compiled_kernel_does_is_said_as_without_one(place: str, cache: Path, tmp_path: Path) -> None:
+    last = "if (row(&c->x, 0)[0] != row(&c->x, 0)[0]) abort(); copy(c); return KF_OK;"
+    target = _sandboxed(tmp_path, last, place)
+    right, wrong, after = outcomes(target, cache, a_case(), BAD, a_case())
+    assert right.outputs["y"] == after.outputs["y"] == a_case().inputs["x"].bits
+    assert wrong.status is Status.DIED
+    assert "SIGABRT" in wrong.detail
+
+
+def test_a_kernel_that_hangs_is_ended_with_all_that_it_started(cache: Path, tmp_path: Path) -> None:
+    target = _sandboxed(tmp_path, f"extern int fork(void); if (fork() == 0) {HANGS} {HANGS}")
+    with WorkerPool([target], cache=cache, limit=1.0) as pool:
+        [outcome] = pool.submit([a_case()]).outcomes()
+        assert outcome[target.id].status is Status.HUNG
+    name = c_program(target, Builder(cache)).path.name
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in _read(path)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+def test_torch_and_triton_run_in_one(cache: Path, tmp_path: Path) -> None:
+    kernels: tuple[tuple[str, Device, str], ...] = (
+        ("torch", "cpu", f"{TORCH_HEAD}    y.copy_(x)\n"), ("triton", "interpret", TRITON_HEAD + TRITON),
+    )  # fmt: skip
+    for framework, device, text in kernels:
+        target = python_target(tmp_path, text, framework, device, untrusted=True)
+        [outcome] = outcomes(target, cache, a_case())
+        assert outcome.outputs["y"] == a_case().inputs["x"].bits, outcome
+
+
+def test_without_the_program_the_target_does_not_run_and_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "PROGRAM", "no-such-program")
+    sandbox.unusable.cache_clear()
+    try:
+        assert _sandboxed(tmp_path, "return KF_OK;").unavailable() == (
+            "no-such-program is not installed (apt-get install bubblewrap)"
+        )
+    finally:
+        sandbox.unusable.cache_clear()
+
+
+_PACK = """
+from pathlib import Path
+from fuzz import PythonKernel
+KERNELS = (PythonKernel("planted", "softmax", Path(__file__).parent / "planted.py", "numpy"),)
+"""
+_WRONG_INSIDE = """
+import os
+import numpy as np
+
+def softmax(x):
+    with np.errstate(all="ignore"):
+        e = np.exp(x - x.max(-1, keepdims=True, initial=-np.inf))
+        return e / e.sum(-1, keepdims=True) * np.float32(2.0 if os.environ["HOME"] == "/tmp" else 1.0)
+"""
+
+
+def test_an_option_puts_a_pack_into_one_and_is_repeated_where_it_is_printed(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "pack.py").write_text(_PACK)
+    (tmp_path / "planted.py").write_text(_WRONG_INSIDE)
+    words = ("run", "--pack", ".", "--max-cases", "20", "--seed", "1", "--no-shrink")
+    assert cli_here(*words).returncode == 0
+    inside = cli_here(*words, "--untrusted")
+    assert inside.returncode == 1, inside.stderr
+    [repro] = re.findall(r"next: kernelfuzz (repro .* --untrusted\b.*)$", inside.stdout, re.MULTILINE)
+    assert cli_here(*shlex.split(repro)).returncode == 1
+    assert cli_here(*shlex.split(repro.replace(" --untrusted", ""))).returncode == 0
