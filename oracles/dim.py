@@ -33,7 +33,7 @@ def dims_of(
     """Every dimension of an op by its name, whichever of its optional tensors a case has."""
     meeting, reduced = dict[str, set[str]](), set[str]()
     for graph in _graphs(formula, inputs, parameters):
-        reduced |= {node.label for node in graph.nodes if node.kind in REDUCTIONS}
+        reduced |= {dim for node in graph.nodes if node.kind in REDUCTIONS for dim in node.over}
         for name, node in graph.outputs.items():
             meeting.setdefault(name, set()).update(replace(graph, outputs={name: node}).meeting)
     found = dict[str, Dim]()

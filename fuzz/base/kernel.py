@@ -138,12 +138,13 @@ def _check_contract(contract: Contract, op: Op) -> None:
         if not isinstance(order, get_args(Summation)):
             raise DeclarationError(f"contract.sums: {name}: {order!r} is not a summation structure")
     known, dims = _locals(op), tuple(dict.fromkeys(dim for operand in op.operands for dim in operand.axes))
-    for field, names in (
-        ("sums", (*known, *dims)),
-        ("dtypes", known),
-        ("points", _points(op) if contract.points else ()),
+    several = {name: name.split() for name in contract.sums if " " in name}
+    for field, names, said in (
+        ("sums", (*known, *dims), [each for name in contract.sums for each in several.get(name, [name])]),
+        ("dtypes", known, contract.dtypes),
+        ("points", _points(op) if contract.points else (), contract.points),
     ):
-        for name in getattr(contract, field):
+        for name in said:
             _known(f"contract.{field}", name, names, op)
     for word in sorted(contract.words):
         one_of("contract: dtype", word, (*FORMATS, INPUT, *(each.name for each in op.operands if not each.integers)))

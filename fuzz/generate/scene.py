@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from fuzz.base.stream import Reals
 from oracles.declared import OpError
-from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.arithmetic import Float64, along
 from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.exact.contraction import Axes
 from oracles.formula.trace import REDUCTIONS, FormulaError, Trace, trace
 from oracles.lazy import lazy
 from oracles.op import Extents, Op
@@ -144,7 +145,7 @@ def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) 
         and op.scaling.get(op.main) == 1
         and OUTER in node.dims
         and all(OUTER in axes and len(axes) <= 2 for axes in scaled.values())
-        and not any(each.kind in REDUCTIONS and each.label == OUTER for each in plain.nodes)
+        and not any(each.kind in REDUCTIONS and OUTER in each.over for each in plain.nodes)
     )
     of_rows = {**tensors, **dict.fromkeys(numbers, (OUTER,))}
     return Graph(plain, _traced(op, of_rows, [], name) if may_scale else None)
@@ -176,8 +177,9 @@ class _InOrder(Float64):
         found: Reals = sums.sum(axis=axis, keepdims=True) if empty else sums[(slice(None),) * axis + (slice(-1, None),)]
         return found
 
-    def dot(self, a: Reals, b: Reals, axis: int) -> Reals:
-        return self.total(a * b, axis)
+    def dot(self, a: Reals, b: Reals, axes: Axes) -> Reals:
+        found: Reals = along(self.total, a * b, axes)
+        return found
 
 
 _IN_ORDER = _InOrder()

@@ -7,6 +7,7 @@ exponents, and cautious. Nothing is evaluated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -62,13 +63,13 @@ def _step(node: Node, args: list[ValueRange | None], extents: Mapping[str, int])
     kind = node.kind
     if kind in ("multiply", "dot"):
         product = _product(args[0], args[1], square=node.args[0] is node.args[1])
-        return _total(product, extents[node.label]) if kind == "dot" else product
+        return _total(product, _terms(node, extents)) if kind == "dot" else product
     if kind == "divide":
         return _product(args[0], _reciprocal(args[1]))
     if kind in ("add", "subtract"):
         return _joined(args[0], args[1], cancels=kind == "subtract")
     if kind == "sum":
-        return _total(args[0], extents[node.label])
+        return _total(args[0], _terms(node, extents))
     if kind in ("at_most", "less"):
         joined = _joined(args[0], args[1], cancels=True)
         return leaf(0, 0, 1, zero=True, signed=False) if joined is None else _flag(joined)._replace(power=0)
@@ -109,6 +110,10 @@ def _joined(a: ValueRange | None, b: ValueRange | None, *, cancels: bool) -> Val
         a.power, a.scaled or b.scaled, least, min(least, a.low, b.low), max(a.high, b.high) + 1,
         cancels or (a.zero and b.zero), cancels,
     )  # fmt: skip
+
+
+def _terms(node: Node, extents: Mapping[str, int]) -> int:
+    return math.prod(extents[dim] for dim in node.over)
 
 
 def _total(a: ValueRange | None, n: int) -> ValueRange | None:

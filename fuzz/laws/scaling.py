@@ -142,7 +142,13 @@ class _Scaled:
             return _span_of_one(float(self.case.params[node.label]), self.op.parameter(node.label).power)
         if node.kind == "constant":
             return _span_of_one(node.value, 0)
-        return _Span(0, 0, self._arranged.sizes[node.label].bit_length(), zero=node.kind == "position", signed=False)
+        return _Span(
+            0,
+            0,
+            math.prod(self._arranged.sizes[dim] for dim in node.over).bit_length(),
+            zero=node.kind == "position",
+            signed=False,
+        )
 
     def _reaches(self, k: int) -> Reaches:
         if k not in self.reached:

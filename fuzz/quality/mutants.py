@@ -57,12 +57,12 @@ def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutan
 def _term_of(trace: Trace, node: Node) -> ScaledMutant:
     """One of the terms of a sum, the last, is too small; for 1 it is left out."""
     around, point = _around(trace, node, 0)
-    axis = trace.dims.index(node.label)
+    last = tuple(slice(-1, None) if dim in node.over else slice(None) for dim in trace.dims)
 
     def change(values: F64, size: float) -> F64:
-        found = np.moveaxis(np.array(values), axis, 0)
-        found[-1] *= 1.0 - size
-        return np.moveaxis(found, 0, axis)
+        found = np.array(values)
+        found[last] *= 1.0 - size
+        return found
 
     return ScaledMutant(f"a term of {_text(trace, node)} times 1 - d", around, point, change, range(-26, 1))
 

@@ -52,7 +52,7 @@ def _read(op: Op, inputs: list[str]) -> Trace:
     try:
         found = trace(op.formula, dims, numbers)
         for node in found.nodes:
-            if node.kind in ("extent", "position") and node.label not in found.dims:
+            if node.kind in ("extent", "position") and not {*node.over} <= {*found.dims}:
                 where, known = f"{node.kind}({node.label!r})", ", ".join(map(repr, found.dims))
                 raise FormulaError(f"{where}: given {', '.join(inputs)} there are only the dimensions {known}")
             if node.kind == "function":

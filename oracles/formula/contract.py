@@ -38,7 +38,8 @@ class Contract:
     """The algorithms that make these locals, where it is not the formula's own. Several: any of them, and the formula's
     own is called "formula" among them."""
     sums: Mapping[str, Summation] = field(default_factory=dict)
-    """The order of a sum, by its local or else by its dimension; where none is named, one after the other."""
+    """The order of a sum, by its local or else by its dimension, or its dimensions, such as "c s", in whose order its
+    terms are counted; where none is named, one after the other."""
     accuracy: Mapping[str, float] = field(default_factory=dict)
     """The error bounds of elementary functions in ulp, where they are not the usual ones of `Elementary`; also of
     "divide", which is usually rounded correctly."""
@@ -141,8 +142,12 @@ class Contract:
         return self.denormals in ("flush", "flush results")
 
     def order(self, name: str, dim: str) -> Summation:
-        """The order of the sum that makes a local, over a dimension."""
-        return self.sums.get(name) or self.sums.get(dim) or Sequential()
+        """The order of the sum that makes a local, over a dimension or several."""
+        return self.sums.get(name) or self._orders.get(frozenset(dim.split())) or Sequential()
+
+    @lazy
+    def _orders(self) -> Mapping[frozenset[str], Summation]:
+        return {frozenset(name.split()): order for name, order in self.sums.items()}
 
     def ulp(self, name: str) -> float:
         """The error bound of an elementary function or of "divide"."""

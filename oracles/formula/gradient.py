@@ -67,7 +67,7 @@ def _reduced_to(arg: Node, part: Node, node: Node) -> Node:
     """What an argument gets, summed over the dimensions that it was broadcast along."""
     if node.kind == "dot":
         return part
-    wide = node.dims | {node.label} if node.kind in REDUCTIONS else node.dims
+    wide = node.dims.union(node.over) if node.kind in REDUCTIONS else node.dims
     for dim in sorted(wide - arg.dims):
         part = total(part, dim) if dim in part.dims else part * extent(dim)
     return part
@@ -110,11 +110,8 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
 def _of_dot(node: Node, g: Node, place: int) -> Node:
     """A contraction again, with the other argument."""
     arg, other = node.args[place], node.args[1 - place]
-    first, *more = sorted((g.dims | other.dims) - arg.dims)
-    part = dot(g, other, first)
-    for dim in more:
-        part = total(part, dim)
-    return part
+    over = sorted((g.dims | other.dims) - arg.dims)
+    return dot(g, other, over) if over else g * other
 
 
 def _check(graph: Trace, found: Trace, of: str, by: Sequence[str]) -> None:

@@ -39,8 +39,8 @@ class Node:
     args: tuple[Node, ...] = ()
     dims: frozenset[str] = frozenset()
     label: str = ""
-    """The name of a tensor, a parameter or an elementary function; the dimension of a reduction, an extent or a
-    position."""
+    """The name of a tensor, a parameter or an elementary function; the dimension of a position or of what is taken, and
+    those of a reduction or an extent, such as "c s"."""
     value: float = 0.0
     """The value of a constant; the constant of an elementary function that has one."""
     low: float = 0.0
@@ -50,6 +50,11 @@ class Node:
     def function(self) -> Elementary:
         """The record of the elementary function that a node of this kind is a value of."""
         return function(self.label, self.value, self.low)
+
+    @lazy
+    def over(self) -> tuple[str, ...]:
+        """The dimensions that it is reduced along, counts or takes from: mostly one."""
+        return tuple(self.label.split())
 
     @property
     def operation(self) -> str:

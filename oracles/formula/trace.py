@@ -24,14 +24,16 @@ from oracles.formula.node import READS, REDUCTIONS, FormulaError, Kind, Node, Op
 from oracles.lazy import lazy
 
 __all__ = [
-    "REDUCTIONS", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg", "dot", "elementary",
-    "extent", "greatest", "lifted", "online_total", "ordered", "point", "position", "run", "take", "total", "trace",
-    "welford_mean", "welford_squares", "where",
+    "REDUCTIONS", "Along", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg", "dot",
+    "elementary", "extent", "greatest", "lifted", "online_total", "ordered", "point", "position", "run", "take",
+    "total", "trace", "welford_mean", "welford_squares", "where",
 ]  # fmt: skip
 
 _MEETING = (*REDUCTIONS, "take", "position", "extent")
 
 Outputs = Mapping[str, Node]
+Along = str | Sequence[str]
+"""A dimension, or several that are reduced as one: "c" or ("c", "s")."""
 Formula = Callable[..., Outputs]
 
 
@@ -55,45 +57,45 @@ def elementary(name: str) -> Callable[..., Node]:
     return of
 
 
-def total(value: Operand, dim: str) -> Node:
-    """Sum along a dimension."""
+def total(value: Operand, dim: Along) -> Node:
+    """Sum along a dimension, or along several in any order of all their terms."""
     return _reduced("sum", dim, lifted(value))
 
 
-def greatest(value: Operand, dim: str) -> Node:
-    """Maximum along a dimension."""
+def greatest(value: Operand, dim: Along) -> Node:
+    """Maximum along a dimension or several."""
     return _reduced("max", dim, lifted(value))
 
 
-def avg(value: Operand, dim: str) -> Node:
-    """Mean along a dimension: its sum, divided by its extent."""
+def avg(value: Operand, dim: Along) -> Node:
+    """Mean along a dimension or several: the sum, divided by the number of terms."""
     return total(value, dim) / extent(dim)
 
 
-def welford_mean(value: Operand, dim: str) -> Node:
+def welford_mean(value: Operand, dim: Along) -> Node:
     """Mean along a dimension that is kept up to date, term by term or joined from parts."""
     return _reduced("welford_mean", dim, lifted(value))
 
 
-def welford_squares(value: Operand, dim: str) -> Node:
+def welford_squares(value: Operand, dim: Along) -> Node:
     """Sum of the squared deviations from that mean, kept up to date beside it."""
     return _reduced("welford_squares", dim, lifted(value))
 
 
-def online_total(value: Operand, dim: str) -> Node:
+def online_total(value: Operand, dim: Along) -> Node:
     """Sum of e^(value - maximum) along a dimension, kept up to date with the maximum: whenever that grows, what is
     summed so far is multiplied by e^(old - new)."""
     return _reduced("online", dim, lifted(value))
 
 
-def dot(a: Operand, b: Operand, dim: str) -> Node:
-    """Sum of products along a dimension."""
+def dot(a: Operand, b: Operand, dim: Along) -> Node:
+    """Sum of products along a dimension or several."""
     return _reduced("dot", dim, lifted(a), lifted(b))
 
 
-def extent(dim: str) -> Node:
-    """The number of elements along a dimension."""
-    return Node("extent", label=dim)
+def extent(dim: Along) -> Node:
+    """The number of elements along a dimension, or along several together."""
+    return Node("extent", label=_together("extent", dim))
 
 
 def position(dim: str) -> Node:
@@ -121,11 +123,19 @@ def point(value: Node) -> Node:
     return Node("point", (value,), value.dims)
 
 
-def _reduced(kind: Kind, dim: str, *args: Node) -> Node:
-    dims = frozenset().union(*(each.dims for each in args))
-    if dim not in dims:
-        raise FormulaError(f"{kind} over {dim!r}: the value has only the dimensions {sorted(dims)}")
-    return Node(kind, args, dims - {dim}, dim)
+def _reduced(kind: Kind, dim: Along, *args: Node) -> Node:
+    dims, label = frozenset().union(*(each.dims for each in args)), _together(kind, dim)
+    if missing := [each for each in label.split() if each not in dims]:
+        raise FormulaError(f"{kind} over {missing[0]!r}: the value has only the dimensions {sorted(dims)}")
+    return Node(kind, args, dims - {*label.split()}, label)
+
+
+def _together(kind: Kind, dim: Along) -> str:
+    """The label of a node over these dimensions."""
+    names = dim.split() if isinstance(dim, str) else [*dim]
+    if not names or len({*names}) < len(names):
+        raise FormulaError(f"{kind} over {dim!r}: it takes the name of a dimension, or several such as ('c', 's')")
+    return " ".join(names)
 
 
 @dataclass(frozen=True)
@@ -157,7 +167,7 @@ class Trace:
     def meeting(self) -> frozenset[str]:
         """The dimensions along which values meet: they are reduced or picked from, or their places or number count.
         Along any other, slices of the outputs depend on the same slices of tensors alone."""
-        return frozenset(node.label for node in self.nodes if node.kind in _MEETING)
+        return frozenset(dim for node in self.nodes if node.kind in _MEETING for dim in node.over)
 
     @lazy
     def orders(self) -> Mapping[str, Sequence[int]]:
@@ -191,7 +201,7 @@ class Trace:
             if node.kind in ("sum", "dot"):
                 for arg in node.args:
                     terms = [arg, *(arg.args if arg.kind == "multiply" and len({*arg.args}) > 1 else ())]
-                    found.update(each for each in terms if node.label in each.dims and each.args)
+                    found.update(each for each in terms if not each.dims.isdisjoint(node.over) and each.args)
         return frozenset(node for node in found if len({*self.uses[node]}) > 1)
 
     def named(self, name: str) -> Node:

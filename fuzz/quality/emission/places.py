@@ -82,8 +82,11 @@ def number(node: Node) -> str:
     """The value of a node that has no arguments and is no tensor, in f64."""
     if node.kind == "parameter":
         return f"(f64)call->{node.label}"
-    if node.kind in ("extent", "position"):
-        return f"(f64){(LoopPlaces.extent if node.kind == 'extent' else LoopPlaces.variable)(node.label)}"
+    if node.kind == "extent":
+        count = " * ".join(map(LoopPlaces.extent, node.over))
+        return f"(f64)({count})" if " " in count else f"(f64){count}"
+    if node.kind == "position":
+        return f"(f64){LoopPlaces.variable(node.label)}"
     if math.isnan(node.value) or math.isinf(node.value):
         return "NAN" if math.isnan(node.value) else "INFINITY" if node.value > 0 else "-INFINITY"
     return f"({node.value.hex()})"

@@ -72,7 +72,7 @@ class Variant:
         """The function."""
         op, places = self.of.op, self._places
         held = [(self.dtype(node), array, places.count(node.dims)) for node, array in self._arrays.items()]
-        longest = " + ".join({places.extent(node.label): None for node in self._made_nodes if node.kind in REDUCTIONS})
+        longest = " + ".join({places.count(node.over): None for node in self._made_nodes if node.kind in REDUCTIONS})
         held += [(dtype, f"{what}_{dtype}", longest) for what, dtype in self._scratch]
         lines = [
             f"static __attribute__((noinline)) int {self.name}(const kf_{op.name}_call *call) {{",
@@ -245,11 +245,11 @@ class Variant:
         else:
             parts = [self._as_taken(node, node.args[0], node)]
         scratch = [f"{what}_{dtype}" for what in ("terms", "others")[: len(parts)]]
-        at, extent = places.variable(node.label), places.extent(node.label)
+        at, extent = places.within(node.over), places.count(node.over)
         terms = [f"{name}[{at}] = {part};" for name, part in zip(scratch, parts, strict=True)]
         into = f"{self._arrays[node]}[{places.index(node.dims)}]"
         return [
-            *places.loops({node.label}, terms),
+            *places.loops(node.over, terms),
             f"{into} = {self._called(node)}({', '.join(scratch)}, {extent});",
         ]
 

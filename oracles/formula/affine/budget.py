@@ -306,16 +306,16 @@ class Budget(SettledProblem):
 
     @lazy
     def _slack(self) -> float | F64:
-        reduced = {node.label for node in self.inputs.trace.nodes if node.kind in REDUCTIONS}
+        reduced = {self.inputs.axes(node) for node in self.inputs.trace.nodes if node.kind in REDUCTIONS}
         longest: int | F64 = 1
-        for dim in reduced:
-            longest = np.maximum(longest, self.inputs.count(self.inputs.axis(dim)))
+        for axes in reduced:
+            longest = np.maximum(longest, self.inputs.count(axes))
         return 1.0 + 2.0**-52 * (longest + 16) * len(self.inputs.trace.nodes)
 
     def _taken(self, read: Read, node: Node) -> list[Form]:
         """The arguments as the node takes them: errors that several elements take are symbols from here on, and what
         has more bits than the node's dtype is rounded to it."""
-        wide = node.dims | {node.label} if node.kind in REDUCTIONS else node.dims
+        wide = node.dims.union(node.over) if node.kind in REDUCTIONS else node.dims
         dtype, args = self.dtype(node), list[Form]()
         for place, arg in enumerate(node.args):
             if wide - arg.dims:
@@ -327,7 +327,7 @@ class Budget(SettledProblem):
                 narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
                 if arg.kind == "extent" and np.isinf(each.centre).any():
-                    n = self.inputs.extents[arg.label]
+                    n = self.inputs.number(arg)
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {n}")
             if self.contract.flushes_operands and node.kind in _ADDING and self._is_formed_anew(arg):
                 each = again(each, [read.forms[operand] for operand in arg.args], self.dtype(arg))
@@ -367,7 +367,7 @@ class Budget(SettledProblem):
         masks: list[Mask | None] = [~np.isfinite(each.centre) for each in args]
         masks += [each.overflows for each in args]
         if node.kind in REDUCED:
-            masks = [any_along(each, self.inputs.axis(node.label)) for each in masks]
+            masks = [any_along(each, self.inputs.axes(node)) for each in masks]
         wild, over = marked(*masks[: len(args)]), marked(*masks[len(args) :])
         form = form if over is None else replace(form, may=marked(form.may, over))
         became = ~np.isfinite(form.centre)

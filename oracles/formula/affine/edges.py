@@ -45,7 +45,7 @@ def carried(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
         return _multiplied(here.dtype(node), here.contract.flushes_results, args, found)
     lost = [each.lost for each in edges]
     if node.kind in REDUCED:
-        lost = [np.logical_or.reduce(each, here.inputs.axis(node.label), keepdims=True) for each in lost]
+        lost = [np.logical_or.reduce(each, here.inputs.axes(node), keepdims=True) for each in lost]
     return replace(found, may=marked(found.may, *lost), edge=None)
 
 
@@ -161,11 +161,11 @@ def _summed(here: SettledProblem, node: Node, terms: Form, found: Form) -> Form:
     infinite, or as its form says."""
     if found.may is None or terms.least is None:
         return found
-    axis = here.inputs.axis(node.label)
-    known = (terms.least >= 0).all(axis, keepdims=True) & np.isfinite(found.centre)
+    axes = here.inputs.axes(node)
+    known = (terms.least >= 0).all(axes, keepdims=True) & np.isfinite(found.centre)
     known = known & ((found.spread < found.centre) | (found.lowest > 0))
     if terms.may is not None:
-        known = known & ~terms.may.any(axis, keepdims=True)
+        known = known & ~terms.may.any(axes, keepdims=True)
     over = found.may & known
     return replace(found, may=found.may & ~over, overflows=marked(found.overflows, over)) if over.any() else found
 

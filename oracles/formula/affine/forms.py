@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format
-from oracles.formula.exact.contraction import part
+from oracles.formula.exact.contraction import Axes, Places, part
 from oracles.lazy import lazy
 
 Mask = NDArray[np.bool_]
@@ -70,12 +70,12 @@ class Symbol:
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """A sum of the errors of a symbol along an axis, with these weights: what else depends on the same errors may
+    """A sum of the errors of a symbol along axes, with these weights: what else depends on the same errors may
     cancel some of it, see `oracles.formula.affine.noise`."""
 
     errors: Symbol
     weights: Weights
-    axis: int
+    axes: Axes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,10 +83,10 @@ class Summed:
         factors = (each.shape for factors in self.weights for each in factors)
         return tuple(map(max, self.errors.radius.shape, *factors))
 
-    def weighted(self, places: slice) -> F64:
-        """The errors' radii times their weights, at some places of the axis."""
-        each = (reduce(mul, (part(factor, self.axis, places) for factor in factors)) for factors in self.weights)
-        found: F64 = reduce(add, each) * part(self.errors.radius, self.axis, places)
+    def weighted(self, places: Places) -> F64:
+        """The errors' radii times their weights, at some places of the axes."""
+        each = (reduce(mul, (part(factor, self.axes, places) for factor in factors)) for factors in self.weights)
+        found: F64 = reduce(add, each) * part(self.errors.radius, self.axes, places)
         return found
 
 

@@ -158,7 +158,7 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
     ulp = here.contract.ulp("divide")
     relative = 2 * dtype.u * ulp
     if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
-        n = here.inputs.extents[node.args[1].label]
+        n = here.inputs.number(node.args[1])
         relative, last = 2 * dtype.u + dtype.u**2, False
         if dtype.precision < 24:  # n may be rounded before it is inverted, or not
             relative += 2 * float(np.max(np.abs(b.centre - n))) / max(n, 1)

@@ -16,9 +16,9 @@ from oracles.formula.affine.operations import FAR, added, function
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
 from oracles.formula.affine.welford import updated
-from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.arithmetic import Float64, along
 from oracles.formula.exact.centre import Inputs
-from oracles.formula.exact.contraction import Matrices, is_contraction
+from oracles.formula.exact.contraction import Axes, Matrices, is_contraction
 from oracles.formula.trace import FormulaError, Kind, Node, exp
 from oracles.rounding import round_to
 
@@ -36,9 +36,9 @@ def dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         both = ((a, b.centre), (b, a.centre))
         return [(each.parts[symbol], factor) for each, factor in both if symbol in each.parts]
 
-    sums, axis = sums_of_products(here, node, args), here.inputs.axis(node.label)
+    sums, axes = sums_of_products(here, node, args), here.inputs.axes(node)
     return _total(
-        here, node, sums, weights, lambda dtype: products_are_alike(a.centre, b.centre, axis, dtype, here.inputs)
+        here, node, sums, weights, lambda dtype: products_are_alike(a.centre, b.centre, axes, dtype, here.inputs)
     )
 
 
@@ -49,7 +49,7 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     say whether a kernel has those and the exponentials in the dtype of the sum or in that of everything else: here they
     are in the coarser one."""
     (value,) = args
-    dtype, n, other = here.dtype(node), here.inputs.extents[node.label], form(here.contract.compute)
+    dtype, n, other = here.dtype(node), here.inputs.number(node), form(here.contract.compute)
     coarser = max(dtype, other, key=lambda each: each.u)
     inner = (
         here
@@ -71,10 +71,11 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 def total(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The sum of a."""
-    (terms,), axis = args, here.inputs.axis(node.label)
+    (terms,), axes = args, here.inputs.axes(node)
+    counts = [here.inputs.count((axis,)) for axis in axes]
     return _total(
-        here, node, sums_of(here, node, terms, here.inputs.count(axis)), lambda symbol: [(terms.parts[symbol],)],
-        lambda dtype: are_alike(terms.centre, axis, dtype, here.inputs),
+        here, node, sums_of(here, node, terms, counts), lambda symbol: [(terms.parts[symbol],)],
+        lambda dtype: are_alike(terms.centre, axes, dtype, here.inputs),
     )  # fmt: skip
 
 
@@ -83,8 +84,8 @@ def _total(
 ) -> Form:
     """A sum, from those of what the forms of its terms hold; how these depend on a symbol, and whether too few of them
     have a magnitude of their own."""
-    axis, dtype = here.inputs.axis(node.label), here.dtype(node)
-    n = here.inputs.count(axis)
+    axes, dtype = here.inputs.axes(node), here.dtype(node)
+    n = here.inputs.count(axes)
     # Terms of fewer bits are whole numbers of a coarse unit, see `sum_budget`.
     few = sums.bits < dtype.precision or here.structures is True
     theta, worst, statistical = here.sum_errors(node, few)
@@ -93,7 +94,10 @@ def _total(
     allowed = np.where(alike(dtype), worst, theta) if statistical else theta
     parts = {**sums.parts}
     for symbol, radius in sums.radii.items():
-        parts[Symbol(radius, Summed(symbol, weights(symbol), axis))] = np.ones((1,) * radius.ndim)
+        own = tuple(axis for axis in axes if symbol.radius.shape[axis] != 1)
+        joint = all(axis in own or np.all(here.inputs.count((axis,)) == 1) for axis in axes)  # each has its own error
+        summed = Summed(symbol, weights(symbol), own) if joint else None
+        parts[Symbol(radius, summed)] = np.ones((1,) * radius.ndim)
     least = None if sums.least is None else _least(here, node, *sums.least)
     found = Form(sums.centre, dtype, dtype.precision, parts, sums.rest, sums.may, least=least)
     reach, less = (sums.size, None) if sums.far is None else sums.far
@@ -129,16 +133,16 @@ def _least(here: SettledProblem, node: Node, known: Mask, lowest: F64) -> F64:
 def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The maximum has the errors that all elements share, and at most the largest of the others."""
     (arg,) = args
-    axis = here.inputs.axis(node.label)
-    parts, rest = dict[Symbol, F64](), None if arg.rest is None else _largest(arg.rest, axis)
+    axes = here.inputs.axes(node)
+    parts, rest = dict[Symbol, F64](), None if arg.rest is None else _largest(arg.rest, axes)
     for symbol, coefficient in arg.parts.items():
-        if symbol.radius.shape[axis] == coefficient.shape[axis] == 1:
+        if all(symbol.radius.shape[axis] == coefficient.shape[axis] == 1 for axis in axes):
             parts[symbol] = coefficient
         else:
-            errors = _largest(np.abs(coefficient) * symbol.radius, axis)
+            errors = _largest(np.abs(coefficient) * symbol.radius, axes)
             rest = errors if rest is None else rest + errors
-    may, centre = any_along(either(args), axis), Float64().greatest(arg.centre, axis)
-    least = None if arg.least is None else np.maximum.reduce(arg.least, axis, keepdims=True)
+    may, centre = any_along(either(args), axes), along(Float64().greatest, arg.centre, axes)
+    least = None if arg.least is None else np.maximum.reduce(arg.least, axes, keepdims=True)
     return replace(arg, centre=centre, parts=parts, rest=rest, may=may, overflows=None, least=least)
 
 
@@ -147,7 +151,7 @@ def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     table, index = args
     if index.spread.any() or index.may is not None:
         raise FormulaError("an index that kernels calculate in different ways takes different elements")
-    axis = here.inputs.axis(node.label)
+    (axis,) = here.inputs.axes(node)
 
     def at(values: F64) -> F64:
         if values.shape[axis] == 1 and here.inputs.extents[node.label] != 1:
@@ -169,31 +173,36 @@ def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     )  # fmt: skip
 
 
-def _largest(values: F64, axis: int) -> F64:
-    found: F64 = np.maximum.reduce(values, axis, keepdims=True, initial=0.0)
+def _largest(values: F64, axes: Axes) -> F64:
+    found: F64 = np.maximum.reduce(values, axes, keepdims=True, initial=0.0)
     return found
 
 
-def are_alike(terms: F64, axis: int, dtype: Format, inputs: Inputs | None = None) -> Mask:
+def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = None) -> Mask:
     """Where too few of a sum's terms have a magnitude of their own, as kernels see it: what is small beside a mean that
     is taken from it leaves all the same."""
     sizes = round_to(np.abs(terms), dtype)
     sizes = sizes if dtype is DOUBLE else sizes.astype(np.float32)  # sorted in half the time
-    sizes, others = np.sort(sizes, axis=axis), sizes > 0
+    others = sizes > 0
+    count = others.sum(axis=axes, keepdims=True) if inputs is None else inputs.total(others, axes)
+    axis, *more = axes
+    if more:  # in a row
+        kept = [at for at in range(sizes.ndim) if at not in axes]
+        sizes, axis = sizes.transpose(*kept, *axes).reshape(*(sizes.shape[at] for at in kept), -1), len(kept)
+    sizes = np.sort(sizes, axis=axis)
     places = (slice(None),) * axis
     own = (sizes[(*places, slice(1, None))] > sizes[(*places, slice(-1))]).sum(axis=axis, keepdims=True) + 1
-    count = others.sum(axis=axis, keepdims=True) if inputs is None else inputs.total(others, axis)
-    return np.asarray(own < _ALIKE * count)
+    return np.asarray(own.reshape(count.shape) < _ALIKE * count)
 
 
-def products_are_alike(a: F64, b: F64, axis: int, dtype: Format, inputs: Inputs) -> Mask:
+def products_are_alike(a: F64, b: F64, axes: Axes, dtype: Format, inputs: Inputs) -> Mask:
     """The same of products of two values."""
-    if not is_contraction(a.shape, b.shape, axis) or inputs.is_filled(axis):
-        return are_alike(a * b, axis, dtype, inputs)
-    matrices = Matrices.of(a, b, axis)
+    if not is_contraction(a.shape, b.shape, axes) or inputs.is_filled(axes):
+        return are_alike(a * b, axes, dtype, inputs)
+    matrices = Matrices.of(a, b, axes)
     found = np.empty((*matrices.left.shape[:2], matrices.right.shape[1]), bool)
     for place, products in matrices.products():
-        found[place] = are_alike(products, 2, dtype)[..., 0]
+        found[place] = are_alike(products, (2,), dtype)[..., 0]
     return matrices.arranged(found)
 
 

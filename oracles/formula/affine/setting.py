@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,12 +89,13 @@ class SettledProblem:
     def sum_errors(self, node: Node, worst_case: bool) -> tuple[F64 | float, F64 | float, bool]:
         """The relative error of a sum, in the worst case where it must be so; that of the worst case; and whether the
         two differ. One for each row where rows have contracts of their own."""
-        dtype, name, label = self.dtype(node), self.name(node), node.label
+        dtype, name, label, over = self.dtype(node), self.name(node), node.label, node.over
         if not self.each:
-            chain = self.contract.order(name, label).chain(self.inputs.extents[label])
+            chain = self.contract.order(name, label).chain(self.inputs.number(node))
             _, up, differ = sum_budget(dtype, chain, worst_case)
             return up, sum_budget(dtype, chain, True)[1], differ
-        chains = [part.contract.order(name, label).chain(part.extents[label]) for part in self.each]
+        lengths = [math.prod(part.extents[dim] for dim in over) for part in self.each]
+        chains = [part.contract.order(name, label).chain(n) for part, n in zip(self.each, lengths, strict=True)]
         likely = [sum_budget(dtype, chain, worst_case) for chain in chains]
         worst = [sum_budget(dtype, chain, True)[1] for chain in chains]
         differ = any(statistical for _, _, statistical in likely)
@@ -140,7 +142,7 @@ class SettledProblem:
             bound = of.double.bound if wide else of.float64.bound
             share = bound.relative / (2 * u * self.contract.ulp(of.name))
         if node.kind in REDUCTIONS and node.kind != "max":
-            n = self.inputs.count(self.inputs.axis(node.label))
+            n = self.inputs.count(self.inputs.axes(node))
             if np.all(n > 1):
                 return np.maximum(n * own / np.minimum(*self.sum_errors(node, False)[:2]), share)
             return share if node.kind == "online" else 0.0

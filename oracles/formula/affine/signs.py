@@ -7,6 +7,7 @@ kernel may add a zero in the place of an addend that is absent, and then only wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -90,12 +91,13 @@ class Signs:
         if kind == "function":
             return self._of_function(node, args[0])
         if kind in ("sum", "dot", "max"):
-            axis = self.inputs.axis(node.label)
-            if kind == "dot" and is_contraction(args[0].shape, args[1].shape, axis):
+            axes = self.inputs.axes(node)
+            if kind == "dot" and is_contraction(args[0].shape, args[1].shape, axes):
                 a, b = (each.astype(np.float64) for each in args)
-                return np.where(contracted(a, b, axis) == max(a.shape[axis], b.shape[axis]), _PLUS, _FREE)
+                n = math.prod(max(a.shape[axis], b.shape[axis]) for axis in axes)
+                return np.where(contracted(a, b, axes) == n, _PLUS, _FREE)
             terms = args[0] * args[1] if kind == "dot" else args[0]
-            return np.where((terms == 1).all(axis=axis, keepdims=True), _PLUS, _FREE)
+            return np.where((terms == 1).all(axis=axes, keepdims=True), _PLUS, _FREE)
         return np.full((1,) * args[0].ndim, kind in _POSITIVE, np.int8)
 
     def _of_function(self, node: Node, arg: Flags) -> Flags:

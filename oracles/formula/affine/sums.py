@@ -1,12 +1,13 @@
-"""What the form of a sum is made of: sums along an axis of what the forms of its terms hold.
+"""What the form of a sum is made of: sums along axes of what the forms of its terms hold.
 
 The terms need not all be there at once. Sums over parts of an axis add up to those over all of it, so that products of
-two values are formed for some places of the axis at a time; and of ordinary numbers none is formed, since sums of
+two values are formed for some places of the axes at a time; and of ordinary numbers none is formed, since sums of
 centres, of magnitudes, and of errors times magnitudes are products of matrices.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as fields_replaced
@@ -19,7 +20,7 @@ from oracles.formula.affine.errors import either, marked, taken
 from oracles.formula.affine.forms import DUST, ETA, Form, Mask, Symbol, dust, replace, upwards
 from oracles.formula.affine.operations import FAR, bits_of_product, product
 from oracles.formula.affine.setting import SettledProblem
-from oracles.formula.exact.contraction import LARGE, SMALL, contracted, extremes, is_contraction, part
+from oracles.formula.exact.contraction import LARGE, SMALL, Axes, Places, contracted, extremes, is_contraction, part
 from oracles.formula.trace import Node
 
 LESS = 2.0**-64
@@ -28,7 +29,7 @@ LESS = 2.0**-64
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums of the fields of terms' forms along an axis, which is kept. Arrays broadcast against each other."""
+    """Sums of the fields of terms' forms along axes, which are kept. Arrays broadcast against each other."""
 
     bits: int
     """Enough significant bits for each term."""
@@ -86,12 +87,17 @@ def is_floored(here: SettledProblem, node: Node) -> bool:
     return not here.contract.flushes_results and bool(np.any(here.sum_errors(node, True)[1] > FAR))
 
 
-def sums_of(here: SettledProblem, node: Node, terms: Form, count: float | F64) -> Sums:
-    """The sums of `count` terms, one for each place of the axis or one for all."""
-    inputs, axis = here.inputs, here.inputs.axis(node.label)
+def sums_of(here: SettledProblem, node: Node, terms: Form, counts: Sequence[float | F64]) -> Sums:
+    """The sums of so many terms along each axis, one for each place or one for all."""
+    inputs, axes = here.inputs, here.inputs.axes(node)
+    number = dict(zip(axes, counts, strict=True))
 
-    def summed(values: F64) -> F64:
-        return values * count if values.shape[axis] == 1 else inputs.total(values, axis)
+    def summed(values: F64, along: Axes = axes) -> F64:
+        wide = tuple(axis for axis in along if values.shape[axis] != 1)
+        found = inputs.total(values, wide) if wide else values
+        for axis in along:
+            found = found if axis in wide else found * number[axis]
+        return found
 
     size, far, least = summed(terms.size), None, None
     if not np.isfinite(size).all():
@@ -99,49 +105,51 @@ def sums_of(here: SettledProblem, node: Node, terms: Form, count: float | F64) -
         far = summed(finite), summed(terms.size * LESS)
     parts, radii = dict[Symbol, F64](), dict[Symbol, F64]()
     for symbol, coefficient in terms.parts.items():
-        if symbol.radius.shape[axis] == 1:
+        own = tuple(axis for axis in axes if symbol.radius.shape[axis] != 1)
+        if not own:
             parts[symbol] = summed(coefficient)
-        else:
+        else:  # terms that share an error keep its sign
+            coefficient = summed(coefficient, tuple(axis for axis in axes if axis not in own))
             radius = np.abs(coefficient) * symbol.radius
-            radii[symbol] = summed(upwards(radius, here.dtype(node), coefficient, symbol.radius))
+            radii[symbol] = summed(upwards(radius, here.dtype(node), coefficient, symbol.radius), own)
     if terms.least is not None:
         lowest = np.zeros((1,) * terms.centre.ndim)
         if is_floored(here, node):
             lowest = summed(np.maximum(here.lowest(terms), 0.0))
-        least = _all_along(terms.least >= 0, axis), lowest
-    low, high = (end.reduce(terms.centre, axis, keepdims=True, initial=0.0) for end in (np.minimum, np.maximum))
+        least = _all_along(terms.least >= 0, axes), lowest
+    low, high = (end.reduce(terms.centre, axes, keepdims=True, initial=0.0) for end in (np.minimum, np.maximum))
     keeps = np.ones((1,) * terms.centre.ndim, bool)
     if here.contract.denormals != "preserve":
-        keeps = _all_along((here.lowest(terms) >= here.dtype(node).tiny) | (terms.size == 0), axis)
+        keeps = _all_along((here.lowest(terms) >= here.dtype(node).tiny) | (terms.size == 0), axes)
     return Sums(
         terms.bits, summed(terms.centre), size, far, parts, radii,
         None if terms.rest is None else summed(terms.rest),
-        any_along(terms.may, axis), any_along(terms.overflows, axis), low, high, least, keeps,
+        any_along(terms.may, axes), any_along(terms.overflows, axes), low, high, least, keeps,
     )  # fmt: skip
 
 
 def sums_of_products(here: SettledProblem, node: Node, args: Sequence[Form]) -> Sums:
     """The sums of the products of two values."""
-    inputs, axis = here.inputs, here.inputs.axis(node.label)
+    inputs, axes = here.inputs, here.inputs.axes(node)
     a, b = args
-    if not is_contraction(a.centre.shape, b.centre.shape, axis) or inputs.is_filled(axis):
-        return _formed(here, node, args, inputs.count(axis))
-    return _of_places(here, node, args, slice(0, inputs.extents[node.label]))
+    if not is_contraction(a.centre.shape, b.centre.shape, axes) or inputs.is_filled(axes):
+        return _formed(here, node, args, [inputs.count((axis,)) for axis in axes])
+    return _of_places(here, node, args, tuple(slice(0, inputs.extents[dim]) for dim in node.over))
 
 
-def _of_places(here: SettledProblem, node: Node, args: Sequence[Form], places: slice) -> Sums:
-    """The sums of the products at some places of the axis: at once, or those of its halves."""
-    axis, own = here.inputs.axis(node.label), dict[Symbol, Symbol]()
-    a, b = (_at(arg, axis, places, own) for arg in args)
-    length = places.stop - places.start
+def _of_places(here: SettledProblem, node: Node, args: Sequence[Form], places: Places) -> Sums:
+    """The sums of the products at some places of the axes: at once, or those of the halves of the longest."""
+    axes, own = here.inputs.axes(node), dict[Symbol, Symbol]()
+    a, b = (_at(arg, axes, places, own) for arg in args)
+    lengths = [each.stop - each.start for each in places]
     if _are_ordinary(here, node, a, b):
-        found = _by_matrices(here, node, a, b)
-    elif is_contraction(a.centre.shape, b.centre.shape, axis):
-        middle = slice(places.start, places.start + length // 2), slice(places.start + length // 2, places.stop)
-        first, second = (_of_places(here, node, args, each) for each in middle)
+        found = _by_matrices(here, node, a, b, lengths)
+    elif is_contraction(a.centre.shape, b.centre.shape, axes):
+        shapes = [max(a.centre.shape[axis], b.centre.shape[axis]) for axis in axes]
+        first, second = (_of_places(here, node, args, each) for each in _halves(places, shapes.index(max(shapes))))
         return first + second
     else:
-        found = _formed(here, node, (a, b), length)
+        found = _formed(here, node, (a, b), lengths)
     parts, radii = dict[Symbol, F64](), dict[Symbol, F64]()
     for symbol, each in own.items():
         if each in found.radii:
@@ -154,18 +162,27 @@ def _of_places(here: SettledProblem, node: Node, args: Sequence[Form], places: s
     return fields_replaced(found, parts=parts, radii=radii)
 
 
-def _formed(here: SettledProblem, node: Node, args: Sequence[Form], count: float | F64) -> Sums:
+def _halves(places: Places, at: int) -> tuple[Places, Places]:
+    """Two parts of them, along one of their axes."""
+    start, stop = places[at].start, places[at].stop
+    middle = (start + stop) // 2
+    first, second = ((*places[:at], half, *places[at + 1 :]) for half in (slice(start, middle), slice(middle, stop)))
+    return first, second
+
+
+def _formed(here: SettledProblem, node: Node, args: Sequence[Form], counts: Sequence[float | F64]) -> Sums:
     products = product(here, node, args, False, here.contract.fused)
-    return sums_of(here, node, taken(products, here.contract), count)
+    return sums_of(here, node, taken(products, here.contract), counts)
 
 
-def _at(form: Form, axis: int, places: slice, own: dict[Symbol, Symbol]) -> Form:
-    """The form at some places of an axis. A symbol whose errors differ along it becomes another, kept in `own`."""
+def _at(form: Form, axes: Axes, places: Places, own: dict[Symbol, Symbol]) -> Form:
+    """The form at some places of axes. A symbol whose errors differ along them becomes another, kept in `own`."""
     for symbol in form.parts:
-        own.setdefault(symbol, symbol if symbol.radius.shape[axis] == 1 else Symbol(part(symbol.radius, axis, places)))
+        alike = all(symbol.radius.shape[axis] == 1 for axis in axes)
+        own.setdefault(symbol, symbol if alike else Symbol(part(symbol.radius, axes, places)))
     arrays = {name: getattr(form, name) for name in ("centre", "rest", "may", "overflows", "least")}
-    found = {name: None if each is None else part(each, axis, places) for name, each in arrays.items()}
-    return replace(form, **found, edge=None, parts={own[s]: part(each, axis, places) for s, each in form.parts.items()})
+    found = {name: None if each is None else part(each, axes, places) for name, each in arrays.items()}
+    return replace(form, **found, edge=None, parts={own[s]: part(each, axes, places) for s, each in form.parts.items()})
 
 
 def _are_ordinary(here: SettledProblem, node: Node, a: Form, b: Form) -> bool:
@@ -185,14 +202,16 @@ def _are_ordinary(here: SettledProblem, node: Node, a: Form, b: Form) -> bool:
     return fit and a.parts.keys().isdisjoint(b.parts) and not floored
 
 
-def _by_matrices(here: SettledProblem, node: Node, a: Form, b: Form) -> Sums:
+def _by_matrices(here: SettledProblem, node: Node, a: Form, b: Form, lengths: Sequence[int]) -> Sums:
     """The sums of ordinary products, whose forms `oracles.formula.affine.operations.product` would make."""
-    axis, dtype, bits = here.inputs.axis(node.label), here.dtype(node), bits_of_product(a, b)
-    n = max(a.size.shape[axis], b.size.shape[axis])
+    axes, dtype, bits = here.inputs.axes(node), here.dtype(node), bits_of_product(a, b)
+    n = math.prod(lengths)
 
     def by(first: F64, second: F64) -> F64:
-        wide = np.broadcast_to(first, [n if at == axis else size for at, size in enumerate(first.shape)])
-        return contracted(wide, second, axis)
+        wide = [*first.shape]
+        for axis, length in zip(axes, lengths, strict=True):
+            wide[axis] = length if second.shape[axis] == 1 else wide[axis]
+        return contracted(np.broadcast_to(first, wide), second, axes)
 
     def errors(first: F64, second: F64) -> F64:
         """The sums of products of magnitudes, which are not smaller where some underflow."""
@@ -207,7 +226,7 @@ def _by_matrices(here: SettledProblem, node: Node, a: Form, b: Form) -> Sums:
         for symbol, coefficient in each.parts.items():
             radius = errors(np.abs(coefficient) * symbol.radius, np.abs(factor))
             size = size + radius
-            if symbol.radius.shape[axis] > 1:
+            if any(symbol.radius.shape[axis] > 1 for axis in axes):
                 radii[symbol] = radius
             else:  # coefficients that cancel are off by n roundings of their magnitudes
                 parts[symbol] = by(coefficient, factor)
@@ -225,21 +244,21 @@ def _by_matrices(here: SettledProblem, node: Node, a: Form, b: Form) -> Sums:
     alike, count = by(*signs), by(np.abs(signs[0]), np.abs(signs[1]))
     least = None
     if a.least is not None and b.least is not None:
-        least = _all_along(a.least >= 0, axis) & _all_along(b.least >= 0, axis), np.zeros_like(size)
+        least = _all_along(a.least >= 0, axes) & _all_along(b.least >= 0, axes), np.zeros_like(size)
     return Sums(
         min(bits, dtype.precision), by(a.centre, b.centre), size, None, parts, radii,
         sum(rest[1:], rest[0]) if rest else None,
-        any_along(either((a, b)), axis), None, alike - count, alike + count, least, alike == count,
+        any_along(either((a, b)), axes), None, alike - count, alike + count, least, alike == count,
     )  # fmt: skip
 
 
-def any_along(mask: Mask | None, axis: int) -> Mask | None:
-    """Whether a mask is set somewhere along an axis."""
-    return None if mask is None else np.asarray(np.logical_or.reduce(mask, axis, keepdims=True))
+def any_along(mask: Mask | None, axes: Axes) -> Mask | None:
+    """Whether a mask is set somewhere along axes."""
+    return None if mask is None else np.asarray(np.logical_or.reduce(mask, axes, keepdims=True))
 
 
-def _all_along(mask: Mask, axis: int) -> Mask:
-    return np.asarray(np.logical_and.reduce(mask, axis, keepdims=True))
+def _all_along(mask: Mask, axes: Axes) -> Mask:
+    return np.asarray(np.logical_and.reduce(mask, axes, keepdims=True))
 
 
 def _plus(a: F64 | None, b: F64 | None) -> F64 | None:

@@ -25,8 +25,9 @@ import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.formula.affine.errors import Rounding, either, marked, rounded
-from oracles.formula.affine.forms import DUST, Form, Mask
+from oracles.formula.affine.forms import DUST, Form
 from oracles.formula.affine.setting import SettledProblem
+from oracles.formula.affine.sums import any_along
 from oracles.formula.trace import FormulaError, Node
 from oracles.summation import Sequential
 
@@ -34,12 +35,12 @@ from oracles.summation import Sequential
 def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The mean, or the sum of squared deviations from it."""
     (terms,) = args
-    axis, n, dtype = here.inputs.axis(node.label), here.inputs.extents[node.label], here.dtype(node)
-    if terms.centre.shape[axis] != n or n == 0:
+    axes, n, dtype = here.inputs.axes(node), here.inputs.number(node), here.dtype(node)
+    if math.prod(terms.centre.shape[axis] for axis in axes) != n or n == 0:
         raise FormulaError(f"{node.kind} along {node.label!r}: there is no term, or one alone for all places")
 
     def over(values: F64) -> F64:
-        found: F64 = values.sum(axis, keepdims=True)
+        found: F64 = values.sum(axes, keepdims=True)
         return found
 
     order, u = here.order(node), dtype.u
@@ -50,7 +51,7 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     squares, lost = over(away**2), over((2 * away + moved) * moved)
     root = np.sqrt(squares + lost)
     unit = dtype.tiny if here.contract.denormals != "preserve" else dtype.eta
-    largest, apart = terms.size.max(axis, keepdims=True), (away + moved).max(axis, keepdims=True) * 2
+    largest, apart = terms.size.max(axes, keepdims=True), (away + moved).max(axes, keepdims=True) * 2
     least = None
     if node.kind == "welford_mean":
         each = root / math.sqrt(n)
@@ -66,12 +67,7 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     errors = np.where(finite, errors * (1 + 2.0**-40) + np.abs(centre) * DUST, 0.0)
     # After an infinity differences are NaN. A kernel that starts with a single term has no squares, whatever that is.
     single = n == 1 and node.kind == "welford_squares"
-    may = _any(marked(either(args), ~np.isfinite(terms.centre) if single else np.isinf(terms.centre)), axis)
+    may = any_along(marked(either(args), ~np.isfinite(terms.centre) if single else np.isinf(terms.centre)), axes)
     found = Form(centre, dtype, dtype.precision, rest=errors, may=may, least=least)
     uncertain = np.zeros(centre.shape, bool)
     return rounded(found, Rounding(underflow=0.0, reach=reach, certain=uncertain), here.contract)
-
-
-def _any(mask: Mask | None, axis: int) -> Mask | None:
-    found: Mask | None = None if mask is None else np.logical_or.reduce(mask, axis=axis, keepdims=True)
-    return found

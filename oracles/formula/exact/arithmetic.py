@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, of_ieee
 from oracles.elementary.function import Elementary
-from oracles.formula.exact.contraction import contracted, is_contraction, part, spans
+from oracles.formula.exact.contraction import Axes, contracted, is_contraction, part, spans
 from oracles.formula.trace import FormulaError, Kind
 
 Values = Any
@@ -39,8 +39,8 @@ class Arithmetic(Protocol):
         """Sum along an axis."""
         ...
 
-    def dot(self, a: Values, b: Values, axis: int) -> Values:
-        """Sum of a * b along an axis."""
+    def dot(self, a: Values, b: Values, axes: Axes) -> Values:
+        """Sum of a * b along axes."""
         ...
 
     def greatest(self, values: Values, axis: int) -> Values:
@@ -60,14 +60,22 @@ class Arithmetic(Protocol):
         ...
 
 
-def summed_products(self: Arithmetic, a: Values, b: Values, axis: int) -> Values:
-    """The sum of a * b along an axis, of which not all products are formed at once."""
-    if not is_contraction(a.shape, b.shape, axis):
-        return self.total(self.operate("multiply", a, b), axis)
+def along(operation: Callable[[Values, int], Values], values: Values, axes: Axes) -> Values:
+    """A total or a maximum along one axis after the other."""
+    for axis in axes:
+        values = operation(values, axis)
+    return values
+
+
+def summed_products(self: Arithmetic, a: Values, b: Values, axes: Axes) -> Values:
+    """The sum of a * b along axes, of which not all products are formed at once."""
+    if not is_contraction(a.shape, b.shape, axes):
+        return along(self.total, self.operate("multiply", a, b), axes)
     found = None
-    for places in spans(np.broadcast_shapes(a.shape, b.shape), axis):
-        each = self.operate("multiply", part(a, axis, places), part(b, axis, places))
-        found = self.total(each, axis) if found is None else self.operate("add", found, self.total(each, axis))
+    for places in spans(np.broadcast_shapes(a.shape, b.shape), axes):
+        each = self.operate("multiply", part(a, axes, places), part(b, axes, places))
+        each = along(self.total, each, axes)
+        found = each if found is None else self.operate("add", found, each)
     return found
 
 
@@ -88,10 +96,10 @@ class Float64:
         found: F64 = values.sum(axis=axis, keepdims=True)
         return found
 
-    def dot(self, a: F64, b: F64, axis: int) -> F64:
-        if is_contraction(a.shape, b.shape, axis) and np.isfinite(found := contracted(a, b, axis)).all():
+    def dot(self, a: F64, b: F64, axes: Axes) -> F64:
+        if is_contraction(a.shape, b.shape, axes) and np.isfinite(found := contracted(a, b, axes)).all():
             return found
-        products: F64 = summed_products(self, a, b, axis)
+        products: F64 = summed_products(self, a, b, axes)
         return products
 
     def greatest(self, values: F64, axis: int) -> F64:

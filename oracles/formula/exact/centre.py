@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.elementary.functions import function
-from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values
-from oracles.formula.exact.contraction import spans
+from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along
+from oracles.formula.exact.contraction import Axes, Places, spans
 from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.trace import FormulaError, Node, Trace, ordered
 from oracles.lazy import lazy
@@ -70,29 +70,32 @@ class Inputs:
         """The tensors of integers, and of flags."""
         return frozenset(name for name, tensor in self.tensors.items() if tensor.dtype.kind in "biu")
 
-    def axis(self, dim: str) -> int:
-        """The axis of a dimension."""
-        return self.trace.dims.index(dim)
+    def axes(self, node: Node) -> Axes:
+        """The axes that a node is reduced along, or that it takes from."""
+        return tuple(map(self.trace.dims.index, node.over))
 
-    def count(self, axis: int) -> int | F64:
-        """The number of elements along an axis; of rows that were filled up, one for each."""
-        dim = self.trace.dims[axis]
-        return self.extents[dim] if self.lengths is None else self.lengths.count(dim)
+    def number(self, node: Node) -> int:
+        """The number of places along them, of what is filled up the largest."""
+        return math.prod(self.extents[dim] for dim in node.over)
 
-    def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
-        """The sum along an axis."""
-        if self.lengths is not None:
-            return self.lengths.total(values, axis)
-        found: NDArray[Any] = values.sum(axis=axis, keepdims=True)
-        return found
+    def count(self, axes: Axes) -> int | F64:
+        """The number of places along axes; of rows that were filled up, one for each."""
+        dims, lengths = [self.trace.dims[axis] for axis in axes], self.lengths
+        return math.prod(self.extents[dim] if lengths is None else lengths.count(dim) for dim in dims)
 
-    def is_filled(self, axis: int) -> bool:
-        """Whether what lies along an axis has several lengths and was filled up to one."""
-        return self.lengths is not None and self.lengths.is_filled(self.trace.dims[axis])
+    def total(self, values: NDArray[Any], axes: Axes) -> NDArray[Any]:
+        """The sum along axes, in the same order whatever was filled up."""
+        for axis in axes:
+            values = self.lengths.total(values, axis) if self.lengths else values.sum(axis=axis, keepdims=True)
+        return values
 
-    def spans(self, shape: tuple[int, ...], axis: int) -> Sequence[slice]:
-        """Slices along an axis for an array of this shape, of which each has not too many elements at once."""
-        return [slice(None)] if self.is_filled(axis) else spans(shape, axis)
+    def is_filled(self, axes: Axes) -> bool:
+        """Whether what lies along one of the axes has several lengths and was filled up to one."""
+        return self.lengths is not None and any(self.lengths.is_filled(self.trace.dims[axis]) for axis in axes)
+
+    def spans(self, shape: tuple[int, ...], axes: Axes) -> Sequence[Places]:
+        """Parts along axes for an array of this shape, of which each has not too many elements at once."""
+        return [(slice(None),) * len(axes)] if self.is_filled(axes) else spans(shape, axes)
 
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
         """The values of a node that has no arguments, exactly, of the places that are looked at."""
@@ -110,8 +113,8 @@ class Inputs:
         if node.kind == "parameter":
             value = self.parameters[node.label]
         if node.kind == "extent":
-            value = float(self.extents[node.label]) if self.lengths is None else self.lengths.count(node.label)
-        if isinstance(value, np.ndarray):
+            value = np.asarray(self.count(self.axes(node)), dtype=np.float64)
+        if isinstance(value, np.ndarray) and value.ndim:
             return value
         return np.full((1,) * len(self.trace.dims), value)
 
@@ -139,25 +142,26 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
     if kind == "function":
         return arithmetic.apply(node.function, args[0])
     if kind == "sum":
-        return arithmetic.total(args[0], inputs.axis(node.label))
+        return along(arithmetic.total, args[0], inputs.axes(node))
     if kind == "max":
-        return arithmetic.greatest(args[0], inputs.axis(node.label))
+        return along(arithmetic.greatest, args[0], inputs.axes(node))
     if kind == "dot":
-        return arithmetic.dot(args[0], args[1], inputs.axis(node.label))
+        return arithmetic.dot(args[0], args[1], inputs.axes(node))
     if kind == "online":
-        axis = inputs.axis(node.label)
-        shifted = arithmetic.operate("subtract", args[0], arithmetic.greatest(args[0], axis))
-        return arithmetic.total(arithmetic.apply(function("exp"), shifted), axis)
+        axes = inputs.axes(node)
+        shifted = arithmetic.operate("subtract", args[0], along(arithmetic.greatest, args[0], axes))
+        return along(arithmetic.total, arithmetic.apply(function("exp"), shifted), axes)
     if kind in ("welford_mean", "welford_squares"):
-        axis, (terms,) = inputs.axis(node.label), args
-        count = arithmetic.lift(np.full((1,) * len(inputs.trace.dims), float(inputs.extents[node.label])))
-        mean = arithmetic.operate("divide", arithmetic.total(terms, axis), count)
+        axes, (terms,) = inputs.axes(node), args
+        count = arithmetic.lift(np.full((1,) * len(inputs.trace.dims), float(inputs.number(node))))
+        mean = arithmetic.operate("divide", along(arithmetic.total, terms, axes), count)
         away = arithmetic.operate("subtract", terms, mean)
-        return mean if kind == "welford_mean" else arithmetic.total(arithmetic.operate("multiply", away, away), axis)
+        squares = arithmetic.operate("multiply", away, away)
+        return mean if kind == "welford_mean" else along(arithmetic.total, squares, axes)
     if kind == "where":
         return arithmetic.where(*args)
     if kind == "take":
-        return arithmetic.take(args[0], args[1], inputs.axis(node.label))
+        return arithmetic.take(args[0], args[1], *inputs.axes(node))
     if kind in ("at_most", "less"):
         return arithmetic.compare(kind, args[0], args[1])
     raise FormulaError(f"{kind}: no arithmetic knows it")

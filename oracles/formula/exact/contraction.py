@@ -1,7 +1,7 @@
-"""Contractions: sums of products along an axis, without an array of all products.
+"""Contractions: sums of products along an axis, or several, without an array of all products.
 
 In float64 they are products of matrices, which may add in any order and may fuse a product with its addition. In other
-arithmetics, and where a number is special, some places of the axis are multiplied at once and what they add up to is
+arithmetics, and where a number is special, some places of the axes are multiplied at once and what they add up to is
 added up in turn. Either way no more is held than the operands, the results and about `AT_ONCE` products.
 """
 
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 
 Shape = tuple[int, ...]
+Axes = tuple[int, ...]
+Places = tuple[slice, ...]
+"""Some places along each of some axes."""
 
 AT_ONCE = 1 << 15
 """The number of products formed at once: an array of them is 256 KiB and stays in a processor's own cache."""
@@ -28,23 +31,31 @@ _EDGE = 64
 more work for 20 ms: of 40 ms of CPU for 128 x 1024 x 128 the product takes 1."""
 
 
-def is_contraction(a: Shape, b: Shape, axis: int) -> bool:
-    """Whether arrays of these shapes have so many products, more than elements or sums of them along an axis, that they
+def is_contraction(a: Shape, b: Shape, axes: Axes) -> bool:
+    """Whether arrays of these shapes have so many products, more than elements or sums of them along axes, that they
     are not all to be formed."""
     size = math.prod(map(max, a, b))  # a tenth of the time of `np.broadcast_shapes`
-    return size > AT_ONCE and size > max(math.prod(a), math.prod(b)) and max(a[axis], b[axis]) > 1
+    return size > AT_ONCE and size > max(math.prod(a), math.prod(b)) and any(max(a[at], b[at]) > 1 for at in axes)
 
 
-def spans(shape: Shape, axis: int) -> Sequence[slice]:
-    """Slices along an axis of an array of this shape, of about `AT_ONCE` elements or of one place; at least one."""
+def spans(shape: Shape, axes: Axes) -> Sequence[Places]:
+    """Parts along axes of an array of this shape, of about `AT_ONCE` elements or of one place; at least one."""
+    axis, *more = axes
     length = max(shape[axis], 1)
     places = max(1, AT_ONCE // max(1, math.prod(shape) // length))
-    return [slice(start, start + places) for start in range(0, length, places)]
+    own = [slice(start, start + places) for start in range(0, length, places)]
+    if places > 1 or not more:
+        return [(each, *(slice(None),) * len(more)) for each in own]
+    others = spans((*shape[:axis], 1, *shape[axis + 1 :]), tuple(more))
+    return [(each, *other) for each in own for other in others]
 
 
-def part(array: Any, axis: int, places: slice) -> Any:
-    """These places of an array, or of anything that is sliced like one, along an axis; all of it where it has one."""
-    return array if array.shape[axis] == 1 else array[(*(slice(None),) * axis, places)]
+def part(array: Any, axes: Axes, places: Places) -> Any:
+    """These places of an array, or of anything that is sliced like one, along axes; all of it along those where it has
+    one element."""
+    for axis, each in zip(axes, places, strict=True):
+        array = array if array.shape[axis] == 1 else array[(*(slice(None),) * axis, each)]
+    return array
 
 
 def extremes(values: F64) -> tuple[float, float]:
@@ -62,25 +73,27 @@ class Matrices:
     right: F64
     """(stack, columns, length)"""
     axes: Sequence[int]
-    """Those of the arrays in the order in which they lie here, the multiplied one last."""
+    """Those of the arrays in the order in which they lie here, the multiplied ones last."""
+    over: Axes
     shape: Shape
     """The shape of an array of all products."""
 
     @staticmethod
-    def of(a: F64, b: F64, axis: int) -> Matrices:
-        """Arrays that are multiplied along an axis, along which one of them may have one element."""
+    def of(a: F64, b: F64, over: Axes) -> Matrices:
+        """Arrays that are multiplied along axes, along which one of them may have one element."""
         shape = np.broadcast_shapes(a.shape, b.shape)
-        each = [at for at in range(len(shape)) if at != axis]
+        each = [at for at in range(len(shape)) if at not in over]
         rows = [at for at in each if b.shape[at] == 1 < a.shape[at]]
         columns = [at for at in each if a.shape[at] == 1 < b.shape[at]]
         stack = [at for at in each if at not in rows and at not in columns]
 
         def stacked(array: F64, own: Sequence[int], others: Sequence[int]) -> F64:
             wide = np.broadcast_to(array, [1 if at in others else size for at, size in enumerate(shape)])
-            sizes = [math.prod(shape[at] for at in axes) for axes in (stack, own, [axis])]
-            return np.ascontiguousarray(wide.transpose(*stack, *own, axis, *others).reshape(sizes))
+            sizes = [math.prod(shape[at] for at in axes) for axes in (stack, own, over)]
+            return np.ascontiguousarray(wide.transpose(*stack, *own, *over, *others).reshape(sizes))
 
-        return Matrices(stacked(a, rows, columns), stacked(b, columns, rows), [*stack, *rows, *columns, axis], shape)
+        axes = [*stack, *rows, *columns, *over]
+        return Matrices(stacked(a, rows, columns), stacked(b, columns, rows), axes, over, shape)
 
     def product(self) -> F64:
         """The sums of products, (stack, rows, columns)."""
@@ -105,19 +118,24 @@ class Matrices:
                     yield place, self.left[at, place[1], None, :] * self.right[at, None, place[2], :]
 
     def arranged(self, found: NDArray[Any]) -> NDArray[Any]:
-        """What has a value for each sum, (stack, rows, columns), with the axes of the arrays; that of the sum has one
+        """What has a value for each sum, (stack, rows, columns), with the axes of the arrays; those of the sum have one
         element."""
-        sizes = [self.shape[at] for at in self.axes[:-1]]
-        return found.reshape(*sizes, 1).transpose(np.argsort(self.axes))
+        sizes = [1 if at in self.over else self.shape[at] for at in self.axes]
+        return found.reshape(sizes).transpose(np.argsort(self.axes))
 
 
-def contracted(a: F64, b: F64, axis: int) -> F64:
-    """The sums of a * b along an axis, which is kept; one of the arrays may have one element there.
+def contracted(a: F64, b: F64, axes: Axes) -> F64:
+    """The sums of a * b along axes, which are kept; one of the arrays may have one element there.
 
     In any order: if nothing underflows, each of n terms is within n 2^-53 / (1 - n 2^-53) of its sum of magnitudes
     (Higham 2002, section 3.1). A zero is +0, as NumPy's sums are.
     """
-    matrices = Matrices.of(a, b, axis)
+    if len(axes) > 1:  # what one of them has alone is added up before
+        a, b = (
+            np.add.reduce(each, tuple(at for at in axes if other.shape[at] == 1), keepdims=True)
+            for each, other in ((a, b), (b, a))
+        )
+    matrices = Matrices.of(a, b, axes)
     if 1 in (matrices.left.shape[1], matrices.right.shape[1]):  # not one is formed that is no element of an operand
-        return np.asarray(np.add.reduce(a * b, axis, keepdims=True))
+        return np.asarray(np.add.reduce(a * b, axes, keepdims=True))
     return matrices.arranged(matrices.product())

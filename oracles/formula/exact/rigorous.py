@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.elementary.function import Elementary
 from oracles.formula.exact.arithmetic import Float64, Mask, summed_products
-from oracles.formula.exact.contraction import LARGE, SMALL, contracted, extremes, is_contraction
+from oracles.formula.exact.contraction import LARGE, SMALL, Axes, contracted, extremes, is_contraction
 from oracles.formula.trace import Kind
 
 _U = 2.0**-53 * (1 + 2.0**-20)
@@ -113,16 +114,17 @@ class Rigorous:
             found, np.where(np.isfinite(found), error, np.where(np.isnan(error) & ~np.isnan(found), np.nan, 0.0))
         )
 
-    def dot(self, a: Near, b: Near, axis: int) -> Near:
-        if not is_contraction(a.shape, b.shape, axis) or not _are_ordinary(a.value, b.value):
-            products: Near = summed_products(self, a, b, axis)
+    def dot(self, a: Near, b: Near, axes: Axes) -> Near:
+        if not is_contraction(a.shape, b.shape, axes) or not _are_ordinary(a.value, b.value):
+            products: Near = summed_products(self, a, b, axes)
             return products
-        found, sizes = contracted(a.value, b.value, axis), (np.abs(a.value), np.abs(b.value))
-        error = contracted(sizes[0], sizes[1], axis) * ((max(a.shape[axis], b.shape[axis]) + 1) * _U)
+        found, sizes = contracted(a.value, b.value, axes), (np.abs(a.value), np.abs(b.value))
+        n = math.prod(max(a.shape[axis], b.shape[axis]) for axis in axes)
+        error = contracted(sizes[0], sizes[1], axes) * ((n + 1) * _U)
         if not isinstance(a.error, float):
-            error += contracted(np.broadcast_to(a.error, a.shape), sizes[1] + b.error, axis)
+            error += contracted(np.broadcast_to(a.error, a.shape), sizes[1] + b.error, axes)
         if not isinstance(b.error, float):
-            error += contracted(sizes[0], np.broadcast_to(b.error, b.shape), axis)
+            error += contracted(sizes[0], np.broadcast_to(b.error, b.shape), axes)
         return _special(found, np.abs(found), error)
 
     def greatest(self, values: Near, axis: int) -> Near:

@@ -135,7 +135,7 @@ class Simulated:
             for arg in node.args:
                 wild = wild | ~np.isfinite(self._known[arg])
         if node.kind in REDUCTIONS:
-            wild = np.logical_or.reduce(wild, self.inputs.axis(node.label), keepdims=True)
+            wild = np.logical_or.reduce(wild, self.inputs.axes(node), keepdims=True)
         became = ~np.isfinite(values) & ~wild
         if self.contract.nonfinite == "unspecified":
             became = became | np.isnan(values) if node.args else ~np.isfinite(values)
@@ -207,19 +207,17 @@ class Simulated:
         return self._rounding.erring(args[0] / args[1], node.kind, self._dtype(node))
 
     def _summed(self, node: Node, args: list[F64]) -> F64:
-        axis, n, dtype = self.inputs.axis(node.label), self.inputs.extents[node.label], self._dtype(node)
+        n, dtype = self.inputs.number(node), self._dtype(node)
         fused = self.fused and n <= _LONGEST
         factors = self._factors(node) if fused else None
         if factors is not None:
             terms = factors[0] * factors[1]
         else:
             terms = args[0] if node.kind == "sum" else self._round(args[0] * args[1], node)
-        if terms.shape[axis] != n:
-            terms = np.repeat(terms, n, axis)
         declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
-        lined = np.moveaxis(terms, axis, -1)
+        lined = self._lined(terms, node)
         if not lined.size:
-            return np.moveaxis(np.zeros((*lined.shape[:-1], 1)), -1, axis)
+            return self._placed(np.zeros(lined.shape[:-1]), node)
         order: Summation = declared
         if isinstance(declared, Sequential | Any):
             structures: Mapping[str, Summation] = {"lanes": Lanes(8, 1, "predicated"), "tree": Pairwise()}
@@ -227,12 +225,26 @@ class Simulated:
             lined = lined[..., ::-1] if self.order == "reversed" else lined
             lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
         if isinstance(order, Sequential | Any) and (factors is not None or self.contract.denormals != "preserve"):
-            return np.expand_dims(self._chained(lined, node), axis)
+            return self._placed(self._chained(lined, node), node)
         lined = round_to(lined, dtype).astype(STORAGE[dtype.name])
         found = np.asarray(total(lined, order), dtype=np.float64)
         if self.order == "reversed":  # begun with a zero, whose sign is not that of the terms
             found = found + 0.0
-        return np.expand_dims(found, axis)
+        return self._placed(found, node)
+
+    def _lined(self, terms: F64, node: Node) -> F64:
+        """The terms of a reduction in a row, as the last axis: those of several dimensions as their label says."""
+        dims, axes = self.inputs.trace.dims, self.inputs.axes(node)
+        kept = [axis for axis in range(len(dims)) if axis not in axes]
+        wide = [
+            self.inputs.extents[dim] if dim in node.over else size for dim, size in zip(dims, terms.shape, strict=True)
+        ]
+        lined = np.broadcast_to(terms, wide).transpose(*kept, *axes)
+        return lined.reshape(*lined.shape[: len(kept)], self.inputs.number(node))
+
+    def _placed(self, found: F64, node: Node) -> F64:
+        """What a reduction came to, with one element along each dimension that was reduced."""
+        return np.expand_dims(found, self.inputs.axes(node))
 
     def _factors(self, node: Node) -> list[F64] | None:
         """What is multiplied under a sum: a product of two numbers of at most 24 bits is exact in float64."""
@@ -250,13 +262,12 @@ class Simulated:
 
     def _updated(self, node: Node, terms: F64) -> F64:
         """What is kept up to date, term by term in each of some lanes, which are joined as a tree."""
-        axis, n = self.inputs.axis(node.label), self.inputs.extents[node.label]
-        declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
-        lined = np.moveaxis(np.repeat(terms, n, axis) if terms.shape[axis] != n else terms, axis, -1)
+        n, declared = self.inputs.number(node), self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
+        lined = self._lined(terms, node)
         lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
         if not n:
             nothing = np.nan if node.kind == "welford_mean" else 0.0
-            return np.moveaxis(np.full((*lined.shape[:-1], 1), nothing), -1, axis)
+            return self._placed(np.full(lined.shape[:-1], nothing), node)
         lanes = min(n, 1 if isinstance(declared, Sequential) else max(n // declared.chain(n), 1))
         second = 1.0 if node.kind == "online" else 0.0
         single = [(lined[..., [at]], np.full_like(lined[..., [at]], second), 1) for at in range(n)]
@@ -264,7 +275,7 @@ class Simulated:
         while len(parts) > 1:
             parts = [self._joined(parts[at : at + 2], node) for at in range(0, len(parts), 2)]
         first, other, _ = parts[0]
-        return np.moveaxis(first if node.kind == "welford_mean" else other, -1, axis)
+        return self._placed((first if node.kind == "welford_mean" else other)[..., 0], node)
 
     def _joined(self, parts: list[_Part], node: Node) -> _Part:
         found = parts[0]

@@ -102,7 +102,7 @@ class Centres:
         if key not in self._alike:
             n = int(self.lengths[problem])
             terms = self.values[node.args[0]][self.places[problem]].reshape(-1, n)
-            self._alike[key] = are_alike(terms, 1, dtype)[:, 0]
+            self._alike[key] = are_alike(terms, (1,), dtype)[:, 0]
         return self._alike[key]
 
     @lazy

@@ -70,7 +70,7 @@ def _known(plan: Plan, node: Node) -> Value:
     if kind in ("add", "subtract"):
         return _added(plan, node, args, positive)
     of_elements = bool(node.args) and len(node.args[0].dims) == len(plan.trace.dims)
-    if (kind == "sum" and (node.label == OUTER or not of_elements)) or (kind != "divide" and not positive):
+    if (kind == "sum" and (OUTER in node.over or not of_elements)) or (kind != "divide" and not positive):
         plan.apart.append(node)
     return Value(dtype, dtype.precision, False, positive)
 

@@ -78,7 +78,7 @@ class RowBounds:
         return self._step(node, [self._taken(node, arg) for arg in node.args], LAST).spread
 
     def _taken(self, node: Node, arg: Node) -> _Errors:
-        dims = node.dims | {node.label} if node.kind == "sum" else node.dims
+        dims = node.dims.union(node.over) if node.kind == "sum" else node.dims
         found = self._found[arg]
         if dims - arg.dims and not isinstance(found.rest, float):  # what several elements take from it is the same
             found = self._found[arg] = _Errors({**found.parts, arg: found.rest})

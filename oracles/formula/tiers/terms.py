@@ -150,11 +150,11 @@ class Element:
         budget = self.whole
         if not node.args:
             return "the given values"
-        over = f" over {node.label}" if node.kind in REDUCTIONS else ""
+        over = f" over {' and '.join(node.over)}" if node.kind in REDUCTIONS else ""
         said = f"{node.operation}{over}{self._own(node, u)}"
         if node.kind not in ("sum", "dot"):
             return said
-        chain = budget.order(node).chain(budget.inputs.extents[node.label])
+        chain = budget.order(node).chain(budget.inputs.number(node))
         statistical = sum_budget(budget.dtype(node), chain, budget.structured)[2]
         kind = f"at most statistical, lambda = {CONFIDENCE:g}" if statistical else "worst case"
         return f"{said} (h = {chain}, {kind})"
@@ -179,10 +179,9 @@ class Element:
             if use not in seen:
                 seen.add(use)
                 waiting += trace.uses.get(use, ())
-        labels = {
-            each.label for each in ordered([trace.outputs[self.output]]) if each in seen and each.kind in REDUCTIONS
-        }
-        return [dim for dim in trace.dims if dim in labels & node.dims]
+        reduced = [each for each in ordered([trace.outputs[self.output]]) if each in seen and each.kind in REDUCTIONS]
+        over = {dim for each in reduced for dim in each.over}
+        return [dim for dim in trace.dims if dim in over & node.dims]
 
     def _relative(self, centre: F64, spread: F64) -> float:
         """The largest share of their size that values may be off by."""

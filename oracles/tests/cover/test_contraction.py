@@ -49,16 +49,17 @@ def rounded(of: Problem) -> F64:
     return np.asarray(of.inputs["a"].astype(np.float64) @ of.inputs["b"].astype(np.float64))
 
 
-def test_products_of_matrices_are_sums_of_products_along_any_axis() -> None:
+def test_products_of_matrices_are_sums_of_products_along_any_axes() -> None:
     random = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(300):
         full = random.integers(1, 7, int(random.integers(2, 6)))
-        axis = int(random.integers(len(full)))
+        axes = tuple(random.permutation(len(full))[: random.integers(1, len(full) + 1)].tolist())
         shapes = [[1 if random.random() < 0.3 else int(size) for size in full] for _ in "ab"]
-        if shapes[0][axis] == 1:
-            shapes[1][axis] = int(full[axis])
+        for axis in axes:
+            if shapes[0][axis] == 1:
+                shapes[1][axis] = int(full[axis])
         a, b = (random.choice([-1.0, -0.0, 0.0, 1.0, 3.0], shape) for shape in shapes)
-        found, expected = contracted(a, b, axis), (a * b).sum(axis=axis, keepdims=True)
+        found, expected = contracted(a, b, axes), (a * b).sum(axis=axes, keepdims=True)
         assert found.shape == expected.shape
         assert np.array_equal(found, expected)
         assert np.array_equal(np.signbit(found), np.signbit(expected))
@@ -72,7 +73,7 @@ def test_every_arithmetic_adds_products_up_in_parts(kind: int) -> None:
     with at_once(8), np.errstate(all="ignore"), mpmath.workprec(3000):
         plain = (a * b).sum(axis=1, keepdims=True)
         arithmetics: tuple[Arithmetic, ...] = (Precise(), Double(), Extended(), Rigorous())
-        exact, double, extended, near = (each.dot(each.lift(a), each.lift(b), 1) for each in arithmetics)
+        exact, double, extended, near = (each.dot(each.lift(a), each.lift(b), (1,)) for each in arithmetics)
         for at in zip(*np.isfinite(plain).nonzero(), strict=True):
             terms = [(mpmath.mpf(x), mpmath.mpf(y)) for x, y in zip(a[at[0], :, 0], b[0, :, at[2]], strict=True)]
             right, unit = mpmath.fdot(terms), mpmath.fdot((abs(x), abs(y)) for x, y in terms) * mpmath.mpf(2) ** -95

@@ -14,6 +14,9 @@ import fuzz
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import ARGUMENTS, unknown_afterwards
 from fuzz.tests.conftest import Cli
+from oracles.formula.trace import Node, Outputs, total
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.summation import Any as AnyOrder
 from oracles.tests.common.dims import GEMM, PRODUCT
 
@@ -99,3 +102,31 @@ def test_what_the_dimensions_do_not_allow_is_refused(
     done = cli_here("run", *ARGUMENTS, "--max-cases", "1")
     assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
     assert message in done.stderr
+
+
+def summed(x: Node) -> Outputs:
+    """y = sum over c and s."""
+    return {"y": total(x, ("c", "s"))}
+
+
+@pytest.mark.usefixtures("unexplained")
+def test_a_loop_over_two_dimensions_is_right_for_a_sum_over_both() -> None:
+    """Its chain is c s long; what leaves a term out, or takes one twice, is wrong all the same."""
+    op = Op(summed, (Operand("x", "g c s"),), (Operand("y", "g"),))
+    declared = fuzz.Contract(sums={"c s": AnyOrder()}, zeros="any")
+
+    def in_a_loop(x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.cumsum(x.reshape(len(x), -1), 1, dtype=np.float32)[:, -1])
+
+    def without_last(x: Array) -> Array:
+        return in_a_loop(x[..., :-1] if x.shape[2] % 4 == 3 else x)
+
+    def first_twice(x: Array) -> Array:
+        return in_a_loop(x) + (x[:, 0, 0] if x.shape[1] > 4 else np.float32(0))
+
+    able = fuzz.Capabilities(empty=False)
+    fuzz.check(in_a_loop, op=op, arrays="numpy", contract=declared, capabilities=able, max_cases=120, seed=1)
+    for wrong in (without_last, first_twice):
+        with pytest.raises(fuzz.CheckFailed, match=rf"^FAIL  {wrong.__name__}  wrong values"):
+            fuzz.check(wrong, op=op, arrays="numpy", contract=declared, capabilities=able, max_cases=120, seed=1)
