@@ -9,8 +9,8 @@ This module imports neither NumPy nor mpmath, so that ops can be listed without 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -57,6 +57,27 @@ class Op:
     def __post_init__(self) -> None:
         """Raise OpError for what cannot be an op."""
         check_declared(self)
+
+    @classmethod
+    def from_reference(
+        cls,
+        reference: Callable[..., Any],
+        shapes: Mapping[str, str] | str | None = None,
+        *,
+        example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+        dtypes: Mapping[str, str] | None = None,
+        fixed: Extents | None = None,
+        values: Mapping[str, str] | str = "finite",
+        name: str = "",
+        **fields: Any,
+    ) -> Op:
+        """Return the op that a plain function of torch tensors computes, see `oracles.reference.derive`; `fields` are
+        those of the op that no function says, such as `aliases` and `algorithms`. Raises OpError where the function
+        cannot be read."""
+        from oracles.reference.derive import derive
+
+        given = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed, "values": values, "name": name}
+        return replace(derive(reference, shapes, **given).op, **fields)  # type: ignore[arg-type]
 
     @lazy
     def integers(self) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
+from fuzz.generate.positive_recipes import POSITIVE
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
 from fuzz.generate.related import RELATED, Related
 from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
@@ -133,9 +134,19 @@ def _menu(often: Sequence[str], recipes: Mapping[str, Recipe]) -> Menu:
 _ODD = {name: RECIPES[name] for name in ("normal", "zero_rows", "mixed_rows", "one_nan", "one_inf")}
 """Rows that no op returned: what is given may be anything."""
 
+_TAME = {name: each for name, each in RECIPES.items() if name not in (
+    "one_nan", "one_inf", "infinite_rows", "near_overflow", "subnormal", "magnitudes", "ordinal", "row_scales",
+    "mixed_rows",
+)}  # fmt: skip
+"""Rows without NaN and infinities, of which squares and exponentials rarely over- or underflow."""
+_TAME_FACTORS = {name: each for name, each in FACTORS.items() if name not in ("one_nan", "one_inf")}
+
 MENUS: Mapping[str, Menu] = {
     "any": _menu(("normal", "normal", LIKE_FIRST, LIKE_FIRST, LIKE_FIRST, "zero_rows"), RECIPES),
     "addend": _menu(("normal", "normal", LIKE_FIRST, LIKE_FIRST, LIKE_FIRST, "cancelling", "zero_rows"), RECIPES),
+    "finite": _menu(("normal", "normal", LIKE_FIRST, LIKE_FIRST, LIKE_FIRST, "cancelling", "zero_rows"), _TAME),
+    "finite_factor": _menu(tuple(_TAME_FACTORS), _TAME_FACTORS),
+    "positive": _menu(tuple(POSITIVE), POSITIVE),
     "gradient": _menu(("normal", "normal", "normal", "uniform", "ones", "one_hot"), RECIPES),
     "factor": _menu(tuple(FACTORS), FACTORS),
     "logits": _menu(("normal", *LOGITS), {**RECIPES, **LOGITS}),

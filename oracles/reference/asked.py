@@ -29,7 +29,7 @@ class Asked:
     constants: Mapping[str, Any] = field(default_factory=dict)
     """What other arguments are."""
     fixed: Mapping[str, int] = field(default_factory=dict)
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] | str = "finite"
 
     def call(self, **tensors: Any) -> Any:
         """Call the reference."""
@@ -42,7 +42,7 @@ class Asked:
 
 def asked_of(
     reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
-    dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str],
+    dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str,
 ) -> Iterator[Asked]:  # fmt: skip
     """What may be meant, the most general first."""
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,11 @@ from oracles.reference.recording import record
 from oracles.reference.rules import RULES
 from oracles.reference.text import Formula, formula, identifier, written
 
+FINITE, ANY = "finite", "any"
+"""What values are drawn from by default, and where NaN, infinities and overflow shall be judged."""
+
+_MULTIPLES = 1, 2, 8
+
 
 @dataclass(frozen=True)
 class Derived:
@@ -27,6 +33,11 @@ class Derived:
     formula: Formula
     said: str
     """What was read, in one line."""
+    order: tuple[str, ...]
+    """The tensors in the order of the reference's parameters."""
+    agreement: Agreement
+    reference: Callable[..., Any]
+    """It is called with the tensors alone, by their names."""
 
     @property
     def module(self) -> str:
@@ -41,7 +52,7 @@ def derive(
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     dtypes: Mapping[str, str] | None = None,
     fixed: Mapping[str, int] | None = None,
-    values: Mapping[str, str] | None = None,
+    values: Mapping[str, str] | str = FINITE,
     name: str = "",
 ) -> Derived:
     """Return the op that a reference says. Raises UnreadableError, whose message names the reference.
@@ -50,22 +61,29 @@ def derive(
     number of others. Without it example inputs say what there is, or a lone argument has rows.
     """
     label = str(getattr(reference, "__name__", "reference"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as those of a variance of one element
+        return _first(label, asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values), name)
+
+
+def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
+    """What can be read of the first that can."""
+    refused: UnreadableError | None = None
     try:
-        for asked in asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values or {}):
+        for asked in meant:
             try:
                 return _derived(asked, name)
             except UnreadableError as error:
                 refused = error
-                if shapes is not None:
-                    break
+        assert refused is not None
         raise refused
     except UnreadableError as error:
         raise UnreadableError(f"reference {label} cannot be read: {error}") from error
 
 
 def _derived(asked: Asked, name: str) -> Derived:
-    dims = declared_dims(asked.dims, asked.fixed)
-    dtypes = dtypes_of(asked, dims)
+    times, dtypes = _taken(asked)
+    dims = declared_dims(asked.dims, asked.fixed, times)
     calls = [example(asked, dims, dtypes, which) for which in (0, 1)]
     recording = record(asked.call, [*asked.dims], calls)
     reader = Reader(
@@ -85,15 +103,36 @@ def _derived(asked: Asked, name: str) -> Derived:
     function = shown.function(file, str(getattr(asked.reference, "__module__", "")))
     op = Op(function, operands, returned, fixed=dict(asked.fixed))
     extents = [{each.name: each.sizes[which] for each in dims.values()} for which in (0, 1)]
-    agreement = hold(op, asked.call, [*extents, third(dims, asked.fixed)])
-    values = dict.fromkeys(agreement.positive, "positive") | dict(asked.values)
-    inputs = tuple(_drawn(each, values.get(each.name, "")) for each in op.inputs)
+    agreement = hold(op, asked.call, [*extents, third(dims, asked.fixed, times)])
+    agreement = replace(agreement, picky=agreement.picky or times > 1)
+    if agreement.specials and asked.values == ANY:
+        raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     said = _said(asked, op, reader.operations, agreement)
-    return Derived(Op(function, inputs, returned, fixed=dict(asked.fixed), summary=said), shown, said)
+    inputs = tuple(_drawn(asked, op, each, agreement.positive) for each in op.inputs)
+    return Derived(replace(op, inputs=inputs, summary=said), shown, said, tuple(asked.dims), agreement, asked.call)
 
 
-def _drawn(operand: Operand, values: str) -> Operand:
-    return replace(operand, values=values) if values else operand
+def _taken(asked: Asked) -> tuple[int, Mapping[str, str]]:
+    """What extents are multiples of, so that the reference takes them, and the dtypes of its tensors."""
+    refusal: UnreadableError | None = None
+    for times in _MULTIPLES:
+        try:
+            return times, dtypes_of(asked, declared_dims(asked.dims, asked.fixed, times))
+        except UnreadableError as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
+
+
+def _drawn(asked: Asked, op: Op, operand: Operand, positive: Collection[str]) -> Operand:
+    """An input with what its values are drawn from: what is asked, or what gives numbers."""
+    if operand.integers:
+        return operand
+    found = asked.values if isinstance(asked.values, str) else asked.values.get(operand.name, FINITE)
+    if found == FINITE and operand.name in positive:
+        return replace(operand, values="positive")
+    one = len(operand.axes) == 1 and operand.name != op.main and not isinstance(asked.values, Mapping)
+    return replace(operand, values={FINITE: "finite_factor", ANY: "factor"}.get(found, found) if one else found)
 
 
 def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
@@ -101,7 +140,7 @@ def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
     count = f"{operations} operation{'s' * (operations != 1)}"
     same = f"same value as the reference in float64 at {agreement.sets} sets of extents"
     parts = [f"reference {asked.name}: {shapes[0]} -> {shapes[1]}, {count}, {same}"]
-    if agreement.positive:
+    if agreement.positive and asked.values != ANY:
         parts.append(f"{' and '.join(agreement.positive)} drawn positive: else there is NaN")
     if agreement.specials:
         parts.append(f"other than the reference where {agreement.specials} goes in")

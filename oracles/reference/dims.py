@@ -45,19 +45,22 @@ def extent(dims: Iterable[Dim]) -> Pair:
     return math.prod(first), math.prod(second)
 
 
-def declared_dims(shapes: Mapping[str, Sequence[str]], fixed: Mapping[str, int]) -> Mapping[str, Dim]:
-    """Return all dimensions by name, in their order, with extents for both calls; those that are fixed have theirs."""
+def declared_dims(shapes: Mapping[str, Sequence[str]], fixed: Mapping[str, int], times: int = 1) -> Mapping[str, Dim]:
+    """Return all dimensions by name, in their order, with extents for both calls that are multiples of `times`; those
+    that are fixed have theirs."""
     names = [*dict.fromkeys(name for dims in shapes.values() for name in dims)]
     free = [name for name in names if name not in fixed]
     if len(free) > len(_PAIRS):
         raise UnreadableError(f"it has {len(free)} dimensions, of which {len(_PAIRS)} can be told apart")
-    sizes = {**dict(zip(free, _PAIRS, strict=False)), **{name: (size, size) for name, size in fixed.items()}}
+    pairs = [(times * first, times * second) for first, second in _PAIRS]
+    sizes = {**dict(zip(free, pairs, strict=False)), **{name: (size, size) for name, size in fixed.items()}}
     return {name: Dim(name, sizes[name]) for name in names}
 
 
-def third(dims: Mapping[str, Dim], fixed: Mapping[str, int]) -> Mapping[str, int]:
+def third(dims: Mapping[str, Dim], fixed: Mapping[str, int], times: int = 1) -> Mapping[str, int]:
     """Return extents for a third call, which is not traced."""
-    return {**dict(zip(dims, _THIRD, strict=False)), **{name: fixed[name] for name in dims if name in fixed}}
+    free = {name: times * size for name, size in zip(dims, _THIRD, strict=False)}
+    return {**free, **{name: fixed[name] for name in dims if name in fixed}}
 
 
 def parsed(shapes: Mapping[str, str] | str) -> Mapping[str, tuple[str, ...]]:

@@ -34,17 +34,37 @@ class Agreement:
     """Where NaN, infinities or huge numbers go in and another one comes out, in words; "" if nowhere."""
     positive: Sequence[str]
     """The inputs that must be positive for the outputs to be numbers."""
+    empty: bool
+    """Whether tensors without elements are the same to both. The reference may raise for them."""
+    picky: bool
+    """Whether the reference raises for some dimension of one element."""
 
 
-def hold(
-    op: Op, reference: Callable[..., Any], extents: Sequence[Mapping[str, int]], positive: bool = True
-) -> Agreement:
+def hold(op: Op, reference: Callable[..., Any], extents: Sequence[Mapping[str, int]]) -> Agreement:
     """Raise UnreadableError where the formula of an op has another value than the reference."""
     wanted = _positive(op, extents[0])
     for at, sizes in enumerate(extents):
         for word, arrays in _plain(op, sizes, wanted, outer=_LEADING if at == len(extents) - 1 else None):
             _compare(op, reference, arrays, word)
-    return Agreement(len(extents), _specials(op, reference, extents[0], wanted), wanted)
+    specials = _specials(op, reference, extents[0], wanted)
+    return Agreement(len(extents), specials, wanted, *_edges(op, reference, extents[0], wanted))
+
+
+def _edges(
+    op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]
+) -> tuple[bool, bool]:
+    """Whether both are the same of no elements, and whether the reference raises for one."""
+    free, empty, picky = [dim for dim in sizes if dim not in op.fixed], not op.counted, False
+    for dim in free:
+        for size in (0, 1) if empty else (1,):
+            arrays = drawn(op, {**sizes, dim: size}, np.random.default_rng(3), positive)
+            try:
+                _compare(op, reference, arrays, "normal")
+            except UnreadableError as error:
+                if size and error.__cause__ is None:
+                    raise
+                empty, picky = empty and bool(size), picky or bool(size)
+    return empty, picky
 
 
 def _compare(op: Op, reference: Callable[..., Any], arrays: Arrays, word: str) -> None:

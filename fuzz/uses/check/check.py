@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,9 +28,10 @@ from fuzz.report import console
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
 from fuzz.triage.diagnosis import new_workers
-from fuzz.uses.check.function import Arrays, OwnProcess, declared
+from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
+from fuzz.uses.check.reference import read
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told
 from fuzz.uses.check.retrieval import origin_words, sign
 from fuzz.uses.corpus.folder import entries_of, in_batches
@@ -62,6 +63,10 @@ def check(
     kernel: Kernel | Callable[..., Any],
     *,
     op: Op | str | None = None,
+    reference: Callable[..., Any] | None = None,
+    shapes: Mapping[str, str] | str | None = None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    values: Mapping[str, str] | str | None = None,
     contract: Contract | None = None,
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
@@ -82,10 +87,24 @@ def check(
     of an op or an op of one's own. It writes the outputs that it has parameters for and returns the others, those named
     by `returns` where that is a tuple.
 
+    In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
+    into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
+    like them, and `values` are what they are drawn from: "any" of them has NaN, infinities and overflow judged, too.
+    The kernel's parameters are those of the reference by their names, or by their places.
+
     `cases` are case files or folders of them, run first. How many cases are drawn is said by the options of pytest,
     else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. The seed is the same for the same
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
+    found = None
+    if reference is not None:
+        if op is not None:
+            raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
+        found = read(reference, shapes, example_inputs, values, capabilities)
+        op, contract = found.op, contract or found.contract
+        capabilities = found.capabilities(capabilities)
+        if GIVEN.asked is None:
+            print(found.said, file=sys.stderr)
     op = _named(op)
     if isinstance(kernel, Kernel):
         if op not in (None, kernel.op):
@@ -95,13 +114,17 @@ def check(
         except DeclarationError as error:
             raise CheckError(str(error)) from error
         chosen = _chosen(kernel, targets)
-        check_targets(chosen, Plans(max_cases, max_time, seed), cases)
+        check_targets(chosen, Plans(max_cases, max_time, seed), cases, said=found.said if found else "")
         return
     if op is None or op not in OPS:
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
-    declaration, function = declared(kernel, op, contract, capabilities, laws, tuple(returns), arrays, device, name)
+    declaration, function = declared(
+        kernel, op, contract, capabilities, laws, tuple(returns), arrays, device, name,
+        found.called(kernel) if found else NO_OTHERS,
+    )  # fmt: skip
     [target] = _chosen(declaration, targets)
-    check_targets([target], Plans(max_cases, max_time, seed), cases, here=OwnProcess(target, function))
+    here = OwnProcess(target, function, found.takes if found else None)
+    check_targets([target], Plans(max_cases, max_time, seed), cases, here=here, said=found.said if found else "")
 
 
 def _named(op: Op | str | None) -> str | None:
@@ -142,10 +165,11 @@ def check_targets(
     cases: Iterable[str | Path] = (),
     pack_option: tuple[str, ...] = (),
     here: OwnProcess | None = None,
+    said: str = "",
 ) -> None:
     """Check targets of one kernel, in workers where it does not run `here`: known cases, then the search. `pack_option`
-    names its pack on a command line. CheckFailed, with what was found shrunk and explained, unless something was judged
-    and all of it passed."""
+    names its pack on a command line, and `said` is what was read of a reference. CheckFailed, with what was found
+    shrunk and explained, unless something was judged and all of it passed."""
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(targets), here))
         return
@@ -180,11 +204,12 @@ def check_targets(
             sign(bucket.path)
     remember(todo, book, earlier)
     _tell_undeclared(runner)
-    said = report(runner.tally, book, pool, targets, todo, pack_option)
-    if said:
-        raise CheckFailed(f"{said}\n{_AGAIN}" if again and not book.errors else said)
+    wrong = report(runner.tally, book, pool, targets, todo, pack_option)
+    if wrong:
+        notes = [_AGAIN if again and not book.errors else "", f"  {said}" if said else ""]
+        raise CheckFailed("\n".join([wrong, *filter(None, notes)]))
     told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
-    GIVEN.passed.append(told_line)
+    GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
     print(told_line, file=sys.stderr)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):

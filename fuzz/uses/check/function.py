@@ -12,8 +12,9 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from fuzz.adapters.python_kernel import Device, PythonKernel
@@ -40,6 +41,7 @@ from oracles.ops import OPS
 
 __tracebackhide__ = told
 Arrays = Literal["torch", "numpy"]
+NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
 _WORDS_LIMIT = 1500
 _INTERPRETER = "set TRITON_INTERPRET=1 in the environment, before triton is imported for the first time"
@@ -56,6 +58,8 @@ class Function:
     returns: tuple[str, ...]
     folder: str
     """The folder of its file, which with those beside it is its own."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """Its parameters for tensors that its op calls otherwise."""
 
     def takes(self, name: str) -> bool:
         """True when there is a parameter of that name; an output that has none is returned."""
@@ -69,9 +73,10 @@ class Function:
         """What it returns, outputs by name, or what it raised, as `Raised`."""
         given = {name: value for name, value in {**self.neutral, **params}.items() if self.takes(name)}
         try:
+            named = {self.called.get(name, name): tensor for name, tensor in tensors.items()}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
-                returned = self.function(**tensors, **given)
+                returned = self.function(**named, **given)
         except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
             names = ", ".join((*tensors, *given))
             wrapper = f"lambda {names}: mine({names})"
@@ -102,10 +107,12 @@ def declared(
     arrays: Arrays,
     device: Device,
     name: str,
+    called: Mapping[str, str] = NO_OTHERS,
 ) -> tuple[PythonKernel, Function]:
-    """The declaration of a function, and how it is called. Raises CheckError for one that cannot be called so."""
+    """The declaration of a function, and how it is called: by the names of its op, but for those that are `called`
+    otherwise. Raises CheckError for one that cannot be called so."""
     of_op = OPS[op]
-    signature = _signature(function, of_op)
+    signature = _signature(function, of_op, called)
     names = {name for name in signature.parameters if name in {*of_op.params, *(o.name for o in of_op.operands)}}
     returned = tuple(returns) or tuple(o.name for o in of_op.outputs if not o.optional and o.name not in names)
     unknown = [each for each in returned if each not in {o.name for o in of_op.outputs}]
@@ -130,7 +137,7 @@ def declared(
         laws=laws,
     )
     folder = str(kernel.source.parent.resolve())
-    return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder)
+    return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder, called)
 
 
 class _HereKernel(PythonKernel):
@@ -141,7 +148,7 @@ class _HereKernel(PythonKernel):
         return NOTHING_KNOWN
 
 
-def _signature(function: Callable[..., Any], op: Op) -> Signature:
+def _signature(function: Callable[..., Any], op: Op, called: Mapping[str, str]) -> Signature:
     """The function's signature, by which it can be called as a kernel of the op."""
     always = [each.name for each in op.inputs if not each.optional]
     always += [each.name for each in op.parameters if each.neutral is None]
@@ -152,6 +159,8 @@ def _signature(function: Callable[..., Any], op: Op) -> Signature:
     except (TypeError, ValueError) as error:
         raise CheckError(f"{function!r} has no signature to read; {advice}") from error
     nameless = [each for each in parameters if each.kind is each.POSITIONAL_ONLY and each.default is each.empty]
+    names = {mine: name for name, mine in called.items()}
+    found = replace(found, parameters={names.get(each, each): left for each, left in found.parameters.items()})
     wrong = [f"parameter {each.name!r} is nothing that it can be called with" for each in nameless]
     for words in (*wrong, *(words for _, words in misfits(op, found))):
         raise CheckError(f"{words}; {advice}")
@@ -169,7 +178,7 @@ def _source(function: Callable[..., Any]) -> Path:
 class OwnProcess:
     """Stands for a worker pool of one target."""
 
-    def __init__(self, target: Target, function: Function) -> None:
+    def __init__(self, target: Target, function: Function, takes: Callable[[Case], bool] | None = None) -> None:
         reason = target.unavailable()
         self.watch: Watch = patient
         """Nobody asks it: a call in this process returns before anything else is done."""
@@ -177,11 +186,13 @@ class OwnProcess:
         self._target = target
         self.function = function
         self._dispatch = Dispatch(target.kernel.capability, None)
+        self._takes = takes or (lambda case: True)
+        """Whether a case that the kernel takes has a meaning."""
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Run them, now."""
         batch = Batch(tuple(cases))
-        indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case)]
+        indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case) and self._takes(case)]
         if indices and not self.statuses and self._target.id not in without:
             batch.parts.append(
                 TargetBatch(self._target.id, indices, [self._outcome(cases[index]) for index in indices])

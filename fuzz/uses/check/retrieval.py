@@ -36,10 +36,10 @@ import functools
 
 @functools.wraps({entry})
 def by_name(**given):
-    returned = {entry}(**given)
+    returned = {entry}(**{{{called!r}.get(name, name): each for name, each in given.items()}})
     return dict(zip({returns!r}, returned)) if isinstance(returned, (tuple, list)) else returned
 """
-"""What a function returns as a tuple, by the names of the outputs."""
+"""A function that is called by the names of its op, and what it returns as a tuple by those of the outputs."""
 _MEMBER = "check"
 """What a case file calls the check that found it."""
 
@@ -60,8 +60,10 @@ class Retrieved:
             yield target
             return
         text, entry = excerpt(self.here.function.function)
-        if len(self.here.function.returns) > 1:
-            text, entry = text + _BY_NAME.format(entry=entry, returns=self.here.function.returns), "by_name"
+        function = self.here.function
+        if len(function.returns) > 1 or function.called:
+            more = _BY_NAME.format(entry=entry, returns=function.returns, called=dict(function.called))
+            text, entry = text + more, "by_name"
         source = target.kernel.source
         with tempfile.TemporaryDirectory() as folder:
             for path in source.parent.glob("*.py"):  # it may import them relatively

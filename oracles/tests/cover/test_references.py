@@ -199,7 +199,7 @@ def test_positive_where_a_logarithm_is_taken() -> None:
         return torch.nn.functional.kl_div(p, q, reduction="none").sum(-1)
 
     found = derive(divergence, {"p": "b n", "q": "b n"})
-    assert {each.name: each.values for each in found.op.inputs} == {"p": "any", "q": "positive"}
+    assert {each.name: each.values for each in found.op.inputs} == {"p": "finite", "q": "positive"}
     assert "q drawn positive" in found.said
 
 

@@ -1,0 +1,182 @@
+"""A kernel is held against a plain function that says what it should compute."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuzz
+from fuzz import Capabilities, Op
+from fuzz.adapters.registry import expand
+from fuzz.uses.check.plan import GIVEN, Options
+from fuzz.uses.check.reference import lenient, read
+from fuzz.uses.check.retrieval import retrieved
+from oracles.ops import OPS
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+    known = dict(OPS)
+    yield
+    OPS.clear()
+    OPS.update(known)
+
+
+def rms_norm(x: Any, w: Any) -> Any:
+    """y = x w / sqrt(mean(x^2) + eps)."""
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+
+
+def softmax(x: Any) -> Any:
+    return torch.softmax(x, -1)
+
+
+def _other(rows: Any, gain: Any) -> Any:
+    """The same by other operations in another order, with other names."""
+    return rows / torch.sqrt((rows * rows).flip(-1).sum(-1, keepdim=True) / rows.shape[-1] + 1e-6) * gain
+
+
+def _short(rows: Any, gain: Any) -> Any:
+    """Without what 4 does not divide of a row."""
+    n = rows.shape[-1]
+    squares = (rows * rows)[..., : n // 4 * 4] if n > 4 else rows * rows
+    return rows / torch.sqrt(squares.sum(-1, keepdim=True) / n + 1e-6) * gain
+
+
+def _check(kernel: Callable[..., Any], reference: Callable[..., Any] = rms_norm, **more: Any) -> None:
+    fuzz.check(kernel, reference=reference, max_cases=40, seed=1, **more)
+
+
+def test_what_computes_the_same_passes_and_what_does_not_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    """Parameters are matched by their places where their names are others; a line says what was read, before and
+    after."""
+    shapes = {"x": "... n", "w": "n"}
+    said = "reference rms_norm: x[..., n], w[n] -> y[..., n], 6 operations, same value as the reference in float64"
+    _check(rms_norm, shapes=shapes)
+    _check(_other, shapes=shapes)
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"{said} at 3 sets of extents; not judged: NaN, infinities, overflow, ")
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  _short  wrong values") as caught:
+        _check(_short, shapes=shapes)
+    assert said in str(caught.value)
+
+
+def test_no_shapes_are_needed_where_rows_or_examples_say_them() -> None:
+    _check(lambda x: torch.exp(torch.log_softmax(x, -1)) if x.shape[-1] == 1 else torch.softmax(x, -1), softmax)
+    assert OPS["reference_softmax"].inputs[0].dims == "... n"
+    example = torch.ones(3, 5), torch.ones(5)
+    _check(_other, example_inputs=example)
+    assert [each.dims for each in OPS["reference_rms_norm"].inputs] == ["... n", "n"]
+    with pytest.raises(fuzz.CheckError, match=r'such as shapes=\{"x": "b n", "w": "b n"\}, or give example_inputs'):
+        _check(_other)
+
+
+def test_numpy_kernels_are_held_against_torch_too() -> None:
+    def mine(x: Any) -> Any:
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    _check(mine, softmax, arrays="numpy")
+
+
+def overflowing(x: Any) -> Any:
+    return (x * x).sum(-1)
+
+
+def test_overflow_is_judged_where_it_is_asked_for() -> None:
+    """By default a square that overflows says nothing; with any values it is a failure."""
+    kernel = lambda x: torch.where((x * x).sum(-1) < torch.inf, (x * x).sum(-1), 0.0)  # noqa: E731
+    _check(kernel, overflowing)
+    with pytest.raises(fuzz.CheckFailed, match="FAIL"):
+        _check(kernel, overflowing, values="any")
+
+
+def log_ratio(x: Any, y: Any) -> Any:
+    return (x.log() - y.log()).sum(-1)
+
+
+def test_what_a_logarithm_is_taken_of_is_positive_and_more_can_be_asked() -> None:
+    found = read(log_ratio, "x=b n, y=b n", None, None, None)
+    assert [each.values for each in OPS["log_ratio"].inputs] == ["positive", "positive"]
+    assert "x and y drawn positive" in found.said
+    read(log_ratio, "x=b n, y=b n", None, {"y": "probabilities"}, None)
+    assert [each.values for each in OPS["log_ratio"].inputs] == ["positive", "probabilities"]
+
+
+def picky(x: Any) -> Any:
+    if x.shape[-1] < 2:
+        raise ValueError("two are needed")
+    return x - x.amax(-1, keepdim=True)
+
+
+def test_shapes_that_the_reference_raises_for_are_not_tried() -> None:
+    sizes = set[int]()
+
+    def mine(x: Any) -> Any:
+        sizes.add(x.shape[-1])
+        return picky(x)
+
+    _check(mine, picky, capabilities=Capabilities())
+    assert min(sizes) == 2
+
+
+def test_a_reference_in_place_of_an_op_is_refused_beside_one() -> None:
+    with pytest.raises(fuzz.CheckError, match="against an op or a reference, not both"):
+        _check(softmax, softmax, op="softmax")
+    with pytest.raises(fuzz.CheckError, match=r"aten.cumsum \(test_check_reference.py line \d+\) has no formula"):
+        _check(softmax, lambda x: x.cumsum(-1))
+
+
+def test_the_contract_follows_from_the_dtypes() -> None:
+    """Sums in any order, functions as libraries have them, no sign of zero; in float64 where that is all it takes."""
+    found = read(softmax, None, None, None, Capabilities(dtypes=("f64",))).contract
+    assert (found.compute, found.zeros, found.nonfinite) == ("f64", "any", "unspecified")
+    assert found.accuracy["exp"] == 4.0
+    strict = lenient(OPS["softmax"], strict=True)
+    assert (strict.compute, strict.nonfinite, strict.denormals) == ("f32", "ieee", "preserve")
+
+
+def test_an_op_of_a_pack_is_made_of_a_reference() -> None:
+    """With what no function says beside it."""
+    op = Op.from_reference(rms_norm, {"x": "... n", "w": "n"}, name="norm", aliases=(("y", "x"),))
+    assert (op.name, op.aliases, op.formula.__module__) == ("norm", (("y", "x"),), rms_norm.__module__)
+
+
+_PROGRAM = """
+import fuzz, torch
+
+def softmax(x):
+    return torch.softmax(x, -1)
+
+def mine(rows):
+    e = torch.exp(rows - rows.amax(-1, keepdim=True))
+    return e / e[..., :4].sum(-1, keepdim=True)
+
+fuzz.check(mine, reference=softmax)
+"""
+
+
+def test_a_case_is_replayed_from_the_file_of_its_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference is read again there, and the kernel is called by its own names, in a program by itself too."""
+    monkeypatch.chdir(tmp_path)
+    Path("program.py").write_text(_PROGRAM)
+    signed = {"check": {"program": "program.py"}, "found": {"target": "torch-mine@cpu"}}
+    Path("case.json").write_text(json.dumps(signed))
+    found = retrieved(Path("program.py"), Path("case.json"))
+    assert found.pack.kernels[0].op == "reference_softmax"
+    assert found.here is not None
+    assert found.here.function.called == {"x": "rows"}
+    [target] = expand(found.pack.kernels)
+    with found.as_program(target) as alone:
+        space: dict[str, Any] = {}
+        exec(alone.kernel.source.read_text(), space)
+    [row] = space["by_name"](x=torch.zeros(1, 5)).tolist()
+    assert row == [0.25] * 5

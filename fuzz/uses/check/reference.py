@@ -1,0 +1,134 @@
+"""A plain function that says what a kernel should compute, as the op of a check; and what is held against the kernel.
+
+A function fixes an order of additions, a way to each value and roundings of its own, which a correct kernel need not
+have: what nobody declared is judged so that none of these is held against it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fuzz.adapters.pack import make_known
+from fuzz.base.capability import Capabilities
+from fuzz.base.case import Case
+from fuzz.uses.check.results import CheckError
+from oracles import summation
+from oracles.declared import OpError
+from oracles.elementary.functions import records
+from oracles.formula.contract import DIVIDE, Contract
+from oracles.op import Op
+from oracles.ops import OPS
+from oracles.reference.derive import ANY, FINITE, Derived, derive
+from oracles.reference.text import identifier
+
+_ULP = 4.0
+"""The accuracy of elementary functions in the libraries that kernels are written with; of a quotient half of it, as it
+may be a product with the reciprocal."""
+_UNJUDGED, _EMPTY = "NaN, infinities, overflow, subnormals, signs of zero", "tensors without elements"
+_MADE: dict[str, Op] = {}
+"""The ops that checks made of references, by name: one gives way to the next of its name."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """A reference that was read."""
+
+    derived: Derived
+    contract: Contract
+    said: str
+    """What was read, and what is not judged."""
+
+    @property
+    def op(self) -> str:
+        """The name of its op."""
+        return self.derived.op.name
+
+    def capabilities(self, declared: Capabilities | None) -> Capabilities:
+        """What is declared, without tensors that have no elements where the reference raises for these; nobody who
+        declares nothing thinks of them."""
+        found = declared or Capabilities(empty=False)
+        return found if self.derived.agreement.empty else replace(found, empty=False)
+
+    @property
+    def takes(self) -> Callable[[Case], bool] | None:
+        """Whether the reference takes a case, where it raises for some, which have no meaning; None: it takes all."""
+        return self._is_taken if self.derived.agreement.picky else None
+
+    def _is_taken(self, case: Case) -> bool:
+        import torch
+
+        op = self.derived.op
+        tensors = {
+            name: torch.zeros(each.layout.shape, dtype=torch.int64 if op.operand(name).index else
+                              torch.bool if op.operand(name).integers else torch.float32)
+            for name, each in case.inputs.items()
+        }  # fmt: skip
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.derived.reference(**tensors)
+        except Exception:  # whatever it raises
+            return False
+        return True
+
+    def called(self, kernel: Callable[..., Any]) -> Mapping[str, str]:
+        """The parameters of a kernel's function for tensors of the reference that it calls otherwise: by position."""
+        try:
+            parameters = inspect.signature(kernel).parameters.values()
+        except (TypeError, ValueError):
+            return {}
+        own = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        order = self.derived.order
+        if {*order} <= {*own} or len(own) < len(order):
+            return {}
+        return {name: mine for name, mine in zip(order, own, strict=False) if name != mine}
+
+
+def read(
+    reference: Callable[..., Any],
+    shapes: Mapping[str, str] | str | None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None,
+    values: Mapping[str, str] | str | None,
+    capabilities: Capabilities | None,
+) -> Read:
+    """Return a reference, whose op is known from then on. Raises CheckError."""
+    drawn, name = FINITE if values is None else values, _name(reference)
+    try:
+        found = derive(reference, shapes, example_inputs=example_inputs, values=drawn, name=name)
+        OPS.pop(name, None)
+        make_known(found.op)
+        _MADE[name] = found.op
+    except ImportError as error:
+        raise CheckError(f"reference: it is read with torch, which is not installed: {error}") from error
+    except OpError as error:
+        raise CheckError(str(error)) from error
+    strict = values == ANY
+    dtypes = (capabilities or Capabilities()).dtypes
+    contract = lenient(found.op, "f64" if {*dtypes} == {"f64"} else "f32", strict=strict)
+    unjudged = [*([] if strict else [_UNJUDGED]), *([_EMPTY] if capabilities is None else [])]
+    said = f"{found.said}; not judged: {', '.join(unjudged)}" if unjudged else found.said
+    return Read(found, contract, said)
+
+
+def lenient(op: Op, compute: str = "f32", *, strict: bool = False) -> Contract:
+    """Return a contract that holds no order of additions against a kernel, nor how accurate its library is; unless it
+    is `strict`, also nothing about what is no number, overflows or is subnormal."""
+    dims = dict.fromkeys(dim for operand in op.operands for dim in operand.axes)
+    accuracy = {name: max(_ULP, each.usual) for name, each in records().items() if not each.is_exact}
+    found = Contract(compute, sums=dict.fromkeys(dims, summation.Any()), accuracy={**accuracy, DIVIDE: _ULP / 2})
+    return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
+
+
+def _name(reference: Callable[..., Any]) -> str:
+    """The name of its op: its own, or with a word in front where there is an op of that name, such as "softmax"."""
+    plain = identifier(str(getattr(reference, "__name__", "")), "reference")
+    for name in (plain, f"reference_{plain}"[:31]):
+        if name not in OPS or OPS[name] is _MADE.get(name):
+            return name
+    raise CheckError(
+        f"reference {plain}: there are ops of the names {plain} and reference_{plain}: rename the function"
+    )
