@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import product
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from oracles.dtypes import DOUBLE, FORMATS, form
+from oracles.dtypes import DOUBLE, FORMATS, Format, form
 from oracles.elementary import CORRECT
 from oracles.elementary.functions import NAMES, records
 from oracles.formula.node import Node
@@ -19,6 +19,17 @@ DIVIDE = "divide"
 """The operator whose accuracy a contract states beside those of functions; the others are rounded correctly."""
 INPUT = "input"
 """In place of a dtype: that of the first input."""
+MAYBE = "maybe "
+"""Before the dtype of a point: some kernels round there, and some do not."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What happens to a value where a formula says that it may be rounded."""
+
+    dtype: Format
+    always: bool
+    """Whether every kernel rounds it there."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,8 @@ class Contract:
     """How far the results of bounded functions may be off besides, in ulp of 1: a polynomial in the place of an error
     function errs by as much where the result is close to zero."""
     points: Mapping[str, str] = field(default_factory=dict)
-    """The dtypes that locals are rounded to where the formula says `point`; elsewhere nothing is rounded there."""
+    """The dtypes that locals are rounded to where the formula says `point`; elsewhere nothing is rounded there. Such as
+    "maybe bf16" or "maybe input": it may be rounded to that, or not."""
     mean: Literal["divide", "reciprocal"] = "divide"
     """A mean is sum / n, or sum * (1/n) with 1/n rounded first."""
     fused: bool = True
@@ -106,7 +118,8 @@ class Contract:
     @lazy
     def words(self) -> frozenset[str]:
         """What stands in the place of dtypes."""
-        return frozenset((self.compute, *self.dtypes.values(), *self.points.values())) - {*FORMATS}
+        points = (dtype.removeprefix(MAYBE) for dtype in self.points.values())
+        return frozenset((self.compute, *self.dtypes.values(), *points)) - {*FORMATS}
 
     def settled(self, dtypes: Mapping[str, str]) -> Contract:
         """The same contract for operands of these dtypes, by name; the first of them is the first input.
@@ -140,6 +153,20 @@ class Contract:
     def flushes_results(self) -> bool:
         """Whether an operation may return zero for a subnormal number."""
         return self.denormals in ("flush", "flush results")
+
+    def point(self, name: str) -> Point | None:
+        """What happens to a local at a point; None: nothing."""
+        dtype = self.points.get(name)
+        return None if dtype is None else Point(form(dtype.removeprefix(MAYBE)), not dtype.startswith(MAYBE))
+
+    def decided(self, rounds: Callable[[], bool]) -> Contract:
+        """The contract of one of its kernels, which rounds at each point that is left open, or does not."""
+        points = {
+            name: dtype.removeprefix(MAYBE)
+            for name, dtype in self.points.items()
+            if not dtype.startswith(MAYBE) or rounds()
+        }
+        return self if points == self.points else replace(self, points=points)
 
     def order(self, name: str, dim: str) -> Summation:
         """The order of the sum that makes a local, over a dimension or several."""
@@ -180,7 +207,9 @@ def _settled(contract: Contract, words: tuple[tuple[str, str], ...]) -> Contract
     meant = dict(words)
 
     def of(dtypes: Mapping[str, str]) -> Mapping[str, str]:
-        return {name: meant.get(each, each) for name, each in dtypes.items()}
+        found = {name: meant.get(each, each) for name, each in dtypes.items()}
+        maybe = {name: each.removeprefix(MAYBE) for name, each in dtypes.items() if each.startswith(MAYBE)}
+        return {**found, **{name: MAYBE + meant.get(each, each) for name, each in maybe.items()}}
 
     compute = meant.get(contract.compute, contract.compute)
     return replace(contract, compute=compute, dtypes=of(contract.dtypes), points=of(contract.points))

@@ -10,7 +10,7 @@ from typing import Any
 
 from oracles.dtypes import DOUBLE, NARROW, SINGLE
 from oracles.elementary import CORRECT
-from oracles.formula.contract import DIVIDE, INPUT, Contract, stated
+from oracles.formula.contract import DIVIDE, INPUT, MAYBE, Contract, stated
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace
 from oracles.op import Op
@@ -117,7 +117,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "points": [
             dict.fromkeys(names, dtype)
             for names in [(name,) for name in points] + [tuple(points)]
-            for dtype in (None, INPUT, *NARROW, SINGLE.name)
+            for dtype in (None, INPUT, *NARROW, SINGLE.name, MAYBE + INPUT)
             if names
         ],
         "algorithm": [{local: way} for local, ways in op.algorithms.items() for way in (None, *ways)],

@@ -12,14 +12,15 @@ from typing import Any
 
 from oracles.dtypes import COMPUTED, DOUBLE, NARROW
 from oracles.elementary.functions import records
-from oracles.formula.contract import DIVIDE, INPUT, Contract
+from oracles.formula.contract import DIVIDE, INPUT, MAYBE, Contract
 from oracles.formula.tiers.reading import reading
-from oracles.formula.trace import Trace
+from oracles.formula.trace import REDUCTIONS, Trace
 from oracles.op import Op
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Pairwise, Sequential, Tiles
 
 _ORDERS = (Sequential(), Lanes(8, 2, "scalar"), Lanes(4, 4, "predicated"), Tiles(8), Pairwise(4), AnyOrder())
+_MAYBE = tuple(MAYBE + dtype for dtype in (*NARROW, INPUT))
 _LOOSE = {**{name: each.loose for name, each in records().items() if not each.is_exact}, DIVIDE: 2.0}
 
 Value = tuple[str, int]
@@ -32,10 +33,12 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
     graph = _graph(op)
     locals_ = [name for name, node in graph.locals.items() if node.args]
     points = [graph.names[node.args[0]] for node in graph.nodes if node.kind == "point"]
+    several = [node.label for node in graph.nodes if node.kind in REDUCTIONS and len(node.over) > 1]
+    over = dict.fromkeys([*(dim for each in op.operands for dim in each.axes), *several])
     ways = [({local: way}, {local: ("formula", way)}) for local, each in op.algorithms.items() for way in each]
     known: dict[str, Sequence[Any]] = {
         "compute": (*COMPUTED, INPUT),
-        "sums": tuple({dim: order for each in op.operands for dim in each.axes} for order in _ORDERS),
+        "sums": tuple(dict.fromkeys(over, order) for order in _ORDERS),
         "accuracy": ({}, _LOOSE),
         "mean": ("divide", "reciprocal"),
         "fused": (True, False),
@@ -45,7 +48,7 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
         "zeros": ("ieee", "any"),
         "algorithm": ({}, *(each for pair in ways for each in pair)),
         "dtypes": ({}, *_dtypes(op, locals_)),
-        "points": ({}, *(dict.fromkeys(points, dtype) for dtype in (*NARROW, INPUT) if points)),
+        "points": ({}, *(dict.fromkeys(points, dtype) for dtype in (*NARROW, INPUT, *_MAYBE) if points)),
     }
     return {name: values for name, values in known.items() if len(values) > 1}
 

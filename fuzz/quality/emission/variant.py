@@ -33,9 +33,14 @@ class Emission:
     fused: bool = False
     """Whether products go into sums unrounded where the contract allows it; else only where a compiler sees to it."""
     turn: int = 0
-    """Which order a sum has whose order is left open."""
+    """Which order a sum has whose order is left open, and whether it rounds at a point that is."""
     wide: bool = False
     """Whether inputs may be in f64."""
+
+    @lazy
+    def decided(self) -> Contract:
+        """The contract, with what it leaves open of points decided."""
+        return self.contract.decided(lambda: self.turn % 2 == 0)
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,8 @@ class Variant:
 
     def dtype(self, node: Node) -> str:
         """What a node's values fit into, which is also the name of their type."""
-        if node.kind == "point" and self._called_by(node.args[0]) in self.of.contract.points:
-            return self.of.contract.points[self._called_by(node.args[0])]
+        if node.kind == "point" and (point := self.of.decided.point(self._called_by(node.args[0]))):
+            return point.dtype.name
         if node.kind == "tensor":
             return "f64" if self.of.wide or node.label in self.of.op.integers else "f32"
         if node.kind == "take":

@@ -10,7 +10,7 @@ from fuzz.base.case import Case
 from fuzz.judge.fitting import Runs, times_as_wide
 from fuzz.uses.learn.evidence import KernelRuns
 from oracles.dtypes import SINGLE, form
-from oracles.formula.contract import INPUT, Contract
+from oracles.formula.contract import INPUT, MAYBE, Contract
 from oracles.formula.neighbours import BOUNDS, DTYPES, SCALABLE, Neighbour, neighbours
 from oracles.op import Op
 from oracles.summation import Sequential
@@ -159,8 +159,8 @@ class Learning:
         if self._mains - {contract.compute}:
             return near
         # To round to the dtype of all inputs, in which everything is calculated anyway, is to do nothing.
-        idle = {name for name, dtype in contract.points.items() if dtype == INPUT}
-        return [each for each in near if {n for n, dtype in each.contract.points.items() if dtype == INPUT} <= idle]
+        idle, points = _in_input(contract), [(each, _in_input(each.contract)) for each in near]
+        return [each for each, rounded in points if rounded <= idle]
 
     def width(self, contract: Contract, other: Contract) -> float:
         """How many times as much a contract allows as another."""
@@ -173,6 +173,11 @@ class Learning:
         first = next((run.case for run in self.evidence.runs if run.ratio(contract) is None), None)
         worst = max(run.ratio(contract) or 0.0 for run in self.evidence.runs)
         return Candidate(contract, self._contradictions(contract), first, worst, self.width(contract, best))
+
+
+def _in_input(contract: Contract) -> set[str]:
+    """What is rounded, or may be, to the dtype of the first input."""
+    return {name for name, dtype in contract.points.items() if dtype.removeprefix(MAYBE) == INPUT}
 
 
 def _is_alike(width: float) -> bool:

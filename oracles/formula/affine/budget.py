@@ -16,7 +16,7 @@ from oracles.doubledouble import F64, two_sum
 from oracles.dtypes import DOUBLE, Format, form
 from oracles.formula.affine import noise
 from oracles.formula.affine.edges import carried, lowered
-from oracles.formula.affine.errors import again, either, marked, taken, zeroed
+from oracles.formula.affine.errors import Rounding, again, either, marked, rounded, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
@@ -25,6 +25,7 @@ from oracles.formula.affine.reductions import REDUCED
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.sums import any_along
+from oracles.formula.contract import Point
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Replaced, step
 from oracles.formula.exact.counts import counted
@@ -92,7 +93,7 @@ class Budget(SettledProblem):
     def _made(self, name: str, dtype: str) -> tuple[Node, bool]:
         """The same, and whether that is a declared rounding point."""
         node, pointed = self.inputs.trace.outputs[name], False
-        while node.kind == "point" and (point := self._pointed(node)) in (None, form(dtype)):
+        while node.kind == "point" and ((point := self.pointed(node)) is None or point.dtype is form(dtype)):
             pointed |= point is not None
             (node,) = node.args
         return node, pointed
@@ -135,7 +136,8 @@ class Budget(SettledProblem):
         of its operand's dtype, and the contract may have it in another one all the same."""
         found = [read.forms[node].dtype]
         if node.kind == "point":
-            found += [self._kept_in(read, node.args[0])] if self._pointed(node) is None else []
+            point = self.pointed(node)
+            found += [self._kept_in(read, node.args[0])] if point is None or not point.always else []
         elif node.is_exact and node.kind not in ("at_most", "less"):
             among = node.args[1:] if node.kind == "where" else node.args[:1]
             found += [self._kept_in(read, arg) for arg in among if arg.args or arg.kind == "tensor"]
@@ -237,16 +239,20 @@ class Budget(SettledProblem):
         """What a node is before its rounding."""
         return self._step(node, self._taken(read, node), last=True)
 
-    def _pointed(self, node: Node) -> Format | None:
-        dtype = self.contract.points.get(self.name(node.args[0]))
-        return None if dtype is None else form(dtype)
+    def pointed(self, node: Node) -> Point | None:
+        """What happens at a point."""
+        return self.contract.point(self.name(node.args[0]))
 
     def _rounded_at(self, read: Read, node: Node) -> Form:
         """The value at a point, rounded where the contract says so."""
-        (arg,), dtype = node.args, self._pointed(node)
+        (arg,), point = node.args, self.pointed(node)
         before = read.forms[arg]
-        if dtype is None:
+        if point is None:
             return before
+        dtype = point.dtype
+        if not point.always:
+            kept = holds(before, dtype)
+            return self._converted(read, arg, before, dtype) if kept else self._maybe_rounded(before, dtype)
         if before.is_exact and holds(before, dtype):
             return self._converted(read, arg, before, dtype)
         if self.dtype(arg) is dtype and self.contract.rounds_once(arg) and dtype is not DOUBLE:
@@ -255,6 +261,15 @@ class Budget(SettledProblem):
             return self._converted(read, arg, before, dtype)
         narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
+
+    def _maybe_rounded(self, before: Form, dtype: Format) -> Form:
+        """A value that some kernels round to a dtype, each for itself: as it was, and off by such a rounding."""
+        found = rounded(replace(before, dtype=dtype), Rounding(dtype.u, fused=True), self.contract)
+        found = replace(found, dtype=before.dtype)
+        if not dtype.infinities or self.contract.nonfinite != "ieee":  # what overflows there may be NaN
+            beyond = np.isfinite(before.centre) & ~(before.size < dtype.limit)
+            found = replace(found, may=marked(found.may, beyond) if beyond.any() else found.may)
+        return lowered(found, dtype, self.contract.flushes_results)
 
     def _reach(self, read: Read, node: Node, form: Form) -> Spread:
         """Return the reach of a node's form, before it is rounded."""

@@ -15,7 +15,7 @@ from oracles.doubledouble import F64, ULP
 from oracles.dtypes import DOUBLE, Format, form
 from oracles.elementary.functions import function
 from oracles.formula.affine.forms import DUST, Form, Mask
-from oracles.formula.contract import Contract
+from oracles.formula.contract import MAYBE, Contract
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.trace import REDUCTIONS, Node
@@ -157,7 +157,7 @@ class SettledProblem:
     def mixed(self) -> bool:
         """Whether something is calculated in float64, and something is rounded to fewer bits."""
         used = (self.contract.compute, *self.contract.dtypes.values(), *self.contract.points.values())
-        return self.wide and any(dtype != DOUBLE.name for dtype in used)
+        return self.wide and any(dtype.removeprefix(MAYBE) != DOUBLE.name for dtype in used)
 
     def far(self, form: Form) -> F64:
         """How far a kernel's value and the exact one may lie from the form's centre, for what a tangent there leaves

@@ -85,8 +85,8 @@ class Simulated:
     def _held(self, node: Node) -> Format:
         """The dtype in which a value lies, which an output is cast from: what is chosen or moved keeps its own."""
         if node.kind == "point":
-            dtype = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
-            return self._held(node.args[0]) if dtype is None else form(dtype)
+            point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
+            return self._held(node.args[0]) if point is None else point.dtype
         if node.is_exact and node.kind not in ("at_most", "less"):
             among = node.args[1:] if node.kind == "where" else node.args[:1]
             values = (each for each in among if each.args or each.kind == "tensor")  # a number lies in any dtype
@@ -115,6 +115,10 @@ class Simulated:
     def _is_whole(self) -> bool:
         """Whether an online sum has its exponentials in its own dtype too, and not in that of everything else."""
         return bool(self.random.integers(2))
+
+    @lazy
+    def _decided(self) -> Contract:
+        return self.contract.decided(lambda: bool(self.random.integers(2)))
 
     @lazy
     def _rounding(self) -> Roundings:
@@ -154,8 +158,8 @@ class Simulated:
                 args[0] = args[0] != 0
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         if node.kind == "point":
-            declared = self.contract.points.get(self.inputs.trace.names.get(node.args[0], ""))
-            return args[0] if declared is None else self._rounding.point(args[0], form(declared))
+            point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
+            return args[0] if point is None else self._rounding.point(args[0], point.dtype)
         if node.is_exact:
             args = [self._rounding.taken(*each) for each in zip(args, map(self._held, node.args), strict=True)]
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)

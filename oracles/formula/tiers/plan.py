@@ -16,7 +16,7 @@ from oracles.budget import sum_budget
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.formula.affine.forms import DUST
-from oracles.formula.contract import Contract
+from oracles.formula.contract import Contract, Point
 from oracles.formula.trace import Node, Trace, ordered
 from oracles.lazy import lazy
 
@@ -129,7 +129,7 @@ class Plan:
         found = dict[str, Node]()
         for output, dtype in self.outputs.items():
             node = self.trace.outputs[output]
-            while node.kind == "point" and self.pointed(node) in (None, dtype):
+            while node.kind == "point" and ((point := self.pointed(node)) is None or point.dtype is form(dtype)):
                 (node,) = node.args
             found[output] = node
         return found
@@ -153,9 +153,9 @@ class Plan:
         exact = node.kind != "point" or self.values[node.args[0]].exact
         return place is None and exact and self.rounded[site].infinities
 
-    def pointed(self, node: Node) -> str | None:
-        """The dtype that a point rounds to."""
-        return self.contract.points.get(self.trace.names.get(node.args[0], ""))
+    def pointed(self, node: Node) -> Point | None:
+        """What happens at a point."""
+        return self.contract.point(self.trace.names.get(node.args[0], ""))
 
     @lazy
     def lasts(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from oracles.dtypes import DOUBLE, FORMATS, Format, form
+from oracles.dtypes import DOUBLE, FORMATS, Format
 from oracles.formula.exact.counts import counted
 from oracles.formula.tiers.plan import Plan, Value
 from oracles.formula.trace import Kind, Node
@@ -96,10 +96,13 @@ def _added(plan: Plan, node: Node, args: Sequence[Value], positive: bool) -> Val
 
 def _pointed(plan: Plan, node: Node) -> Value:
     (arg,) = node.args
-    value, name = plan.values[arg], plan.pointed(node)
-    if name is None or (value.exact and _holds(value, form(name))):
+    value, point = plan.values[arg], plan.pointed(node)
+    if point is None or ((value.exact or not point.always) and _holds(value, point.dtype)):
         return value
-    dtype = form(name)
+    dtype = point.dtype
+    if not point.always:
+        plan.apart.append(node)
+        return Value(value.dtype, value.bits, False, value.positive)
     if not value.exact and _holds(value, dtype):
         if plan.dtype(arg) is dtype:
             raise _Apart  # numbers so near to each other that errors decide which

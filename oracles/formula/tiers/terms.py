@@ -46,9 +46,14 @@ class Alone(Budget):
 
     def _rounding_too(self, node: Node, carried: Form, *, last: bool) -> Form:
         assert self.whole is not None
-        if node not in self.rounding or node.kind == "point" or (node, None) in self.whole.read.held:
+        if node not in self.rounding or (node, None) in self.whole.read.held:
             return carried
         forms = self.whole.forms
+        if node.kind == "point":
+            if (point := self.whole.pointed(node)) is None or point.always:
+                return carried
+            own = self.whole._form(Read({arg: _exactly(forms[arg]) for arg in node.args}), node)
+            return more(carried, own.spread) if own.spread.any() else carried
         exact = Read({each: _exactly(forms[each]) for arg in node.args for each in (arg, *arg.args)})
         own = self.whole._step(node, self.whole._taken(exact, node), last=last)
         return more(carried, own.spread) if own.spread.any() else carried
@@ -139,8 +144,7 @@ class Element:
     def words(self, nodes: Sequence[Node], unit: Format) -> str:
         """For example 'subtract 1 u, sum over n 64 u (h = 64, worst case) in f32, u = 2^-24'; u is that of `unit`."""
         budget = self.whole
-        points = budget.contract.points
-        kept = [node for node in nodes if node.kind == "point" and points.get(budget.name(node.args[0])) is None]
+        kept = [node for node in nodes if node.kind == "point" and budget.pointed(node) is None]
         kinds = Counter(self._operation(node, unit.u) for node in nodes if node not in kept)
         said = ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in kinds.items())
         dtypes = dict.fromkeys(budget.dtype(node).name for node in nodes if node.args)
@@ -161,9 +165,10 @@ class Element:
 
     def _own(self, node: Node, u: float) -> str:
         """The rounding of one operation: ' 1 u'."""
-        if node.kind == "point":
-            return ""
         budget = self.whole
+        if node.kind == "point":
+            point = budget.pointed(node)
+            return "" if point is None or point.always else f" or not, to {point.dtype.name}"
         read = Read({each: _exactly(budget.forms[each]) for arg in node.args for each in (arg, *arg.args)})
         with np.errstate(all="ignore"):
             own = budget._step(node, budget._taken(read, node))

@@ -366,7 +366,7 @@ def _wrong(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "ties":
         monkeypatch.setattr(narrowing, "round_to", _away)
     elif kind == "no point":
-        monkeypatch.setattr(Budget, "_pointed", lambda self, node: None)
+        monkeypatch.setattr(Budget, "pointed", lambda self, node: None)
     elif kind == "the next number":
         monkeypatch.setattr(budgets, "narrowed", _next(narrowed))
     elif kind == "no reach":

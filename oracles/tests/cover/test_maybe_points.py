@@ -1,0 +1,166 @@
+"""A rounding that is allowed and not required: kernels that round there pass, and so do those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oracles.dtypes import DtypeError, form
+from oracles.formula.contract import Contract
+from oracles.formula.neighbours import neighbours
+from oracles.formula.simulated.simulation import simulate
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.tiers.terms import terms_of
+from oracles.formula.trace import Node, Outputs, avg, exp, greatest, point, rsqrt, total
+from oracles.op import Op
+from oracles.operand import Operand
+from oracles.problem import Problem
+from oracles.rounding import STORAGE, round_to
+from oracles.tests.common.judged import known, results
+from oracles.tests.common.tiers import disagreements
+from oracles.truth import Truth
+
+
+def llama(x: Node, w: Node) -> Outputs:
+    """y = h w, with h = x rstd cast before it."""
+    h = x * rsqrt(avg(x * x, "n") + 1e-5)
+    return {"y": point(h) * w}
+
+
+def weights(x: Node, w: Node) -> Outputs:
+    """p = softmax(x), which may be rounded where it is multiplied, and not in the sum."""
+    e = exp(x - greatest(x, "n"))
+    p = e / total(e, "n")
+    return {"y": point(p) * w, "p": p}
+
+
+OPS = tuple(
+    Op(formula, (Operand("x", "... n"), Operand("w", "... n")), tuple(Operand(name, "... n") for name in names))
+    for formula, names in ((llama, ("y",)), (weights, ("y", "p")))
+)
+MAYBE = {"h": "maybe input", "p": "maybe input"}
+
+
+@pytest.fixture(autouse=True)
+def _known() -> Iterator[None]:
+    with known(*OPS):
+        yield
+
+
+def _problem(
+    op: str, dtype: str, seed: int, scale: float = 1.0, shape: tuple[int, ...] = (4, 24), out: str = ""
+) -> Problem:
+    random = np.random.default_rng(seed)
+    x, w = random.normal(size=shape) * scale, random.normal(size=shape)
+    with np.errstate(over="ignore"):
+        inputs = {"x": x.astype(STORAGE[dtype]), "w": w.astype(STORAGE[dtype])}
+    outputs = {"llama": ("y",), "weights": ("y", "p")}[op]
+    return Problem(op, {"axis": 1}, inputs, dict.fromkeys(outputs, out or dtype), structured=True)
+
+
+def _points(op: str, dtype: str) -> Mapping[str, str]:
+    return {"h" if op == "llama" else "p": dtype}
+
+
+def _of_hand(of: Problem, rounded: NDArray[Any] | bool, dtype: str = "bf16") -> Mapping[str, NDArray[Any]]:
+    """What a kernel returns that rounds h at some places."""
+    x, w = (of.inputs[name].astype(np.float32) for name in "xw")
+    h = x * (1 / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(1e-5)))
+    h = np.where(rounded, round_to(h.astype(np.float64), form(dtype)), h).astype(np.float32)
+    return {"y": (h * w).astype(STORAGE[of.outputs["y"]])}
+
+
+@pytest.mark.parametrize("out", ["bf16", "f32"])
+def test_who_rounds_and_who_does_not_passes_and_so_does_who_rounds_some(out: str) -> None:
+    random, of = np.random.default_rng(1), _problem("llama", "bf16", 1, shape=(40, 64), out=out)
+    plain, always, maybe = (Contract(points=each) for each in ({}, {"h": "input"}, {"h": "maybe input"}))
+    everywhere, nowhere = _of_hand(of, True), _of_hand(of, False)
+    assert results(of, always, nowhere) == results(of, plain, everywhere) == ["numeric"]
+    for outputs in (everywhere, nowhere, _of_hand(of, random.random((40, 64)) < 0.5)):
+        assert results(of, maybe, outputs) == ["pass"]
+    assert results(of, maybe, _of_hand(of, True, "e4m3fn")) == ["numeric"]
+
+
+@pytest.mark.parametrize("op", ["llama", "weights"])
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e6])
+def test_correct_kernels_pass(op: str, scale: float) -> None:
+    """Whatever their dtypes: what overflows in the dtype that is rounded to, and not beside it, is either."""
+    found = []
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        dtype, out = (("f32", ""), ("bf16", "f32"), ("f16", ""), ("f64", ""))[seed % 4]
+        to, compute = random.choice(["bf16", "f16", "e4m3fn", "e5m2", "input"]), "f64" if dtype == "f64" else "f32"
+        of = _problem(op, dtype, seed, scale, out=out)
+        for more in ({}, {"denormals": "flush"}, {"nonfinite": "overflow"}, {"zeros": "any", "fused": False}):
+            contract = Contract(compute, points=_points(op, f"maybe {to}"), **more)
+            outputs = simulate(of, contract, random)
+            found += [
+                (seed, dtype, to, more, check) for check in Truth(of).check(contract, outputs) if check.result != "pass"
+            ]
+    assert not found, found[0]
+
+
+@pytest.mark.parametrize("to", ["bf16", "f16", "e4m3fn"])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_both_tiers_say_the_same(to: str, scale: float) -> None:
+    for op in ("llama", "weights"):
+        for dtype in ("f32", "f64"):
+            contract = Contract(dtype, points=_points(op, f"maybe {to}"))
+            compared, _, wrong = disagreements(
+                _problem(op, dtype, 3, scale, (2, 4)), contract, np.random.default_rng(0)
+            )
+            assert compared
+            assert not wrong
+
+
+def test_it_is_wider_than_to_round_never_by_one_rounding() -> None:
+    """In f32, of a value that nothing else is done to: u of bf16 and what products of f32 add."""
+    of = _problem("llama", "f32", 2)
+    widths = [Truth(of).enclosures(Contract(points=each), True)["y"].below for each in ({}, {"h": "maybe bf16"})]
+    size = np.abs(_of_hand(of, False)["y"].astype(np.float64))
+    assert ((widths[1] - widths[0]) / size).max() <= 2.0**-8 * 1.001
+    assert ((widths[1] - widths[0]) / size).min() >= 2.0**-8 * 0.999
+
+
+def test_where_nothing_can_be_lost_it_changes_nothing() -> None:
+    of = _problem("llama", "bf16", 2)
+    for contract, name in (
+        (Contract("input", points={"h": "maybe input"}), "h"),
+        (Contract(points={"h": "maybe f32"}), "h"),
+    ):
+        plain = Contract(contract.compute)
+        found, expected = (Truth(of).enclosures(each, True)["y"].below for each in (contract, plain))
+        assert np.array_equal(found, expected), name
+
+
+def test_the_budget_says_so() -> None:
+    of = FormulaProblem(_problem("llama", "bf16", 1, out="f32"))
+    contract = of.settled(Contract(points={"h": "maybe input"}))
+    conformance = of.conformance(contract, True, of.tensors).members[0]
+    terms = terms_of(conformance, "y", (0, 0))
+    assert any("point or not, to bf16" in term.formula for term in terms), terms
+    width = float(conformance.width("y")[0, 0])
+    assert sum(term.value for term in terms) == pytest.approx(width, rel=0.01)
+
+
+def test_it_is_among_the_neighbours_of_a_contract() -> None:
+    found = {each.text for each in neighbours(OPS[0], Contract(points={"h": "input"}))}
+    assert {"points={'h': 'maybe input'}", "points={}"} <= found
+
+
+def test_only_points_are_left_open_and_of_a_dtype() -> None:
+    contract = Contract(points={"h": "maybe input", "p": "maybe f16"})
+    assert contract.settled({"x": "bf16"}).points == {"h": "maybe bf16", "p": "maybe f16"}
+    assert contract.decided(lambda: False).points == {}
+    assert contract.decided(lambda: True).points == {"h": "input", "p": "f16"}
+    for wrong in (
+        Contract(points={"h": "maybe fp4"}),
+        Contract(dtypes={"h": "maybe bf16"}),
+        Contract(points={"h": "maybe "}),
+    ):
+        with pytest.raises(DtypeError):
+            wrong.settled({"x": "bf16"})
