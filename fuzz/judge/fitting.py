@@ -169,6 +169,15 @@ class Runs:
 def times_as_wide(runs: Iterable[Run], contract: Contract, other: Contract) -> float:
     """How many times as much one contract allows as the other does, in the geometric mean over runs; 1 where there are
     none."""
+    return float(np.exp(np.mean(_shares(runs, contract, other))))
+
+
+def usually_as_wide(runs: Iterable[Run], contract: Contract, other: Contract) -> float:
+    """The same of the middle one of the runs: where one of many overflows, a contract may judge nothing."""
+    return float(np.exp(np.median(_shares(runs, contract, other))))
+
+
+def _shares(runs: Iterable[Run], contract: Contract, other: Contract) -> list[float]:
     shares = [run.width(contract) - run.width(other) for run in runs]
     # What neither judges is as wide as itself.
-    return float(np.exp(np.mean([0.0 if math.isnan(share) else share for share in shares or [0.0]])))
+    return [0.0 if math.isnan(share) else share for share in shares or [0.0]]

@@ -33,12 +33,6 @@ _SHRINKING = 0.5
 _CHANGING = 0.3
 """Changing one thing at a time gets at most this share of what is left then: kernels on a GPU may be compiled for each.
 Chosen, not measured."""
-_FITTING = 0.3
-"""Judging under neighbouring contracts what is known by then gets at most this share of what is left then: where a
-declaration is wrong, that is the answer, and a rule of failing is none. Chosen, not measured."""
-_PROBING = 0.85
-"""Probing gets at most this share of what is left then, so that some is left for neighbouring contracts. Chosen, not
-measured."""
 _MOST_RUNS = 20_000
 """Shrinking may take this many runs: it ends by count where it can, so that a seed gives one answer on fast and slow
 machines."""
@@ -82,13 +76,9 @@ class _Clock:
         return gone + share * (self.allowance.seconds - gone)
 
     def over(self, seconds: float = math.inf) -> bool:
-        over = self.past(seconds)
+        over = time.monotonic() - self.began > min(seconds, self.allowance.seconds) or self.allowance.stop()
         self.stopped = self.stopped or over
         return over
-
-    def past(self, seconds: float) -> bool:
-        """Whether that time is over, for what may be left out without anything missing."""
-        return time.monotonic() - self.began > min(seconds, self.allowance.seconds) or self.allowance.stop()
 
 
 Workers = Callable[[Sequence[Target], float | None], AbstractContextManager[Pool]]
@@ -141,9 +131,6 @@ def diagnose(
             trials = replace(trials, fresh=True, known={})
             small, nearby, fits, conclusion = _shrunk_and_explained(trials, case, judgement, others, clock)
         shown = trials.confirmed(small)
-        if not clock.over():  # more runs are known by now: what fitted the first ones may be contradicted
-            again = _fitting(trials, family, [(case, judgement), (small, shown)], clock.over)
-            fits = fits if clock.over() else again
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
     if shown is None or not family.holds(shown):
@@ -180,20 +167,11 @@ def _shrunk_and_explained(
     changed, nearby = clock.part(_CHANGING), tuple[Counterfactual, ...]()
     if known is None or known.verdict is not Verdict.TIMEOUT:  # each that hangs too would take its whole limit
         nearby = counterfactuals(replace(trials, out_of_time=lambda: clock.over(changed)), small)
-    fitted = clock.part(_FITTING)
-    shown = [(case, judgement), (small, trials.confirmed(small))]
-    fits = _fitting(trials, trials.family, shown, lambda: clock.past(fitted))
-    probed = clock.part(_PROBING)
-    return small, nearby, fits, explain(replace(trials, out_of_time=lambda: clock.over(probed)), small, near)
-
-
-def _fitting(
-    trials: Trials, family: Family, shown: Sequence[tuple[Case, Judgement | None]], over: Callable[[], bool]
-) -> Fitting | None:
-    """The neighbouring contract that values conform to. Nothing is said of it where time is over first."""
-    if family.name != "values" or over():
-        return None
-    return fitting(replace(trials, out_of_time=over), shown, over)
+    fits = None
+    if trials.family.name == "values":  # where a declaration is wrong, that is the answer, and a rule is none
+        shown = [(case, judgement), (small, trials.confirmed(small))]
+        fits = fitting(replace(trials, out_of_time=clock.over), shown, clock.over)
+    return small, nearby, fits, explain(replace(trials, out_of_time=clock.over), small, near)
 
 
 def _is_known(case: Case, target: Target, family: Family, known: Sequence[Rule]) -> bool:

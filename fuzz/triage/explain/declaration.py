@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TypeVar
 
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
-from fuzz.judge.fitting import Run, Runs, times_as_wide
+from fuzz.judge.fitting import Run, Runs, times_as_wide, usually_as_wide
 from fuzz.judge.judge import Judgement
+from fuzz.triage.evidence.refutation import searched
 from fuzz.triage.explanation import ALIKE, WIDE, FittingContract
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
@@ -22,6 +24,14 @@ _T = TypeVar("_T")
 _LEAST, _FAILING, _PASSING = 3, 12, 6
 """A neighbour must fit at least so many failing runs, and is tried on so many of each kind: a bug that looks like
 another contract on one case seldom does on three. Chosen, not measured."""
+_NONFINITE = 4
+"""The most of the failing runs in which what comes is infinite or NaN: contracts that allow an overflow judge nothing
+there. Chosen, not measured."""
+_DRAWN, _BATCH = 64, 16
+"""Cases of a search that are tried first: what a failure was shrunk by is all alike, and how much of that there is
+depends on the time it took. Chosen, not measured."""
+_MOST_PAIRS = 256
+"""The most pairs that are tried. Chosen, not measured."""
 _FEW = 4
 """The number of smallest failing runs of which a neighbour must explain one to be tried in a pair."""
 _LARGEST = 1 << 14
@@ -40,7 +50,7 @@ class Fitting:
     width: float
     """How many times as much it allows as the declared one, where the kernel fails."""
     typical: float
-    """The same where it passes."""
+    """The same where it passes, of the middle one of those runs."""
     used: float
     """The worst err/budget under it where the kernel fails."""
     failing: int
@@ -51,8 +61,10 @@ class Fitting:
 
     @property
     def telling(self) -> bool:
-        """Whether it is narrow enough to be said first: what fits everything proves nothing."""
-        return self.typical <= WIDE and (self.width <= ALIKE or self.used >= _USED)
+        """Whether it is narrow enough to be said first: what fits everything proves nothing. Of an algorithm it is
+        enough that it has no number as result wherever the kernel fails, and one where it passes."""
+        breaks_down = self.width == math.inf and self.neighbour.changed == ("algorithm",)
+        return self.typical <= WIDE and (self.width <= ALIKE or self.used >= _USED or breaks_down)
 
     @property
     def told(self) -> FittingContract:
@@ -64,23 +76,27 @@ class Fitting:
 
 
 def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over: Callable[[], bool]) -> Fitting | None:
-    """The neighbouring contract that the trials speak for; None where none fits, or too few failing runs are known.
+    """The neighbouring contract that the trials speak for; None where none fits, where too few failing runs are known,
+    or where time is over first: what is tried, and in which order, is a matter of counts alone.
 
     `shown` must be among the runs that fit: the case as it was found, and as it was shrunk.
     """
+    if trials.fresh:
+        return None
     try:
+        drawn = _drawn(trials, int(shown[0][0].digest[:15], 16))
         failing = _failing(trials, shown)
     except OutOfTimeError:
         return None
-    if len(failing) < _LEAST or trials.fresh:
+    if len(failing) < _LEAST:
         return None
     declared, op = trials.target.contract, OPS[trials.target.kernel.op]
-    passing = _passing(trials)
+    passing = _passing(trials, drawn)
     known, runs = neighbours(op, declared), Runs((*failing, *passing), over)
     fit = runs.fitting(known)
     if not fit:  # two fields are wrong only where each explains a part
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
-        fit = runs.fitting(pairs(list(takewhile(lambda _: not over(), some))))
+        fit = runs.fitting(islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS))
     found = [_measured(each, declared, failing, passing) for each in fit]
     # Of those that are as wide as each other the one that is derived first: "input" before a dtype by its name.
     found.sort(key=lambda each: (not each.telling, each.width if each.width > ALIKE else 1.0))
@@ -90,21 +106,30 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
     return replace(first, others=sum(each.width > first.width for each in found))
 
 
+def _drawn(trials: Trials, key: int) -> list[Case]:
+    """Cases of a search that are judged now. Raises OutOfTimeError."""
+    accepts = trials.target.kernel.capability.accepts
+    drawn = [case for case in islice(searched(trials.target, key), _DRAWN) if _is_judged(case) and accepts(case)]
+    for start in range(0, len(drawn), _BATCH):
+        trials.judge(drawn[start : start + _BATCH])
+    return drawn
+
+
 def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passing: Sequence[Run]) -> Fitting:
     width = times_as_wide(failing, each.contract, declared)
-    typical = times_as_wide(passing, each.contract, declared) if passing else width
+    typical = usually_as_wide(passing, each.contract, declared) if passing else width
     used = max(run.ratio(each.contract) or 0.0 for run in failing)
     return Fitting(each, declared, width, typical, used, len(failing), len(passing))
 
 
 def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[Run]:
-    """Those that must fit, and of the others the clearest; the smallest first, which take the least time to rule
-    out. None where one failed in another way than by its values."""
+    """Those that must fit, and of the others from the clearest to the least clear; the smallest first, which take the
+    least time to rule out. None where one failed in another way than by its values."""
     first = {case.digest: _shown(trials, case, each) for case, each in shown if each is not None and _is_judged(case)}
     if None in first.values():
         return []
     known = [
-        (judgement.ratio, judgement.of, judgement)
+        (judgement, judgement.of)
         for judgement in trials.known.values()
         if judgement is not None
         and isinstance(judgement.of, Case)
@@ -113,9 +138,11 @@ def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> 
         and _is_judged(judgement.of)
         and not trials.is_explained(judgement.of)
     ]
-    known.sort(key=lambda each: -each[0])
-    clearest = [*known[: _FAILING // 2], *_spread(known[_FAILING // 2 :], _FAILING - _FAILING // 2)]
-    runs = [*first.values(), *(Run.failed(case, judgement) for _, case, judgement in clearest)]
+    known.sort(key=lambda each: -each[0].ratio)
+    finite = [each for each in known if each[0].verdict is Verdict.FAIL_NUMERIC]
+    others = _spread([each for each in known if each not in finite], max(_NONFINITE, _FAILING - len(finite)))
+    chosen = [*_spread(finite, _FAILING - min(len(others), _NONFINITE)), *others][:_FAILING]
+    runs = [*first.values(), *(Run.failed(case, judgement) for judgement, case in chosen)]
     return sorted((run for run in runs if run is not None), key=lambda run: run.case.elements)
 
 
@@ -127,13 +154,10 @@ def _shown(trials: Trials, case: Case, judgement: Judgement) -> Run | None:
     return None if again is None else Run.failed(case, again)
 
 
-def _passing(trials: Trials) -> list[Run]:
-    """Runs that pass, of the trials' cases, once more: what passed was not kept."""
-    cases = [
-        each.of
-        for each in trials.known.values()
-        if each is not None and each.verdict is Verdict.PASS and isinstance(each.of, Case) and _is_judged(each.of)
-    ]
+def _passing(trials: Trials, drawn: Sequence[Case]) -> list[Run]:
+    """Runs that pass, of those of a search, once more: what passed was not kept."""
+    judged = zip(drawn, trials.judge(drawn), strict=True)
+    cases = [case for case, judgement in judged if judgement is not None and judgement.verdict is Verdict.PASS]
     chosen = _spread(cases, _PASSING)
     if not chosen:
         return []

@@ -10,7 +10,7 @@ import pytest
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.report.words import contract_words
-from fuzz.tests.common.hunting import PACK, failures, target_of
+from fuzz.tests.common.hunting import PACK, failures, mutant, target_of
 from fuzz.triage.causes import Pile
 from fuzz.triage.explain.declaration import Fitting, fitting
 from fuzz.triage.finding import Finding
@@ -40,6 +40,23 @@ def test_a_declaration_that_lacks_a_rounding_point_is_asked_for() -> None:
     assert contract_words(fit.told).endswith(": is points={} right?")
 
 
+def test_a_layer_norm_of_moments_is_told_as_one_by_the_first_case_that_fails() -> None:
+    """What is tried is drawn: a failure by large values is shrunk by such, which a layer norm of moments says nothing
+    of; and nothing that was probed before, and may be more on a faster machine, is asked for."""
+    target = target_of(mutant("layer-norm-moments"), "O2")
+    with WorkerPool([target]) as pool:
+        found = failures(pool, target, 2)
+        texts = []
+        for case, judgement in found:
+            trials = Trials(pool, target, Family.of(judgement))
+            fit = fitting(trials, [(case, judgement)], lambda: False)
+            assert fit is not None
+            assert fit.telling
+            texts.append(fit.neighbour.text)
+            assert trials.runs <= 64
+    assert texts == ["algorithm={'var': 'moments'}"] * 2
+
+
 @pytest.mark.parametrize(
     ("width", "typical", "used", "telling"),
     [
@@ -56,6 +73,14 @@ def test_what_fits_everything_is_not_said_first(width: float, typical: float, us
     assert found.telling == telling
     assert contract_words(found.told).endswith("right?") == telling
     assert ("proves little" in contract_words(found.told)) != telling
+
+
+def test_an_algorithm_that_breaks_down_wherever_the_kernel_fails_is_said_first() -> None:
+    """For another field that judges nothing there it is not enough: 'nonfinite' fits any bug of large values."""
+    known = neighbours(OPS["layer_norm"], Contract())
+    for name, typical, telling in (("algorithm", 1.0, True), ("algorithm", 5.0, False), ("nonfinite", 1.0, False)):
+        neighbour = next(each for each in known if each.changed == (name,))
+        assert Fitting(neighbour, Contract(), inf, typical, 0.0, 12, 6).telling == telling, name
 
 
 @pytest.mark.parametrize(
