@@ -156,15 +156,14 @@ def _dims_of(name: str, value: Value) -> str:
 
 
 def _output_names(asked: Asked, keys: Sequence[str], count: int) -> Sequence[str]:
+    """Those of the reference, where no tensor is called so; else y, or out."""
     known = keys or returned_names(asked.reference)
     known = known if len(known) == count else [""] * count
     found = list[str]()
     for at, each in enumerate(known):
-        other = "y" if count == 1 else f"y{at}"
-        name = identifier(each, other)
-        while name in asked.dims or name in found:
-            name = other if name != other else f"{name}_out"
-        found.append(name)
+        number = str(at) if count > 1 else ""
+        names = (identifier(each, f"y{number}"), f"y{number}", f"out{number}", f"result{number}")
+        found.append(next(name for name in names if name not in {*asked.dims, *found}))
     return found
 
 

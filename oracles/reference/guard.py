@@ -117,8 +117,8 @@ def widened(reference: Callable[..., Any], arrays: Arrays) -> Sequence[NDArray[A
 
     class Wide(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if "_softmax" in str(function):  # whose last argument says that it takes halves
-                args = (*args[:2], False)
+            if function._schema.name in ("aten::_softmax", "aten::_log_softmax"):
+                args = (*args[:2], False)  # the last one says that it takes halves
             return function(*map(wide, args), **{name: wide(each) for name, each in (kwargs or {}).items()})
 
     before = torch.get_default_dtype()

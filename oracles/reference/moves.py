@@ -66,6 +66,11 @@ def _arange(reader: Reader, start: Number = 0, step: Number = 1, **_: object) ->
     return Value(reader.lines.add(made, "place"), (axis,), frozenset(axis), reader.step.dtype)
 
 
+@rule("empty", "empty_like")
+def _empty(reader: Reader, **_: object) -> None:
+    """Whatever lies there: nothing may use it."""
+
+
 @rule("full", "full_like", "new_full", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "fill")
 @rule("scalar_tensor")
 def _full(reader: Reader, fill_value: Any = None, s: Any = None, value: Any = None, **_: object) -> Value:

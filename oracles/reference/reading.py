@@ -260,7 +260,7 @@ class Reader:
         found = dict(zip(names, map(self.expression, values), strict=True))
         if there:
             text = f"f.{how}({', '.join(names)}, dims)"
-            made = self.lines.add(template(text, {**found, "dims": self._along(there)}), hint)
+            made = self.lines.add(template(text, {**found, "dims": of_dims(there)}), hint)
         else:
             made = self.lines.add(template(" * ".join(names), found), hint)
         for dim in gone if how in ("total", "dot") else ():
@@ -268,21 +268,10 @@ class Reader:
                 made = self.lines.add(template("a * f.extent(dim)", {"a": made, "dim": of_dims([dim])}), hint)
         return Value(made, axes, has - {*gone}, value.dtype)
 
-    def _along(self, dims: Sequence[Dim]) -> ast.expr:
-        if len(dims) > 1:
-            raise UnreadableError(
-                f"goes over {' and '.join(dim.name for dim in dims)} at once: formulas have no such reduction yet"
-            )
-        return of_dims(dims)
-
     def count(self, value: Value, dims: Any) -> ast.expr:
         """Return the number of elements along axes."""
         gone = [dim for at in self.axes(value, dims) for dim in value.axes[at]]
-        parts = [template("f.extent(dim)", {"dim": of_dims([dim])}) for dim in gone]
-        found = number(1.0)
-        for part in parts:
-            found = template("a * b", {"a": found, "b": part})
-        return found
+        return template("f.extent(dims)", {"dims": of_dims(gone)}) if gone else number(1.0)
 
     def with_count(self, text: str, hint: str, value: Value, count: ast.expr) -> Value:
         """Return an expression of a value and of a number of elements, `count`."""

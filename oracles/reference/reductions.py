@@ -147,6 +147,24 @@ def _scaled(reader: Reader, value: Value, weight: Any, bias: Any) -> Value:
     return value if bias is None else reader.each("x + bias", "moved", x=value, bias=bias)
 
 
-@rule("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "native_group_norm")
-def _of_channels(reader: Reader, **_: object) -> Any:
-    raise UnreadableError("goes over several dimensions at once, or cuts one into groups: formulas have neither yet")
+@rule("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional")
+def _batch_norm(
+    reader: Reader, input: Value, weight: Any, bias: Any, training: bool, eps: Number,  # noqa: A002
+    running_mean: Any = None, running_var: Any = None, **_: object,
+) -> Any:  # fmt: skip
+    channel = (input.axes[1], *[()] * (input.rank - 2))
+    weight, bias, running_mean, running_var = (
+        None if each is None else replace(each, axes=channel) for each in (weight, bias, running_mean, running_var)
+    )
+    if training:
+        mean, away, var = moments(reader, input, [at for at in range(input.rank) if at != 1])
+    else:
+        mean, var = running_mean, running_var
+        away = reader.each("x - mean", "away", x=input, mean=mean)
+    rstd = reader.each("f.rsqrt(var + eps)", "rstd", var=var, eps=eps)
+    return _scaled(reader, reader.each("away * rstd", "normal", away=away, rstd=rstd), weight, bias), mean, rstd
+
+
+@rule("native_group_norm")
+def _group_norm(reader: Reader, **_: object) -> Any:
+    raise UnreadableError("cuts a dimension into groups: give groups and their parts as dimensions, and write it out")

@@ -100,7 +100,7 @@ def check(
     if reference is not None:
         if op is not None:
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
-        found = read(reference, shapes, example_inputs, values, capabilities)
+        found = read(reference, shapes, example_inputs, values, capabilities, arrays)
         op, contract = found.op, contract or found.contract
         capabilities = found.capabilities(capabilities)
         if GIVEN.asked is None:

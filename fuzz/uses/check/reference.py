@@ -15,8 +15,9 @@ from typing import Any
 from fuzz.adapters.pack import make_known
 from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case
+from fuzz.base.platform import PLATFORMS
+from fuzz.uses.check.function import Arrays
 from fuzz.uses.check.results import CheckError
-from oracles import summation
 from oracles.declared import OpError
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, Contract
@@ -94,6 +95,7 @@ def read(
     example_inputs: Sequence[Any] | Mapping[str, Any] | None,
     values: Mapping[str, str] | str | None,
     capabilities: Capabilities | None,
+    arrays: Arrays = "torch",
 ) -> Read:
     """Return a reference, whose op is known from then on. Raises CheckError."""
     drawn, name = FINITE if values is None else values, _name(reference)
@@ -108,18 +110,18 @@ def read(
         raise CheckError(str(error)) from error
     strict = values == ANY
     dtypes = (capabilities or Capabilities()).dtypes
-    contract = lenient(found.op, "f64" if {*dtypes} == {"f64"} else "f32", strict=strict)
+    contract = lenient(found.op, arrays, "f64" if {*dtypes} == {"f64"} else "f32", strict=strict)
     unjudged = [*([] if strict else [_UNJUDGED]), *([_EMPTY] if capabilities is None else [])]
     said = f"{found.said}; not judged: {', '.join(unjudged)}" if unjudged else found.said
     return Read(found, contract, said)
 
 
-def lenient(op: Op, compute: str = "f32", *, strict: bool = False) -> Contract:
+def lenient(op: Op, arrays: Arrays = "torch", compute: str = "f32", *, strict: bool = False) -> Contract:
     """Return a contract that holds no order of additions against a kernel, nor how accurate its library is; unless it
     is `strict`, also nothing about what is no number, overflows or is subnormal."""
-    dims = dict.fromkeys(dim for operand in op.operands for dim in operand.axes)
-    accuracy = {name: max(_ULP, each.usual) for name, each in records().items() if not each.is_exact}
-    found = Contract(compute, sums=dict.fromkeys(dims, summation.Any()), accuracy={**accuracy, DIVIDE: _ULP / 2})
+    usual = PLATFORMS[arrays].contract(op)
+    accuracy = {name: max(_ULP, usual.ulp(name)) for name, each in records().items() if not each.is_exact}
+    found = replace(usual, compute=compute, accuracy={**accuracy, DIVIDE: _ULP / 2})
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
 
 

@@ -46,9 +46,37 @@ def _by(x: Any, factor: float) -> Any:
     return shifted * shifted * factor
 
 
+def batch_norm(x, w, b):  # type: ignore[no-untyped-def]
+    return torch.nn.functional.batch_norm(x, None, None, w, b, training=True)
+
+
+def loss(x, y):  # type: ignore[no-untyped-def]
+    return torch.nn.functional.mse_loss(x, y)
+
+
 @pytest.mark.parametrize(
     ("reference", "shapes", "text"),
     [
+        (
+            batch_norm,
+            "x=n c s, w=c, b=c",
+            """
+def batch_norm(x, w, b):
+    mean = f.avg(x, ("n", "s"))
+    away = x - mean
+    var = f.avg(away * away, ("n", "s"))
+    return {"y": away * f.rsqrt(var + 1e-05) * w + b}
+""",
+        ),
+        (
+            loss,
+            "x=b n, y=b n",
+            """
+def loss(x, y):
+    away = x - y
+    return {"out": f.avg(away * away, ("b", "n"))}
+""",
+        ),
         (
             rms_norm,
             "x=... n, w=n",
