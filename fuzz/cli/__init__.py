@@ -6,6 +6,7 @@ import typer
 
 from fuzz.cli import (
     corpus,
+    derive,
     doctor,
     explain_budget,
     gate,
@@ -54,6 +55,7 @@ options.add_verbs(
         "nightly": nightly.nightly,
         "explain-budget": explain_budget.explain_budget,
         "learn": learn.learn,
+        "derive": derive.derive,
         "selftest": selftest.selftest,
         "doctor": doctor.doctor,
         "header": header.header,

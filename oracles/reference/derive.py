@@ -136,7 +136,8 @@ def _drawn(asked: Asked, op: Op, operand: Operand, positive: Collection[str]) ->
 
 
 def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
-    shapes = [", ".join(f"{each.name}[{', '.join(each.axes)}]" for each in some) for some in (op.inputs, op.outputs)]
+    inputs = [op.operand(name) for name in asked.dims]
+    shapes = [", ".join(f"{each.name}[{', '.join(each.axes)}]" for each in some) for some in (inputs, op.outputs)]
     count = f"{operations} operation{'s' * (operations != 1)}"
     same = f"same value as the reference in float64 at {agreement.sets} sets of extents"
     parts = [f"reference {asked.name}: {shapes[0]} -> {shapes[1]}, {count}, {same}"]

@@ -39,19 +39,26 @@ class Lines:
     """All lines so far."""
 
     found: dict[str, Line] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+    """The line of each expression: what a reference calculates twice stands there once."""
 
     def add(self, expression: ast.expr, hint: str) -> ast.expr:
-        """Return what refers to a new line of that expression; of a name or a number that itself."""
+        """Return what refers to the line of that expression; of a name or a number that itself."""
         if isinstance(expression, (ast.Name, ast.Constant)):
             return expression
+        said = ast.dump(expression)
+        if said in self.said:
+            return ast.Name(self.said[said])
         key = f"{len(self.found)} {hint}"  # no name of Python: it is none of the reference's
         self.found[key] = Line(key, expression, hint)
+        self.said[said] = key
         return ast.Name(key)
 
     def call(self, expression: ast.expr, own: str) -> None:
         """Note what the reference calls a line."""
         if isinstance(expression, ast.Name) and expression.id in self.found:
-            self.found[expression.id].own = own
+            line = self.found[expression.id]
+            line.own = line.own or own
 
     def needed(self, outputs: Sequence[ast.expr]) -> Sequence[Line]:
         """Return the lines that outputs are made of, in their order, those that are used once within others if they

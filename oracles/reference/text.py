@@ -8,6 +8,7 @@ import copy
 import keyword
 import linecache
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,7 +72,8 @@ def written(op: Op, text: str, said: str) -> str:
     """Return a module that declares an op with the text of its formula, as one keeps it in a pack."""
     fields = [f"    {op.name},", *_operands("inputs", op.inputs), *_operands("outputs", op.outputs)]
     fields += [f"    fixed={dict(op.fixed)!r},".replace("'", '"')] if op.fixed else []
-    head = f'"""{said}"""\n\nfrom fuzz import Op, Operand\nfrom fuzz import formula as f\n\n\n'
+    words = textwrap.fill(f"{said[0].upper()}{said[1:]}.", _WIDEST)
+    head = f'"""{words}"""\n\nfrom fuzz import Op, Operand\nfrom fuzz import formula as f\n\n\n'
     name = op.name.upper()
     return f"{head}{text}\n\n{name} = Op(\n" + "\n".join(fields) + f"\n)\nOPS = ({name},)\n"
 

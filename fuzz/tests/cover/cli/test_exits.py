@@ -23,6 +23,7 @@ CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
 WRONG = {
     "learn": (["nobody"], "nobody"),
     "corpus": (["add", "/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
+    "derive": (["refs.py"], "refs.py: write FILE.py:FUNCTION, such as refs.py:rms_norm"),
     "doctor": (["--pack", "/nowhere"], "/nowhere is not a pack"),
     "explain-budget": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "gate": (["--base", "HEAD", "--known", "/nowhere.toml"], "/nowhere.toml"),

@@ -1,0 +1,37 @@
+"""`kernelfuzz derive`: the op that a plain function of torch tensors computes, as Python to be kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from fuzz.cli.exits import Exit
+
+
+@dataclass(frozen=True)
+class DeriveOptions:
+    """The options of `kernelfuzz derive`."""
+
+    reference: Annotated[str, typer.Argument(metavar="FILE.py:FUNCTION", show_default=False)]
+    shapes: Annotated[
+        str, typer.Option("--shapes", metavar="'x=... n, w=n'", help="The dimensions of its tensors, by names.")
+    ] = ""
+    fixed: Annotated[
+        tuple[str, ...], typer.Option("--fixed", metavar="DIM=SIZE", help="A dimension that always has so many.")
+    ] = ()
+
+
+def derive(options: DeriveOptions) -> Exit:
+    """Print the formula of a function as a pack's Python, to read, to keep and to change.
+
+    The file is run, and the function traced with torch. What is printed has the function's value, which was compared in
+    float64; the name of the op, its dimensions and the order of its operations are yours to change.
+    """
+    from fuzz.uses.reference import function_at, sizes_of
+    from oracles.reference.derive import derive
+
+    function = function_at(options.reference)
+    print(derive(function, options.shapes or None, fixed=sizes_of(options.fixed)).module, end="")
+    return Exit.OK

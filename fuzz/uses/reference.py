@@ -1,0 +1,52 @@
+"""A function named on a command line, `refs.py:rms_norm`, and extents, `h=4`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fuzz.base.errors import UsageError
+
+
+def function_at(place: str) -> Callable[..., Any]:
+    """Return the function of a file, which is run as it would be imported from its folder. Raises UsageError."""
+    file, _, name = place.rpartition(":")
+    path = Path(file)
+    if not name or path.suffix != ".py":
+        raise UsageError(f"{place}: write FILE.py:FUNCTION, such as refs.py:rms_norm")
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such file")
+    private = "_kernelfuzz_reference_" + hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
+    spec = importlib.util.spec_from_file_location(private, path)
+    assert spec is not None, "the name of a file that Python takes"
+    assert spec.loader is not None
+    module = sys.modules[private] = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{path}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    found = getattr(module, name, None)
+    if not callable(found):
+        known = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+        raise UsageError(f"{path} has no function {name!r}; it has {', '.join(known) or 'none'}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def sizes_of(words: Sequence[str]) -> Mapping[str, int]:
+    """Return the extents in words such as "h=4". Raises UsageError."""
+    found = dict[str, int]()
+    for word in words:
+        name, _, size = word.partition("=")
+        if not size.isdigit() or not int(size):
+            raise UsageError(f"{word}: write a dimension and how many elements it has, such as h=4")
+        found[name.strip()] = int(size)
+    return found
