@@ -26,6 +26,9 @@ class ShowOptions:
     ] = Path("findings")
     pack: options.PackFolder = None
     untrusted: options.Untrusted = False
+    snippet: Annotated[
+        bool, typer.Option("--snippet", help="Print a few lines of Markdown to paste into an issue.")
+    ] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False
 
 
@@ -41,6 +44,7 @@ def show(options: ShowOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.brief import Provenance, brief, commands_of
     from fuzz.report.failure import full_text
+    from fuzz.report.snippet import snippet
     from fuzz.uses.check.retrieval import file_words, refuse_alone, retrieved
     from fuzz.uses.replay import file_of
 
@@ -59,9 +63,13 @@ def show(options: ShowOptions) -> Exit:
     if options.as_json:
         print(json.dumps(encoded(told), indent=1))
         return Exit.OK
+    if options.snippet:
+        print(snippet(told, case))
+        return Exit.OK
     pack = pack_words(options.pack, options.untrusted) or file_words(path)
     origin = Provenance(found.run_seed, "", pack, numbered=True)
     commands = commands_of(told, path, origin, case.origin.place)
-    for text in (brief(told, commands), "", full_text(told, commands)):
-        console.results().print(text, soft_wrap=True)
+    out = console.results()
+    console.print_failure(out, brief(told, commands))
+    out.print(f"\n{full_text(told, commands)}", soft_wrap=True)
     return Exit.OK

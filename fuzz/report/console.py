@@ -64,6 +64,14 @@ def print_table(table: PlainTable, *, markdown: bool) -> None:
     results().print(printed)
 
 
+def print_failure(console: Console, text: str) -> None:
+    """Print what is told of a failure, whose first line says what is wrong: in red, where a terminal has colours."""
+    first, *rest = text.split("\n", 1)
+    console.print(first, style="bold red", soft_wrap=True)
+    for lines in rest:
+        console.print(lines, soft_wrap=True)
+
+
 def markdown_table(table: PlainTable) -> str:
     """The table in GitHub's Markdown."""
     return "\n".join(map(_line, (table.columns, ["---"] * len(table.columns), *table.rows)))

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from fuzz.findings.casefile import Found, save
 from fuzz.findings.codec import decoded
 from fuzz.tests.common.hunting import given_case
+from fuzz.tests.common.told import NOTHING
 from fuzz.tests.conftest import Cli, edited
 
 Planted = Callable[..., Path]
@@ -37,3 +41,21 @@ def test_a_file_without_explanation_is_one_line(cli_here: Cli, tmp_path: Path) -
     done = cli_here("show", "case.json")
     assert done.returncode == 4
     assert done.stderr == "kernelfuzz: case.json: holds no explanation; kernelfuzz repro case.json runs it\n"
+
+
+def test_a_snippet_says_all_by_itself(cli_here: Cli, tmp_path: Path) -> None:
+    """Its lines of Python make the inputs bit for bit, with NumPy alone."""
+    case, told = given_case((1, 3), 1), replace(NOTHING, kernel="planted", op="rms_norm")
+    save(tmp_path / "case.json", case, Found("c-planted@native:gcc-O2", "FAIL_NUMERIC", 1, "0", explanation=told))
+    done = cli_here("show", "case.json", "--snippet")
+    assert done.returncode == 0, done.stderr
+    title, *lines = done.stdout.splitlines()
+    assert title.startswith("**planted: wrong values** (kernel.c, ")
+    assert len(lines) <= 10
+    start, end = lines.index("```python"), lines.index("```")
+    names: dict[str, np.ndarray] = {}
+    exec("\n".join(lines[start + 1 : end]), names)
+    assert names["x"].tobytes() == case.inputs["x"].bits
+    assert names["eps"] == case.params["eps"]
+    assert lines[end - 1].startswith("# planted(x, eps): ")
+    assert lines[-1].endswith(f", op rms_norm, c-kernel@native, case {case.digest[:12]}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 from rich.table import Table
 
 from fuzz.report import console
@@ -24,6 +27,17 @@ def test_brackets_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_long_line_of_progress_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
     console.progress().print("word " * 100)
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_first_line_of_a_failure_is_red_where_a_terminal_has_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "FAIL  mine  [bold]wrong[/bold]\n  x = [[1]]\n  next: ..."
+    first, *rest = text.splitlines()
+    for no_color, style in (("", "1;31"), ("1", "1")):
+        monkeypatch.setenv("NO_COLOR", no_color)
+        out = io.StringIO()
+        terminal = Console(file=out, force_terminal=True, color_system="standard", markup=False, highlight=False)
+        console.print_failure(terminal, text)
+        assert out.getvalue().splitlines() == [f"\x1b[{style}m{first}\x1b[0m", *rest]
 
 
 def test_targets_that_did_not_run_are_counted_by_their_reason() -> None:
