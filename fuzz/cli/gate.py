@@ -72,7 +72,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.uses.gate.known import KnownFailures, load_known
     from fuzz.uses.gate.plan import SEED, phases, slow_every
     from fuzz.uses.gate.session import GateRun
-    from fuzz.uses.search.runner import Limits
+    from fuzz.uses.search.stopping import Limits
     from fuzz.uses.search.turn_runner import Terms
     from fuzz.uses.session import Session
     from fuzz.uses.starting import writable

@@ -59,12 +59,13 @@ def run(options: RunOptions) -> Exit:
     from fuzz.laws.registry import declared
     from fuzz.report import console
     from fuzz.report.brief import Provenance
+    from fuzz.report.coverage import print_coverage
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import run_outline
-    from fuzz.report.totals import print_coverage, print_run
+    from fuzz.report.totals import print_run
     from fuzz.uses.search.groups import search_ops
     from fuzz.uses.search.record import keep_record
-    from fuzz.uses.search.runner import Limits
+    from fuzz.uses.search.stopping import Limits
     from fuzz.uses.search.turn_runner import Terms
     from fuzz.uses.session import Session
     from fuzz.uses.starting import missing_targets, processes_line, unmatched, writable

@@ -18,6 +18,8 @@ from fuzz.findings.tally import WorstPass
 from fuzz.generate.pairing import PairCoverage, held
 from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.broken import Broken, broken_kernels
+from fuzz.report.console import print_failure
+from fuzz.report.coverage import pairs_words
 from fuzz.report.outline import Failure, Outline, TargetLine, broken_failures
 from fuzz.report.progress import minutes
 from fuzz.report.source import Location, change_of, location_of
@@ -27,7 +29,6 @@ from fuzz.report.totals import (
     bugs_words,
     not_exercised,
     not_run_lines,
-    pairs_words,
     undeclared_by_op,
 )
 
@@ -55,7 +56,7 @@ def print_night(
     for bucket in seen.buckets:
         console.print()
         console.print(f"{bucket.status}:", style="bold")
-        console.print(failure_of(bucket, seen).brief, soft_wrap=True)
+        print_failure(console, failure_of(bucket, seen).brief)
     broken = broken_of(seen)
     for each in broken:
         console.print()

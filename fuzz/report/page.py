@@ -17,11 +17,12 @@ from fuzz.base.kernel import Kernel
 from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, TargetTotals
 from fuzz.generate.pairing import PairCoverage
 from fuzz.report.brief import Brief, brief_of
+from fuzz.report.coverage import pair_words, pairs_words
 from fuzz.report.night import broken_of, failure_of, idle_reasons, pack_option, partly_run
 from fuzz.report.outline import Failure
 from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
-from fuzz.report.totals import by_reason, pair_words, pairs_words
+from fuzz.report.totals import by_reason
 from fuzz.triage.explanation import Counterfactual
 
 _HERE = Path(__file__).parent

@@ -1,40 +1,29 @@
-"""The totals of a run: a line for each kernel and target, what did not run, and what of the input space it visited."""
+"""The totals of a run: a line for each kernel and target, each failure, what did not run, and how it ended."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 
 from fuzz.adapters.target import Target
-from fuzz.base.feature import Feature, answer_words, label_words
+from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
 from fuzz.execute.lane import UNFINISHED
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.capabilities import Undeclared, undeclared
-from fuzz.generate.conditions import Pair
-from fuzz.generate.coverage import Ledger, said
-from fuzz.generate.pairing import PairCoverage
-from fuzz.report.console import PlainTable, print_table
+from fuzz.report.console import print_failure
 from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes
 from fuzz.report.table import kernel_lines, print_kernels
 
-_SHORT = 3
-"""The most corners of one kind that no target accepts which are named; of more only the number is, so that an op takes
-about a line."""
 _GROUPS = 3
 """The most groups of kernels that declare less than others of their op which are named: the end of a run stays
 short."""
-_FEW_PAIRS = 4
-"""The most pairs of conditions that never held together which are named: at first there are thousands. Records name
-all."""
 _FEW_LINES = 4
 """At the end of a run stand at most this many lines of what was not exercised, unless more are asked for."""
-_NAMED = 12
-"""The most gaps of one kind that are named before '... and N more': a table has room for them. The records name all."""
 
 
 def law_line(tally: Tally) -> str:
@@ -137,64 +126,6 @@ def _undeclared_words(found: Undeclared) -> str:
     return "; ".join(f"{', '.join(values)} ({field})" for field, values in found.items() if values)
 
 
-def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCoverage]) -> None:
-    """A table per op: how many values of each kind were visited, how often the rarest, and the gaps by name; then the
-    pairs of conditions, by op."""
-    for op, ledger in tally.coverage.items():
-        console.print(f"\ncoverage of {op}:")
-        rows = [(said(op, kind), *row) for kind, row in _coverage_rows(ledger)]
-        print_table(PlainTable(("kind", "visited", "of", "rarest", "gaps"), rows), markdown=False)
-    gaps = sum(ledger.size for ledger in tally.coverage.values())
-    able = {target for reach in tally.reach.values() for target in reach.space[Feature("target")]}
-    unable = [target for target in tally.targets if target not in able]
-    if unable:
-        console.print(f"cannot run here, and visited nothing: {and_more(unable)}", soft_wrap=True)
-    beyond = [(op, kind, values) for op, reach in tally.reach.items() for kind, values in reach.beyond.items()]
-    if beyond:
-        corners = sum(len(values) for _, _, values in beyond)
-        named = ", ".join(f"{op} {said(op, kind)}{_few(answer_words(kind, values))}" for op, kind, values in beyond)
-        console.print(f"{corners} corners that no selected target accepts: {named}", soft_wrap=True)
-    console.print("no coverage gap" if gaps == 0 else f"{gaps} coverage gaps: run longer, or see the table")
-    for op, of_op in pairs.items():
-        if of_op.allowed:
-            console.print(pairs_line(op, of_op), soft_wrap=True)
-
-
-def pairs_line(op: str, pairs: PairCoverage) -> str:
-    """How many pairs of conditions held together in some case, and a few of those that never did."""
-    line = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs of conditions of {op} held together"
-    if not pairs.never:
-        return line
-    named = "; ".join(pair_words(op, pair) for pair in pairs.never[:_FEW_PAIRS])
-    rest = len(pairs.never) - _FEW_PAIRS
-    return f"{line}. Coverage gaps: {named}" + (f"; and {rest:,} more" if rest > 0 else "")
-
-
-def pairs_words(pairs: Mapping[str, PairCoverage]) -> str:
-    """The same of all ops together, without the gaps."""
-    allowed, never = (sum(each.allowed for each in pairs.values()), sum(len(each.never) for each in pairs.values()))
-    return f"{allowed - never:,} of {allowed:,} pairs of conditions held together"
-
-
-def pair_words(op: str, pair: Pair) -> str:
-    """'n 1024 to 4095' with 'rows 17 to 64'."""
-    return " with ".join(f"'{said(op, each[0])} {label_words(each)[1]}'" for each in pair)
-
-
-def _few(values: Sequence[str]) -> str:
-    return f" {', '.join(values)}" if len(values) <= _SHORT else f" ({len(values)})"
-
-
-def _coverage_rows(ledger: Ledger) -> Iterator[tuple[Feature, tuple[str, ...]]]:
-    gaps = ledger.gaps()
-    for kind, values in ledger.space.items():
-        missing = gaps.get(kind, [])
-        rarest = min(ledger.counts[kind][value] for value in values)
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        named = ", ".join(answer_words(kind, missing[:_NAMED])) + more
-        yield kind, (str(len(values) - len(missing)), str(len(values)), str(rarest), named)
-
-
 def print_run(
     out: Console, outline: Outline, tally: Tally, book: FindingBook, undeclared: UndeclaredByOp, elapsed: float,
     processes: str, *, verbose: bool = False, stopped: bool = False,
@@ -203,7 +134,7 @@ def print_run(
     _print_table(out, tally, verbose=verbose, stopped=stopped)
     for failure in outline.failures:
         out.print()
-        out.print(failure.told(verbose=verbose), soft_wrap=True)
+        print_failure(out, failure.told(verbose=verbose))
     out.print()
     if tally.laws and verbose:
         out.print(law_line(tally), soft_wrap=True)
@@ -285,8 +216,9 @@ def print_gate(
     _print_table(out, tally, outline.notes, verbose=verbose, stopped=stopped)
     for failure in outline.failures:
         known = [f"known failure, {failure.known}:"] if failure.known else []
-        for line in ("", *known, failure.told(verbose=verbose)):
+        for line in ("", *known):
             out.print(line, soft_wrap=True)
+        print_failure(out, failure.told(verbose=verbose))
     out.print()
     for line in outline.complaints:
         out.print(line, style="bold red", soft_wrap=True)

@@ -11,10 +11,11 @@ from rich.text import Text
 from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
-from fuzz.findings.bucket import hangs
+from fuzz.findings.bucket import Bucket, hangs
 from fuzz.findings.explainer import Explainer, TimeShares
 from fuzz.judge.trouble import error_words
 from fuzz.report.brief import Provenance, brief, commands_of
+from fuzz.report.console import print_failure
 from fuzz.report.totals import counted
 from fuzz.triage.attribute.history import Need, recognise
 from fuzz.triage.trial.trial import FreshProcess
@@ -86,5 +87,9 @@ def explain_findings(
         explainer.stop, explainer.workers = lambda: interruption.wanted, workers
         explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))
         if origin is not None:
-            explainer.ready = lambda done: err.print(brief(done.told, commands_of(done.told, done.path, origin)))
+
+            def ready(done: Bucket) -> None:
+                print_failure(err, brief(done.told, commands_of(done.told, done.path, origin)))
+
+            explainer.ready = ready
         explainer.explain_all(allowed)

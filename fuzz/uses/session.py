@@ -24,8 +24,8 @@ from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.triage.diagnosis import never
 from fuzz.uses.explaining import explain_findings, note_histories
-from fuzz.uses.search.runner import Limits, Runner
-from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.runner import Runner
+from fuzz.uses.search.stopping import Interruption, Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.starting import executor_of, note_not_running, restarted, started
 
@@ -82,7 +82,13 @@ class Session:
 
     def _workers(self, stack: ExitStack) -> WorkerPool:
         workers = started(
-            self.targets, self.jobs, self.err, self.case_limit, sanitize=self.sanitize, longest=self.longest
+            self.targets,
+            self.jobs,
+            self.err,
+            self.case_limit,
+            sanitize=self.sanitize,
+            longest=self.longest,
+            reasons=False,
         )
         self.workers = stack.enter_context(workers)
         return self.workers

@@ -65,8 +65,10 @@ def started(
     sanitize: bool = False,
     bounded: bool = True,
     longest: float | None = None,
+    reasons: bool = True,
 ) -> Iterator[WorkerPool]:
-    """A pool whose workers were built, started and attested; what did not start is said once, with the remedy.
+    """A pool whose workers were built, started and attested; with `reasons` what did not start is said, and the remedy:
+    a run says it at its end.
 
     With `sanitize` CUDA kernels run under compute-sanitizer; without `bounded` slow targets are given any case.
     """
@@ -81,7 +83,7 @@ def started(
             pool.watch = partial(_name_slowest, lambda line: status.update(f"{what} {line}"))
             stack.enter_context(pool)
             pool.watch = patient
-        for line in (*pool.notices, *not_run_lines(not_running(pool))):
+        for line in (*pool.notices, *(not_run_lines(not_running(pool)) if reasons else ())):
             console.print(line, style="yellow")
         yield pool
 

@@ -13,8 +13,8 @@ from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, target_of, with_edits
 from fuzz.uses.explaining import explain_findings
-from fuzz.uses.search.runner import Limits, Runner
-from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.runner import Runner
+from fuzz.uses.search.stopping import Interruption, Limits
 from fuzz.uses.search.turn_runner import Terms
 
 _SCALED = "y[i] = x[i] * rstd;"

@@ -36,7 +36,8 @@ from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, pass
 from fuzz.uses.check.retrieval import origin_words, sign
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.search.groups import EndsSoonAfter
-from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.runner import Runner
+from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
 from oracles.declared import OpError

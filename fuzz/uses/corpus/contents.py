@@ -20,7 +20,8 @@ from fuzz.report.console import PlainTable
 from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.uses.corpus.suites import expand, load_suite
 from fuzz.uses.gate.accuracy import load_accuracy
-from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.runner import Runner
+from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.starting import note_not_running
 from oracles.ops import OPS

@@ -43,8 +43,7 @@ from fuzz.uses.nightly.opening import (
 from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.groups import CountedSchedule, slow_targets_of
-from fuzz.uses.search.runner import Limits
-from fuzz.uses.search.stopping import Stopping
+from fuzz.uses.search.stopping import Limits, Stopping
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
 from fuzz.uses.starting import processes_line

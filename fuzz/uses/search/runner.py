@@ -24,14 +24,12 @@ from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examiner
 from fuzz.uses.search.executor import Executor, SerialExecutor
 from fuzz.uses.search.schedule import Schedule
-from fuzz.uses.search.stopping import GRACE_S, Interruption, late
+from fuzz.uses.search.stopping import GRACE_S, Interruption, Limits, late
 from fuzz.uses.search.turn_runner import Report, Terms
 
 MOST_HANGS = 3
 """In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
 which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
-_LEAST_LIMIT_S = 2.0
-"""A case may take so many seconds, however short a run is: a first call takes most of one on a busy machine."""
 _LEAST_ON_THEIR_WAY = 2
 """At least this many turns a process are on their way, whatever the pace: one is judged while the next one runs."""
 _LOOK_S = 0.25
@@ -39,26 +37,6 @@ _LOOK_S = 0.25
 _DROPPED_S = 3.0
 """A process that reports nothing for so many seconds after it was told to stop waiting is at an error of ours, or
 judges the largest of cases: its turns are dropped."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a run ends; whichever comes first. With neither set it runs until it is interrupted."""
-
-    max_time: float | None = None
-    """The run ends after this many seconds."""
-    max_cases: int | None = None
-
-    @property
-    def longest_case(self) -> float | None:
-        """Return the seconds that a case may take: a quarter of the time, so that one that hangs is a finding by its
-        end."""
-        return None if self.max_time is None else max(_LEAST_LIMIT_S, self.max_time / 4)
-
-    def less(self, seconds: float, cases: int) -> Limits:
-        """What is left of them once so much is used up."""
-        time_left = None if self.max_time is None else max(self.max_time - seconds, 0.0)
-        return Limits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))
 
 
 @dataclass

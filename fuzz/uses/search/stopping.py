@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType, TracebackType
 
 from fuzz.execute.pool import Watch
@@ -23,6 +24,8 @@ LAST_S = 4.0
 page."""
 _AGAIN_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LEAST_LIMIT_S = 2.0
+"""A case may take so many seconds, however short a run is: a first call takes most of one on a busy machine."""
 
 
 def late(over: Callable[[], bool]) -> Watch:
@@ -162,3 +165,23 @@ class Stopping(Interruption):
         over = self._at_once or time.monotonic() >= self._until + self._allowed
         if over and self._allowed < math.inf:
             raise OutOfTime
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends; whichever comes first. With neither set it runs until it is interrupted."""
+
+    max_time: float | None = None
+    """The run ends after this many seconds."""
+    max_cases: int | None = None
+
+    @property
+    def longest_case(self) -> float | None:
+        """Return the seconds that a case may take: a quarter of the time, so that one that hangs is a finding by its
+        end."""
+        return None if self.max_time is None else max(_LEAST_LIMIT_S, self.max_time / 4)
+
+    def less(self, seconds: float, cases: int) -> Limits:
+        """What is left of them once so much is used up."""
+        time_left = None if self.max_time is None else max(self.max_time - seconds, 0.0)
+        return Limits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))

@@ -13,7 +13,8 @@ from fuzz.adapters.target import NotRun
 from fuzz.adapters.toolchain import this_host
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
-from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.runner import Runner
+from fuzz.uses.search.stopping import Limits
 from oracles.ops import OPS
 
 KERNELS = [k for k in load(Path(__file__).resolve().parents[2]).kernels if isinstance(k, PythonKernel)]

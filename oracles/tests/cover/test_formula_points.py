@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
@@ -18,65 +17,25 @@ from oracles.enclosure import compare, passes
 from oracles.formula.affine import budget as budgets
 from oracles.formula.affine import narrowing
 from oracles.formula.affine.budget import Budget
-from oracles.formula.affine.errors import either
 from oracles.formula.affine.narrowing import Narrowed, Spread, narrowed
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.simulated.simulation import Simulated
 from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.trace import Node, Outputs, point, total, trace
-from oracles.op import Op
-from oracles.ops import fused_add_rms_norm, rms_norm
+from oracles.formula.trace import point, total, trace
 from oracles.problem import Problem
 from oracles.rounding import STORAGE, round_precise, round_to
-from oracles.summation import Lanes, NumericsError, Sequential
+from oracles.summation import Lanes, NumericsError
 from oracles.tests.common.judged import kernel, known, returned
+from oracles.tests.common.points import ADDED, CONTRACTS, LLAMA, SCALED, problem
 from oracles.truth import Truth, settle
-
-
-def scaled(x: Node, weight: Node | None = None, *, eps: Node, weight_offset: Node | float = 0.0) -> Outputs:
-    """The formula of rms_norm."""
-    return rms_norm.rms_norm(x, weight, eps=eps, weight_offset=weight_offset)
-
-
-def added_and_scaled(
-    x: Node, residual: Node, weight: Node | None = None, *, eps: Node, weight_offset: Node | float = 0.0
-) -> Outputs:
-    """Return the outputs of fused_add_rms_norm."""
-    return fused_add_rms_norm.fused_add_rms_norm(x, residual, weight, eps=eps, weight_offset=weight_offset)
-
-
-SCALED, ADDED = replace(rms_norm.OP, formula=scaled), replace(fused_add_rms_norm.OP, formula=added_and_scaled)
-IN_X = {"h": "input", "w": "input", "y": "input"}
-LLAMA = Contract(points={"h": "input"})
-CONTRACTS: Mapping[str, Contract] = {
-    "f32 after the point": LLAMA,
-    "all in the dtype of x": Contract(points={"h": "input"}, dtypes=IN_X),
-    "the weight in the dtype of x": Contract(points={"h": "input"}, dtypes={"w": "input", "y": "input"}),
-    "everything": Contract("input", points={"h": "input"}),
-}
 
 
 @pytest.fixture(autouse=True)
 def _ops() -> Iterator[None]:
     with known(SCALED, ADDED):
         yield
-
-
-def _problem(
-    dtype: str, shape: tuple[int, int], rng: np.random.Generator, *, op: Op = SCALED, eps: float = 1e-5,
-    scale: float = 1.0, offset: float = 0.0, weight: str = "", out: str = "", without: Sequence[str] = (),
-) -> Problem:  # fmt: skip
-    inputs: dict[str, NDArray[Any]] = {}
-    for each in op.inputs:
-        if each.name not in without:
-            values = rng.normal(size=op.shape(each.name, shape, 1)) * (1.0 if each.name == "weight" else scale)
-            kept = weight if each.name == "weight" and weight else dtype
-            inputs[each.name] = values.astype(STORAGE[kept])
-    outputs = {each.name: out or dtype for each in op.outputs if each.name != "rstd"}
-    parameters = {"eps": eps, **({"weight_offset": offset} if "weight" not in without else {})}
-    return Problem(op.name, parameters, inputs, outputs, structured=True)
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
@@ -89,7 +48,7 @@ def test_thousands_of_correctly_rounded_outputs_stop_nothing(
     rng, contract, escalated, elements = np.random.default_rng(3), CONTRACTS[name], 0, 0
     for number in range(24):
         scale = (1.0, 2.0 ** (-70 if dtype != "f16" else -6))[number % 4 == 0]
-        of = _problem(
+        of = problem(
             dtype, (3, 8), rng, scale=scale, eps=(1e-5, 0.0)[number % 2], offset=(0.0, 1.0)[number // 2 % 2],
             weight=("", "f32")[number % 5 == 0], out=("", "f32", "bf16")[number % 3],
         )  # fmt: skip
@@ -135,7 +94,7 @@ def test_the_sets_are_those_between_the_roundings_of_both_ends(dtype: str, weigh
     """Calculated again, in rational numbers: what h may be without the point, rounded, times the weight."""
     rng, several = np.random.default_rng(5), 0
     scale = 2.0**-70 if dtype == "bf16" else 1.0
-    of = _problem(dtype, (6, 16), rng, eps=0.0, scale=scale, out="f32", without=() if weighted else ("weight",))
+    of = problem(dtype, (6, 16), rng, eps=0.0, scale=scale, out="f32", without=() if weighted else ("weight",))
     before = FormulaProblem(replace(of, inputs={"x": of.inputs["x"]}, params={"eps": 0.0}))
     plain = before.conformance(Contract(), True, before.tensors).members[0]
     found, truth = Truth(of).enclosures(LLAMA.settled({"x": dtype}), True)["y"], Truth(of)
@@ -162,7 +121,7 @@ def _real(value: Fraction) -> mpmath.mpf:
 def test_what_all_kernels_hold_alike_is_exact() -> None:
     """n = 257 is 256 in bf16, and eps and an f32 weight are rounded too: the value is that of what kernels hold."""
     rng = np.random.default_rng(7)
-    of = _problem("bf16", (2, 257), rng, eps=1e-3, weight="f32")
+    of = problem("bf16", (2, 257), rng, eps=1e-3, weight="f32")
     contract = Contract("bf16")
     x, weight = of.inputs["x"].astype(float), round_to(of.inputs["weight"].astype(float), form("bf16"))
     eps = round_precise(mpmath.mpf(float(np.float32(1e-3))), form("bf16"))
@@ -176,7 +135,7 @@ def test_what_all_kernels_hold_alike_is_exact() -> None:
 
 
 def test_a_row_longer_than_the_accumulator_counts_is_refused() -> None:
-    of = _problem("f16", (1, 70_000), np.random.default_rng(8))
+    of = problem("f16", (1, 70_000), np.random.default_rng(8))
     with pytest.raises(NumericsError, match=r"^compute: f16 cannot hold the row length 70000$"):
         Truth(of).check(Contract("f16"), {"y": of.inputs["x"]})
 
@@ -184,7 +143,7 @@ def test_a_row_longer_than_the_accumulator_counts_is_refused() -> None:
 def test_the_sum_of_two_operands_is_what_every_kernel_has() -> None:
     """bf16 x + residual ties in bf16 half of the time; a kernel adds in f32, exactly, and rounds once."""
     rng = np.random.default_rng(9)
-    of = _problem("bf16", (8, 16), rng, op=ADDED)
+    of = problem("bf16", (8, 16), rng, op=ADDED)
     contract = Contract(points={"added": "sum"}, dtypes={"added": "f32"})
     exact = of.inputs["x"].astype(float) + of.inputs["residual"].astype(float)
     right = round_to(exact, form("bf16"))
@@ -203,7 +162,7 @@ def test_rows_are_the_same_by_themselves_and_among_others(contract: Contract) ->
     """Also beside rows of subnormal numbers."""
     rng = np.random.default_rng(10)
     for dtype in ("bf16", "f32"):
-        of = _problem(dtype, (30, 24), rng, eps=0.0, out="f32", offset=1.0)
+        of = problem(dtype, (30, 24), rng, eps=0.0, out="f32", offset=1.0)
         of.inputs["x"][:3] *= STORAGE[dtype].type(2.0**-127)
         of.inputs["weight"][:3] *= STORAGE[dtype].type(2.0**-127)
         whole = FormulaProblem(of).enclose(contract, False)["y"]
@@ -232,7 +191,7 @@ def test_what_float64_decides_by_chance_is_left_to_the_precise_tier() -> None:
 def test_what_depends_on_such_a_value_is_unsure(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if rows beside others differed by an eighth of what is allowed."""
     rng, contract = np.random.default_rng(17), LLAMA
-    of = _problem("bf16", (40, 16), rng, eps=0.0, scale=2.0**-70)
+    of = problem("bf16", (40, 16), rng, eps=0.0, scale=2.0**-70)
     right = returned(of, kernel(of, contract, rng))
     assert Truth(of).enclosures(contract, True)["y"].unsure is None
     monkeypatch.setattr(budgets, "SAME", 2.0**-3)
@@ -240,99 +199,6 @@ def test_what_depends_on_such_a_value_is_unsure(monkeypatch: pytest.MonkeyPatch)
     assert unsure is not None
     assert 0 < unsure.mean() < 0.5
     assert [check.result for check in Truth(of).check(contract, right)] == ["pass"]
-
-
-def test_what_may_overflow_at_a_narrowing_or_not_is_not_judged() -> None:
-    """65520 is infinite in f16, and the next smaller number is not."""
-    graph = trace(lambda x, y: {"p": x * y, "q": (x * y) * 0.5}, {"x": ("n",), "y": ("n",)})
-    x = np.array([65520.0 / 3, 65000.0 / 3, 66000.0 / 3], np.float32)
-    inputs = Inputs(graph, {"x": x, "y": np.full(3, 3.0, np.float32)}, {})
-    may = Budget(inputs, Contract(dtypes={"q": "f16"})).output("q", "f16").may
-    assert may is not None
-    assert may.tolist() == [True, False, False]
-
-
-@pytest.mark.parametrize("nonfinite", ["ieee", "unspecified"])
-def test_what_may_overflow_is_known_beside_an_infinity_too(nonfinite: Any) -> None:
-    """Rounded to f16 by itself, a product of 150,000 is infinite. A difference in another dtype takes it so."""
-    contract = Contract("f16", dtypes={"dx": "bf16"}, nonfinite=nonfinite)
-    for last in (1.0, np.inf):
-        y, dy = np.full((1, 300), 1.6, np.float32), np.full((1, 300), 100.0, np.float32)
-        y[0, -1] = last
-        op = FormulaProblem(Problem("log_softmax_backward", {}, {"y": y, "dy": dy}, {"dx": "f32"}, structured=True))
-        inputs = Inputs(op.read(contract)[0].trace, op.tensors, op.parameters)
-        may = either([Budget(inputs, contract, structured=True).output("dx", "f32")])
-        assert may is not None
-        assert may[0, :-1].all()
-
-
-@pytest.mark.parametrize("saturate", [False, True])
-@pytest.mark.parametrize("nonfinite", ["overflow", "unspecified"])
-def test_what_overflows_at_a_point_in_the_dtype_of_the_output_is_not_judged(nonfinite: Any, saturate: bool) -> None:
-    """A kernel may have anything from there on, which no cast to that dtype makes good."""
-
-    def tripled(x: Node) -> Outputs:
-        y = x * 3.0
-        return {"y": point(y)}
-
-    inputs = Inputs(trace(tripled, {"x": ("n",)}), {"x": np.array([1e18, 65500.0 / 3, 2.0], np.float32)}, {})
-    contract = Contract(points={"y": "f16"}, nonfinite=nonfinite, saturate=saturate)
-    unjudged = Conformance(inputs, contract, {"y": "f16"}).enclosure("y").unjudged
-    assert unjudged is not None
-    assert unjudged.tolist() == [True, False, False]
-    assert Conformance(inputs, replace(contract, points={}), {"y": "f16"}).enclosure("y").unjudged is None
-
-
-def test_a_mean_of_squares_that_kernels_may_lose_all_of_is_no_zero_at_a_point() -> None:
-    """In a bfloat16 accumulator a row of 2,048 elements may come to anything from nothing to a thousand times its sum;
-    the middle of all that was taken for the value, and zero, which no kernel has, for a pole."""
-    of = _problem("bf16", (1, 2048), np.random.default_rng(0), eps=0.0, without=("weight",))
-    contract = Contract(compute="input", points={"mean_square": "bf16"}, sums={"n": Sequential()})
-    x = of.inputs["x"].astype(np.float64)
-    y = x / np.sqrt((x * x).mean())
-    for share in (0.25, 1.0, 4.0):
-        (check,) = Truth(of).check(contract, {"y": (share * y).astype(STORAGE["bf16"])})
-        assert check.result == "pass", share
-    (check,) = Truth(of).check(contract, {"y": np.zeros_like(of.inputs["x"])})
-    assert check.result == "numeric"
-
-
-def test_a_point_flushes_what_is_subnormal_in_its_dtype() -> None:
-    rng = np.random.default_rng(18)
-    of = _problem("f32", (20, 16), rng, without=("weight",))
-    of.inputs["x"][...] *= 2.0 ** rng.integers(-26, 1, (20, 16)).astype(np.float32)
-    contract = Contract(points={"h": "f16"}, denormals="flush results")
-    got = returned(of, kernel(of, contract, rng))
-    assert [check.result for check in Truth(of).check(contract, got)] == ["pass"]
-    kept = replace(contract, denormals="preserve")
-    assert [check.result for check in Truth(of).check(kept, got)] == ["numeric"]
-
-
-def test_a_point_in_a_format_without_infinity_leaves_nan() -> None:
-    rng = np.random.default_rng(11)
-    of = _problem("f32", (4, 4096), rng, out="f32")
-    of.inputs["x"][0, 1:], of.inputs["x"][1, 2:] = 0, 0
-    contract = Contract(points={"h": "e5m2"})
-    wide = replace(of, inputs={**of.inputs, "x": of.inputs["x"] * np.float32(3)})
-    for each, promised in ((of, contract), (wide, Contract(points={"h": "e4m3fn"}))):
-        got = returned(each, kernel(each, promised, rng))
-        assert {check.result for check in Truth(each).check(promised, got)} == {"pass"}
-    graph = trace(lambda x: {"y": point(x) * 2.0}, {"x": ("n",)})
-    big = Inputs(graph, {"x": np.array([400.0, 500.0, -500.0], np.float32)}, {})
-    centre = Budget(big, Contract(points={"x": "e4m3fn"})).output("y", "f32").centre
-    assert np.isnan(centre).tolist() == [False, True, True]
-
-
-def test_what_rounds_to_zero_keeps_its_sign() -> None:
-    """2^-100 is zero in f16, and its reciprocal root infinite; of what may be of either sign nothing is known."""
-    graph = trace(lambda x, y: {"r": 1.0 / x, "s": 1.0 / total(y, "n")}, {"x": ("...", "n"), "y": ("...", "n")})
-    x = np.array([[2.0**-100, -(2.0**-100)]], np.float32)
-    y = np.array([[2.0**-100, 2.0**-125 - 2.0**-100]], np.float32)
-    budget = Budget(Inputs(graph, {"x": x, "y": y}, {}), Contract(dtypes={"r": "f16", "s": "f16"}))
-    assert budget.output("r", "f16").centre.tolist() == [[np.inf, -np.inf]]
-    unknown = budget.output("s", "f16")
-    assert unknown.may is not None
-    assert unknown.may.all()
 
 
 def test_a_product_is_rounded_before_it_goes_into_a_sum_of_another_dtype() -> None:
@@ -380,7 +246,7 @@ def test_a_wrong_rounding_rejects_correct_kernels(kind: str, monkeypatch: pytest
     def alarms() -> int:
         rng, found = np.random.default_rng(12), 0
         for number in range(12):
-            of = _problem(
+            of = problem(
                 "bf16", (8, 32), rng, op=(ADDED, SCALED)[number % 2], eps=0.0, out="f32",
                 scale=2.0 ** (-70 * (number % 3)),
             )  # fmt: skip
@@ -400,35 +266,17 @@ def test_a_wrong_rounding_rejects_correct_kernels(kind: str, monkeypatch: pytest
 
 def test_a_point_that_is_not_declared_fails() -> None:
     rng = np.random.default_rng(13)
-    of = _problem("bf16", (8, 32), rng, out="f32")
+    of = problem("bf16", (8, 32), rng, out="f32")
     for did, said in ((LLAMA, Contract()), (Contract(), LLAMA)):
         got = returned(of, kernel(of, did, rng))
         assert [check.result for check in Truth(of).check(said, got)] == ["numeric"]
         assert [check.result for check in Truth(of).check(did, got)] == ["pass"]
 
 
-@pytest.mark.parametrize("nonfinite", ["ieee", "unspecified"])
-@pytest.mark.parametrize("points", [{}, {"h": "f32"}, {"h": "bf16"}])
-def test_the_tiers_agree_about_rows_that_underflow_in_float64(
-    points: Mapping[str, str], nonfinite: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their root is a pole, so that the outputs are infinite, and NaN where an element is zero."""
-    monkeypatch.setattr("oracles.truth.SAMPLE", 1 - 5)
-    x = np.array([[-0.0, 2e-323, 4e-323, -2e-323, 0.0]])
-    of = Problem("scaled", {"eps": 0.0}, {"x": x}, {"y": "f64", "rstd": "f64"})
-    for compute, right in (("f64", np.inf), ("f32", np.nan)):  # in f32 all of x is zero
-        contract = Contract(compute, points=points, nonfinite=nonfinite)
-        for value in (np.nan, 7.0, 0.0, np.inf):
-            y = np.where(x == 0, np.nan, np.copysign(value, x))
-            checks = Truth(of).check(contract, {"y": y, "rstd": np.array([np.inf])})
-            expected = nonfinite == "unspecified" or np.array_equal(value, right, equal_nan=True)
-            assert [check.result == "pass" for check in checks] == [expected, True]
-
-
 def test_a_batch_of_rows_with_points_says_what_each_says() -> None:
     rng, asked = np.random.default_rng(14), []
     for _ in range(6):
-        of = _problem("bf16", (3, 16), rng)
+        of = problem("bf16", (3, 16), rng)
         truth = Truth(of)
         contracts = (*CONTRACTS.values(), replace(LLAMA, sums={"n": Lanes(4, 2, "scalar")}))
         asked.append((truth, [(each, truth.receive(returned(of, kernel(of, each, rng)))) for each in contracts]))

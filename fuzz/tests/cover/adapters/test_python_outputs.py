@@ -22,7 +22,8 @@ from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import RETURNS_HEAD, RunPython, python_target
 from fuzz.transport.python.arrays import NumpyArrays
 from fuzz.uses.check.plan import GIVEN, Options
-from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.runner import Runner
+from fuzz.uses.search.stopping import Limits
 
 _ONE = struct.pack("f", 2.5)
 _ONE_ELEMENT = Case(

@@ -17,8 +17,8 @@ from fuzz.tests.common.hunting import GENERIC
 from fuzz.tests.common.shared_pack import SHARED, planted
 from fuzz.triage.causes import shared_sources
 from fuzz.uses.explaining import explain_findings
-from fuzz.uses.search.runner import Limits, Runner
-from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.search.runner import Runner
+from fuzz.uses.search.stopping import Interruption, Limits
 
 
 def buckets_of(folder: Path, cases: int, *bugs: tuple[str, str, str]) -> dict[str, Bucket]:

@@ -19,7 +19,8 @@ from fuzz.generate.big import SERIES, big_case
 from fuzz.laws.registry import Entry
 from fuzz.adapters.pack import built_in, load
 from fuzz.findings.book import book_in
-from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.runner import Runner
+from fuzz.uses.search.stopping import Limits
 
 peak, done = 0, threading.Event()
 

@@ -23,7 +23,8 @@ from fuzz.laws.registry import Entry
 from fuzz.quality.planted.bugs import BUGS
 from fuzz.quality.planted.call import Call
 from fuzz.tests.conftest import CHECKOUT
-from fuzz.uses.search.runner import Limits, Runner
+from fuzz.uses.search.runner import Runner
+from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 
 _TURNS = 5
