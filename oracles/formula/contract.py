@@ -62,6 +62,9 @@ class Contract:
     "maybe bf16" or "maybe input": it may be rounded to that, or not."""
     mean: Literal["divide", "reciprocal"] = "divide"
     """A mean is sum / n, or sum * (1/n) with 1/n rounded first."""
+    addend: Literal["last", "either"] = "last"
+    """What is added to a sum is added last; or with 'either' its accumulator may also start as that, as BLAS does with
+    beta = 1: then it is rounded as often as any other term."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
     denormals: Literal["preserve", "flush", "flush operands", "flush results"] = "preserve"

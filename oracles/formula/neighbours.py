@@ -124,6 +124,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "denormals": ("preserve", "flush operands", "flush results", "flush"),
         "zeros": ("ieee", "any"),
         "mean": ("divide", "reciprocal"),
+        "addend": ("last", "either") if any(graph.started for graph in graphs) else ("last",),
         "fused": (True, False),
         "saturate": (False, True),
         "sums": [{dim: order} for dim in dims for order in ORDERS],

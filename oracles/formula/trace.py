@@ -193,6 +193,16 @@ class Trace:
         return frozenset(arg for node in found for arg in node.args)
 
     @lazy
+    def started(self) -> frozenset[Node]:
+        """The sums to which something is added and nothing else done, so that they may start as that."""
+        found = (node for node in self.nodes if node.kind in ("sum", "dot") and node not in self.outputs.values())
+
+        def is_start(use: Node, node: Node) -> bool:
+            return use.kind in ("add", "subtract") and use.dims.isdisjoint(node.over)
+
+        return frozenset(node for node in found if all(is_start(use, node) for use in self.uses[node]))
+
+    @lazy
     def joined(self) -> frozenset[Node]:
         """What goes into a sum over one of its dimensions, by itself or times something else, and elsewhere too: its
         errors are in both, see `oracles.formula.affine.noise`. Those of a square weigh little beside it."""

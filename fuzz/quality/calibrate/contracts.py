@@ -41,6 +41,7 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
         "sums": tuple(dict.fromkeys(over, order) for order in _ORDERS),
         "accuracy": ({}, _LOOSE),
         "mean": ("divide", "reciprocal"),
+        "addend": ("last", "either") if graph.started else ("last",),
         "fused": (True, False),
         "denormals": ("preserve", "flush", "flush operands", "flush results"),
         "nonfinite": ("ieee", "overflow", "unspecified"),

@@ -77,7 +77,7 @@ class Variant:
         """The function."""
         op, places = self.of.op, self._places
         held = [(self.dtype(node), array, places.count(node.dims)) for node, array in self._arrays.items()]
-        longest = " + ".join({places.count(node.over): None for node in self._made_nodes if node.kind in REDUCTIONS})
+        longest = " + ".join({places.count(each.over): None for each in self._sums.values()})
         held += [(dtype, f"{what}_{dtype}", longest) for what, dtype in self._scratch]
         lines = [
             f"static __attribute__((noinline)) int {self.name}(const kf_{op.name}_call *call) {{",
@@ -115,12 +115,13 @@ class Variant:
             dtype = self.dtype(node)
             if node.kind == "function":
                 found[definition(node.function.reciprocal_of or node.label, dtype)] = None
-            if node.kind in REDUCTIONS:
+            if node in self._sums:
+                each = self._sums[node]
                 found[reductions.tree(dtype)] = None
                 found[
                     reductions.reduction(
-                        "sum" if node.kind == "dot" else node.kind, self._called(node), dtype, self._order(node),
-                        fused=node in self._fused, turn=self.of.turn,
+                        "sum" if each.kind == "dot" else each.kind, self._called(each), dtype, self._order(each),
+                        fused=each in self._fused, turn=self.of.turn,
                     )
                 ] = None  # fmt: skip
         return tuple(found)
@@ -164,6 +165,26 @@ class Variant:
         return self.trace.names.get(node, "")
 
     @lazy
+    def _started(self) -> Mapping[Node, Node]:
+        """The sum that starts as what is added to it, by that addition."""
+        if self.of.contract.addend == "last" or self.of.turn % 2 == 0:
+            return {}
+        found = dict[Node, Node]()
+        for node in (each for each in self.trace.nodes if each.kind in ("add", "subtract")):
+            among = (arg for arg in node.args if arg in self.trace.started)
+            found.update((node, arg) for arg in among if self._computed(arg) == self._computed(node))
+        return found
+
+    @lazy
+    def _sums(self) -> Mapping[Node, Node]:
+        """What is reduced to make a node, by those that are made so."""
+        return {
+            node: self._started.get(node, node)
+            for node in self._made_nodes
+            if node in self._started or node.kind in REDUCTIONS
+        }
+
+    @lazy
     def _fused(self) -> Mapping[Node, Node]:
         """The product that goes into a sum unrounded, by that sum."""
         found = dict[Node, Node]()
@@ -171,12 +192,15 @@ class Variant:
             if node.kind in ("add", "subtract", "sum", "dot") and self._computed(node) in FUSED:
                 products = [node] if node.kind == "dot" else [arg for arg in node.args if arg.kind == "multiply"]
                 alike = [each for each in products if self._computed(each) == self._computed(node)]
-                if alike:
+                if alike and node not in self._started:
                     found[node] = alike[0]
         return found
 
     def _taken(self, node: Node) -> tuple[Node, ...]:
         """What is read to make a node."""
+        if node in self._started:
+            each = self._started[node]
+            return *self._taken(each), *(arg for arg in node.args if arg is not each)
         product = self._fused.get(node)
         return node.args if product is None else (*product.args, *(arg for arg in node.args if arg is not product))
 
@@ -197,8 +221,8 @@ class Variant:
         for node in self._made_nodes:
             last = found[-1] if found else None
             takes = node.kind == "take" and last is not None and node.args[0] in last.nodes  # of all elements at once
-            alone = node.kind in REDUCTIONS or takes
-            if alone or last is None or last.dims != node.dims or last.nodes[0].kind in REDUCTIONS:
+            alone = node in self._sums or takes
+            if alone or last is None or last.dims != node.dims or last.nodes[0] in self._sums:
                 found.append(Stage(node.dims, [node]))
             else:
                 last.nodes.append(node)
@@ -218,20 +242,18 @@ class Variant:
         kept = {node for node in self.trace.outputs.values() if node.args}
         for node in self._made_nodes:
             kept.update(arg for arg in self._taken(node) if arg.args and self._stage_of[arg] != self._stage_of[node])
-        return {node: f"{self._names[node]}s" for node in self._made_nodes if node in kept or node.kind in REDUCTIONS}
+        return {node: f"{self._names[node]}s" for node in self._made_nodes if node in kept or node in self._sums}
 
     @lazy
     def _scratch(self) -> Sequence[tuple[str, str]]:
         """Arrays for the terms of one reduction at a time, by name and dtype."""
-        reduced = [node for node in self._made_nodes if node.kind in REDUCTIONS]
-        known = [("terms", self.dtype(node)) for node in reduced]
-        return tuple(
-            dict.fromkeys([*known, *(("others", self.dtype(node)) for node in reduced if node in self._fused)])
-        )
+        known = [("terms", self.dtype(node)) for node in self._sums]
+        fused = [("others", self.dtype(node)) for node, each in self._sums.items() if each in self._fused]
+        return tuple(dict.fromkeys([*known, *fused]))
 
     def _made(self, stage: Stage) -> Iterator[str]:
         """The loop that makes the values of a stage."""
-        if stage.nodes[0].kind in REDUCTIONS:
+        if stage.nodes[0] in self._sums:
             yield from self._places.looped(stage.dims, self._reduced(stage.nodes[0]))
             return
         lines = list[str]()
@@ -242,20 +264,27 @@ class Variant:
         yield from self._places.looped(stage.dims, lines)
 
     def _reduced(self, node: Node) -> list[str]:
-        dtype, product, places = self.dtype(node), self._fused.get(node), self._places
+        of = self._sums[node]
+        dtype, product, places = self.dtype(node), self._fused.get(of), self._places
         if product is not None:
             parts = [self._as_taken(product, arg, node) for arg in product.args]
-        elif node.kind == "dot":
-            parts = [rounded(dtype, " * ".join(self._as_taken(node, arg, node) for arg in node.args))]
+        elif of.kind == "dot":
+            parts = [rounded(dtype, " * ".join(self._as_taken(of, arg, node) for arg in of.args))]
         else:
-            parts = [self._as_taken(node, node.args[0], node)]
+            parts = [self._as_taken(of, of.args[0], node)]
         scratch = [f"{what}_{dtype}" for what in ("terms", "others")[: len(parts)]]
-        at, extent = places.within(node.over), places.count(node.over)
+        at, extent, first, turned = places.within(of.over), places.count(of.over), list[str](), ""
+        if of is not node:  # one term more
+            place, minus = node.args.index(of), "-" if node.kind == "subtract" else ""
+            at, extent, turned = f"{at} + 1", f"{extent} + 1", minus if place else ""
+            start = f"{minus}({self._as_taken(of, node.args[1 - place], node)})"
+            first = [f"{name}[0] = {part};" for name, part in zip(scratch, (start, "1"), strict=False)]
         terms = [f"{name}[{at}] = {part};" for name, part in zip(scratch, parts, strict=True)]
         into = f"{self._arrays[node]}[{places.index(node.dims)}]"
         return [
-            *places.loops(node.over, terms),
-            f"{into} = {self._called(node)}({', '.join(scratch)}, {extent});",
+            *first,
+            *places.loops(of.over, terms),
+            f"{into} = {turned}{self._called(of)}({', '.join(scratch)}, {extent});",
         ]
 
     def _stored(self, output: str) -> Iterator[str]:

@@ -195,9 +195,10 @@ def _plainer(contract: Contract, name: str, default: Any) -> list[Contract]:
 
 def _loosest(op: Op, compute: str = SINGLE.name) -> Contract:
     """The widest plain contract of an op: only its formula and the dtype say what is calculated."""
-    kinds = {key for each in neighbours(op, Contract()) for key in each.contract.accuracy}
-    dims = {key for each in neighbours(op, Contract()) for key in each.contract.sums}
+    known = [each.contract for each in neighbours(op, Contract())]
+    kinds, dims = {key for each in known for key in each.accuracy}, {key for each in known for key in each.sums}
     return Contract(
         compute=compute, sums=dict.fromkeys(dims, Sequential()), accuracy=dict.fromkeys(sorted(kinds), BOUNDS[-1]),
         mean="reciprocal", denormals="flush", zeros="any",
+        addend="either" if any(each.addend == "either" for each in known) else "last",
     )  # fmt: skip

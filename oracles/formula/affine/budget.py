@@ -21,7 +21,7 @@ from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
 from oracles.formula.affine.read import Read, bits_of, bits_of_whole, number
-from oracles.formula.affine.reductions import REDUCED
+from oracles.formula.affine.reductions import REDUCED, started
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.sums import any_along
@@ -372,6 +372,8 @@ class Budget(SettledProblem):
             found = REDUCED[node.kind](self, node, args)
         else:
             found = OPERATIONS[node.kind](self, node, args, last)
+            if node.kind in ("add", "subtract") and self.contract.addend == "either":
+                found = started(self, node, args, found)
         if self.contract.nonfinite == "ieee":
             return carried(self, node, args, found)
         return self._marked(node, args, found)

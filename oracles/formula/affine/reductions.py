@@ -11,7 +11,19 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format, form
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
-from oracles.formula.affine.forms import DUST, Form, Mask, Summed, Symbol, Weights, dust, replace, shared, upwards
+from oracles.formula.affine.forms import (
+    DUST,
+    Form,
+    Mask,
+    Summed,
+    Symbol,
+    Weights,
+    blended,
+    dust,
+    replace,
+    shared,
+    upwards,
+)
 from oracles.formula.affine.operations import FAR, added, function
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
@@ -111,11 +123,44 @@ def _total(
         found = more(found, errors)
     mixed = sums.is_mixed
     rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))
-    found = rounded(found, rounding, here.contract)
+    before, found = found, rounded(found, rounding, here.contract)
+    if here.starts(node):
+        here.sizes[node] = sums.size
+        found = _begun(before, found)
     if np.isnan(found.centre).any():
         found = replace(found, may=marked(found.may, np.isnan(found.centre) & ~sums.is_nan))
     if sums.overflows is not None:  # where it is infinite with such terms rounded or not, it is so for certain
         found = replace(found, may=marked(found.may, sums.overflows & ~(np.isinf(found.centre) & ~mixed)))
+    return found
+
+
+def _begun(before: Form, found: Form) -> Form:
+    """A sum of which a kernel may have no number by itself: with what it starts as it may not overflow."""
+    over = np.isinf(found.centre) & np.isfinite(before.centre)
+    return replace(blended(over, before, found), overflows=marked(found.overflows, over)) if over.any() else found
+
+
+def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
+    """A sum and what is added to it, which may be its first term: that is rounded as often as others then, at worst,
+    since what is far smaller than it is lost and not rounded at random."""
+    for place, arg in enumerate(node.args):
+        if not here.starts(arg):
+            continue
+        dtype, first, n = here.dtype(arg), args[1 - place], here.inputs.count(here.inputs.axes(arg))
+        converts = dtype is not here.dtype(node)
+        if not (converts or here.inputs.number(arg)):
+            continue
+        _, worst, _ = here.sum_errors(arg, True)
+        errors = upwards(first.size * (worst + 2 * dtype.u + dust(dtype)), dtype, first.size)
+        if converts:  # the last addition is in the dtype of the sum
+            errors = errors + found.size * (dtype.u + dust(dtype)) + dtype.eta
+        reach = (here.sizes[arg] + first.size) * (1 + worst) * (1 + 2 * dtype.u)
+        if here.contract.denormals != "preserve":
+            errors = errors + np.minimum(reach, (n + 1) * dtype.tiny)
+        number = np.isfinite(found.centre) & np.isfinite(first.size)
+        beyond = number & ~(reach < dtype.limit)
+        found = more(found, np.where(number, errors, 0.0))
+        found = replace(found, may=marked(found.may, beyond if beyond.any() else None))
     return found
 
 

@@ -115,6 +115,15 @@ class SettledProblem:
         first, *others = {part.structured for part in self.each}
         return self._by_row([part.structured for part in self.each]) if others else first
 
+    def starts(self, node: Node) -> bool:
+        """Whether the accumulator of a sum may start as what is added to the sum."""
+        return self.contract.addend == "either" and node in self.inputs.trace.started
+
+    @lazy
+    def sizes(self) -> dict[Node, F64]:
+        """The sums of magnitudes of the terms of such sums."""
+        return {}
+
     def is_fused(self, node: Node) -> bool:
         """Whether a product may go into a sum without being rounded."""
         return self.contract.fused and node in self.inputs.trace.added

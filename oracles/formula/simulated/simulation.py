@@ -163,9 +163,7 @@ class Simulated:
         if node.is_exact:
             args = [self._rounding.taken(*each) for each in zip(args, map(self._held, node.args), strict=True)]
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
-        dtype = self._dtype(node)
-        converted = map(self._converted, args, node.args, [dtype] * len(args))
-        args = [self._rounding.taken(arg, dtype) for arg in converted]
+        args, dtype = self._taken(node), self._dtype(node)
         if node.kind in ("add", "subtract"):
             return self._added(node, args)
         if node.kind == "divide":
@@ -178,6 +176,12 @@ class Simulated:
             return self._summed(node, args)
         return self._round(args[0] * args[1], node)
 
+    def _taken(self, node: Node) -> list[F64]:
+        """The arguments of an operation in its dtype."""
+        dtype = self._dtype(node)
+        args = [self._converted(self._known[arg], arg, dtype) for arg in node.args]
+        return [self._rounding.taken(arg, dtype) for arg in args]
+
     def _operand(self, node: Node) -> F64:
         values = self.inputs.leaf(node)
         if node.kind != "tensor":
@@ -189,6 +193,12 @@ class Simulated:
 
     def _added(self, node: Node, args: list[F64]) -> F64:
         sign = 1.0 if node.kind == "add" else -1.0
+        for place, arg in enumerate(node.args):
+            if self.contract.addend == "either" and arg in self.inputs.trace.started and self.random.integers(2):
+                turned = sign if place else 1.0  # what is subtracted from its start is what that is subtracted from
+                first = self._converted(args[1 - place], node.args[1 - place], self._dtype(arg))
+                found = self._summed(arg, self._taken(arg), first * (turned if place else sign)) * turned
+                return self._converted(found, arg, self._dtype(node))
         for place in (0, 1):
             product = node.args[place]
             is_fused = self.fused and product.kind == "multiply" and self._may_fuse(product, node)
@@ -210,7 +220,8 @@ class Simulated:
             return self._round(args[0] * self._round(1.0 / args[1], node), node)
         return self._rounding.erring(args[0] / args[1], node.kind, self._dtype(node))
 
-    def _summed(self, node: Node, args: list[F64]) -> F64:
+    def _summed(self, node: Node, args: list[F64], first: F64 | None = None) -> F64:
+        """A sum, of one term more where it has a first one."""
         n, dtype = self.inputs.number(node), self._dtype(node)
         fused = self.fused and n <= _LONGEST
         factors = self._factors(node) if fused else None
@@ -220,6 +231,13 @@ class Simulated:
             terms = args[0] if node.kind == "sum" else self._round(args[0] * args[1], node)
         declared = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
         lined = self._lined(terms, node)
+        if first is not None:
+            start = np.squeeze(first, self.inputs.axes(node))[..., None]
+            shape = np.broadcast_shapes(lined.shape[:-1], start.shape[:-1])
+            lined = np.concatenate(
+                [np.broadcast_to(each, (*shape, each.shape[-1])) for each in (start, lined)], axis=-1
+            )
+            n = n + 1
         if not lined.size:
             return self._placed(np.zeros(lined.shape[:-1]), node)
         order: Summation = declared

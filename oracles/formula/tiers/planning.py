@@ -78,6 +78,8 @@ def _known(plan: Plan, node: Node) -> Value:
 def _added(plan: Plan, node: Node, args: Sequence[Value], positive: bool) -> Value:
     """Two operands are rounded alike by every kernel; of sums that kernels round in their own ways none may cancel."""
     dtype = plan.dtype(node)
+    if plan.contract.addend == "either" and not plan.trace.started.isdisjoint(node.args):
+        plan.apart.append(node)  # errors of what is added are in proportion to that
     if any(arg.args for arg in node.args) or not (args[0].exact and args[1].exact):
         if len(node.dims) == len(plan.trace.dims) or not positive:
             plan.apart.append(node)
