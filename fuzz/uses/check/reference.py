@@ -117,11 +117,11 @@ def read(
 
 
 def lenient(op: Op, arrays: Arrays = "torch", compute: str = "f32", *, strict: bool = False) -> Contract:
-    """Return a contract that holds no order of additions against a kernel, nor how accurate its library is; unless it
-    is `strict`, also nothing about what is no number, overflows or is subnormal."""
+    """Return a contract that holds no order of additions against a kernel, nor that a bias comes first, nor how
+    accurate its library is; unless it is `strict`, also nothing about what is no number, overflows or is subnormal."""
     usual = PLATFORMS[arrays].contract(op)
     accuracy = {name: max(_ULP, usual.ulp(name)) for name, each in records().items() if not each.is_exact}
-    found = replace(usual, compute=compute, accuracy={**accuracy, DIVIDE: _ULP / 2})
+    found = replace(usual, compute=compute, addend="either", accuracy={**accuracy, DIVIDE: _ULP / 2})
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
 
 

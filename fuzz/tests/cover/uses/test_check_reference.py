@@ -69,6 +69,26 @@ def test_what_computes_the_same_passes_and_what_does_not_fails(capsys: pytest.Ca
     assert said in str(caught.value)
 
 
+def linear(x: Any, w: Any, b: Any) -> Any:
+    return torch.nn.functional.linear(x, w, b)
+
+
+def test_an_accumulator_may_start_as_the_bias() -> None:
+    def bias_first(x: Any, w: Any, b: Any) -> Any:
+        y = b.expand(len(x), len(w))
+        for place in range(x.shape[1]):
+            y = y + x[:, place, None] * w[:, place]
+        return y.clone()
+
+    def bias_twice(x: Any, w: Any, b: Any) -> Any:
+        return bias_first(x, w, b) + (b if len(b) % 4 == 3 else 0.0)
+
+    shapes = {"x": "m k", "w": "n k", "b": "n"}
+    _check(bias_first, linear, shapes=shapes)
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  bias_twice  wrong values"):
+        _check(bias_twice, linear, shapes=shapes)
+
+
 def test_no_shapes_are_needed_where_rows_or_examples_say_them() -> None:
     _check(lambda x: torch.exp(torch.log_softmax(x, -1)) if x.shape[-1] == 1 else torch.softmax(x, -1), softmax)
     assert OPS["reference_softmax"].inputs[0].dims == "... n"
