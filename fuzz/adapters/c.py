@@ -22,10 +22,10 @@ from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId, sa
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.dispatch import SizeLimit
 from fuzz.base.kernel import Kernel
-from fuzz.transport.child import CompiledWorker
+from fuzz.transport.child import Child, CompiledWorker
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import Process
-from fuzz.transport.sandbox import Sandbox
+from fuzz.transport.sandbox import Sandbox, started
 from oracles.ops import OPS
 
 OPTS = ("O0", "O2")
@@ -205,9 +205,12 @@ class CProgram:
                 raise OSError(f"{each.path} is not what it was when the run began")
         journal = Journal()
         environment = {"LD_PRELOAD": self.helper} if self.helper else {}
-        start = partial(
-            CompiledWorker, self.command, self.target.emulated, environment, journal.descriptor, self.sandbox
-        )
+
+        def start(stdin: int, stdout: int, stderr: int) -> Child:
+            given = self.command, self.target.emulated, environment, journal.descriptor, self.sandbox
+            worker = partial(CompiledWorker, *given, stdin, stdout, stderr)
+            return worker() if self.sandbox is None else started(worker)
+
         return Process(start, limit, start_limit=_START_LIMIT_S, journal=journal, sandboxed=self.sandbox is not None)
 
     def attested(self, hello: str) -> CAttestation:

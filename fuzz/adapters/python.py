@@ -166,8 +166,7 @@ class PythonProgram:
             # A tool reports on its stdout, so the worker's frames go elsewhere.
             words = ["sh", "-c", 'exec "$@" 3>&1 1>&2', "sh", *self.tool, *worker]
             environment = worker_environment(interpreted)
-            prefix = () if self.sandbox is None else self.sandbox.command(environment)
-            start_tool = command([*prefix, *words], environment)
+            start_tool = command(words, environment, self.sandbox)
             return Process(start_tool, limit, memory, sandboxed=self.sandbox is not None)
 
         journal = Journal()

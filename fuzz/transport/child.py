@@ -8,10 +8,11 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from fuzz.transport.sandbox import Sandbox
+from fuzz.transport.sandbox import Sandbox, started
 
 
 class Child(Protocol):
@@ -36,14 +37,19 @@ Start = Callable[[int, int, int], Child]
 """A function that starts a worker on three descriptors: its stdin, stdout and stderr. It raises OSError."""
 
 
-def command(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Start:
+def command(
+    words: Sequence[str], environment: Mapping[str, str] | None = None, sandbox: Sandbox | None = None
+) -> Start:  # fmt: skip
     """How to start a worker that is a program of its own."""
+    prefix = () if sandbox is None else sandbox.command(os.environ if environment is None else environment)
 
     def start(stdin: int, stdout: int, stderr: int) -> Child:
         # A session of its own: an interrupt from the keyboard is ours to handle, not the workers'.
-        return subprocess.Popen(
-            words, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, start_new_session=True
-        )
+        worker = partial(
+            subprocess.Popen[bytes], [*prefix, *words], stdin=stdin, stdout=stdout, stderr=stderr, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        return worker() if sandbox is None else started(worker)
 
     return start
 

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from fuzz.transport.child import Child
-from fuzz.transport.sandbox import Sandbox, outside
+from fuzz.transport.sandbox import Sandbox, outside, started
 
 _START_LIMIT_S = 180.0
 """Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold
@@ -72,11 +72,16 @@ class ForkServer:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             prefix = () if self._sandbox is None else self._sandbox.command(self._environment)
-            self._popen = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "fuzz.transport.python", "serve", str(theirs.fileno()), *self._imports],
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                env=self._environment, start_new_session=True,
-            )  # fmt: skip
+            serve = (sys.executable, "-m", "fuzz.transport.python", "serve", str(theirs.fileno()))
+            words = [*prefix, *serve, *self._imports]
+
+            def start() -> subprocess.Popen[bytes]:
+                return subprocess.Popen(
+                    words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    env=self._environment, start_new_session=True,
+                )  # fmt: skip
+
+            self._popen = start() if self._sandbox is None else started(start)
 
     def _stop(self) -> None:
         if self._control is not None:

@@ -104,6 +104,7 @@ class Process:
     ) -> None:  # fmt: skip
         self._journal = journal
         self._sandboxed = sandboxed
+        self._count = 0
         self._limit = limit
         self.patience = limit
         """The seconds of silence at a case after which it is ended; no more than the limit."""
@@ -152,6 +153,7 @@ class Process:
             self._errors.truncate(0)  # it is appended to: what comes next starts at its beginning
         if self._journal is not None:
             self._journal.clear()
+        self._count = len(cases)
         frame = frames.encode_frame(cases, math.ceil(self._limit) + records.GRACE_S, audits)
         answered = 0
         while answered < len(cases):
@@ -165,7 +167,17 @@ class Process:
     @property
     def begun(self) -> int:
         """The number of cases of the frame that it has begun, where it tells."""
+        return min(self._begun, self._count)
+
+    @property
+    def _begun(self) -> int:
+        """As it tells: one more than there are once the last one has returned and its process is looked at."""
         return 0 if self._journal is None else self._journal.begun
+
+    @property
+    def _silence(self) -> float:
+        """The seconds of silence after which it is ended. To tell a leak, the last case is made thousands of times."""
+        return self._limit if self._begun > self._count else self.patience
 
     def refuse(self, why: str, unplaced: bool = False) -> NoReturn:
         """End a process that is of no more use: raises EndedError."""
@@ -243,7 +255,7 @@ class Process:
         """The next answers, from that one on, once the frame is sent; with the error they are the last."""
         try:
             yield from self._send(frame)
-            yield from self._receive(time.monotonic() + self.patience)
+            yield from self._receive(time.monotonic() + self._silence)
             found, size = frames.decode_responses(self._received, first)
             del self._received[:size]
             return found, None
@@ -274,10 +286,10 @@ class Process:
     def _await(self, descriptor: int, what: int, deadline: float) -> Steps[None]:
         """Wait until a pipe can be read or written. Raises EndedError where that takes too long or too much memory.
         The time limit starts anew with each case that is begun."""
-        begun = self.begun
+        begun = self._begun
         while not (yield Pause(descriptor, what, min(deadline, time.monotonic() + _LOOK_S))):
-            if self.begun != begun:
-                begun, deadline = self.begun, time.monotonic() + self.patience
+            if self._begun != begun:
+                begun, deadline = self._begun, time.monotonic() + self._silence
             if time.monotonic() >= deadline:
                 self._end(hung=True)
             if self._memory is not None and self._resident() > self._memory + _SHARED_BYTES:

@@ -10,11 +10,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 PROGRAM, PACKAGE = "bwrap", "bubblewrap"
 PRIVATE = "/tmp"
@@ -88,6 +92,17 @@ def _descendants(pid: int) -> Iterator[int]:
         return
     for child in children:
         yield from _descendants(int(child))
+
+
+def started(start: Callable[[], _T]) -> _T:
+    """Return what `start` starts, from a thread that lasts: a sandbox ends with the thread that started it."""
+    return _lasting(os.getpid()).submit(start).result()
+
+
+@cache
+def _lasting(process: int) -> ThreadPoolExecutor:
+    """The thread of a process; one that was forked has not those of its parent."""
+    return ThreadPoolExecutor(1, "sandboxes")
 
 
 @cache

@@ -68,7 +68,9 @@ def work(spec: Spec, journal: int | None = None) -> None:
                 is_last = start + size >= len(request.cases)
                 changes = state.changes() if is_last or audits_each else ()
                 if is_last:
+                    channel.begin(len(request.cases) + 1)
                     changes += watch.leak(partial(runs.answers, request.cases[-1:]), call_s, allowed_s)
+                channel.begin(min(start + size, len(request.cases)))
                 memory.release()
                 responses = [
                     respond(position, *answered, changes if position == start + len(answers) - 1 else ())

@@ -18,6 +18,7 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import HANGS, Run, a_case, c_program
+from fuzz.tests.common.python_planted import python_target
 from fuzz.tests.conftest import HANG_S
 from fuzz.transport.frames import Response, encode_case, encode_frame
 from fuzz.transport.process import EndedError
@@ -231,3 +232,17 @@ def _is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):  # it may be gone between opening and reading
         return False
+
+
+def test_looking_for_a_leak_is_not_taken_for_a_hang(tmp_path: Path, cache: Path) -> None:
+    """It makes the last case 3,000 times again, where the first few calls keep something."""
+    text = "import time\nkept = []\ndef rms_norm(x, y, eps, axis):\n    y[...] = x\n    time.sleep(2e-4)\n"
+    target = python_target(tmp_path, f"{text}    kept.extend([] for _ in range(50 * (len(kept) < 5000)))\n", "numpy")
+    process, found = target.adapter.program(target, Builder(cache)).process(60.0), list[Response]()
+    taken(process.hello())
+    process.patience = 0.25
+    began = time.monotonic()
+    taken(process.exchange([encode_case(a_case(), False)], found.extend))
+    process.close()
+    assert len(found) == 1
+    assert time.monotonic() - began > 3000 * 2e-4, "it was looked for"

@@ -6,7 +6,9 @@ import re
 import shlex
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from fuzz.tests.common.python_planted import BAD, TORCH_HEAD, TRITON, TRITON_HEA
 from fuzz.tests.conftest import Cli
 from fuzz.transport import sandbox
 from fuzz.transport.fork_server import fork_server
+from fuzz.transport.steps import taken
 
 _KINDS = ("network", "writes", "signals", "reads", "environment")
 """What is tried, in the order of the elements of y that say whether it could be done."""
@@ -170,6 +173,18 @@ def test_a_kernel_that_hangs_is_ended_with_all_that_it_started(cache: Path, tmp_
         assert outcome[target.id].status is Status.HUNG
     name = c_program(target, Builder(cache)).path.name
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in _read(path)]
+
+
+def test_a_sandbox_outlives_the_thread_that_asked_for_it(cache: Path, tmp_path: Path) -> None:
+    """Linux ends it with the thread that started it."""
+    compiled = c_program(_sandboxed(tmp_path, "copy(c); return KF_OK;"), Builder(cache))
+    forked = python_target(tmp_path, "def rms_norm(x, y, eps, axis):\n    y[...] = x\n", "numpy", untrusted=True)
+    for program in (compiled, forked.adapter.program(forked, Builder(cache))):
+        with ThreadPoolExecutor(1) as thread:
+            process = thread.submit(program.process, 10.0).result()
+        time.sleep(0.2)  # so long an end of it took to be seen
+        assert "digest=" in taken(process.hello())
+        process.close()
 
 
 def _read(path: Path) -> bytes:
