@@ -68,6 +68,7 @@ class Op:
         dtypes: Mapping[str, str] | None = None,
         fixed: Extents | None = None,
         values: Mapping[str, str] | str = "finite",
+        dtype: str = "float32",
         name: str = "",
         **fields: Any,
     ) -> Op:
@@ -76,8 +77,11 @@ class Op:
         cannot be read."""
         from oracles.reference.derive import derive
 
-        given = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed, "values": values, "name": name}
-        return replace(derive(reference, shapes, **given).op, **fields)  # type: ignore[arg-type]
+        found = derive(
+            reference, shapes, example_inputs=example_inputs, dtypes=dtypes, fixed=fixed, values=values, dtype=dtype,
+            name=name,
+        )  # fmt: skip
+        return replace(found.op, **fields)
 
     @lazy
     def integers(self) -> Mapping[str, str]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from oracles import summation
+from oracles.formula.algorithm import traced
 from oracles.formula.contract import Contract
+from oracles.formula.trace import REDUCTIONS
 from oracles.op import Op
 
 
@@ -24,7 +26,10 @@ class Platform:
 
     def contract(self, op: Op) -> Contract:
         """Return the contract of a kernel of an op: with the library's functions, and sums in any order."""
-        orders = {dim: summation.Any() for operand in op.operands for dim in operand.axes}
+        dims = [dim for operand in op.operands for dim in operand.axes]
+        given = [*(each.name for each in op.operands), *(each.name for each in op.parameters)]
+        several = [node.label for node in traced(op, given).nodes if node.kind in REDUCTIONS]
+        orders = {dim: summation.Any() for dim in (*dims, *several)}
         return Contract(sums=orders, accuracy=self.accuracy, absolute=self.absolute, zeros=self.zeros)
 
 

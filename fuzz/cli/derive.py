@@ -21,6 +21,9 @@ class DeriveOptions:
     fixed: Annotated[
         tuple[str, ...], typer.Option("--fixed", metavar="DIM=SIZE", help="A dimension that always has so many.")
     ] = ()
+    dtype: Annotated[
+        str, typer.Option("--dtype", metavar="f32|f16|bf16", help="Called with it: what is rounded to that shows.")
+    ] = "f32"
 
 
 def derive(options: DeriveOptions) -> Exit:
@@ -29,9 +32,13 @@ def derive(options: DeriveOptions) -> Exit:
     The file is run, and the function traced with torch. What is printed has the function's value, which was compared in
     float64; the name of the op, its dimensions and the order of its operations are yours to change.
     """
+    from fuzz.base.errors import UsageError
     from fuzz.uses.reference import function_at, sizes_of
     from oracles.reference.derive import derive
 
-    function = function_at(options.reference)
-    print(derive(function, options.shapes or None, fixed=sizes_of(options.fixed)).module, end="")
+    names = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+    if options.dtype not in names:
+        raise UsageError(f"--dtype {options.dtype}: it is one of {', '.join(names)}")
+    function, fixed = function_at(options.reference), sizes_of(options.fixed)
+    print(derive(function, options.shapes or None, fixed=fixed, dtype=names[options.dtype]).module, end="")
     return Exit.OK

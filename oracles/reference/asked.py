@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class Asked:
     """What other arguments are."""
     fixed: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, str] | str = "finite"
+    dtype: str = "float32"
+    """The dtype of floats."""
 
     def call(self, **tensors: Any) -> Any:
         """Call the reference."""
@@ -111,23 +113,20 @@ def _like(tensors: Mapping[str, Any]) -> Iterator[Mapping[str, tuple[str, ...]]]
 
 
 def dtypes_of(asked: Asked, dims: Mapping[str, Dim]) -> Mapping[str, str]:
-    """The dtypes of all tensors. What nobody says is a float, or else what the reference takes."""
-    unknown = [name for name in asked.dims if not asked.dtypes.get(name)]
+    """Return the dtypes of all tensors. What nobody says is a float, or else what the reference takes."""
+    given = {name: asked.dtypes.get(name, "") for name in asked.dims}
+    known = {name: asked.dtype if not dtype or "float" in dtype else dtype for name, dtype in given.items()}
+    unknown = [name for name, dtype in given.items() if not dtype]
     refusal: Exception | None = None
-    for changed in (some for count in range(min(len(unknown), 2) + 1) for some in combinations(unknown, count)):
-        for kinds in (
-            (("float32",),)
-            if not changed
-            else (("int64", "int64"), ("bool", "bool"), ("int64", "bool"), ("bool", "int64"))
-        ):
-            given = {name: asked.dtypes.get(name) or "float32" for name in asked.dims} | dict(
-                zip(changed, kinds, strict=False)
-            )
+    for some in (some for count in range(min(len(unknown), 2) + 1) for some in combinations(unknown, count)):
+        for kinds in product(("int64", "bool"), repeat=len(some)):
+            tried = {**known, **dict(zip(some, kinds, strict=True))}
             try:
-                asked.call(**example(asked, dims, given, 0))
-                return {name: "float32" if "float" in dtype else dtype for name, dtype in given.items()}
-            except Exception as error:
+                asked.call(**example(asked, dims, tried, 0))
+            except Exception as error:  # whatever it raises
                 refusal = refusal or error
+            else:
+                return tried
     shapes = ", ".join(f"{name}{[dims[dim].sizes[0] for dim in some]}" for name, some in asked.dims.items())
     said = " ".join(str(refusal).split())[:300]
     raise UnreadableError(f"it takes no {shapes}: {type(refusal).__name__}: {said}") from refusal

@@ -42,7 +42,7 @@ class Derived:
     @property
     def module(self) -> str:
         """The text of a module that declares the op."""
-        return written(self.op, self.formula.text, self.said)
+        return written(self.op, self.formula, self.said)
 
 
 def derive(
@@ -53,17 +53,20 @@ def derive(
     dtypes: Mapping[str, str] | None = None,
     fixed: Mapping[str, int] | None = None,
     values: Mapping[str, str] | str = FINITE,
+    dtype: str = "float32",
     name: str = "",
 ) -> Derived:
     """Return the op that a reference says. Raises UnreadableError, whose message names the reference.
 
     `shapes` names the dimensions of its tensors, such as {"x": "b n", "w": "n"} or "x=b n, w=n"; `...` in front is any
-    number of others. Without it example inputs say what there is, or a lone argument has rows.
+    number of others. Without it example inputs say what there is, or a lone argument has rows. `dtype` is that of the
+    tensors that it is called with: what it rounds to 16 bits shows where that is one of them.
     """
     label = str(getattr(reference, "__name__", "reference"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as those of a variance of one element
-        return _first(label, asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values), name)
+        meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
+        return _first(label, (replace(asked, dtype=dtype) for asked in meant), name)
 
 
 def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
@@ -82,14 +85,14 @@ def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
 
 
 def _derived(asked: Asked, name: str) -> Derived:
-    times, dtypes = _taken(asked)
+    asked, times, dtypes = _taken(asked)
     dims = declared_dims(asked.dims, asked.fixed, times)
     calls = [example(asked, dims, dtypes, which) for which in (0, 1)]
     recording = record(asked.call, [*asked.dims], calls)
     reader = Reader(
         recording, {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}, RULES, dims
     )
-    outputs = reader.read()
+    outputs = [reader.unrounded(each) for each in reader.read()]
     names = _output_names(asked, recording.names, len(outputs))
     own = inspect.getdoc(asked.reference) or ""
     summary = own.split("\n")[0].replace("\\", "").replace('"', "'").strip()
@@ -100,8 +103,8 @@ def _derived(asked: Asked, name: str) -> Derived:
     operands = _inputs(asked, dtypes, reader.indices)
     returned = tuple(Operand(each, _dims_of(each, value)) for each, value in zip(names, outputs, strict=True))
     file = f"<formula of {asked.name}, {getattr(asked.reference, '__module__', '')}>"
-    function = shown.function(file, str(getattr(asked.reference, "__module__", "")))
-    op = Op(function, operands, returned, fixed=dict(asked.fixed))
+    function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
+    op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
     extents = [{each.name: each.sizes[which] for each in dims.values()} for which in (0, 1)]
     agreement = hold(op, asked.call, [*extents, third(dims, asked.fixed, times)])
     agreement = replace(agreement, picky=agreement.picky or times > 1)
@@ -112,14 +115,17 @@ def _derived(asked: Asked, name: str) -> Derived:
     return Derived(replace(op, inputs=inputs, summary=said), shown, said, tuple(asked.dims), agreement, asked.call)
 
 
-def _taken(asked: Asked) -> tuple[int, Mapping[str, str]]:
-    """What extents are multiples of, so that the reference takes them, and the dtypes of its tensors."""
+def _taken(asked: Asked) -> tuple[Asked, int, Mapping[str, str]]:
+    """What the reference takes: with the dtype that is asked or else f32, and with any extents or multiples of some;
+    the dtypes of its tensors."""
     refusal: UnreadableError | None = None
-    for times in _MULTIPLES:
-        try:
-            return times, dtypes_of(asked, declared_dims(asked.dims, asked.fixed, times))
-        except UnreadableError as error:
-            refusal = refusal or error
+    for dtype in dict.fromkeys((asked.dtype, "float32")):
+        for times in _MULTIPLES:
+            tried = replace(asked, dtype=dtype)
+            try:
+                return tried, times, dtypes_of(tried, declared_dims(asked.dims, asked.fixed, times))
+            except UnreadableError as error:
+                refusal = refusal or error
     assert refusal is not None
     raise refusal
 

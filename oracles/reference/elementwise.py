@@ -41,6 +41,7 @@ COMPARISONS: Mapping[str, str] = {
     "ne": "self != other",
 }  # fmt: skip
 _HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
+HALVES = "torch.float16", "torch.bfloat16"
 _MOST_FACTORS = 4
 """A power of so many factors is a product of them."""
 
@@ -177,7 +178,11 @@ def _cast(reader: Reader, self: Value, dtype: str | None, **_: object) -> Value:
         raise UnreadableError(f"rounds to {to.removeprefix('torch.')}, which is meant: formulas have no such rounding")
     if floats[0] and to == "torch.bool":
         return Value(None, self.axes, self.has, to, condition=reader.mask(self))
-    return replace(self, dtype=to)
+    line = reader.lines.line(self.expression) if self.expression is not None else None
+    if line is None or to not in HALVES or self.dtype in HALVES:
+        return replace(self, dtype=to)
+    line.rounded = True
+    return replace(reader.line("f.point(x)", "rounded", self, x=self), dtype=to)
 
 
 @rule("clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_conj")

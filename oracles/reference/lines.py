@@ -9,14 +9,14 @@ import ast
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from oracles.reference.dims import Dim
 
-KEPT = ("total", "greatest", "avg", "dot", "point")
-"""What makes these has a name of its own: a contract may say in which order it adds, or to what it rounds."""
+KEPT = ("total", "greatest", "avg", "dot")
+"""What makes these has a name of its own: a contract may say in which order it adds."""
 _WIDEST = 96
 """What a line may have of an expression: another that is used once stands by itself where it would be longer."""
 
@@ -32,6 +32,15 @@ class Line:
     """What it is, in a word: its name where the reference has none for it."""
     own: str = ""
     """What the reference calls it."""
+    rounded: bool = False
+    """Whether the reference rounds it for some use."""
+    ways: dict[str, ast.expr] = field(default_factory=dict)
+    """Other expressions of the same exact value, by what they are called."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether it has a name whatever it is used for: a contract may speak of it."""
+        return bool(self.rounded or self.ways or self.own or _call(self.expression) in KEPT)
 
 
 @dataclass
@@ -56,9 +65,13 @@ class Lines:
 
     def call(self, expression: ast.expr, own: str) -> None:
         """Note what the reference calls a line."""
-        if isinstance(expression, ast.Name) and expression.id in self.found:
-            line = self.found[expression.id]
+        line = self.line(expression)
+        if line is not None:
             line.own = line.own or own
+
+    def line(self, expression: ast.expr) -> Line | None:
+        """Return the line that an expression refers to; None of what is an input or a number."""
+        return self.found.get(expression.id) if isinstance(expression, ast.Name) else None
 
     def needed(self, outputs: Sequence[ast.expr]) -> Sequence[Line]:
         """Return the lines that outputs are made of, in their order, those that are used once within others if they
@@ -71,6 +84,8 @@ class Lines:
                 uses[key] = uses.get(key, 0) + 1
                 if uses[key] == 1:
                     waiting += _names(self.found[key].expression)
+                    # What another way is made of has a name.
+                    waiting += 2 * [name for way in self.found[key].ways.values() for name in _names(way)]
         last = {each.id for each in outputs if isinstance(each, ast.Name)}
         lines: list[Line] = []
         inside: dict[str, ast.expr] = {}
@@ -86,9 +101,9 @@ class Lines:
                         inside.pop(name)
             # What did not fit stands by itself, before the line that it was meant for.
             for name in [name for name in _names(within) if name in inside]:
-                lines.append(Line(name, inside.pop(name), self.found[name].hint))
-            if uses[key] > 1 or line.own or key in last or _call(within) in KEPT:
-                lines.append(Line(key, within, line.hint, line.own))
+                lines.append(replace(self.found[name], expression=inside.pop(name)))
+            if uses[key] > 1 or line.stays or key in last:
+                lines.append(replace(line, expression=within))
             else:
                 inside[key] = within
         return lines
@@ -117,6 +132,11 @@ def of_dims(dims: Sequence[Dim]) -> ast.expr:
 def is_number(expression: ast.expr, value: float | None = None) -> bool:
     """Whether an expression is a number, or that number."""
     return isinstance(expression, ast.Constant) and (value is None or expression.value == value)
+
+
+def is_point(expression: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether an expression rounds a value."""
+    return _call(expression) == "point" and isinstance(expression, ast.Call)
 
 
 def substituted(expression: ast.expr, given: Mapping[str, ast.expr]) -> ast.expr:

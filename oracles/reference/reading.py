@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
-from oracles.reference.lines import Lines, number, of_dims, template
+from oracles.reference.lines import Lines, is_point, number, of_dims, template
 from oracles.reference.names import locals_of
 from oracles.reference.recording import Recording, Step, Two, Use
 
@@ -216,6 +216,13 @@ class Reader:
                             inner = " * ".join(some) if not less else f"({' * '.join(some)} - 1.0)"
                             found = text.format(inner)
                             yield (found if plain else f"{factor!r} * {found}"), some
+
+    def unrounded(self, value: Value) -> Value:
+        """Return an output without its last rounding, which is that of its dtype."""
+        line = self.lines.line(value.expression) if value.expression is not None else None
+        if line is None or not is_point(line.expression):
+            return value
+        return replace(value, expression=line.expression.args[0])
 
     def dim(self, pair: Pair) -> Axis:
         """Return the axis of that extent, of what the reference makes by itself."""

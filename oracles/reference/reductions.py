@@ -97,7 +97,14 @@ def _log_softmax(reader: Reader, self: Value, dim: int, **_: object) -> Value:
     most = reader.reduced("greatest", "most", self, dim, True)
     below = reader.each("x - most", "below", x=self, most=most)
     mass = reader.reduced("total", "mass", reader.each("f.exp(below)", "e", below=below), dim, True)
-    return reader.each("below - f.log(mass)", "log_softmax", below=below, mass=mass)
+    found = reader.each("below - f.log(mass)", "log_softmax", below=below, mass=mass)
+    line = reader.lines.line(reader.expression(found))
+    if line is not None:
+        parts = {"x": self, "mass": mass, "most": most}
+        line.ways["by_lse"] = template(
+            "x - (f.log(mass) + most)", {name: reader.expression(each) for name, each in parts.items()}
+        )
+    return found
 
 
 @rule("logsumexp")

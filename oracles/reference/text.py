@@ -17,7 +17,7 @@ from oracles.formula import trace
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.reference.dims import Dim, UnreadableError
-from oracles.reference.lines import Line, Lines, substituted
+from oracles.reference.lines import Line, Lines, is_point, substituted
 
 _WIDEST = 116
 _TAKEN = frozenset({"f", *keyword.kwlist, *dir(builtins)})
@@ -31,14 +31,24 @@ class Formula:
     name: str
     text: str
     """All of its `def`."""
+    ways: Mapping[str, Mapping[str, str]]
+    """Other ways to locals, each a lambda in text, by the local and what it is called."""
+    points: Sequence[str]
+    """The locals that the reference rounds."""
 
-    def function(self, file: str, module: str) -> Callable[..., Any]:
-        """Return what the text defines, as a function of that module; `file` stands for a file that it is in."""
-        linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
+    @property
+    def algorithms(self) -> str:
+        """The ways as an op has them; "" where there is none."""
+        return _dict({local: _dict(ways) for local, ways in self.ways.items()}) if self.ways else ""
+
+    def run(self, file: str, module: str) -> tuple[Callable[..., Any], Mapping[str, Mapping[str, Callable[..., Any]]]]:
+        """Return what the text defines, a function of that module, and its algorithms; `file` stands for a file that it
+        is in."""
+        text = f"{self.text}\n\nALGORITHMS = {self.algorithms or {}}\n"
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
         space: dict[str, Any] = {"__name__": module, "f": trace}
-        exec(compile(self.text, file, "exec"), space)
-        found: Callable[..., Any] = space[self.name]
-        return found
+        exec(compile(text, file, "exec"), space)
+        return space[self.name], space["ALGORITHMS"]
 
 
 def formula(
@@ -52,14 +62,36 @@ def formula(
     for at, line in enumerate(kept):
         expression = _shown(line.expression, named)
         # The last line of the only output needs no name, if it has none of its own.
-        alone = len(outputs) == 1 and at == len(kept) - 1 and line.key in last and not line.own
+        alone = len(outputs) == 1 and at == len(kept) - 1 and line.key in last and not (line.own or line.ways)
         if alone and len(f'    return {{"": {expression}}}') + len(named[line.key]) <= _WIDEST:
             returned = dict.fromkeys(outputs, expression)
             continue
         body.append(f"    {named[line.key]} = {expression}")
     parts = ", ".join(f'"{key}": {each}' for key, each in returned.items())
     said = [f'    """{summary}"""'] if summary else []
-    return Formula(name, "\n".join([f"def {name}({', '.join(inputs)}):", *said, *body, f"    return {{{parts}}}", ""]))
+    text = "\n".join([f"def {name}({', '.join(inputs)}):", *said, *body, f"    return {{{parts}}}", ""])
+    rounded = {
+        argument.id
+        for line in kept
+        for node in ast.walk(line.expression)
+        if isinstance(node, ast.expr) and is_point(node)
+        for argument in node.args
+        if isinstance(argument, ast.Name)
+    }
+    ways = {
+        named[line.key]: {way: _lambda(each, named) for way, each in line.ways.items()} for line in kept if line.ways
+    }
+    return Formula(name, text, ways, [named[line.key] for line in kept if line.key in rounded])
+
+
+def _dict(texts: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'"{name}": {text}' for name, text in texts.items()) + "}"
+
+
+def _lambda(expression: ast.expr, named: Mapping[str, str]) -> str:
+    """A function of the locals that an expression is made of."""
+    names = dict.fromkeys(node.id for node in ast.walk(expression) if isinstance(node, ast.Name) and node.id != "f")
+    return f"lambda {', '.join(named.get(name, name) for name in names)}: {_shown(expression, named)}"
 
 
 def identifier(name: str, otherwise: str) -> str:
@@ -68,14 +100,15 @@ def identifier(name: str, otherwise: str) -> str:
     return plain if plain and plain not in _TAKEN else otherwise
 
 
-def written(op: Op, text: str, said: str) -> str:
+def written(op: Op, formula: Formula, said: str) -> str:
     """Return a module that declares an op with the text of its formula, as one keeps it in a pack."""
     fields = [f"    {op.name},", *_operands("inputs", op.inputs), *_operands("outputs", op.outputs)]
     fields += [f"    fixed={dict(op.fixed)!r},".replace("'", '"')] if op.fixed else []
+    fields += [f"    algorithms={formula.algorithms},"] if formula.ways else []
     words = textwrap.fill(f"{said[0].upper()}{said[1:]}.", _WIDEST)
     head = f'"""{words}"""\n\nfrom fuzz import Op, Operand\nfrom fuzz import formula as f\n\n\n'
     name = op.name.upper()
-    return f"{head}{text}\n\n{name} = Op(\n" + "\n".join(fields) + f"\n)\nOPS = ({name},)\n"
+    return f"{head}{formula.text}\n\n{name} = Op(\n" + "\n".join(fields) + f"\n)\nOPS = ({name},)\n"
 
 
 def _operands(field: str, operands: Iterable[Operand]) -> list[str]:

@@ -20,7 +20,8 @@ from fuzz.uses.check.function import Arrays
 from fuzz.uses.check.results import CheckError
 from oracles.declared import OpError
 from oracles.elementary.functions import records
-from oracles.formula.contract import DIVIDE, Contract
+from oracles.formula.algorithm import FORMULA
+from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.reference.derive import ANY, FINITE, Derived, derive
@@ -98,9 +99,10 @@ def read(
     arrays: Arrays = "torch",
 ) -> Read:
     """Return a reference, whose op is known from then on. Raises CheckError."""
+    dtypes = (capabilities or Capabilities()).dtypes
     drawn, name = FINITE if values is None else values, _name(reference)
     try:
-        found = derive(reference, shapes, example_inputs=example_inputs, values=drawn, name=name)
+        found = derive(reference, shapes, example_inputs=example_inputs, values=drawn, name=name, dtype=_traced(dtypes))
         OPS.pop(name, None)
         make_known(found.op)
         _MADE[name] = found.op
@@ -109,10 +111,16 @@ def read(
     except OpError as error:
         raise CheckError(str(error)) from error
     strict = values == ANY
-    dtypes = (capabilities or Capabilities()).dtypes
     contract = lenient(found.op, arrays, "f64" if {*dtypes} == {"f64"} else "f32", strict=strict)
+    contract = replace(
+        contract,
+        points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
+        algorithm={local: (FORMULA, *ways) for local, ways in found.op.algorithms.items()},
+    )
+    rounded = " and ".join(found.formula.points)
+    told = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
     unjudged = [*([] if strict else [_UNJUDGED]), *([_EMPTY] if capabilities is None else [])]
-    said = f"{found.said}; not judged: {', '.join(unjudged)}" if unjudged else found.said
+    said = f"{told}; not judged: {', '.join(unjudged)}" if unjudged else told
     return Read(found, contract, said)
 
 
@@ -123,6 +131,13 @@ def lenient(op: Op, arrays: Arrays = "torch", compute: str = "f32", *, strict: b
     accuracy = {name: max(_ULP, usual.ulp(name)) for name, each in records().items() if not each.is_exact}
     found = replace(usual, compute=compute, addend="either", accuracy={**accuracy, DIVIDE: _ULP / 2})
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
+
+
+def _traced(dtypes: Sequence[str]) -> str:
+    """The dtype of the tensors that a reference is traced with: one of 16 bits where a kernel takes any, so that what
+    it rounds to that shows."""
+    halves = {"bf16": "bfloat16", "f16": "float16"}
+    return next((full for short, full in halves.items() if short in dtypes), "float32")
 
 
 def _name(reference: Callable[..., Any]) -> str:

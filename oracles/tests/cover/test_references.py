@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from oracles.formula.algorithm import traced
 from oracles.op import Op
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
@@ -136,6 +137,26 @@ def test_reads_as_written_by_hand(reference: Callable[..., Any], shapes: Any, te
     [op] = space["OPS"]
     assert isinstance(op, Op)
     assert (op.name, op.inputs, op.outputs) == (found.op.name, found.op.inputs, found.op.outputs)
+
+
+def test_what_is_rounded_to_16_bits_is_a_point_where_that_shows() -> None:
+    """With f32 such a cast is none; the last one is that of the output."""
+    found = derive(rms_norm, "x=... n, w=n", dtype="bfloat16")
+    assert found.formula.text.endswith('return {"y": w * f.point(h)}\n')
+    assert found.formula.points == ["h"]
+    assert derive(rms_norm, "x=... n, w=n").formula.points == []
+    assert derive(lambda x: (x.float() * 2.0).to(x.dtype), dtype="bfloat16").formula.points == []
+
+
+def log_softmax(x):  # type: ignore[no-untyped-def]
+    return torch.log_softmax(x, -1)
+
+
+def test_known_rewrites_are_algorithms() -> None:
+    """Each has the exact value of what it replaces, which `traced` tries."""
+    found = derive(log_softmax)
+    assert found.formula.algorithms == '{"y": {"by_lse": lambda x, most, mass: x - (f.log(mass) + most)}}'
+    assert traced(found.op, ["x", "y"], {"y": "by_lse"}).outputs["y"] is not traced(found.op, ["x", "y"]).outputs["y"]
 
 
 def test_says_what_was_read() -> None:

@@ -155,6 +155,39 @@ def test_a_reference_in_place_of_an_op_is_refused_beside_one() -> None:
         _check(softmax, lambda x: x.cumsum(-1))
 
 
+def cross_entropy(x: Any, t: Any) -> Any:
+    return torch.nn.functional.cross_entropy(x, t, reduction="none")
+
+
+def test_another_order_of_the_same_operations_is_no_error() -> None:
+    """Less a large mean first, or last: both are known ways to a logarithm of a softmax."""
+    by_lse = lambda x, t: torch.logsumexp(x, -1) - x.gather(-1, t[:, None])[:, 0]  # noqa: E731
+    found = read(cross_entropy, "x=b n, t=b", None, None, None)
+    assert found.contract.algorithm == {"log_softmax": ("formula", "by_lse")}
+    _check(by_lse, cross_entropy, shapes="x=b n, t=b")
+
+
+def llama(x: Any, w: Any) -> Any:
+    h = x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6)
+    return w * h.to(x.dtype)
+
+
+def test_a_cast_of_the_reference_is_allowed_and_not_required() -> None:
+    able = Capabilities(dtypes=("bf16",), empty=False)
+
+    def once(x: Any, w: Any) -> Any:
+        return (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype)
+
+    def less(x: Any, w: Any) -> Any:
+        return once(x, w) * (1.0 - 2.0**-6)
+
+    for right in (llama, once):
+        _check(right, llama, shapes="x=... n, w=n", capabilities=able)
+    with pytest.raises(fuzz.CheckFailed):
+        _check(less, llama, shapes="x=... n, w=n", capabilities=able)
+    assert "; h may be rounded to the dtype of the inputs; " in read(llama, "x=... n, w=n", None, None, able).said
+
+
 def test_the_contract_follows_from_the_dtypes() -> None:
     """Sums in any order, functions as libraries have them, no sign of zero; in float64 where that is all it takes."""
     found = read(softmax, None, None, None, Capabilities(dtypes=("f64",))).contract

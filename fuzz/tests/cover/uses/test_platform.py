@@ -95,6 +95,14 @@ def test_the_exponential_of_a_sigmoid_may_overflow() -> None:
         checked(mine, op, contract=Contract(zeros="any"))
 
 
+def test_sums_over_several_dimensions_are_in_any_order_too() -> None:
+    def whole(x: Node) -> Outputs:
+        return {"y": f.total(x, ("b", "n"))}
+
+    op = Op(whole, inputs=(Operand("x", "b n"),), outputs=(Operand("y", ""),))
+    assert PLATFORMS["torch"].contract(op).order("y", "b n") == fuzz.Any()
+
+
 def test_a_platform_allows_no_less_than_a_contract_by_itself() -> None:
     plain = Contract()
     for name, platform in PLATFORMS.items():
