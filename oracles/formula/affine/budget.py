@@ -195,8 +195,15 @@ class Budget(SettledProblem):
         return read.keep(node, None, Narrowed(found, np.where(wrong, found.centre, np.nan), wrong))
 
     def _compared(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
-        """A comparison, which float64 may find otherwise than it is: then what follows from it is so by chance."""
+        """A comparison, which float64 may find otherwise than it is: then what follows from it is so by chance. Of what
+        underflowed in float64 every kernel may have a zero, as equal as another one."""
         found, (a, b) = self._step(node, args), args
+        vanished = (np.abs(a.centre) <= LOST) & (np.abs(b.centre) <= LOST)
+        if vanished.any() and not (a.is_exact and b.is_exact):
+            lost = self._near(read, node, 0).error + self._near(read, node, 1).error
+            hidden = vanished & np.not_equal(lost, 0)  # or NaN, where nobody knows
+            if hidden.any():
+                found = replace(found, rest=np.where(hidden, 1.0, 0.0 if found.rest is None else found.rest))
         if found.rest is not None:
             own = (a.spread + b.spread) * (self.own_share(self.wide) + SAME)
             own = own + (np.abs(a.centre) + np.abs(b.centre)) * 2.0**-50 + LOST

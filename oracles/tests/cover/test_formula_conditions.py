@@ -12,11 +12,17 @@ import pytest
 
 from oracles.declared import OpError
 from oracles.formula.check import check
+from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Double, Float64, Precise
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.trace import FormulaError, Node, Outputs, trace, where
+from oracles.formula.simulated.simulation import simulate
+from oracles.formula.trace import FormulaError, Node, Outputs, exp, greatest, position, take, total, trace, where
 from oracles.op import Op
 from oracles.operand import Operand
+from oracles.problem import Problem
+from oracles.tests.common.judged import known
+from oracles.tests.common.tiers import disagreements
+from oracles.truth import Truth
 
 VALUES = np.array([-math.inf, -1.0, -0.0, 0.0, 1.0, math.inf, math.nan])
 CONDITIONS: dict[str, Callable[[Any], Any]] = {
@@ -90,3 +96,31 @@ def test_numbers_of_numpy_take_part_in_arithmetic() -> None:
     graph = trace(lambda x: {"y": np.float32(2.0) * x - np.float64(1.0)}, {"x": ("n",)})
     (found,) = evaluate(Inputs(graph, {"x": np.array([3.0])}, {}), Float64())[graph.outputs["y"]]
     assert found == 5.0
+
+
+def ranks(x: Node, like: Node) -> Outputs:
+    """The number of larger shares of each row, and of equal ones before."""
+    e = exp(x - greatest(x, "n"))
+    p = e / total(e, "n")
+    other = take(p, position("m"), "n")
+    earlier = where(position("m") < position("n"), 1.0, 0.0)
+    return {"rank": total(where(other > p, 1.0, where(other < p, 0.0, earlier)) + like * 0.0, "m")}
+
+
+RANKS = Op(ranks, (Operand("x", "... n"), Operand("like", "m")), (Operand("rank", "... n"),), fixed={"n": 4, "m": 4})
+
+
+@pytest.mark.parametrize("far", [120.0, 800.0, 3e6, 3e33])
+def test_what_underflows_in_every_kernel_may_be_as_large_as_another(far: float) -> None:
+    """Exactly e^-800 is larger than e^-801; float64 and kernels have zeros for both, of which the first comes first."""
+    x = np.array([[-3.0, -2.0, 0.0, -1.0]]) * far
+    of = Problem("ranks", {"axis": 1}, {"x": x.astype(np.float32), "like": np.ones(4, np.float32)}, {"rank": "f32"})
+    with known(RANKS):
+        for contract in (Contract(), Contract("f64"), Contract(denormals="flush")):
+            outputs = simulate(of, contract, np.random.default_rng(0))
+            assert [each.result for each in Truth(of).check(contract, outputs)] == ["pass"]
+            compared, _, wrong = disagreements(of, contract, np.random.default_rng(1))
+            assert compared
+            assert not wrong
+        [check_] = Truth(of).check(Contract(), {"rank": np.array([[3.0, 2.0, 2.0, 1.0]], np.float32)})
+        assert check_.result == "numeric"

@@ -107,6 +107,18 @@ MISTAKES = {
     OWN.format("Op(own, X, (Operand('y', '... n', dtype='e4m3'),))"): (
         "own: y: dtype 'e4m3' is no tensor of the op and none of f32, f16, bf16, f64, e4m3fn, e5m2, int8, int32, int64,"
     ),
+    OWN.replace("exp(x)}}", "x * formula.extent('k')}}").format("Op(own, X, Y)"): (
+        "own: extent('k'): given x there are only the dimensions '...', 'n'"
+    ),
+    OWN.replace("exp(x)}}", "x - formula.total(x, ('n', 'k'))}}").format("Op(own, X, Y)"): (
+        "own: sum over 'k': the value has only the dimensions ['...', 'n']"
+    ),
+    OWN.format("Op(own, X, Y)") + "KERNELS = (CKernel('k', 'own', SOURCE, contract=Contract(sums={'n k': Any()})),)": (
+        "contract.sums: 'k' is not one of y, ..., n"
+    ),
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(points={'h': 'maybe fp4'})),)": (
+        "contract: dtype: 'fp4' is not one of f32,"
+    ),
     OWN.format("Op(own, X + Y, Y)"): "own: two tensors or parameters are called 'y'",
     OWN.format("Op(own, X, (Operand('y', '...'),))"): "own: y has the dimensions '...', and by the formula also 'n'",
     OWN.replace("own(", "rms_norm(").format("Op(rms_norm, X, Y)"): "rms_norm: there is another op of that name",
