@@ -74,6 +74,8 @@ class Rigorous:
             else:
                 moved = np.abs(slope) * values.error
             error = error + moved * (1 + 2.0**-20) + remainder
+        if not size.all():  # e^-inf is nothing else
+            error = np.where(np.isinf(values.value) & (size == 0), 0.0, error)
         return _special(found, size, error, values)
 
     def _moved(self, function: Elementary, values: Near, found: F64, size: F64) -> F64 | float:
