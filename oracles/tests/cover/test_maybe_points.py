@@ -15,7 +15,7 @@ from oracles.formula.neighbours import neighbours
 from oracles.formula.simulated.simulation import simulate
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.tiers.terms import terms_of
-from oracles.formula.trace import Node, Outputs, avg, exp, greatest, point, rsqrt, total
+from oracles.formula.trace import Node, Outputs, avg, dot, exp, greatest, log, point, rsqrt, total
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
@@ -38,16 +38,29 @@ def weights(x: Node, w: Node) -> Outputs:
     return {"y": point(p) * w, "p": p}
 
 
+def attend(q: Node, k: Node, v: Node) -> Outputs:
+    """o = softmax(q k) v and the logarithm of the mass, where the shares may be rounded as they are multiplied."""
+    s = dot(q, k, "d")
+    most = greatest(s, "j")
+    p = exp(s - most)
+    mass = total(p, "j")
+    return {"o": dot(point(p), v, "j") / mass, "lse": most + log(mass)}
+
+
+ATTEND = Op(
+    attend,
+    inputs=(Operand("q", "i d"), Operand("k", "j d"), Operand("v", "j e")),
+    outputs=(Operand("o", "i e"), Operand("lse", "i", dtype="f32")),
+)
 OPS = tuple(
     Op(formula, (Operand("x", "... n"), Operand("w", "... n")), tuple(Operand(name, "... n") for name in names))
     for formula, names in ((llama, ("y",)), (weights, ("y", "p")))
 )
-MAYBE = {"h": "maybe input", "p": "maybe input"}
 
 
 @pytest.fixture(autouse=True)
 def _known() -> Iterator[None]:
-    with known(*OPS):
+    with known(*OPS, ATTEND):
         yield
 
 
@@ -164,3 +177,35 @@ def test_only_points_are_left_open_and_of_a_dtype() -> None:
     ):
         with pytest.raises(DtypeError):
             wrong.settled({"x": "bf16"})
+
+
+def _flash(of: Problem, wrong: str = "", block: int = 16) -> Mapping[str, NDArray[Any]]:
+    """Attention by blocks of keys: shares are rounded under the maximum so far, and rescaled where it grows."""
+    single, narrow = np.float32, STORAGE["bf16"]
+    q, k, v = (of.inputs[name].astype(single) for name in "qkv")
+    s, most = q @ k.T, np.full(len(q), -np.inf, single)
+    mass, acc = np.zeros(len(q), single), np.zeros((len(q), v.shape[1]), single)
+    for start in range(0, len(k), block):
+        before, most = most, np.maximum(most, s[:, start : start + block].max(1))
+        p, again = np.exp(s[:, start : start + block] - most[:, None]), np.exp(before - most)
+        rounded = p.astype(narrow).astype(single)
+        mass = mass * again + (rounded if wrong == "in the mass too" else p).sum(1)
+        used = round_to(p.astype(np.float64), form("e4m3fn")).astype(single) if wrong == "to fewer bits" else rounded
+        acc = acc * (1 if wrong == "not rescaled" else again[:, None]) + used @ v[start : start + block]
+    return {"o": (acc / mass[:, None]).astype(narrow), "lse": (most + np.log(mass)).astype(single)}
+
+
+def test_shares_that_are_rounded_under_the_maximum_so_far_are_off_by_one_rounding_at_some_scale() -> None:
+    """FlashAttention: no rounding of the exact share, as a point that is required says, has the same digits."""
+    random, maybe, always = (
+        np.random.default_rng(5),
+        Contract(points={"p": "maybe input"}),
+        Contract(points={"p": "input"}),
+    )
+    q, k, v = (random.normal(size=(n, 8)).astype(STORAGE["bf16"]) for n in (12, 48, 48))
+    of = Problem("attend", {"axis": 1}, {"q": q, "k": k, "v": v}, {"o": "bf16", "lse": "f32"}, structured=True)
+    assert results(of, maybe, _flash(of)) == ["pass", "pass"]
+    assert results(of, always, _flash(of)) == ["numeric", "pass"]
+    assert results(of, always, _flash(of, block=48)) == ["pass", "pass"]
+    for wrong in ("in the mass too", "to fewer bits", "not rescaled"):
+        assert "numeric" in results(of, maybe, _flash(of, wrong)), wrong
