@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from oracles.operand import OUTER
 from oracles.reference.dims import Dim, UnreadableError, parsed
+from oracles.reference.text import identifier
 
 Shapes = Mapping[str, str] | str
 
@@ -33,13 +34,24 @@ class Asked:
     dtype: str = "float32"
     """The dtype of floats."""
 
-    def call(self, **tensors: Any) -> Any:
+    called: Mapping[str, str] = field(default_factory=dict)
+    """What the reference calls its tensors; "" of one that has no signature: they are given by their places."""
+
+    def call(self, /, **tensors: Any) -> Any:
         """Call the reference."""
-        return self.reference(**tensors, **self.constants)
+        if not all(self.called.values()):
+            return self.reference(*(tensors[name] for name in self.dims), **self.constants)
+        return self.reference(**{self.called[name]: each for name, each in tensors.items()}, **self.constants)
 
     @property
     def name(self) -> str:
-        return str(getattr(self.reference, "__name__", "reference"))
+        """What the reference is called."""
+        return name_of(self.reference)
+
+
+def name_of(reference: Callable[..., Any]) -> str:
+    """Return the name of a function, or of the class of a module."""
+    return str(getattr(reference, "__name__", type(reference).__name__))
 
 
 def asked_of(
@@ -47,38 +59,58 @@ def asked_of(
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str,
 ) -> Iterator[Asked]:  # fmt: skip
     """What may be meant, the most general first."""
-    try:
-        parameters = inspect.signature(reference).parameters
-    except (TypeError, ValueError) as error:
-        raise UnreadableError("it has no signature: wrap it, such as lambda x: ref(x)") from error
-    named = [each.name for each in parameters.values() if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
-    needed = [name for name in named if parameters[name].default is inspect.Parameter.empty]
-    if shapes is not None:
-        dims = parsed(shapes)
+    dims = None if shapes is None else parsed(shapes)
+    named, needed = _parameters(reference, dims)
+    given = _by_name(named, examples) if examples is not None else {}
+    tensors = {name: each for name, each in given.items() if hasattr(each, "shape") and (dims is None or name in dims)}
+    constants = {name: each for name, each in given.items() if name not in {**tensors, **(dims or {})}}
+    known = {**{name: _dtype(each) for name, each in tensors.items()}, **dtypes}
+    if dims is not None:
         if unknown := [name for name in dims if name not in named]:
             raise UnreadableError(f"it has no parameter {unknown[0]!r}: it has {', '.join(named)}")
-        given = _by_name(named, examples or {})
-        constants = {name: each for name, each in given.items() if name not in dims}
         if missing := [name for name in needed if name not in {**dims, **constants}]:
             raise UnreadableError(f"shapes: say the dimensions of {missing[0]!r}, such as {missing[0]}='b n'")
-        known = {name: _dtype(each) for name, each in given.items() if name in dims}
-        ordered = {name: dims[name] for name in named if name in dims}
-        yield Asked(reference, ordered, {**known, **dtypes}, constants, fixed, values)
+        found: Iterable[Mapping[str, tuple[str, ...]]] = [{name: dims[name] for name in named if name in dims}]
     elif examples is not None:
-        given = _by_name(named, examples)
-        tensors = {name: each for name, each in given.items() if hasattr(each, "shape")}
-        constants = {name: each for name, each in given.items() if name not in tensors}
-        known = {**{name: _dtype(each) for name, each in tensors.items()}, **dtypes}
-        for dims in _like(tensors):
-            yield Asked(reference, dims, known, constants, fixed, values)
+        found = _like(tensors)
     elif len(needed) == 1:
-        for text in (f"{OUTER} n", "m n"):
-            yield Asked(reference, {needed[0]: tuple(text.split())}, dtypes, {}, fixed, values)
+        found = ({needed[0]: tuple(text.split())} for text in (f"{OUTER} n", "m n"))
     else:
         example = ", ".join(f'"{name}": "b n"' for name in needed)
         raise UnreadableError(
             f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs"
         )
+    by_place = not _has_signature(reference)
+    for each in found:
+        called = {identifier(name, f"x{at}"): name for at, name in enumerate(each)}
+        if len(called) < len(each):
+            raise UnreadableError(f"two of its tensors, {', '.join(each)}, have one name in small letters")
+        own = {mine: name for name, mine in called.items()}
+        yield Asked(
+            reference, {own[name]: some for name, some in each.items()},
+            {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed,
+            values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},
+            called=dict.fromkeys(called, "") if by_place else called,
+        )  # fmt: skip
+
+
+def _has_signature(reference: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(reference)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _parameters(reference: Callable[..., Any], dims: Collection[str] | None) -> tuple[Sequence[str], Sequence[str]]:
+    """The names of the parameters, and of those that must be given. What has no signature, as functions of torch have
+    none, takes what `shapes` names in that order, or one tensor."""
+    if not _has_signature(reference):
+        names = [*dims] if dims is not None else ["x"]
+        return names, names
+    parameters = inspect.signature(getattr(reference, "forward", reference)).parameters.values()  # of a module
+    named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    return [each.name for each in named], [each.name for each in named if each.default is each.empty]
 
 
 def _by_name(named: Sequence[str], examples: Sequence[Any] | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -144,6 +176,6 @@ def example(asked: Asked, dims: Mapping[str, Dim], dtypes: Mapping[str, str], wh
         elif "int" in dtype:
             values = random.integers(0, 2, shape)
         else:
-            values = values + 0.5
+            values = values / 2.0 + 0.25
         found[name] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))
     return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from oracles.op import Op
 from oracles.operand import FLAGS, Operand
-from oracles.reference.asked import Asked, Shapes, asked_of, dtypes_of, example
+from oracles.reference.asked import Asked, Shapes, asked_of, dtypes_of, example, name_of
 from oracles.reference.dims import UnreadableError, declared_dims, third
 from oracles.reference.guard import Agreement, hold
 from oracles.reference.names import returned_names
@@ -33,8 +33,8 @@ class Derived:
     formula: Formula
     said: str
     """What was read, in one line."""
-    order: tuple[str, ...]
-    """The tensors in the order of the reference's parameters."""
+    called: Mapping[str, str]
+    """What the reference calls the inputs, in its own order; "" where it has no names for them."""
     agreement: Agreement
     reference: Callable[..., Any]
     """It is called with the tensors alone, by their names."""
@@ -62,7 +62,7 @@ def derive(
     number of others. Without it example inputs say what there is, or a lone argument has rows. `dtype` is that of the
     tensors that it is called with: what it rounds to 16 bits shows where that is one of them.
     """
-    label = str(getattr(reference, "__name__", "reference"))
+    label = name_of(reference)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as those of a variance of one element
         meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
@@ -112,7 +112,7 @@ def _derived(asked: Asked, name: str) -> Derived:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     said = _said(asked, op, reader.operations, agreement)
     inputs = tuple(_drawn(asked, op, each, agreement.positive) for each in op.inputs)
-    return Derived(replace(op, inputs=inputs, summary=said), shown, said, tuple(asked.dims), agreement, asked.call)
+    return Derived(replace(op, inputs=inputs, summary=said), shown, said, asked.called, agreement, asked.call)
 
 
 def _taken(asked: Asked) -> tuple[Asked, int, Mapping[str, str]]:

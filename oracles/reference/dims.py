@@ -70,7 +70,10 @@ def parsed(shapes: Mapping[str, str] | str) -> Mapping[str, tuple[str, ...]]:
         if bad := [name for name, equals, _ in parts if not equals]:
             raise UnreadableError(f"shapes: {bad[0].strip()!r} is no tensor with its dimensions, such as 'x=b n, w=n'")
         shapes = {name.strip(): dims for name, _, dims in parts}
-    found = {name: tuple(dims.split()) for name, dims in shapes.items()}
+    found = {name: tuple(dims.lower().split()) for name, dims in shapes.items()}
+    given = {dim for dims in shapes.values() for dim in dims.split()}
+    if len({dim for dims in found.values() for dim in dims}) < len(given):
+        raise UnreadableError("shapes: dimensions are named in small letters, and two become one")
     for name, dims in found.items():
         if any(dim == OUTER for dim in dims[1:]) or len({*dims}) < len(dims):
             raise UnreadableError(

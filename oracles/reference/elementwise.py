@@ -91,6 +91,21 @@ def _gelu(reader: Reader, self: Value, approximate: str) -> Value:
     return reader.each("0.5 * x * (1.0 + f.tanh(inner))", "gelu", x=self, inner=inner)
 
 
+@rule("celu")
+def _celu(reader: Reader, self: Value, alpha: Number = 1.0) -> Value:
+    return reader.each("f.where(x > 0.0, x, alpha * f.expm1(x / alpha))", "celu", x=self, alpha=alpha)
+
+
+@rule("_prelu_kernel")
+def _prelu(reader: Reader, self: Value, weight: Value) -> Value:
+    return reader.each("f.where(x > 0.0, x, slope * x)", "prelu", x=self, slope=weight)
+
+
+@rule("soft_margin_loss")
+def _soft_margin(reader: Reader, self: Value, target: Value, reduction: int) -> Value:
+    return _reduced(reader, reader.each("f.softplus(-b * a)", "loss", a=self, b=target), reduction)
+
+
 @rule("log_sigmoid_forward")
 def _log_sigmoid(reader: Reader, self: Value) -> tuple[Value, None]:
     return reader.each("-f.softplus(-x)", "log_sigmoid", x=self), None
@@ -216,7 +231,9 @@ def _loss(reader: Reader, self: Value, target: Value, reduction: int, **given: A
             else "f.where(a < d, 0.5 * a * a / d, a - 0.5 * d)"
         )
         found = reader.each(text, "loss", a=size, d=bound)
-    if reduction:
-        how = "avg" if reduction == 1 else "total"
-        return reader.reduced(how, "loss", found, None, False)
-    return found
+    return _reduced(reader, found, reduction)
+
+
+def _reduced(reader: Reader, loss: Value, reduction: int) -> Value:
+    """A loss as torch reduces it: not, to the mean, or to the sum."""
+    return reader.reduced("avg" if reduction == 1 else "total", "loss", loss, None, False) if reduction else loss

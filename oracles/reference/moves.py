@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,9 +67,10 @@ def _arange(reader: Reader, start: Number = 0, step: Number = 1, **_: object) ->
     return Value(reader.lines.add(made, "place"), (axis,), frozenset(axis), reader.step.dtype)
 
 
-@rule("empty", "empty_like")
-def _empty(reader: Reader, **_: object) -> None:
-    """Whatever lies there: nothing may use it."""
+@rule("empty", "empty_like", "new_empty")
+def _empty(reader: Reader, **_: object) -> Value:
+    """Whatever lies there: where the value of something follows from it, the guard finds NaN."""
+    return Value(reader.number(math.nan), dtype=reader.step.dtype)
 
 
 @rule("full", "full_like", "new_full", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "fill")

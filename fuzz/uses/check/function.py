@@ -153,7 +153,7 @@ def _signature(function: Callable[..., Any], op: Op, called: Mapping[str, str]) 
     always = [each.name for each in op.inputs if not each.optional]
     always += [each.name for each in op.parameters if each.neutral is None]
     needed = ", ".join(always)
-    advice = f"wrap it: fuzz.check(lambda {needed}: mine({needed}), op={op.name!r})"
+    advice = f"wrap it: fuzz.check(lambda {needed}: mine({needed}), ...)"
     try:
         parameters, found = inspect.signature(function).parameters.values(), signature_of(function)
     except (TypeError, ValueError) as error:

@@ -24,6 +24,7 @@ from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
 from oracles.ops import OPS
+from oracles.reference.asked import name_of
 from oracles.reference.derive import ANY, FINITE, Derived, derive
 from oracles.reference.text import identifier
 
@@ -84,10 +85,12 @@ class Read:
         except (TypeError, ValueError):
             return {}
         own = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
-        order = self.derived.order
-        if {*order} <= {*own} or len(own) < len(order):
+        theirs = self.derived.called
+        if {*theirs} <= {*own} or len(own) < len(theirs):
             return {}
-        return {name: mine for name, mine in zip(order, own, strict=False) if name != mine}
+        by_name = {*theirs.values()} <= {*own}
+        found = theirs if by_name else dict(zip(theirs, own, strict=False))
+        return {name: mine for name, mine in found.items() if name != mine}
 
 
 def read(
@@ -142,7 +145,7 @@ def _traced(dtypes: Sequence[str]) -> str:
 
 def _name(reference: Callable[..., Any]) -> str:
     """The name of its op: its own, or with a word in front where there is an op of that name, such as "softmax"."""
-    plain = identifier(str(getattr(reference, "__name__", "")), "reference")
+    plain = identifier(name_of(reference), "reference")
     for name in (plain, f"reference_{plain}"[:31]):
         if name not in OPS or OPS[name] is _MADE.get(name):
             return name

@@ -159,6 +159,26 @@ def test_known_rewrites_are_algorithms() -> None:
     assert traced(found.op, ["x", "y"], {"y": "by_lse"}).outputs["y"] is not traced(found.op, ["x", "y"]).outputs["y"]
 
 
+def test_names_that_an_op_cannot_have_are_written_small() -> None:
+    def scores(Q: Any, K: Any) -> Any:  # noqa: N803
+        return Q @ K.mT
+
+    found = derive(scores, "Q=B M D, K=B N D")
+    assert [(each.name, each.dims) for each in found.op.inputs] == [("q", "b m d"), ("k", "b n d")]
+    assert found.called == {"q": "Q", "k": "K"}
+    with pytest.raises(UnreadableError, match="dimensions are named in small letters, and two become one"):
+        derive(scores, "Q=B M n, K=B N n")
+
+
+def test_functions_of_torch_and_modules_are_references_too() -> None:
+    """The first have no signature, the others have that of their forward."""
+    assert derive(torch.logit).formula.text.splitlines()[0] == "def logit(x):"
+    assert [each.name for each in derive(torch.outer, "a=m, b=n").op.inputs] == ["a", "b"]
+    assert derive(torch.nn.GELU(), {"input": "b n"}).op.name == "gelu"
+    with pytest.raises(UnreadableError, match="that the reference has from elsewhere: make it an argument"):
+        derive(torch.nn.LayerNorm(7), {"input": "b n"}, fixed={"n": 7})
+
+
 def test_says_what_was_read() -> None:
     """In one line: shapes, how much, and how it was checked."""
     assert derive(rms_norm, "x=... n, w=n").said == (

@@ -99,6 +99,17 @@ def test_no_shapes_are_needed_where_rows_or_examples_say_them() -> None:
         _check(_other)
 
 
+def test_names_of_the_reference_that_an_op_cannot_have_are_those_of_the_kernel() -> None:
+    def affine(A: Any, B: Any) -> Any:  # noqa: N803
+        return A - B
+
+    def mine(B: Any, A: Any) -> Any:  # noqa: N803
+        return -(B - A)
+
+    _check(mine, affine, shapes="A=m n, B=m n")
+    _check(lambda p, q: p + -q, affine, shapes="A=m n, B=m n")
+
+
 def test_numpy_kernels_are_held_against_torch_too() -> None:
     def mine(x: Any) -> Any:
         e = np.exp(x - x.max(-1, keepdims=True))
