@@ -49,6 +49,14 @@ class Asked:
         return name_of(self.reference)
 
 
+def defaults_of(reference: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the parameters of a function that have a default, with that."""
+    if not _has_signature(reference):
+        return {}
+    parameters = inspect.signature(getattr(reference, "forward", reference)).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not each.empty}
+
+
 def name_of(reference: Callable[..., Any]) -> str:
     """Return the name of a function, or of the class of a module."""
     return str(getattr(reference, "__name__", type(reference).__name__))
@@ -60,7 +68,10 @@ def asked_of(
 ) -> Iterator[Asked]:  # fmt: skip
     """What may be meant, the most general first."""
     dims = None if shapes is None else parsed(shapes)
+    reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # what torch.compile was given
     named, needed = _parameters(reference, dims)
+    if not named:
+        raise UnreadableError("it has no parameter by name: wrap it, such as lambda x: ref(x)")
     given = _by_name(named, examples) if examples is not None else {}
     tensors = {name: each for name, each in given.items() if hasattr(each, "shape") and (dims is None or name in dims)}
     constants = {name: each for name, each in given.items() if name not in {**tensors, **(dims or {})}}
@@ -69,7 +80,9 @@ def asked_of(
         if unknown := [name for name in dims if name not in named]:
             raise UnreadableError(f"it has no parameter {unknown[0]!r}: it has {', '.join(named)}")
         if missing := [name for name in needed if name not in {**dims, **constants}]:
-            raise UnreadableError(f"shapes: say the dimensions of {missing[0]!r}, such as {missing[0]}='b n'")
+            name = missing[0]
+            other = f"the value of what is no tensor, example_inputs={{{name!r}: ...}}"
+            raise UnreadableError(f"shapes has no {name!r}: say its dimensions, such as {name}='b n', or {other}")
         found: Iterable[Mapping[str, tuple[str, ...]]] = [{name: dims[name] for name in named if name in dims}]
     elif examples is not None:
         found = _like(tensors)

@@ -10,7 +10,7 @@ from typing import Any
 
 from oracles.op import Op
 from oracles.operand import FLAGS, Operand
-from oracles.reference.asked import Asked, Shapes, asked_of, dtypes_of, example, name_of
+from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, dtypes_of, example, name_of
 from oracles.reference.dims import UnreadableError, declared_dims, third
 from oracles.reference.guard import Agreement, hold
 from oracles.reference.names import returned_names
@@ -35,6 +35,8 @@ class Derived:
     """What was read, in one line."""
     called: Mapping[str, str]
     """What the reference calls the inputs, in its own order; "" where it has no names for them."""
+    constants: Mapping[str, Any]
+    """What the reference's other parameters are, by name."""
     agreement: Agreement
     reference: Callable[..., Any]
     """It is called with the tensors alone, by their names."""
@@ -110,9 +112,13 @@ def _derived(asked: Asked, name: str) -> Derived:
     agreement = replace(agreement, picky=agreement.picky or times > 1)
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
+    constants = {**defaults_of(asked.reference), **asked.constants}
+    constants = {each: value for each, value in constants.items() if each not in asked.called.values()}
     said = _said(asked, op, reader.operations, agreement)
     inputs = tuple(_drawn(asked, op, each, agreement.positive) for each in op.inputs)
-    return Derived(replace(op, inputs=inputs, summary=said), shown, said, asked.called, agreement, asked.call)
+    return Derived(
+        replace(op, inputs=inputs, summary=said), shown, said, asked.called, constants, agreement, asked.call
+    )
 
 
 def _taken(asked: Asked) -> tuple[Asked, int, Mapping[str, str]]:

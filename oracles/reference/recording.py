@@ -100,7 +100,9 @@ def _graph(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) 
             returned = tuple(returned.values())
         found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
         if wrong := [each for each in found if not isinstance(each, torch.Tensor)]:
-            raise UnreadableError(f"it returns {type(wrong[0]).__name__}, where a formula has tensors alone")
+            raise UnreadableError(
+                f"it returns {type(wrong[0]).__name__}: a reference calculates with torch, and returns tensors"
+            )
         return found
 
     try:

@@ -121,7 +121,7 @@ def check(
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
     declaration, function = declared(
         kernel, op, contract, capabilities, laws, tuple(returns), arrays, device, name,
-        found.called(kernel) if found else NO_OTHERS,
+        found.called(kernel) if found else NO_OTHERS, found.constants(kernel) if found else NO_OTHERS,
     )  # fmt: skip
     [target] = _chosen(declaration, targets)
     here = OwnProcess(target, function, found.takes if found else None)

@@ -60,6 +60,8 @@ class Function:
     """The folder of its file, which with those beside it is its own."""
     called: Mapping[str, str] = field(default_factory=dict)
     """Its parameters for tensors that its op calls otherwise."""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    """What else it is given with each call."""
 
     def takes(self, name: str) -> bool:
         """True when there is a parameter of that name; an output that has none is returned."""
@@ -76,7 +78,7 @@ class Function:
             named = {self.called.get(name, name): tensor for name, tensor in tensors.items()}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
-                returned = self.function(**named, **given)
+                returned = self.function(**named, **given, **self.constants)
         except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
             names = ", ".join((*tensors, *given))
             wrapper = f"lambda {names}: mine({names})"
@@ -108,11 +110,12 @@ def declared(
     device: Device,
     name: str,
     called: Mapping[str, str] = NO_OTHERS,
+    constants: Mapping[str, Any] = NO_OTHERS,
 ) -> tuple[PythonKernel, Function]:
     """The declaration of a function, and how it is called: by the names of its op, but for those that are `called`
-    otherwise. Raises CheckError for one that cannot be called so."""
+    otherwise, with constants beside. Raises CheckError for one that cannot be called so."""
     of_op = OPS[op]
-    signature = _signature(function, of_op, called)
+    signature = _signature(function, of_op, called, constants)
     names = {name for name in signature.parameters if name in {*of_op.params, *(o.name for o in of_op.operands)}}
     returned = tuple(returns) or tuple(o.name for o in of_op.outputs if not o.optional and o.name not in names)
     unknown = [each for each in returned if each not in {o.name for o in of_op.outputs}]
@@ -137,7 +140,7 @@ def declared(
         laws=laws,
     )
     folder = str(kernel.source.parent.resolve())
-    return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder, called)
+    return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder, called, constants)
 
 
 class _HereKernel(PythonKernel):
@@ -148,7 +151,9 @@ class _HereKernel(PythonKernel):
         return NOTHING_KNOWN
 
 
-def _signature(function: Callable[..., Any], op: Op, called: Mapping[str, str]) -> Signature:
+def _signature(
+    function: Callable[..., Any], op: Op, called: Mapping[str, str], constants: Collection[str]
+) -> Signature:
     """The function's signature, by which it can be called as a kernel of the op."""
     always = [each.name for each in op.inputs if not each.optional]
     always += [each.name for each in op.parameters if each.neutral is None]
@@ -160,7 +165,8 @@ def _signature(function: Callable[..., Any], op: Op, called: Mapping[str, str]) 
         raise CheckError(f"{function!r} has no signature to read; {advice}") from error
     nameless = [each for each in parameters if each.kind is each.POSITIONAL_ONLY and each.default is each.empty]
     names = {mine: name for name, mine in called.items()}
-    found = replace(found, parameters={names.get(each, each): left for each, left in found.parameters.items()})
+    own = {names.get(each, each): left for each, left in found.parameters.items() if each not in constants}
+    found = replace(found, parameters=own)
     wrong = [f"parameter {each.name!r} is nothing that it can be called with" for each in nameless]
     for words in (*wrong, *(words for _, words in misfits(op, found))):
         raise CheckError(f"{words}; {advice}")

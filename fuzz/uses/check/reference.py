@@ -78,6 +78,15 @@ class Read:
             return False
         return True
 
+    def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
+        """What a kernel's function has parameters for beside tensors, as the reference has it: its eps, say."""
+        try:
+            names = inspect.signature(kernel).parameters
+        except (TypeError, ValueError):
+            return {}
+        mine = {*self.called(kernel).values()}
+        return {name: value for name, value in self.derived.constants.items() if name in names and name not in mine}
+
     def called(self, kernel: Callable[..., Any]) -> Mapping[str, str]:
         """The parameters of a kernel's function for tensors of the reference that it calls otherwise: by position."""
         try:

@@ -36,7 +36,7 @@ import functools
 
 @functools.wraps({entry})
 def by_name(**given):
-    returned = {entry}(**{{{called!r}.get(name, name): each for name, each in given.items()}})
+    returned = {entry}(**{{{called!r}.get(name, name): each for name, each in given.items()}}, **{constants!r})
     return dict(zip({returns!r}, returned)) if isinstance(returned, (tuple, list)) else returned
 """
 """A function that is called by the names of its op, and what it returns as a tuple by those of the outputs."""
@@ -61,8 +61,9 @@ class Retrieved:
             return
         text, entry = excerpt(self.here.function.function)
         function = self.here.function
-        if len(function.returns) > 1 or function.called:
-            more = _BY_NAME.format(entry=entry, returns=function.returns, called=dict(function.called))
+        if len(function.returns) > 1 or function.called or function.constants:
+            called, constants = dict(function.called), dict(function.constants)
+            more = _BY_NAME.format(entry=entry, returns=function.returns, called=called, constants=constants)
             text, entry = text + more, "by_name"
         source = target.kernel.source
         with tempfile.TemporaryDirectory() as folder:

@@ -110,6 +110,21 @@ def test_names_of_the_reference_that_an_op_cannot_have_are_those_of_the_kernel()
     _check(lambda p, q: p + -q, affine, shapes="A=m n, B=m n")
 
 
+def scaled(x: Any, by: float, eps: float = 0.5) -> Any:
+    return x * by + eps
+
+
+def test_what_is_no_tensor_is_the_same_to_both() -> None:
+    """A kernel has the value of the reference for its parameter of that name, whatever its own default."""
+
+    def mine(rows: Any, by: float, eps: float = 1.0) -> Any:
+        return torch.add(eps, rows, alpha=by)
+
+    _check(mine, scaled, shapes="x=m n", example_inputs={"by": 3.0})
+    with pytest.raises(fuzz.CheckError, match="shapes has no 'by': say its dimensions, such as by='b n', or"):
+        _check(mine, scaled, shapes="x=m n")
+
+
 def test_numpy_kernels_are_held_against_torch_too() -> None:
     def mine(x: Any) -> Any:
         e = np.exp(x - x.max(-1, keepdims=True))
