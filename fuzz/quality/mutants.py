@@ -109,9 +109,9 @@ def _around(trace: Trace, of: Node, place: int) -> tuple[Trace, Node]:
 
 def _made_for(trace: Trace, node: Node) -> str:
     """The name of a value, or else of what it is used for first."""
-    while node not in trace.names:
+    while node not in trace.names and trace.uses[node]:
         node = trace.uses[node][0]
-    return trace.names[node]
+    return trace.names.get(node) or next(name for name, each in trace.outputs.items() if each is node)
 
 
 def _text(trace: Trace, node: Node) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -17,13 +17,14 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.generate.menus import menus_of
-from fuzz.quality.subjects import Returned, chosen, plain, simulated, usual
+from fuzz.quality.subjects import Returned, chosen, kernel_of, plain, simulated, usual
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from oracles.dtypes import COMPUTED
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
+from oracles.formula.simulated.simulation import returned
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.op import Op
 from oracles.precise import conforms
@@ -116,11 +117,15 @@ def tiers(op: Op, dtype: str, lengths: Sequence[int], seed: int) -> Iterator[Tie
     contract = usual(op, dtype)
     for n in lengths or LENGTHS:
         problem = plain(op, dtype, 1, n, seed)
-        outputs = stored(problem, simulated(FormulaProblem(problem), contract, seed))
+        of = FormulaProblem(problem)
+        outputs, arranged = (
+            returned(problem, kernel_of(of, contract, seed)),
+            stored(problem, simulated(of, contract, seed)),
+        )
         truth = Truth(problem)
         fast = min(_seconds(partial(afresh, problem, contract, outputs)) for _ in range(_REPEATS))
         again = min(_seconds(partial(truth.check, contract, outputs)) for _ in range(_REPEATS))
-        precise = _seconds(partial(precisely, Truth(problem), contract, outputs))
+        precise = _seconds(partial(precisely, Truth(problem), contract, arranged))
         yield TierTimes(op.name, dtype, n, fast, again, precise)
 
 
@@ -130,7 +135,7 @@ def stored(problem: Problem, outputs: Returned) -> dict[str, NDArray[Any]]:
         return {name: values.astype(STORAGE[problem.outputs[name]]) for name, values in outputs.items()}
 
 
-def afresh(problem: Problem, contract: Contract, outputs: dict[str, NDArray[Any]]) -> bool:
+def afresh(problem: Problem, contract: Contract, outputs: Mapping[str, NDArray[Any]]) -> bool:
     """Judge outputs in the fast tier, with nothing computed beforehand."""
     return all(check.result == "pass" for check in Truth(problem).check(contract, outputs))
 

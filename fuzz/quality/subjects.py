@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
@@ -11,13 +11,14 @@ import numpy as np
 from fuzz.base.draw import Draw, Part
 from fuzz.base.errors import UsageError
 from fuzz.base.stream import Dice, Stream
-from fuzz.generate.menus import LIKE_FIRST, MENUS, menus_of
+from fuzz.generate.menus import LIKE_FIRST, MENUS, PLACES, menus_of
 from fuzz.generate.realise import realise
 from fuzz.judge.values import problem_of
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, SINGLE
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
+from oracles.formula.neighbours import neighbours
 from oracles.formula.simulated.simulation import Simulated
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace
@@ -34,6 +35,8 @@ PLAIN = "normal"
 _LANES = Lanes(16, 4, "predicated")
 _ABSENT_ONE_IN = 4
 """What may be absent is so in one problem of this many."""
+_FEW = 4
+"""The extent of a dimension that is neither that of the rows nor the first one."""
 
 
 def chosen(pattern: str) -> list[Op]:
@@ -46,7 +49,9 @@ def chosen(pattern: str) -> list[Op]:
 
 def usual(op: Op, dtype: str) -> Contract:
     """The contract of a plain kernel with vectors: short chains of additions, float32 but for float64."""
-    return Contract(DOUBLE.name if dtype == DOUBLE.name else SINGLE.name, sums=dict.fromkeys((op.row, OUTER), _LANES))
+    dims = {key: None for each in neighbours(op, Contract()) for key in each.contract.sums}
+    compute = DOUBLE.name if dtype == DOUBLE.name else SINGLE.name
+    return Contract(compute, sums=dict.fromkeys((op.row, OUTER, *dims), _LANES))
 
 
 def plain(op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN) -> Problem:
@@ -56,7 +61,7 @@ def plain(op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN)
     parts = [Part(each.name, dtypes[each.name], recipe=_recipe(op, each, recipe)) for each in op.inputs]
     parts += [Part(each.name, dtypes[each.name]) for each in op.outputs if _is_looked_at(op, each)]
     params = {each.name: next(value for value in each.values if value != each.neutral) for each in op.parameters}
-    return problem_of(realise(Draw(op.name, n, (rows,), params, seed, tuple(parts))))
+    return problem_of(realise(_draw(op, n, rows, params, seed, parts)))
 
 
 def drawn(op: Op, dtype: str, rows: int, n: int, seed: int) -> Problem:
@@ -70,7 +75,15 @@ def drawn(op: Op, dtype: str, rows: int, n: int, seed: int) -> Problem:
         if each.name in there
     ]
     params = {each.name: dice.pick(each.values) for each in op.parameters if each.only_with in {"", *there}}
-    return problem_of(realise(Draw(op.name, n, (rows,), params, seed, tuple(parts))))
+    return problem_of(realise(_draw(op, n, rows, params, seed, parts)))
+
+
+def _draw(op: Op, n: int, rows: int, params: Mapping[str, float], seed: int, parts: Sequence[Part]) -> Draw:
+    """Rows of n elements, so many along the first dimension; a few places along every other one that is not fixed."""
+    first, *others = [dim for dim in op.inputs[0].axes if dim != op.row] or [""]
+    sizes = {**dict.fromkeys((*others, *op.further), _FEW), first: rows, op.row: n, **op.fixed}
+    outer = tuple(sizes[dim] for dim in op.inputs[0].axes if dim != op.row)
+    return Draw(op.name, sizes[op.row], outer, params, seed, tuple(parts), extents={d: sizes[d] for d in op.further})
 
 
 def simulated(
@@ -81,10 +94,20 @@ def simulated(
     changed: Mapping[Node, Callable[[F64], F64]] = MappingProxyType({}),
 ) -> Returned:
     """What a simulated kernel returns; of the formula itself where no other graph is given. See `Simulated.changed`."""
+    return dict(_outputs(problem, kernel_of(problem, contract, seed, trace, changed)))
+
+
+def kernel_of(
+    problem: FormulaProblem,
+    contract: Contract,
+    seed: int,
+    trace: Trace | None = None,
+    changed: Mapping[Node, Callable[[F64], F64]] = MappingProxyType({}),
+) -> Simulated:
+    """Return that kernel."""
     settled = problem.settled(contract)
     inputs = Inputs(trace or problem.read(settled)[0].trace, problem.tensors, problem.parameters)
-    kernel = Simulated(inputs, settled, np.random.default_rng(seed), changed=changed)
-    return dict(_outputs(problem, kernel))
+    return Simulated(inputs, settled, np.random.default_rng(seed), changed=changed)
 
 
 def _outputs(problem: FormulaProblem, kernel: Simulated) -> Iterator[tuple[str, F64]]:
@@ -100,7 +123,8 @@ def _is_looked_at(op: Op, output: Operand) -> bool:
 def _recipe(op: Op, operand: Operand, wished: str) -> str:
     """What such values often are, where they are never normal; with another recipe of the first input all are like it
     that may be."""
-    often = MENUS[operand.values.split()[0]].often
+    menu = PLACES if operand.index and operand.values == "any" else operand.values.split()[0]
+    often = MENUS[menu].often
     if wished != PLAIN:
         known = menus_of(op)[operand.name].recipes
         like = wished if operand.name == op.main else LIKE_FIRST

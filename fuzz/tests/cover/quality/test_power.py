@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fuzz.quality import oracle
 from fuzz.quality.__main__ import app
 from fuzz.quality.mutants import ScaledMutant, mutants
 from fuzz.quality.power import Smallest, draw, smallest
@@ -21,7 +22,12 @@ from oracles.enclosure import compare
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.forms import Form
 from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.trace import Node, Outputs, take, total
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops import OPS
+from oracles.tests.common.dims import ATTEND, GEMM, PRODUCT, TURN
+from oracles.tests.common.judged import known
 
 _N = 64
 _ROWS = 16
@@ -113,3 +119,24 @@ def test_the_command_prints_and_draws_it(cli_here: Cli, tmp_path: Path) -> None:
         return
     draw(found, tmp_path / "power.svg")
     assert "smallest size caught" in (tmp_path / "power.svg").read_text()
+
+
+def summed(x: Node, places: Node) -> Outputs:
+    """The sum of all that is taken."""
+    return {"y": total(take(x, places, "n") * 0.5, ("b", "m")) + 1.0}
+
+
+SUMMED = Op(summed, (Operand("x", "b n"), Operand("places", "b m", index="n", dtype="int32")), (Operand("y", ""),))
+
+
+@pytest.mark.parametrize("op", [PRODUCT, GEMM, ATTEND, TURN, SUMMED], ids=lambda op: op.name)
+def test_ops_of_any_dimensions_are_measured(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the first input lacks a dimension, takes places, or the output has none."""
+    monkeypatch.setattr(oracle, "_LENGTHS", (3,))
+    with known(op):
+        found = list(smallest(op, "f32", 2, 6, 1))
+        assert all(each.caught is not None for each in found if each.wrong.startswith("a term of"))
+        assert len(found) > 1
+        [timed] = oracle.tiers(op, "f32", [5], 1)
+        assert timed.precise > 0
+        assert sum(each.elements for each in oracle.escalations(op, "f32", 1)) > 0
