@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import accumulate, pairwise
+from math import inf
 from operator import or_
 
 from fuzz.base.feature import Feature
@@ -16,6 +17,8 @@ _LIMITS = 6
 _MOST_BANDS = 5
 """Failing values that lie apart, with passing ones between them, are one condition up to this many."""
 _MOST_RESIDUES = 4
+_TOLD = (0.0, 1.0, -1.0, inf, -inf)
+"""Real numbers that a kernel may be wrong of by themselves."""
 
 Number = float | int
 
@@ -99,7 +102,8 @@ def _of_residue(trait: Feature, value: Number, bad: set[Number], good: set[Numbe
 
 def _of_number(trait: Feature, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
     cost = trait.cost
-    yield Atom(trait, "=", (value,), cost + 0.3)
+    if trait.row.form != "quantile" or value in _TOLD:  # a number that nobody would write is a coincidence
+        yield Atom(trait, "=", (value,), cost + 0.3)
     if value != 0 and 0 in good:
         yield Atom(trait, "!=", (0,), cost + 0.15)
     lower, upper = _limits(value, bad, good)

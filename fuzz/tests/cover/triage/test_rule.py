@@ -55,6 +55,16 @@ def test_what_no_rule_states_is_not_claimed() -> None:
     assert agreeing == learned.agreeing
 
 
+@pytest.mark.parametrize("alone", [0.37, 1.0])
+def test_a_real_number_that_nobody_would_write_is_no_condition_by_itself(alone: float) -> None:
+    """One case of a search fails, of which nobody has the numbers again; at 1 a kernel may be wrong."""
+    largest = Feature("magnitude", "x", "largest")
+    values = [0.01 * place for place in range(1, 200) if place not in (37, 100)]
+    learned = learn([{largest: value} for value in (*values, alone)], [False] * len(values) + [True])
+    said = [(atom.relation, *atom.values) for atom in learned.rule.atoms]
+    assert (("=", alone) in said) == (alone == 1.0), said
+
+
 def test_there_is_no_rule_without_a_failure() -> None:
     with pytest.raises(ValueError, match="nothing failed"):
         learn(_PROBES, [False] * len(_PROBES))
