@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,31 +17,12 @@ from fuzz.findings.bucket import Bucket, family_of
 from fuzz.judge.trouble import error_words
 from fuzz.triage.attribute.history import Need
 from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, kernels_within, one_condition, one_fault
-from fuzz.triage.diagnosis import TimeAllowance, Workers, diagnose, never, new_workers, silent
+from fuzz.triage.diagnosis import TimeAllowance, TimeShares, Workers, diagnose, never, new_workers, silent
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Rule, Traits
 from fuzz.triage.trial.family import Family
-from fuzz.triage.trial.trial import OutOfTimeError, replayed, traits_for
-
-
-@dataclass(frozen=True)
-class TimeShares:
-    """How the time for explaining is shared out."""
-
-    least_s: float
-    """Seconds. Nothing is begun when fewer than this are left."""
-    most_s: float = math.inf
-    """The most seconds that one finding may take."""
-    queue: float = math.inf
-    """The time that is left is shared among at most this many of the piles that wait."""
-    one_cause: float = 1.0
-    """The part of the time that one finding may take, since another cause may be in the same pile."""
-    option: str = ""
-    """The option that gives more time, or '' where there is none."""
-    later: bool = False
-    """Whether what there is no time for now is looked at later, while failures go on coming. If so, half a rule tells
-    nothing apart, for it would make further buckets of one bug; and a cause stays in the family by which failures are
-    told."""
+from fuzz.triage.trial.kinship import are_kin
+from fuzz.triage.trial.trial import OutOfTimeError, Trials, replayed, traits_for
 
 
 @dataclass(frozen=True)
@@ -153,7 +135,9 @@ class Explainer:
             self.book.join(home, source.bucket, source.verdicts)
             return []
         rules += [source.bucket.core] if source is not None and source.bucket.core is not None else []
-        causes = causes_of(waiting, self._by_id, lambda finding, known: self._diagnosed(finding, [*rules, *known]))
+        causes = causes_of(
+            waiting, self._by_id, lambda finding, known: self._diagnosed(finding, [*rules, *known]), self._are_one
+        )
         if not causes:
             return []
         first = causes[0]
@@ -238,6 +222,15 @@ class Explainer:
         half = replace(found.diagnosis.conclusion, core=None)
         return replace(found, diagnosis=replace(found.diagnosis, conclusion=half))
 
+    def _are_one(self, one: Finding, other: Finding) -> bool:
+        """Whether two failures of a kernel are one by their values, whatever the rules of each."""
+        target, family = self._by_id[other.target], replace(Family.of(other.judgement), clear=0.0, wide=True)
+        if Family.of(one.judgement).key != family.key or one.history or other.history:
+            return False
+        with self.workers([target], None) as own, contextlib.suppress(OutOfTimeError):
+            return are_kin(Trials(own, target, family, out_of_time=self.stop), one.case, other.case)
+        return False
+
     def _placed(self, bucket: Bucket, cause: Cause, siblings: Sequence[Bucket]) -> Bucket:
         """The first cause stays where its findings are, unless it is one that is known. Where they are then."""
         same = self._same(bucket.kernel, cause, siblings)
@@ -251,12 +244,15 @@ class Explainer:
         return bucket
 
     def _same(self, kernel: str, cause: Cause, siblings: Sequence[Bucket]) -> Bucket | None:
-        """The bucket of a cause of the kernel that is stated alike, but for numbers; perhaps of another verdict."""
+        """The bucket of a cause of the kernel that is stated alike, but for numbers, perhaps of another verdict; or one
+        that is the same by its values."""
         known = siblings
         if not self.bounds.later:
             known = [each for each in self.book.buckets.values() if each.kernel == kernel and each.core is not None]
         core = cause.finding.core
-        return next((each for each in known if one_condition(each.core, core)), None)
+        same = next((each for each in known if one_condition(each.core, core)), None)
+        there = (each for each in known if each.finding is not None)
+        return same or next((each for each in there if self._are_one(each.found, cause.finding)), None)
 
     def _join(self, bucket: Bucket) -> None:
         """Put a bucket and one of another kernel into one, where both are one fault in a source that they share."""

@@ -70,8 +70,12 @@ Diagnose = Callable[[Finding, Sequence[Rule]], Finding | None]
 it."""
 
 
-def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagnose: Diagnose) -> list[Cause]:
-    """The causes of failures of one kernel and one family; their members are all of `findings`.
+def causes_of(
+    findings: Sequence[Finding], targets: Mapping[str, Target], diagnose: Diagnose,
+    are_one: Callable[[Finding, Finding], bool] = lambda one, other: False,
+) -> list[Cause]:  # fmt: skip
+    """The causes of failures of one kernel and one family; their members are all of `findings`. Two of different rules
+    may be one all the same, as `are_one` says.
 
     The smallest failure is diagnosed; whatever its rule holds of is explained by it; then the smallest of the rest, by
     probes that keep away from what is explained already, until nothing is left or no further rule is found. Without a
@@ -97,6 +101,7 @@ def causes_of(findings: Sequence[Finding], targets: Mapping[str, Target], diagno
         cause.members = [each for each in left if each is left[0] or cause.explains(each, targets)]
         taken = {id(each) for each in cause.members}
         band = next((each for each in found if one_condition(each.finding.core, diagnosed.core)), None)
+        band = band or next((each for each in found if are_one(each.finding, diagnosed)), None)
         if band is None:
             found.append(cause)
         else:

@@ -62,6 +62,26 @@ class TimeAllowance:
     """The option that gives a finding more time; '' where there is none."""
 
 
+@dataclass(frozen=True)
+class TimeShares:
+    """How the time for explaining is shared out."""
+
+    least_s: float
+    """Seconds. Nothing is begun when fewer than this are left."""
+    most_s: float = math.inf
+    """The most seconds that one finding may take."""
+    queue: float = math.inf
+    """The time that is left is shared among at most this many of the piles that wait."""
+    one_cause: float = 1.0
+    """The part of the time that one finding may take, since another cause may be in the same pile."""
+    option: str = ""
+    """The option that gives more time, or '' where there is none."""
+    later: bool = False
+    """Whether what there is no time for now is looked at later, while failures go on coming. If so, half a rule tells
+    nothing apart, for it would make further buckets of one bug; and a cause stays in the family by which failures are
+    told."""
+
+
 @dataclass
 class _Clock:
     """Says when to stop."""

@@ -12,12 +12,13 @@ from fuzz.adapters.target import Target
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, hangs
-from fuzz.findings.explainer import Explainer, TimeShares
+from fuzz.findings.explainer import Explainer
 from fuzz.judge.trouble import error_words
 from fuzz.report.brief import Provenance, brief, commands_of
 from fuzz.report.console import print_failure
 from fuzz.report.totals import counted
 from fuzz.triage.attribute.history import Need, recognise
+from fuzz.triage.diagnosis import TimeShares
 from fuzz.triage.trial.trial import FreshProcess
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import GRACE_S, Interruption, late

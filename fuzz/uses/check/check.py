@@ -22,12 +22,12 @@ from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
 from fuzz.findings.book import book_in
-from fuzz.findings.explainer import Explainer, TimeShares
+from fuzz.findings.explainer import Explainer
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report import console
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
-from fuzz.triage.diagnosis import new_workers
+from fuzz.triage.diagnosis import TimeShares, new_workers
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test

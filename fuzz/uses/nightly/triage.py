@@ -15,10 +15,10 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, hangs
 from fuzz.findings.database_store import Position
-from fuzz.findings.explainer import Explainer, TimeShares
+from fuzz.findings.explainer import Explainer
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribute.history import Fails, Need, Recognised, recognise
-from fuzz.triage.diagnosis import SECONDS
+from fuzz.triage.diagnosis import SECONDS, TimeShares
 from fuzz.triage.finding import Finding
 from fuzz.triage.trial.trial import FreshProcess, OutOfTimeError, replayed
 from fuzz.uses.corpus.folder import Kept

@@ -25,8 +25,8 @@ def _of(*bands: tuple[int, int], also: int = 0) -> Rule:
     return Rule((Atom(N, "within", ends, 1.0), *([Atom(ROWS, ">=", (also,), 1.0)] if also else [])))
 
 
-def _causes(rules: dict[int, Rule]) -> list[Cause]:
-    """The causes, where the smallest failure of each band is told by its rule."""
+def _causes(rules: dict[int, Rule], *, are_one: bool = False) -> list[Cause]:
+    """The causes, where the smallest failure of each band is told by its rule, and two of other rules may be one."""
     target = target_of(GENERIC, "O2")
 
     def told(case: Case, rule: Rule | None) -> Finding:
@@ -35,7 +35,9 @@ def _causes(rules: dict[int, Rule]) -> list[Cause]:
         return Finding(case, judgement, diagnosis=diagnosis)
 
     findings = [told(given_case((2, n), 1, "contiguous"), None) for low, high in _BANDS for n in range(low, high + 1)]
-    return causes_of(findings, {target.id: target}, lambda each, _: told(each.case, rules[Frame(each.case).n]))
+    return causes_of(
+        findings, {target.id: target}, lambda each, _: told(each.case, rules[Frame(each.case).n]), lambda *_: are_one
+    )
 
 
 def _lengths(causes: list[Cause]) -> list[list[int]]:
@@ -57,6 +59,14 @@ def test_bands_that_lie_apart_are_one_cause() -> None:
 def test_another_condition_is_another_cause() -> None:
     causes = _causes({3: _of(_BANDS[0]), 20: _of(*_BANDS[1:], also=2)})
     assert _lengths(causes) == [[3, 4, 5], [20, 21, 22, 23, 24, 40, 41]]
+
+
+def test_another_condition_is_the_same_cause_where_values_lead_from_one_to_the_other() -> None:
+    [cause] = _causes({3: _of(_BANDS[0]), 20: _of(*_BANDS[1:], also=2)}, are_one=True)
+    assert _lengths([cause]) == [[3, 4, 5, 20, 21, 22, 23, 24, 40, 41]]
+    core = cause.finding.core
+    assert core is not None
+    assert [n for n in range(50) if core.holds({N: n, ROWS: 2})] == _lengths([cause])[0]
 
 
 def test_bands_are_kept_as_text() -> None:
