@@ -101,9 +101,10 @@ def check(
     if reference is not None:
         if op is not None:
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
-        found = read(reference, shapes, example_inputs, values, capabilities, arrays)
-        op, contract = found.op, contract or found.contract
-        capabilities = found.capabilities(capabilities)
+        if isinstance(kernel, Kernel):
+            capabilities, contract = kernel.capabilities, kernel.contract
+        found = read(reference, shapes, example_inputs, values, capabilities, arrays, contract)
+        op, contract, capabilities = found.op, found.contract, found.capabilities(capabilities)
         if GIVEN.asked is None:
             print(found.said, file=sys.stderr)
     op = _named(op)

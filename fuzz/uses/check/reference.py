@@ -31,7 +31,8 @@ from oracles.reference.text import identifier
 _ULP = 4.0
 """The accuracy of elementary functions in the libraries that kernels are written with; of a quotient half of it, as it
 may be a product with the reciprocal."""
-_UNJUDGED, _EMPTY = "NaN, infinities, overflow, subnormals, signs of zero", "tensors without elements"
+_SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
+"""What is not judged unless it is asked for."""
 _MADE: dict[str, Op] = {}
 """The ops that checks made of references, by name: one gives way to the next of its name."""
 
@@ -109,8 +110,10 @@ def read(
     values: Mapping[str, str] | str | None,
     capabilities: Capabilities | None,
     arrays: Arrays = "torch",
+    contract: Contract | None = None,
 ) -> Read:
-    """Return a reference, whose op is known from then on. Raises CheckError."""
+    """Return a reference, whose op is known from then on, and the contract that is given, or what is held against a
+    kernel without one. Raises CheckError."""
     dtypes = (capabilities or Capabilities()).dtypes
     drawn, name = FINITE if values is None else values, _name(reference)
     try:
@@ -123,16 +126,17 @@ def read(
     except OpError as error:
         raise CheckError(str(error)) from error
     strict = values == ANY
-    contract = lenient(found.op, arrays, "f64" if {*dtypes} == {"f64"} else "f32", strict=strict)
-    contract = replace(
-        contract,
-        points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
+    points = () if contract is not None else found.formula.points
+    contract = contract or replace(
+        lenient(found.op, arrays, _computed(dtypes), strict=strict),
+        points=dict.fromkeys(points, f"maybe {INPUT}"),
         algorithm={local: (FORMULA, *ways) for local, ways in found.op.algorithms.items()},
     )
-    rounded = " and ".join(found.formula.points)
+    rounded = " and ".join(points)
     told = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
-    unjudged = [*([] if strict else [_UNJUDGED]), *([_EMPTY] if capabilities is None else [])]
-    said = f"{told}; not judged: {', '.join(unjudged)}" if unjudged else told
+    unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}
+    words = ", ".join(word for word, left_out in unjudged.items() if left_out)
+    said = f"{told}; not judged: {words}" if words else told
     return Read(found, contract, said)
 
 
@@ -143,6 +147,15 @@ def lenient(op: Op, arrays: Arrays = "torch", compute: str = "f32", *, strict: b
     accuracy = {name: max(_ULP, usual.ulp(name)) for name, each in records().items() if not each.is_exact}
     found = replace(usual, compute=compute, addend="either", accuracy={**accuracy, DIVIDE: _ULP / 2})
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
+
+
+def _computed(dtypes: Sequence[str]) -> str:
+    """The dtype of all operations: f32, and of float64 that itself."""
+    if "f64" not in dtypes:
+        return "f32"
+    if {*dtypes} <= {"f32", "f64"}:
+        return INPUT
+    raise CheckError("a kernel of f64 and of 16 bits calculates in two dtypes: check them apart, or give the contract")
 
 
 def _traced(dtypes: Sequence[str]) -> str:

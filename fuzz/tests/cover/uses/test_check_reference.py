@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fuzz
-from fuzz import Capabilities, Op
+from fuzz import Capabilities, Contract, Op
 from fuzz.adapters.registry import expand
 from fuzz.uses.check.plan import GIVEN, Options
 from fuzz.uses.check.reference import lenient, read
@@ -217,8 +217,16 @@ def test_a_cast_of_the_reference_is_allowed_and_not_required() -> None:
 def test_the_contract_follows_from_the_dtypes() -> None:
     """Sums in any order, functions as libraries have them, no sign of zero; in float64 where that is all it takes."""
     found = read(softmax, None, None, None, Capabilities(dtypes=("f64",))).contract
-    assert (found.compute, found.zeros, found.nonfinite) == ("f64", "any", "unspecified")
+    assert (found.compute, found.zeros, found.nonfinite) == ("input", "any", "unspecified")
     assert found.accuracy["exp"] == 4.0
+    _check(softmax, softmax, capabilities=Capabilities(dtypes=("f32", "f64"), empty=False))
+    both = Capabilities(dtypes=("bf16", "f64"))
+    with pytest.raises(fuzz.CheckError, match="a kernel of f64 and of 16 bits calculates in two dtypes: check them"):
+        _check(softmax, softmax, capabilities=both)
+    own = Contract(compute="f64")
+    given = read(softmax, None, None, None, both, contract=own)
+    assert given.contract is own
+    assert given.said.endswith("; not judged: NaN, infinities, overflow, subnormals")
     strict = lenient(OPS["softmax"], strict=True)
     assert (strict.compute, strict.nonfinite, strict.denormals) == ("f32", "ieee", "preserve")
 
