@@ -127,17 +127,23 @@ def read(
         raise CheckError(str(error)) from error
     strict = values == ANY
     points = () if contract is not None else found.formula.points
-    contract = contract or replace(
-        lenient(found.op, arrays, _computed(dtypes), strict=strict),
-        points=dict.fromkeys(points, f"maybe {INPUT}"),
-        algorithm={local: (FORMULA, *ways) for local, ways in found.op.algorithms.items()},
-    )
+    contract = contract or contract_of(found, arrays, dtypes, strict=strict)
     rounded = " and ".join(points)
     told = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
     unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
     said = f"{told}; not judged: {words}" if words else told
     return Read(found, contract, said)
+
+
+def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
+    """Return what a kernel of a reference is judged by that declares nothing: `lenient`, and it may round where the
+    reference does, and take any way to a value that is known."""
+    return replace(
+        lenient(found.op, arrays, _computed(dtypes), strict=strict),
+        points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
+        algorithm={local: (FORMULA, *ways) for local, ways in found.op.algorithms.items()},
+    )
 
 
 def lenient(op: Op, arrays: Arrays = "torch", compute: str = "f32", *, strict: bool = False) -> Contract:

@@ -21,6 +21,7 @@ Planted = Callable[..., Path]
 CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
 
 WRONG = {
+    "judge": (["mine.py"], "--against: name the file of the function that says what it should compute"),
     "learn": (["nobody"], "nobody"),
     "corpus": (["add", "/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "derive": (["refs.py"], "refs.py: write FILE.py:FUNCTION, such as refs.py:rms_norm"),
@@ -66,7 +67,7 @@ def test_nothing_ran_and_cannot_be_judged_have_codes_of_their_own(cli: Cli, plan
     pack, without = str(planted(GENERIC)), {"PATH": "/nowhere"}
     done = cli("run", "--pack", pack, "--max-cases", "16", "--target", "c-*@native:gcc-*", **without)
     assert done.returncode == 5, done.stderr
-    assert "gcc is not installed" in done.stderr
+    assert "gcc is not installed" in done.stdout
     done = cli("repro", CASE, "--pack", pack, "--target", "c-*@native:gcc-*", **without)
     assert done.returncode == 125, done.stderr
     assert "nothing could be judged: no chosen target ran\n" in done.stderr

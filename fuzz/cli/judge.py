@@ -1,0 +1,81 @@
+"""`kernelfuzz judge`: is this right? A solution against the function that says what it should compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+
+QUICK, FULL = 200, 3000
+"""Cases of a quick verdict, within some 5 s once the solution is imported, and of a full one, within a minute."""
+_EXITS = {
+    "right": Exit.OK, "wrong": Exit.FINDINGS, "undecided": Exit.ORACLE_GAVE_UP, "did not run": Exit.NOTHING_RAN,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """The options of `kernelfuzz judge`."""
+
+    solution: Annotated[
+        list[str],
+        typer.Argument(
+            help="Files with a function (FILE or FILE:NAME), a class ModelNew, or JSON with sources; or folders.",
+            show_default=False,
+        ),
+    ]
+    against: Annotated[
+        str,
+        typer.Option(
+            "--against", metavar="FILE[:NAME]",
+            help="What it should compute: a function of torch tensors, a class Model with get_inputs, or a definition"
+            " in JSON. It runs as your own code.",
+        ),
+    ] = ""  # fmt: skip
+    shapes: Annotated[
+        str | None, typer.Option("--shapes", metavar="'x=b n, w=n'", help="The dimensions of the function's tensors.")
+    ] = None
+    full: Annotated[bool, typer.Option("--full", help=f"Judge {FULL:,} cases instead of {QUICK}.")] = False
+    max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Judge so many cases instead.")] = None
+    trusted: Annotated[bool, typer.Option("--trusted", help="Run the solution without a sandbox: it is yours.")] = False
+    values: Annotated[
+        str, typer.Option("--values", metavar="finite|any", help="any: judge NaN, infinities and overflow too.")
+    ] = "finite"
+    target: options.Targets = ()
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None
+    json: Annotated[bool, typer.Option("--json", help="Print the ruling as one JSON object, and nothing else.")] = False
+    output: Annotated[Path, typer.Option("--output", help="Folder for what is judged and for failing cases.")] = Path(
+        "judged"
+    )
+    explaining: options.Explaining = field(default_factory=lambda: options.Explaining(explain_time=20.0))
+    case_limit: options.CaseLimit = None
+    verbose: options.Verbose = False
+
+
+def judge(options: JudgeOptions) -> Exit:
+    """Judge solutions by the function that says what they should compute.
+
+    Nothing else is needed: the op, its exact values and what a correct kernel may differ by follow from the function.
+    The solution runs in a sandbox, gets tensors and gives bytes. Exit code 0: right, 1: wrong, 11: undecided, 5: it did
+    not run.
+    """
+    from fuzz.base.errors import UsageError
+    from fuzz.report import console
+    from fuzz.uses.judge.judging import Asked, judged
+
+    if not options.against:
+        raise UsageError("--against: name the file of the function that says what it should compute")
+    cases = options.max_cases or (FULL if options.full else QUICK)
+    asked = Asked(
+        tuple(options.solution), options.against, options.shapes, options.values, options.seed, cases, options.output,
+        not options.trusted, options.target, options.case_limit, options.explaining.seconds,
+    )  # fmt: skip
+    done = judged(asked, console.silent() if options.json else console.progress(), verbose=options.verbose)
+    shown = done.ruling.text() if options.json else done.text
+    console.results().print(shown, soft_wrap=True, markup=False, highlight=False)
+    return _EXITS[done.ruling.verdict]

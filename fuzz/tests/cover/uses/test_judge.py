@@ -1,0 +1,133 @@
+"""Solutions are judged by a function that says what they should compute, as others' formats have both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from fuzz.tests.common.solutions import CHEATS, HONEST, judged
+from fuzz.tests.conftest import CHECKOUT, Cli
+from fuzz.uses.judge.ruling import schema
+
+PUBLISHED = CHECKOUT / "fuzz" / "docs" / "ruling.schema.json"
+
+
+def test_what_is_right_is_right_and_what_is_not_is_wrong(cli_here: Cli, tmp_path: Path) -> None:
+    """Neither parameters of other names, nor an output that is written, nor a workspace that is kept is held against
+    one. All cheats are tried at night."""
+    code, ruling = judged(
+        cli_here, tmp_path, {**HONEST, "zeros": CHEATS["zeros"]}, "--seed", "7", "--no-shrink", "--max-cases", "40"
+    )
+    assert {each["solution"]: each["verdict"] for each in ruling["solutions"]} == {
+        "right.py": "right", "workspace.py": "right", "zeros.py": "wrong",
+    }  # fmt: skip
+    assert (code, ruling["verdict"]) == (1, "wrong")
+    assert [each["judged"] for each in ruling["solutions"]] == [40, 40, 40]
+    assert ruling["reference"].startswith("reference normalised: x[..., n], w[n] -> y[..., n], 6 operations")
+    jsonschema.validate(ruling, json.loads(PUBLISHED.read_text()))
+
+
+def test_the_schema_is_published() -> None:
+    assert json.loads(PUBLISHED.read_text()) == schema(), (
+        "write it again: python3 -m fuzz.uses.judge.ruling > fuzz/docs/ruling.schema.json, and raise VERSION"
+    )
+
+
+_MODEL = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)) / 2.0
+
+batch_size, in_features, out_features = 128, 1024, 4096
+
+def get_inputs():
+    return [torch.rand(batch_size, in_features)]
+
+def get_init_inputs():
+    return [in_features, out_features]
+"""
+
+
+def test_a_module_is_judged_by_a_module_with_its_weights(cli_here: Cli, tmp_path: Path) -> None:
+    """Large numbers become small ones; weights are given by their names; another batch is tried."""
+    (tmp_path / "model.py").write_text(_MODEL)
+    right = _MODEL.replace("class Model(", "class ModelNew(").replace("/ 2.0", "* 0.5")
+    (tmp_path / "right.py").write_text(right)
+    (tmp_path / "wrong.py").write_text(right.replace("torch.relu(", "torch.relu(self.linear.bias - "))
+    words = ("--against", "model.py", "--seed", "1", "--no-shrink", "--trusted", "--max-cases", "40")
+    done = cli_here("judge", "right.py", "wrong.py", *words)
+    assert done.returncode == 1, done.stderr
+    assert "\nright        right.py  40 runs, largest error" in done.stdout
+    assert "\nwrong        wrong.py  " in done.stdout
+    pack = (tmp_path / "judged" / "model" / "pack.py").read_text()
+    assert 'f.dot(x, linear_weight, "d1")' in pack
+    assert 'Operand("linear_weight", "d2 d1"' in pack
+
+
+def test_a_function_with_the_name_of_an_op_that_there_is_is_no_clash(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text("import torch\n\ndef softmax(x):\n    return torch.softmax(x, -1)\n")
+    mine = "def mine(x):\n    e = np.exp(x - x.max(-1, keepdims=True))\n    return e / e.sum(-1, keepdims=True)\n"
+    mine = f"import numpy as np\n\n{mine}"
+    (tmp_path / "mine.py").write_text(mine)
+    done = cli_here("judge", "mine.py", "--against", "ref.py", "--no-shrink", "--trusted", "--max-cases", "40")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "judged" / "softmax" / "pack.py").read_text().count("reference_softmax") > 1
+
+
+def test_a_definition_in_json_is_judged_by_its_reference(cli_here: Cli, tmp_path: Path) -> None:
+    """A solution that writes its output, and one that returns it."""
+    definition = {
+        "name": "scaled_sum", "axes": {"b": {"type": "var"}, "n": {"type": "const", "value": 24}},
+        "inputs": {"x": {"shape": ["b", "n"], "dtype": "float32"}, "s": {"shape": ["n"], "dtype": "float32"}},
+        "outputs": {"y": {"shape": ["b"], "dtype": "float32"}},
+        "reference": "import torch\n\ndef run(x, s):\n    return (x * s).sum(-1)\n",
+    }  # fmt: skip
+    (tmp_path / "definition.json").write_text(json.dumps(definition))
+    texts = {
+        "returns": "import numpy as np\ndef run(x, s):\n    return x @ s\n",
+        "writes": "import numpy as np\ndef run(x, s, y):\n    y[...] = x @ s\n",
+        "late": "import numpy as np\ndef run(x, s):\n    return x[:, 1:] @ s[1:]\n",
+    }
+    for name, text in texts.items():
+        spec = {"sources": [{"path": "main.py", "content": text}], "spec": {"entry_point": "main.py::run"}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(spec))
+    files = [f"{name}.json" for name in texts]
+    done = cli_here("judge", *files, "--against", "definition.json", "--seed", "1", "--no-shrink", "--max-cases", "40")
+    assert done.returncode == 1, done.stderr
+    assert [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("right", "wrong"))] == [
+        ["right", "returns.json"], ["right", "writes.json"], ["wrong", "late.json"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("solution", "reference", "said"),
+    [
+        ("def kernel(x):\n    return x\n", None, "ref.py: No such file or directory"),
+        ("def kernel(x):\n    return x\n", "import nowhere_at_all\n", "ref.py: it has no function"),
+        ("def kernel(x:\n", "def ref(x):\n    return x * 2\n", "mine.py: it is no Python: "),
+        ("", "def ref(x):\n    return x * 2\n", "mine.py: it has no function"),
+        ("def one(x): ...\ndef two(x): ...\n", "def ref(x):\n    return x * 2\n", "name one, mine.py:one"),
+        ("def kernel(x):\n    return x\n", "def ref(x):\n    return x.sort(-1).values\n", "aten.sort (ref.py line 2)"),
+        ("def kernel(x):\n    return x\n", _MODEL, "mine.py: it has no class ModelNew"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_one_line(
+    cli_here: Cli, tmp_path: Path, solution: str, reference: str | None, said: str
+) -> None:
+    (tmp_path / "mine.py").write_text(solution)
+    if reference is not None:
+        (tmp_path / "ref.py").write_text(reference)
+    done = cli_here("judge", "mine.py", "--against", "ref.py")
+    assert done.returncode == 4
+    [line] = done.stderr.splitlines()
+    assert said in line

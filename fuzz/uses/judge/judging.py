@@ -1,0 +1,154 @@
+"""Solutions of one problem, judged together: they share its cases and the exact values."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from fuzz.adapters.pack import load
+from fuzz.findings.book import book_in
+from fuzz.laws.registry import declared as declared_laws
+from fuzz.report.brief import Provenance
+from fuzz.report.outline import run_outline
+from fuzz.report.totals import not_exercised
+from fuzz.uses.judge.problem import Problem, ProblemError, problems_of
+from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, solution_ruling, worst_of
+from fuzz.uses.judge.solution import Solution, solution_of
+from fuzz.uses.judge.written import derived, kernel_name, write_pack
+from fuzz.uses.search.groups import search_ops
+from fuzz.uses.search.stopping import Limits
+from fuzz.uses.search.turn_runner import Terms
+from fuzz.uses.session import Session
+from fuzz.uses.starting import select_targets
+from oracles.reference.derive import Derived
+from oracles.reference.dims import parsed
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be judged, by what and how."""
+
+    solutions: tuple[str, ...]
+    against: str
+    shapes: str | None
+    values: str
+    seed: int | None
+    cases: int
+    output: Path
+    untrusted: bool
+    targets: tuple[str, ...]
+    case_limit: float | None
+    explain_s: float | None
+    """The seconds that each bug is explained for; None: it is shown as it was found."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The ruling, and what people read."""
+
+    ruling: Ruling
+    text: str
+
+
+def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
+    """Judge the solutions. Raises ProblemError where the problem or a solution cannot be read."""
+    problem, found = _read(asked)
+    solutions = dict[str, tuple[str, Solution]]()
+    for words in _files(asked.solutions):
+        solution = solution_of(words, problem)
+        solutions[kernel_name(solution.name, [*solutions])] = words, solution
+    screen.print(found.said, soft_wrap=True)
+    folder = asked.output / problem.name
+    write_pack(
+        folder, problem, {name: each for name, (_, each) in solutions.items()}, found, values=asked.values,
+        untrusted=asked.untrusted,
+    )  # fmt: skip
+    pack = load(folder)
+    targets = select_targets(pack.kernels, patterns=asked.targets)
+    # A device that is not here is no news, unless there is no other.
+    targets = tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
+    # Not before: no solution can know it.
+    seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
+    book, limits = book_in(folder / "findings", seed), Limits(None, asked.cases)
+    session = Session(
+        targets, book, Terms(pack.kernels, declared_laws(pack.kernels)), seed, limits, case_limit=asked.case_limit,
+        screen=screen,
+    )  # fmt: skip
+    origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
+    began = time.monotonic()
+    with session:
+        runner = session.runner(targets)
+        with session.interruption:
+            search_ops(runner, seed)
+        elapsed = time.monotonic() - began
+        if not session.interruption.terminated:
+            session.explain(asked.explain_s, origin)
+        outline = run_outline("judge", book, targets, session.tally, origin)
+        undeclared = session.conclude(outline, elapsed)
+    session.tell_troubles()
+    by_id = {target.id: target for target in targets}
+    rulings = tuple(
+        solution_ruling(words, kernel, by_id, session.tally, book) for kernel, (words, _) in solutions.items()
+    )
+    ruling = Ruling(
+        VERSION, worst_of(rulings), asked.against, found.said, seed, session.tally.cases, str(folder),
+        tuple(not_exercised(undeclared)), rulings,
+    )  # fmt: skip
+    lines = [failure.told(verbose=verbose) for failure in outline.failures]
+    return Judged(ruling, "\n\n".join([*lines, _summary(ruling, elapsed)]))
+
+
+def _read(asked: Asked) -> tuple[Problem, Derived]:
+    """The problem, and its op."""
+    refusal: ProblemError | None = None
+    for problem in problems_of(asked.against):
+        if asked.shapes is not None:
+            problem = replace(problem, shapes=dict(_pairs(asked.shapes)))
+        try:
+            return problem, derived(problem, asked.values)
+        except ProblemError as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
+
+
+def _files(words: tuple[str, ...]) -> list[str]:
+    """The files that are named, and those in folders that are."""
+    found = list[str]()
+    for each in words:
+        path = Path(each)
+        if path.is_dir():
+            inside = sorted(str(file) for file in path.iterdir() if file.suffix in (".py", ".json"))
+            if not inside:
+                raise ProblemError(f"{each}: the folder has no solutions, which are .py or .json")
+            found += inside
+        else:
+            found.append(each)
+    return found
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [(name, " ".join(dims)) for name, dims in parsed(text).items()]
+
+
+def _command(asked: Asked, seed: int) -> str:
+    return f"kernelfuzz judge {' '.join(asked.solutions)} --against {asked.against} --seed {seed}"
+
+
+def _summary(ruling: Ruling, elapsed: float) -> str:
+    lines = [f"{each.verdict:<12} {each.solution}{_why(each)}" for each in ruling.solutions]
+    lines += ruling.not_exercised
+    return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
+
+
+def _why(each: SolutionRuling) -> str:
+    if each.verdict == "wrong":
+        return f"  {each.failing} of {each.judged} runs fail" if each.failing else f"  {each.reason}"
+    if each.verdict != "right":
+        return f"  {each.reason}"
+    errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
+    return f"  {each.judged} runs, largest error {errors} of what is allowed" if errors else f"  {each.judged} runs"

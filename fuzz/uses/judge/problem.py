@@ -1,0 +1,275 @@
+"""What a solution is judged by: a function of tensors, as the formats of others say it. Its code is run here."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fuzz.base.errors import UsageError
+
+_LARGE, _LEAST, _STEP = 16, 24, 8
+"""Whole numbers of a problem above 16 are extents of a benchmark: they become multiples of 8 from 24 on, no two of them
+one. Smaller ones say how many heads or groups there are, or the size of a window."""
+
+
+_LONGEST = 31
+"""No name of an op or an operand is longer."""
+
+
+class ProblemError(UsageError):
+    """A problem or a solution that cannot be read. The message says which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function that says what a solution should compute."""
+
+    name: str
+    reference: Callable[..., Any]
+    """It takes tensors by their names."""
+    shapes: Mapping[str, str] | None = None
+    """The dimensions of each, where they are said or follow from examples."""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    """The extents that cannot be others."""
+    module: Module | None = None
+
+
+@dataclass(frozen=True)
+class Module:
+    """A problem whose solution is a module of torch."""
+
+    made_of: tuple[Any, ...]
+    """The arguments that it is made with."""
+    inputs: tuple[str, ...]
+    """The tensors that it is called with, in their order."""
+    weights: Mapping[str, str]
+    """The tensors that it has, by their names in the op, with those in its state."""
+    constants: Mapping[str, Any]
+    """What it is called with that are no tensors."""
+
+
+def problems_of(words: str) -> Iterator[Problem]:
+    """Return what may be the problem in a file, the most general first: a function, which `FILE:NAME` names where the
+    file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; or a definition in JSON, as
+    flashinfer-bench has it. Raises ProblemError."""
+    path, _, name = words.partition(":")
+    text = text_of(Path(path))
+    if Path(path).suffix == ".json":
+        yield _of_definition(Path(path), text)
+        return
+    defined = definitions(Path(path), text)
+    if {"Model", "get_inputs"} <= {*defined}:
+        yield from _of_modules(Path(path), text)
+        return
+    chosen = chosen_function(path, defined, name, ("reference", "ref", "ref_kernel"))
+    yield Problem(chosen, getattr(_executed(Path(path), text), chosen))
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file. Raises ProblemError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{path}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
+
+
+def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
+    """Return the functions and classes of a source by their names. Nothing of it is run. Raises ProblemError."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise ProblemError(f"{path}: it is no Python: {error}") from error
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {each.name: each for each in tree.body if isinstance(each, kinds)}
+
+
+def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual: tuple[str, ...]) -> str:
+    """Return the name of the function that is meant: the one that is named, one of the `usual` names, or the only one.
+    Raises ProblemError."""
+    functions = [each for each, what in defined.items() if isinstance(what, ast.FunctionDef) and each[0] != "_"]
+    if name:
+        if name in defined:
+            return name
+        raise ProblemError(f"{path} has no function {name!r}; it has {', '.join(functions) or 'none'}")
+    known = [each for each in usual if each in functions] or functions
+    if len(known) != 1 and not any(each in functions for each in usual):
+        said = f"it has {', '.join(functions)}: name one, {path}:{functions[0]}" if functions else "it has no function"
+        raise ProblemError(f"{path}: {said}")
+    return known[0]
+
+
+def _executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleType:
+    module = ModuleType(f"_kernelfuzz_problem_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(tree or text, str(path), "exec"), module.__dict__)
+    except Exception as error:
+        raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _of_modules(path: Path, text: str) -> Iterator[Problem]:
+    """With small numbers in the place of large ones, as far as the module can be made of those: another one for each
+    name, or else another one for each number; with those that there are where neither makes one."""
+    refusal, is_made = None, False
+    for by_name in (True, False):
+        try:
+            found = _of_module(path, _executed(path, text, _with_small_numbers(text, by_name=by_name)))
+        except Exception as error:  # whatever the problem raises
+            refusal = error
+        else:
+            is_made = True
+            yield found
+    if not is_made:
+        try:
+            yield _of_module(path, _executed(path, text))
+        except Exception:
+            raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
+
+
+def _of_module(path: Path, module: ModuleType) -> Problem:
+    import torch
+
+    torch.manual_seed(0)
+    made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
+    if len(made_of) == 2 and isinstance(made_of[0], (list, tuple)) and isinstance(made_of[1], dict):
+        made_of = tuple(made_of[0]) if not made_of[1] else made_of
+    model = module.Model(*made_of).eval()
+    given = module.get_inputs()
+    own = list(inspect.signature(model.forward).parameters)[: len(given)]
+    with torch.no_grad():
+        model(*given)
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    state = {name: tensor for name, tensor in state.items() if tensor.is_floating_point()}
+    names = _names([*own, *state])
+    arguments = dict(zip(names, given, strict=False))
+    weights = dict(zip(names[len(own) :], state, strict=True))
+    constants = {name: each for name, each in arguments.items() if not hasattr(each, "shape")}
+    tensors = {**{name: each for name, each in arguments.items() if name not in constants},
+               **{name: state[each] for name, each in weights.items()}}  # fmt: skip
+    shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()})
+    fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
+    call = partial(_called, model, [*arguments], weights, constants)
+    reference = _with_signature(call, path.stem, [*tensors])
+    dtypes = {name: str(each.dtype).removeprefix("torch.") for name, each in tensors.items()}
+    inputs = tuple(arguments)
+    return Problem(
+        _identifier(path.stem), reference, shapes, dtypes, fixed, Module(made_of, inputs, weights, constants)
+    )
+
+
+def _called(
+    model: Any, names: list[str], weights: Mapping[str, str], constants: Mapping[str, Any], **tensors: Any
+) -> Any:
+    from torch.func import functional_call
+
+    given = {**constants, **tensors}
+    state = {own: tensors[name] for name, own in weights.items()}
+    return functional_call(model, state, tuple(given[name] for name in names))
+
+
+def _with_signature(call: Callable[..., Any], name: str, parameters: list[str]) -> Callable[..., Any]:
+    """A function whose parameters are the tensors: they are read from its signature."""
+
+    def reference(**tensors: Any) -> Any:
+        return call(**tensors)
+
+    kinds = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in parameters]
+    reference.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
+    reference.__name__ = _identifier(name)
+    return reference
+
+
+def _dimensions(shapes: Mapping[str, tuple[int, ...]]) -> tuple[Mapping[str, str], Mapping[str, int]]:
+    """Names of dimensions: axes of one extent are one, but for those of one tensor."""
+    named, sizes = dict[tuple[int, int], str](), dict[str, int]()
+    found = dict[str, str]()
+    for name, shape in sorted(shapes.items(), key=lambda each: -len(each[1])):
+        dims = []
+        for axis, size in enumerate(shape):
+            again = shape[:axis].count(size)
+            dims.append(named.setdefault((size, again), f"d{len(named)}"))
+            sizes[dims[-1]] = size
+        found[name] = " ".join(dims)
+    return {name: found[name] for name in shapes}, sizes
+
+
+class _Small(ast.NodeTransformer):
+    """Puts small numbers in the place of large ones, and none that is there already."""
+
+    def __init__(self, taken: Iterable[int], *, by_name: bool) -> None:
+        self._free = (size for size in count(_LEAST, _STEP) if size not in taken)
+        self._by_name = by_name
+        self._smaller: dict[int, int] = {}
+
+    def statement(self, node: ast.stmt) -> ast.stmt:
+        if self._by_name:
+            self._smaller = {}
+        found: ast.stmt = self.visit(node)
+        return found
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        value = node.value
+        if isinstance(value, int) and not isinstance(value, bool) and value > _LARGE:
+            if value not in self._smaller:
+                self._smaller[value] = next(self._free)
+            return ast.copy_location(ast.Constant(self._smaller[value]), node)
+        return node
+
+
+def _with_small_numbers(text: str, *, by_name: bool) -> ast.Module:
+    """Only what stands at the top, where the extents are, and in the functions that make inputs."""
+    tree = ast.parse(text)
+    numbers = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int)}
+    small = _Small(numbers, by_name=by_name)
+    for at, each in enumerate(tree.body):
+        is_maker = isinstance(each, ast.FunctionDef) and each.name.startswith("get_")
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) or is_maker:
+            tree.body[at] = small.statement(each)
+    return tree
+
+
+def _of_definition(path: Path, text: str) -> Problem:
+    try:
+        said = json.loads(text)
+        axes, inputs = said["axes"], said["inputs"]
+        fixed = {axis: int(each["value"]) for axis, each in axes.items() if each.get("type") == "const"}
+        tensors = {name: each for name, each in inputs.items() if each.get("shape")}
+        shapes = {name: " ".join(each["shape"]) for name, each in tensors.items()}
+        dtypes = {name: str(each.get("dtype", "float32")) for name, each in tensors.items()}
+        name, source = str(said["name"]), str(said["reference"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProblemError(f"{path}: it is no definition with name, axes, inputs and reference: {error!r}") from error
+    run = getattr(_executed(path, source), "run", None)
+    if run is None:
+        raise ProblemError(f"{path}: its reference has no function run")
+    run.__name__ = _identifier(name)
+    return Problem(_identifier(name), run, shapes, dtypes, fixed)
+
+
+def _identifier(name: str) -> str:
+    plain = "".join(each if each.isalnum() else "_" for each in name.lower()).strip("_0123456789")
+    return plain[:_LONGEST].rstrip("_") or "reference"
+
+
+def _names(words: Iterable[str]) -> list[str]:
+    """Names as operands may have them, no two of them one."""
+    found = list[str]()
+    for each in words:
+        name, number = _identifier(each), 1
+        while name in found:
+            number += 1
+            name = f"{_identifier(each)[: _LONGEST - 3]}_{number}"
+        found.append(name)
+    return found

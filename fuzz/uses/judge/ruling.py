@@ -1,0 +1,105 @@
+"""What is said of solutions, as one record; it is a JSON object with a published schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from fuzz.adapters.target import Target
+from fuzz.findings.book import FindingBook
+from fuzz.findings.codec import encoded
+from fuzz.findings.tally import Tally, TargetTally
+
+VERSION = 1
+Said = Literal["right", "wrong", "undecided", "did not run"]
+_RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
+
+
+@dataclass(frozen=True)
+class SolutionRuling:
+    """What is said of one solution."""
+
+    solution: str
+    """The file that it came from."""
+    verdict: Said
+    judged: int
+    """The runs that were judged, and `failing` those of them that failed."""
+    failing: int
+    largest_error: Mapping[str, float]
+    """The largest error of a run that passed, as a share of what is allowed, by dtype."""
+    failures: tuple[dict[str, Any], ...]
+    """What is known of each bug, as `explanation.schema.json` has it."""
+    reason: str
+    """Why it did not run, or is undecided; else ''."""
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What is said of all solutions of a problem."""
+
+    schema: int
+    verdict: Said
+    """The verdict of the worst of them: "wrong" before "did not run", "undecided" and "right"."""
+    problem: str
+    reference: str
+    """What was read of the reference, how it was checked, and what is not judged."""
+    seed: int
+    cases: int
+    pack: str
+    """The folder of the op and the kernels that were judged."""
+    not_exercised: tuple[str, ...]
+    solutions: tuple[SolutionRuling, ...]
+
+    def text(self) -> str:
+        """Return it as a JSON object."""
+        return json.dumps(msgspec.to_builtins(self), indent=1)
+
+
+def solution_ruling(
+    solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook
+) -> SolutionRuling:
+    """Return what is said of the solution that a kernel was made of."""
+    lines = [each for name, each in tally.targets.items() if targets[name].kernel.name == kernel]
+    failures = tuple(encoded(each.told) for each in book.buckets.values() if each.kernel == kernel)
+    worst = dict[str, float]()
+    for line in lines:
+        for dtype, each in line.worst.items():
+            worst[dtype] = max(each.ratio, worst.get(dtype, 0.0))
+    said = _said(lines)
+    reason = next((each.broken or each.not_run_reason for each in lines if each.broken or each.not_run_reason), "")
+    if said == "undecided":
+        reason = f"{sum(each.gave_up for each in lines)} runs could not be judged"
+    return SolutionRuling(
+        solution, said, sum(each.judged for each in lines), sum(each.findings for each in lines), worst, failures,
+        "" if said == "right" else reason,
+    )  # fmt: skip
+
+
+def worst_of(rulings: tuple[SolutionRuling, ...]) -> Said:
+    """Return the verdict of the worst of them."""
+    return max((each.verdict for each in rulings), key=_RANK.index, default="did not run")
+
+
+def _said(lines: list[TargetTally]) -> Said:
+    if any(each.findings or each.broken for each in lines):
+        return "wrong"
+    if any(each.gave_up for each in lines):
+        return "undecided"
+    return "right" if any(each.judged for each in lines) else "did not run"
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a ruling."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"kernelfuzz ruling {VERSION}",
+        **msgspec.json.schema(Ruling),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=1))

@@ -1,0 +1,150 @@
+"""What is judged: the files of a solution, and the function that calls it as kernels are called. Nothing of it is run
+here."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.uses.judge.problem import Problem, ProblemError, chosen_function, definitions, text_of
+
+ENTRY, CANDIDATE = "entry.py", "candidate.py"
+"""The files of the pack that is written: the function that is called, and the solution."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The files of a solution by their names, and what is called."""
+
+    name: str
+    files: Mapping[str, str]
+    module: str
+    """The file in which it is, without its suffix."""
+    function: str
+    framework: str
+    parameters: tuple[str, ...]
+    """Those of the function; of a module none."""
+
+    def entry(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+        """Return the source of `judged`, which has the tensors of the op as parameters."""
+        return _of_module(self, problem, inputs) if problem.module else _of_function(self, inputs, outputs)
+
+
+def solution_of(words: str, problem: Problem) -> Solution:
+    """Return the solution in a file: a function, which `FILE:NAME` names where the file has several; `ModelNew`, where
+    the problem is a `Model`; or JSON with sources and an entry point. Raises ProblemError."""
+    path, _, name = words.partition(":")
+    text = text_of(Path(path))
+    if Path(path).suffix == ".json":
+        return _of_json(Path(path), text, problem)
+    return _of_source(path, {CANDIDATE: text}, CANDIDATE, name, problem)
+
+
+def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Problem) -> Solution:
+    defined, parameters = definitions(Path(path), files[file]), tuple[str, ...]()
+    if problem.module is not None:
+        if "ModelNew" not in defined:
+            raise ProblemError(f"{path}: it has no class ModelNew, as the solution of a Model has")
+        function = "ModelNew"
+    else:
+        function = chosen_function(path, defined, name, ("run", "custom_kernel", problem.name, "kernel"))
+        node = defined[function]
+        assert isinstance(node, ast.FunctionDef)
+        arguments = node.args
+        parameters = tuple(each.arg for each in (*arguments.posonlyargs, *arguments.args))
+    stem = Path(path).stem if file == CANDIDATE else Path(file).stem
+    return Solution(stem, files, Path(file).stem, function, _framework(files.values()), parameters)
+
+
+def _of_json(path: Path, text: str, problem: Problem) -> Solution:
+    try:
+        said = json.loads(text)
+        files = {Path(str(each["path"])).name: str(each["content"]) for each in said["sources"]}
+        file, _, function = str(said["spec"]["entry_point"]).partition("::")
+        found = _of_source(str(path), files, Path(file).name, function, problem)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProblemError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
+    return found
+
+
+def _framework(texts: Iterable[str]) -> str:
+    imported = {name for text in texts for name in _imports(text)}
+    return next((each for each in ("triton", "torch", "numpy") if each in imported), "torch")
+
+
+def _imports(text: str) -> set[str]:
+    tree = ast.parse(text)
+    plain = {
+        each.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names
+    }
+    return plain | {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+
+
+def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+    """Its parameters are those of the reference by their names, or else by their places; where it has as many more as
+    there are outputs, it writes those."""
+    own = solution.parameters
+    named = {*inputs} <= {*own}
+    count = len([each for each in own if each not in inputs]) if named else len(own) - len(inputs)
+    writes = count == len(outputs) and count > 0
+    given = [*inputs, *(outputs if writes else ())]
+    call = ", ".join(f"{each}={each}" for each in inputs) if named and not writes else ", ".join(given)
+    body = [f"    found = {solution.function}({call})"]
+    if writes:
+        body = [f"    {solution.function}({call})"]
+    elif len(outputs) == 1:
+        body.append("    return found[0] if isinstance(found, (tuple, list)) else found")
+    else:
+        body += ["    if isinstance(found, dict):", "        return found"]
+        body.append(f"    return dict(zip({tuple(outputs)!r}, found))")
+    head = f"from .{solution.module} import {solution.function}\n\n\ndef judged({', '.join(given)}):\n"
+    return head + "\n".join(body) + "\n"
+
+
+_MODULE = '''
+import torch
+
+from .{module} import ModelNew
+
+_MADE = []
+
+
+def _model(device):
+    if not _MADE:
+        torch.manual_seed(0)
+        _MADE.append(ModelNew(*{made_of!r}).eval().to(device))
+    return _MADE[0]
+
+
+def _fill(model, given):
+    """By the names of the weights, or where these are others by their places among those of one shape."""
+    state = {{**dict(model.named_parameters()), **dict(model.named_buffers())}}
+    rest = [each for name, each in state.items() if name not in given and each.is_floating_point()]
+    for name, tensor in given.items():
+        own = state.get(name)
+        if own is None or own.shape != tensor.shape:
+            own = next((each for each in rest if each.shape == tensor.shape), None)
+            rest = [each for each in rest if each is not own]
+        if own is not None:
+            own.data.copy_(tensor)
+
+
+def judged({parameters}):
+    model = _model({first}.device)
+    with torch.no_grad():
+        _fill(model, {{{weights}}})
+        return model({inputs})
+'''
+
+
+def _of_module(solution: Solution, problem: Problem, inputs: Sequence[str]) -> str:
+    module = problem.module
+    assert module is not None
+    weights = ", ".join(f"{own!r}: {name}" for name, own in module.weights.items() if name in inputs)
+    return _MODULE.format(
+        module=solution.module, made_of=module.made_of, parameters=", ".join(inputs), first=inputs[0], weights=weights,
+        inputs=", ".join(repr(module.constants[each]) if each in module.constants else each for each in module.inputs),
+    )  # fmt: skip

@@ -1,0 +1,105 @@
+"""The pack that solutions are judged as: written to a folder, so that every command takes it, and a person reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from fuzz.base.files import write_whole
+from fuzz.uses.check.reference import contract_of
+from fuzz.uses.judge.problem import Problem, ProblemError
+from fuzz.uses.judge.solution import ENTRY, Solution
+from oracles.declared import OpError
+from oracles.formula.contract import Contract
+from oracles.ops import OPS
+from oracles.reference.derive import ANY, Derived, derive
+
+_DTYPES = {"float16": "f16", "bfloat16": "bf16", "float64": "f64", "float32": "f32"}
+_PACK = """{module}
+# A function says neither an order of additions nor how accurate a library is: neither is held against a kernel.
+CONTRACT = {contract}
+CAPABILITIES = Capabilities(dtypes={dtypes!r}, empty=False)
+HERE = Path(__file__).parent
+KERNELS = (
+{kernels}
+)
+"""
+_KERNEL = """    PythonKernel(
+        "{name}", "{op}", HERE / "{name}" / "{entry}", "{framework}", CONTRACT, CAPABILITIES, entry="judged",
+        untrusted={untrusted},
+    ),"""
+
+
+def derived(problem: Problem, values: str) -> Derived:
+    """Return the op of a problem. Raises ProblemError where its function cannot be read."""
+    ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
+    name = f"reference_{problem.name}"[:31] if ours else problem.name
+    try:
+        return derive(
+            problem.reference, problem.shapes, dtypes=problem.dtypes if problem.shapes else None, fixed=problem.fixed,
+            values=values, name=name,
+        )  # fmt: skip
+    except OpError as error:
+        raise ProblemError(str(error)) from error
+
+
+def write_pack(
+    folder: Path, problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
+) -> None:
+    """Write the pack: the op, and below it a folder for each solution by its kernel's name, with its files as they are
+    and the function that calls it."""
+    op = found.op
+    inputs, outputs = [*found.called], [each.name for each in op.outputs]
+    for name, solution in solutions.items():
+        for file, text in solution.files.items():
+            write_whole(_there(folder / name) / file, text)
+        write_whole(folder / name / ENTRY, solution.entry(problem, inputs, outputs))
+    write_whole(folder / "pack.py", _pack(problem, solutions, found, values=values, untrusted=untrusted))
+
+
+def kernel_name(words: str, taken: Sequence[str]) -> str:
+    """Return the name of a solution as a kernel may have it, which is none of those that are taken."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", words).strip("_") or "solution"
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain}_{number}"
+    return name
+
+
+def _there(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _pack(
+    problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
+) -> str:  # fmt: skip
+    dtypes = sorted({_DTYPES[each] for each in problem.dtypes.values() if each in _DTYPES} or {"f32"})
+    contract = contract_of(found, "torch", dtypes, strict=values == ANY)
+    orders = sorted({type(order).__name__ for order in contract.sums.values()})
+    names = ", ".join(sorted(["Capabilities", "Contract", "Op", "Operand", "PythonKernel", *orders]))
+    imports = f"from pathlib import Path\n\nfrom fuzz import {names}\n"
+    kernels = (
+        _KERNEL.format(name=name, op=found.op.name, entry=ENTRY, framework=each.framework, untrusted=untrusted)
+        for name, each in solutions.items()
+    )
+    return _PACK.format(
+        module=found.module.replace("from fuzz import Op, Operand\n", imports),
+        contract=_contract(contract),
+        dtypes=tuple(dtypes),
+        kernels="\n".join(kernels),
+    )
+
+
+def _contract(contract: Contract) -> str:
+    """The contract as Python: the fields that are not the usual ones."""
+    usual, lines = Contract(), list[str]()
+    for field in fields(Contract):
+        value = getattr(contract, field.name)
+        if value != getattr(usual, field.name):
+            plain = dict(value) if isinstance(value, Mapping) else value
+            lines.append(f"    {field.name}={plain!r},".replace("'", '"'))
+    return "\n".join(["Contract(", *lines, ")"])
