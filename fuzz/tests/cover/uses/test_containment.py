@@ -143,7 +143,7 @@ def test_a_run_ends_at_its_time_although_a_kernel_hangs(
     cli_here: Cli, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fuzz.execute.worker._PATIENCE_S", 3600.0)
-    monkeypatch.setattr("fuzz.uses.search.runner._LEAST_LIMIT_S", 3600.0)
+    monkeypatch.setattr("fuzz.uses.search.stopping._LEAST_LIMIT_S", 3600.0)
     kernels(stuck=STUCK)
     words = ("--pack", "pack", *NATIVE, "--seed", "1", "--case-limit", "1h", "--max-time", "1s")
     done = cli_here("run", *words)
