@@ -70,6 +70,8 @@ def judge(options: JudgeOptions) -> Exit:
 
     if not options.against:
         raise UsageError("--against: name the file of the function that says what it should compute")
+    if options.values not in ("finite", "any"):
+        raise UsageError(f"--values {options.values}: it is finite or any")
     cases = options.max_cases or (FULL if options.full else QUICK)
     asked = Asked(
         tuple(options.solution), options.against, options.shapes, options.values, options.seed, cases, options.output,

@@ -23,7 +23,7 @@ from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
-from fuzz.uses.starting import select_targets
+from fuzz.uses.starting import select_targets, writable
 from oracles.reference.derive import Derived
 from oracles.reference.dims import parsed
 
@@ -62,7 +62,7 @@ def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
         solution = solution_of(words, problem)
         solutions[kernel_name(solution.name, [*solutions])] = words, solution
     screen.print(found.said, soft_wrap=True)
-    folder = asked.output / problem.name
+    folder = writable(asked.output) / problem.name
     write_pack(
         folder, problem, {name: each for name, (_, each) in solutions.items()}, found, values=asked.values,
         untrusted=asked.untrusted,

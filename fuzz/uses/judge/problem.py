@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.base.errors import UsageError
+from fuzz.uses.reference import function_at
 
 _LARGE, _LEAST, _STEP = 16, 24, 8
 """Whole numbers of a problem above 16 are extents of a benchmark: they become multiples of 8 from 24 on, no two of them
@@ -72,7 +73,7 @@ def problems_of(words: str) -> Iterator[Problem]:
         yield from _of_modules(Path(path), text)
         return
     chosen = chosen_function(path, defined, name, ("reference", "ref", "ref_kernel"))
-    yield Problem(chosen, getattr(_executed(Path(path), text), chosen))
+    yield Problem(chosen, function_at(f"{path}:{chosen}"))
 
 
 def text_of(path: Path) -> str:
@@ -114,7 +115,7 @@ def _executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTy
     sys.modules[module.__name__] = module
     try:
         exec(compile(tree or text, str(path), "exec"), module.__dict__)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # to leave with exit code 0 would say that a solution is right
         raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
     return module
 
@@ -122,11 +123,12 @@ def _executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTy
 def _of_modules(path: Path, text: str) -> Iterator[Problem]:
     """With small numbers in the place of large ones, as far as the module can be made of those: another one for each
     name, or else another one for each number; with those that there are where neither makes one."""
-    refusal, is_made = None, False
+    refusal: BaseException | None = None
+    is_made = False
     for by_name in (True, False):
         try:
             found = _of_module(path, _executed(path, text, _with_small_numbers(text, by_name=by_name)))
-        except Exception as error:  # whatever the problem raises
+        except (Exception, SystemExit) as error:  # whatever the problem raises
             refusal = error
         else:
             is_made = True
@@ -134,7 +136,7 @@ def _of_modules(path: Path, text: str) -> Iterator[Problem]:
     if not is_made:
         try:
             yield _of_module(path, _executed(path, text))
-        except Exception:
+        except (Exception, SystemExit):
             raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
 
 

@@ -41,8 +41,9 @@ def derived(problem: Problem, values: str) -> Derived:
             problem.reference, problem.shapes, dtypes=problem.dtypes if problem.shapes else None, fixed=problem.fixed,
             values=values, name=name,
         )  # fmt: skip
-    except OpError as error:
-        raise ProblemError(str(error)) from error
+    except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
+        how = "" if problem.shapes else "; here: --shapes 'x=b n, w=n', with a word for each of its dimensions"
+        raise ProblemError(f"{error}{how}") from error
 
 
 def write_pack(
