@@ -32,7 +32,7 @@ from oracles.formula.exact.counts import counted
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
 from oracles.formula.trace import REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
-from oracles.rounding import NAMES
+from oracles.rounding import NAMES, round_to
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
@@ -272,10 +272,14 @@ class Budget(SettledProblem):
     def _maybe_rounded(self, before: Form, dtype: Format) -> Form:
         """A value that some kernels round to a dtype, each for itself: as it was, and off by such a rounding."""
         found = rounded(replace(before, dtype=dtype), Rounding(dtype.u, fused=True), self.contract)
-        found = replace(found, dtype=before.dtype)
+        found = replace(taken(found, self.contract), dtype=before.dtype)
+        beyond = np.zeros(before.size.shape, bool)
+        if dtype.max > before.dtype.max:  # what is rounded up there may be more than its own dtype has
+            beyond |= round_to(before.size, dtype) >= before.dtype.limit
         if not dtype.infinities or self.contract.nonfinite != "ieee":  # what overflows there may be NaN
-            beyond = np.isfinite(before.centre) & ~(before.size < dtype.limit)
-            found = replace(found, may=marked(found.may, beyond) if beyond.any() else found.may)
+            beyond |= ~(before.size < dtype.limit)
+        beyond &= np.isfinite(before.centre)
+        found = replace(found, may=marked(found.may, beyond) if beyond.any() else found.may)
         return lowered(found, dtype, self.contract.flushes_results)
 
     def _reach(self, read: Read, node: Node, form: Form) -> Spread:

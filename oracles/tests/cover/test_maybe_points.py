@@ -117,6 +117,39 @@ def test_correct_kernels_pass(op: str, scale: float) -> None:
     assert not found, found[0]
 
 
+def scaled(x: Node, w: Node) -> Outputs:
+    """y = h w, with h = x + w cast before it."""
+    h = x + w
+    return {"y": point(h) * w}
+
+
+def test_what_is_rounded_up_beyond_its_own_dtype_may_be_infinite() -> None:
+    """Above 65,408 an f16 rounds to 65,536 in bf16, which f16 does not have: a kernel in f16 has either."""
+    op = Op(scaled, inputs=(Operand("x", "... n"), Operand("w", "n")), outputs=(Operand("y", "... n"),))
+    x, w = np.array([[65504.0, 65344.0]], np.float16), np.full(2, 2.0**-14, np.float16)
+    either, no = (Contract("input", points=points) for points in ({"h": "maybe bf16"}, {}))
+    with known(op):
+        of = Problem(op.name, {"axis": 1}, {"x": x, "w": w}, {"y": "f16"}, structured=True)
+        kept, lost = x * w, np.array([[np.inf, 65344.0 * 2.0**-14]], np.float16)
+        assert results(of, no, {"y": kept}) == results(of, either, {"y": kept}) == ["pass"]
+        assert results(of, no, {"y": lost}) == ["nonfinite"]
+        assert results(of, either, {"y": lost}) == ["pass"]
+        assert results(of, either, {"y": lost[:, ::-1].copy()}) == ["nonfinite"]
+
+
+def test_what_is_rounded_to_a_subnormal_may_be_flushed_as_an_operand() -> None:
+    """2^-15 is subnormal in f16 and normal in f32: who casts to f16 and flushes operands has zero from there on."""
+    op = Op(scaled, inputs=(Operand("x", "... n"), Operand("w", "n")), outputs=(Operand("y", "... n"),))
+    x, w = np.array([[2.0**-15, 1.0]], np.float32), np.ones(2, np.float32)
+    flushing = Contract(points={"h": "maybe f16"}, denormals="flush operands")
+    with known(op):
+        of = Problem(op.name, {"axis": 1}, {"x": x - w, "w": w}, {"y": "f32"}, structured=True)
+        for y, said in ((x[0, 0], "pass"), (0.0, "pass"), (3 * x[0, 0], "numeric")):
+            assert results(of, flushing, {"y": np.array([[y, 1.0]], np.float32)}) == [said]
+        lost = {"y": np.array([[0.0, 1.0]], np.float32)}
+        assert results(of, Contract(points={"h": "maybe f16"}), lost) == ["numeric"]
+
+
 @pytest.mark.parametrize("to", ["bf16", "f16", "e4m3fn"])
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 def test_both_tiers_say_the_same(to: str, scale: float) -> None:
