@@ -26,8 +26,14 @@ def _tanh_gelu(x: Node) -> Node:
     return 0.5 * x * (1 + f.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
+def _gelu(x: Any) -> Any:
+    """Return torch's own gelu: that of oneDNN, which torch 2.11 takes with AVX-512, returns NaN for infinity."""
+    with torch.backends.mkldnn.flags(enabled=False):
+        return F.gelu(x)
+
+
 OF_TORCH: dict[str, tuple[Callable[[Any], Any], Callable[[Node], Node]]] = {
-    "gelu": (F.gelu, lambda x: 0.5 * x * (1 + f.erf(x * math.sqrt(0.5)))),
+    "gelu": (_gelu, lambda x: 0.5 * x * (1 + f.erf(x * math.sqrt(0.5)))),
     "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), _tanh_gelu),
     "silu": (F.silu, lambda x: x * f.sigmoid(x)),
     "mish": (F.mish, lambda x: x * f.tanh(f.softplus(x))),
