@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-Form = Literal["word", "count", "number", "residue", "quantile", "position", "power"]
+Form = Literal["word", "count", "number", "residue", "quantile", "position", "power", "size"]
 """What a feature is of a case: a word; a whole number from 0 on; any number; what is left over a block; a real number
 whose thresholds are found by bisection; a place in a row; the power of two that is not larger than what it stands
-for."""
+for; a size that follows from several extents, of which limits say something and single values nothing."""
 About = Literal["case", "values", "scale", "parameter", "target"]
 """What a feature is about: `values` of a tensor, or how large what a parameter is compared with is (`scale`), hide a
 failure more often than they cause one. `parameter`: it is told with those, and hides nothing by itself."""
@@ -132,7 +132,7 @@ KINDS: Mapping[Kind, Row] = {
     "remainder": Row("{0} mod {2}", "residue", cost=_RESIDUE, label="extent of {0} mod {2}"),
     "quotient": Row("{0} / {2}", "number"),
     "power of two": Row("{0} is a power of two", yes="{0} is a power of two", no="{0} is not a power of two"),
-    "in blocks": Row("{0} * next_power_of_2({2})", "number", cost=_RATIO),
+    "in blocks": Row("{0} * next_power_of_2({2})", "size", cost=_RATIO),
     "compared": Row("{0} {1} {2}", yes="{0} {1} {2}", no="{0} {opposite} {2}"),
     "beyond the first": Row("{0} > extent 0 of the {0}", yes="{0} > the first extent", no="{0} = the first extent"),
     "axis": Row("axis", answer="{0} of rank {1}"),
@@ -145,7 +145,7 @@ KINDS: Mapping[Kind, Row] = {
     "step": Row("step of {0}", cost=_MEMORY),
     "rows of": Row("rows of {0}"),
     "rank of": Row("rank of {0}"),
-    "furthest": Row("furthest element of {0}", "number"),
+    "furthest": Row("furthest element of {0}", "size"),
     "strides": Row("strides of {0} and those of {2}", cost=_MEMORY),
     "layout": Row("layout of {0}", cost=_MEMORY, label="{0} layout"),
     "address": Row("address of {0} mod {2}", "residue", cost=_RESIDUE, label="{0} address"),

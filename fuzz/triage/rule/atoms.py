@@ -102,18 +102,16 @@ def _of_residue(trait: Feature, value: Number, bad: set[Number], good: set[Numbe
 
 def _of_number(trait: Feature, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
     cost = trait.cost
-    if trait.row.form != "quantile" or value in _TOLD:  # a number that nobody would write is a coincidence
+    # A number that nobody would write is a coincidence, and so is one that several extents have together.
+    if trait.row.form != "size" and (trait.row.form != "quantile" or value in _TOLD):
         yield Atom(trait, "=", (value,), cost + 0.3)
     if value != 0 and 0 in good:
         yield Atom(trait, "!=", (0,), cost + 0.15)
     lower, upper = _limits(value, bad, good)
     yield from (Atom(trait, ">=", (limit,), cost + 0.1) for limit in lower)
     yield from (Atom(trait, "<=", (limit,), cost + 0.2) for limit in upper)
-    if not bad & good and trait.row.form not in (
-        "power",
-        "quantile",
-        "position",
-    ):  # of sizes that lie apart something else fails
+    apart = trait.row.form not in ("power", "quantile", "position", "size")
+    if apart and not bad & good:  # of sizes that lie apart something else fails
         bands = _bands(bad, good)
         if 1 < len(bands) <= _MOST_BANDS:
             yield Atom(trait, "within", tuple(end for band in bands for end in band), cost + 0.3 * len(bands))

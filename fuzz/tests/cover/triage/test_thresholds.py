@@ -14,6 +14,7 @@ from fuzz.base.feature import Feature
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS, N
 from fuzz.triage.evidence.closing import closing
+from fuzz.triage.rule.atoms import Columns, atoms_of
 from fuzz.triage.rule.rule import Atom, Learned, Rule
 from fuzz.triage.rule.thresholds import Probed, fades, plainest, plainly
 from fuzz.triage.rule.traits import case_traits
@@ -141,3 +142,12 @@ def test_a_number_of_elements_in_blocks_is_tried_as_rows_of_a_power_of_two() -> 
     rule = Rule((Atom(trait, ">=", (4096,), 1.0), Atom(ROWS, ">=", (4,), 1.0)))
     probes = closing(base, rule, tried, lambda draw: case_traits(made(draw)))
     assert {3073, 3276} <= {case_traits(made(draw))[trait] for draw in probes}
+
+
+def test_of_what_several_extents_make_together_only_limits_are_said() -> None:
+    """17 rows of 1,024 fail, and so would many others: that they are 17,408 elements in blocks is a coincidence."""
+    trait = Feature("in blocks", "rows", operand="n")
+    columns = Columns([{trait: 17408, N: 1024}, {trait: 16384, N: 1000}, {trait: 20480, N: 1001}])
+    found = [*atoms_of({trait: 17408, N: 1024}, columns, failures=0b1, passes=0b110)]
+    assert {atom.relation for atom in found if atom.trait == trait} == {">=", "<="}
+    assert {"=", ">="} <= {atom.relation for atom in found if atom.trait == N}
