@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 from fuzz.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
+from fuzz.base.probe import PROBE
 from oracles.declared import AXIS
 from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.lazy import lazy
@@ -182,6 +183,8 @@ class Capability:
                 return f"{name} {case.params[name]}"
         if THREADS in case.params and not self.takes_threads:
             return f"{case.params[THREADS]} threads"
+        if PROBE in case.params and self.shares_memory:  # a C kernel, whose worker makes calls in one way
+            return "a probe"
         if not self.shares_memory and not case.apart:
             return "tensors that share memory"
         if not self.shares_memory and case.reaches_far:

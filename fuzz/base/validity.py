@@ -11,6 +11,7 @@ from fuzz.base.case import THREADS, Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.memory import contradicts_itself, overlaps_itself
+from fuzz.base.probe import MOST, PROBE, WAS
 from oracles.declared import AXIS
 from oracles.dtypes import FLOATS, ITEMSIZE
 from oracles.op import Op
@@ -80,7 +81,7 @@ def _check_names(op: Op, kind: str, found: Mapping[str, object], operands: Seque
 
 
 def _check_params(op: Op, params: Mapping[str, float | int], rank: int) -> None:
-    unknown = sorted({*params} - {*op.params, THREADS})
+    unknown = sorted({*params} - {*op.params, THREADS, PROBE, WAS})
     if unknown:
         raise CaseError(f"params.{unknown[0]}: {op.name} has {', '.join(op.params)}")
     axis = params.get(AXIS)
@@ -94,6 +95,9 @@ def _check_params(op: Op, params: Mapping[str, float | int], rank: int) -> None:
     threads = params.get(THREADS, 1)
     if not isinstance(threads, int) or not 1 <= threads <= _MOST_THREADS:
         raise CaseError(f"params.{THREADS}: {threads!r} is not an integer from 1 to {_MOST_THREADS}")
+    probe = params.get(PROBE, 0)
+    if not isinstance(probe, int) or not 0 <= probe < MOST or (WAS in params and PROBE not in params):
+        raise CaseError(f"params.{PROBE}: {probe!r} is no probe")
 
 
 def _is_float32(value: float) -> bool:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Target
+from fuzz.base import probe as probes
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.errors import InternalError
-from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
+from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
 from fuzz.judge.values import Bits, CaseOracle, Query
-from fuzz.laws.law import Difference, LawCheck, first_difference
+from fuzz.judge.words import changes_text, damage_text, fault_text, unwritten_text
+from fuzz.laws.law import Difference, LawCheck, Probe, first_difference
 from fuzz.laws.registry import Entry
 from oracles.formula.contract import Contract
 from oracles.summation import NumericsError
@@ -34,6 +35,9 @@ _BY_STATUS: Mapping[Status, Verdict] = {
     Status.WRONG_SHAPE: Verdict.FAIL_SHAPE,
     Status.WRONG_DTYPE: Verdict.FAIL_DTYPE,
 }
+
+_BY_CHANCE = 8
+"""Outputs of no more different halves of words may be right by chance."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ class Judge:
             return Judgement(outcome.target, self.case, Verdict.NOT_RUN, reason=reason, outcome=outcome)
         verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
         if verdict is Verdict.PASS and outcome.changes:
-            verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
+            verdict, reason = Verdict.FAIL_PROCESS, changes_text(outcome.changes)
         shown = None if verdict is Verdict.FAIL_PROCESS else worst
         kept = outcome if verdict is not Verdict.PASS else None
         return Judgement(outcome.target, self.case, verdict, ratio, shown, reason, outcome=kept)
@@ -118,7 +122,7 @@ class Judge:
         if outcome.status is Status.REJECTED and not outcome.damage:
             verdict, reason = Verdict.PASS, f"rejected, as it must ({why})"
             if outcome.changes:
-                verdict, reason = Verdict.FAIL_PROCESS, _changes_text(outcome.changes)
+                verdict, reason = Verdict.FAIL_PROCESS, changes_text(outcome.changes)
         elif outcome.status is Status.RAN:
             verdict, reason = Verdict.FAIL_ACCEPTED_INVALID, f"returned KF_OK for what it must reject ({why})"
         assert verdict is not None, "only RAN leaves the verdict to the values"
@@ -137,12 +141,12 @@ class Judge:
             return Verdict.REJECTED, outcome.detail or "the kernel refused an input that it is declared to accept"
         if outcome.fault is not None:
             verdict = Verdict.FAIL_MEMORY if outcome.fault.tensor is not None else Verdict.CRASH
-            return verdict, _fault_text(outcome.fault)
+            return verdict, fault_text(outcome.fault)
         for damage in outcome.damage:
             verdict = Verdict.FAIL_INPUT_MODIFIED if damage.kind == "input" else Verdict.FAIL_MEMORY
-            return verdict, _damage_text(damage)
+            return verdict, damage_text(damage)
         for unwritten in outcome.unwritten:
-            return Verdict.FAIL_UNWRITTEN, _unwritten_text(unwritten, self.case.outputs[unwritten.output].layout.shape)
+            return Verdict.FAIL_UNWRITTEN, unwritten_text(unwritten, self.case.outputs[unwritten.output].layout.shape)
         return None, ""
 
     def bits(self, outcome: Outcome) -> Bits:
@@ -171,8 +175,10 @@ class EntryJudge:
         """What came of the law, by the outputs of case and twin: those of many targets are the same."""
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
-        shared = self._before is not None and _are_same(self._before.entry.case, entry.case)
+        shared = self._before is not None and _are_same(self._before.entry.case, probes.unprobed(entry.case))
         same = self._before._judge if self._before is not None and shared else None
+        self._earlier: Judge | None = None
+        """The judge of what a probe has the kernel called with before."""
         self._judge: Judge = same or Judge(entry.case, confirms=confirms)
         self.oracle = self._judge.oracle
 
@@ -191,6 +197,8 @@ class EntryJudge:
             return judgement
         if before.outcomes[target.id].status is not Status.RAN:  # the twin of invalid input may be valid
             return judgement
+        if check.law.probe is not None:
+            return self._by_probe(judgement, before.judge(target), target, check.law.probe)
         passed = (judgement.verdict, before.judge(target).verdict)
         return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement
 
@@ -228,70 +236,62 @@ class EntryJudge:
         reason = f"{check.name} ({check.told(case)}): {difference}"
         return Judgement(name, case, Verdict.FAIL_LAW, reason=reason, law=check)
 
+    def _by_probe(self, judgement: Judgement, usual: Judgement, target: Target, probe: Probe) -> Judgement:
+        """The verdict on another way to make a call that `usual` judges: a failure of both says nothing of the way, and
+        neither does a call that takes its time, as some are made many times. Raises InternalError."""
+        case, outcome, law = self.entry.case, self.outcomes[target.id], judgement.law
+        assert law is not None
+        if probes.probe_of(case) == probes.GHOST:
+            leaks = judgement.verdict is Verdict.PASS and _says_something(outcome)
+            if leaks and not self._is_right_before(outcome, target):
+                raise InternalError(f"{target.id}: {probe.stale(case)}")
+            return Judgement(target.id, usual.of, Verdict.PASS, law=law)
+        if usual.verdict is not Verdict.PASS or judgement.verdict in (Verdict.NOT_RUN, Verdict.TIMEOUT):
+            reason = judgement.reason or "its case fails in the usual way to call"
+            return Judgement(target.id, usual.of, Verdict.NOT_RUN, reason=reason, law=law)
+        if judgement.verdict is Verdict.ORACLE_GAVE_UP:
+            return judgement
+        self.checked.append(target.id)
+        if judgement.verdict is Verdict.PASS:
+            return judgement
+        if self._is_stale(outcome, target):
+            said = probe.stale(case)
+        elif probe.wrong is not None:
+            said = _with_detail(probe.wrong(case), judgement)
+        else:
+            return Judgement(target.id, usual.of, Verdict.NOT_RUN, reason="it is wrong about other values", law=law)
+        return Judgement(target.id, usual.of, Verdict.FAIL_LAW, reason=said, law=law, outcome=outcome)
+
+    def _is_right_before(self, outcome: Outcome, target: Target) -> bool:
+        """Whether these are the right outputs for the case itself: what the kernel gave for it may lie in memory."""
+        assert self._before is not None
+        return self._before._judge.judge(outcome, target.contract).verdict is Verdict.PASS
+
+    def _is_stale(self, outcome: Outcome, target: Target) -> bool:
+        """Whether these are the right outputs for what the kernel was called with before."""
+        if outcome.status is not Status.RAN:
+            return False
+        earlier = probes.before(self.entry.case)
+        self._earlier = self._earlier or Judge(earlier)
+        is_other = earlier != self.entry.case
+        return is_other and self._earlier.judge(outcome, target.contract).verdict is Verdict.PASS
+
+
+def _with_detail(said: str, judgement: Judgement) -> str:
+    worst = judgement.worst
+    if worst is None or worst.worst_index is None:
+        return f"{said} ({judgement.reason})"
+    return f"{said}, first or worst at {worst.output}[{', '.join(map(str, worst.worst_index))}]"
+
+
+def _says_something(outcome: Outcome) -> bool:
+    """Whether outputs that look right would not do so by chance, as zeros do, or one number over and over."""
+    halves = ({each[at : at + 2] for at in range(0, len(each), 2)} for each in outcome.outputs.values())
+    return any(len(each) > _BY_CHANCE for each in halves)
+
 
 def _are_same(one: Case, two: Case) -> bool:
     """Whether all is the same that a kernel sees, as their digests would say."""
     return (one.op, one.params, one.inputs, one.outputs, one.structured) == (
         two.op, two.params, two.inputs, two.outputs, two.structured,
     )  # fmt: skip
-
-
-def _fault_text(fault: Fault) -> str:
-    """For example 'SIGSEGV: read right after the end of x, row 3, column 17'."""
-    if fault.tensor is None and fault.signal == "SIGSEGV":
-        return (
-            "SIGSEGV in the kernel, at no tensor's address: a wild pointer, too large a stack, or (processors give no "
-            "address for it) an aligned vector access at an unaligned address"
-        )
-    if fault.tensor is None:
-        return f"{fault.signal} in the kernel, at no tensor's address"
-    access = {"read": "read", "write": "wrote"}.get(fault.access or "", "touched memory")
-    at = _at(fault.row, fault.column)
-    if fault.byte is None:
-        return f"{fault.signal}: {access} between the elements of {fault.tensor}, nearest{at}"
-    return f"{fault.signal}: {access} {_place(fault.byte, fault.tensor)}{at}"
-
-
-def _damage_text(damage: Damage) -> str:
-    """For example 'wrote 4 bytes outside y: right after the end of y, row 3, column 17'."""
-    count = f"{damage.count} byte{'s' if damage.count != 1 else ''}"
-    at = _at(damage.row, damage.column)
-    if damage.kind == "input":
-        return f"changed {count} of input {damage.tensor}, first at byte {damage.byte}{at}"
-    if damage.kind == "output":
-        return f"wrote {count} of output {damage.tensor} and then rejected the input, first at byte {damage.byte}{at}"
-    if damage.where == "inside":
-        return f"wrote {count} between the elements of {damage.tensor}, first at byte {damage.byte}{at}"
-    return f"wrote {count} outside {damage.tensor}: {_place(damage.byte, damage.tensor)}{at}"
-
-
-def _unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
-    """Return which elements hold our poison still. A kernel that reads its output first, and adds 0 times that, makes a
-    NaN of it too: that it never wrote them would be false."""
-    first = []
-    rest = unwritten.first
-    for extent in reversed(shape):
-        rest, position = divmod(rest, extent)
-        first.append(position)
-    index = ", ".join(str(i) for i in reversed(first))
-    return (
-        f"{unwritten.count} of {math.prod(shape)} elements of {unwritten.output} hold what they held before the call, "
-        f"first {unwritten.output}[{index}]: never written, or made of that"
-    )
-
-
-def _changes_text(changes: Iterable[Change]) -> str:
-    """For example 'left its process changed: signals: another handler of SIGSEGV'."""
-    return f"left its process changed: {'; '.join(map(str, changes))}"
-
-
-def _place(byte: int, tensor: str) -> str:
-    if byte < 0:
-        return f"{-byte} bytes before the start of {tensor}"
-    return f"right after the end of {tensor}" if byte == 0 else f"{byte} bytes after the end of {tensor}"
-
-
-def _at(row: int | None, column: int | None) -> str:
-    """For example ', row 3, column 17': of the nearest element."""
-    places = (("row", row), ("column", column))
-    return "".join(f", {what} {index}" for what, index in places if index is not None)

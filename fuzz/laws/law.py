@@ -43,6 +43,18 @@ def unchanged(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
 
 
 @dataclass(frozen=True)
+class Probe:
+    """What is said of a kernel whose twin is the same case, called in another way, and that is right in the usual one
+    only. Both are given the twin."""
+
+    stale: Callable[[Case], str]
+    """Where it gave the answer of the calls before."""
+    wrong: Callable[[Case], str] | None = None
+    """Where it gave another wrong one, or none. None: nothing, since the twin has other values than the case, which the
+    kernel may be wrong about in the usual call, too."""
+
+
+@dataclass(frozen=True)
 class Law:
     """A property checked without an oracle. Its functions are pure: one case and stream give one twin, for ever.
 
@@ -69,6 +81,8 @@ class Law:
     """What it expects of the twin's outputs are elements of those of the case, at other places."""
     told: Callable[[Case, Stream], str] | None = None
     """It says what was changed about this case; None: what `summary` says."""
+    probe: Probe | None = None
+    """Its twins are judged by the oracle and not by the bits of their cases; what is said then."""
     moves_one: bool = True
     """Whether its twins may move or change one tensor alone: it is not tried where tensors share memory in part."""
 

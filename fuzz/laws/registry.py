@@ -10,6 +10,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.stream import Stream, child_key
 from fuzz.laws.law import Law, LawCheck
 from fuzz.laws.placement import ALIGNMENT, IN_PLACE, LAYOUT, SURROUNDINGS
+from fuzz.laws.probes import PROBES
 from fuzz.laws.scaling import SCALING
 from fuzz.laws.slices import BATCH_APPEND, BATCH_SUBSET, ROW_PERMUTATION
 from fuzz.laws.values import RERUN, SIGN_FLIP, THREADS_COUNT
@@ -18,7 +19,7 @@ LAWS: Mapping[str, Law] = {
     law.name: law
     for law in (
         RERUN, ROW_PERMUTATION, BATCH_SUBSET, BATCH_APPEND, SCALING, SIGN_FLIP,
-        LAYOUT, IN_PLACE, SURROUNDINGS, ALIGNMENT, THREADS_COUNT,
+        LAYOUT, IN_PLACE, SURROUNDINGS, ALIGNMENT, THREADS_COUNT, *PROBES,
     )
 }  # fmt: skip
 ONE_IN = 8

@@ -47,6 +47,10 @@ def _by_law(cases: tuple[Case, ...], law: LawCheck) -> Script:
     case = cases[-1]
     twin = law.twin(case)
     origins: dict[str, list[int]] = {}
+    if law.law.probe is not None:
+        raise UsageError(
+            f"--script: how the probe {law.name} calls a kernel is not written as a program: use repro itself"
+        )
     if law.law.rearranges:
         origins = {name: _origins(case, name, law) for name in law.expected(case, _nothing(case))}
     elif law.law.expected is not unchanged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +76,16 @@ def kernel(x, w):
 }
 
 
-def judged(cli_here: Cli, folder: Path, sources: dict[str, str], *words: str) -> tuple[int, dict[str, Any]]:
-    (folder / "ref.py").write_text(_REFERENCE)
+def judged(
+    cli_here: Cli, folder: Path, sources: Mapping[str, str], *words: str, shapes: str = "x=... n, w=n",
+    reference: str = _REFERENCE,
+) -> tuple[int, dict[str, Any]]:  # fmt: skip
+    """Return the exit code and the ruling: of a reference in JSON, which says its shapes, where there are none."""
+    against = "ref.py" if shapes else "ref.json"
+    (folder / against).write_text(reference)
     for name, text in sources.items():
-        (folder / f"{name}.py").write_text(_NUMPY + text)
+        (folder / f"{name}.py").write_text(text if "import " in text.partition("\n")[0] else _NUMPY + text)
     files = [f"{name}.py" for name in sources]
-    done = cli_here("judge", *files, "--against", "ref.py", "--shapes", "x=... n, w=n", "--json", *words)
+    done = cli_here("judge", *files, "--against", against, *(("--shapes", shapes) if shapes else ()), "--json", *words)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)

@@ -8,16 +8,21 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from fuzz.base.case import THREADS, Case, Output
+from fuzz.base.case import CACHE_LINE, THREADS, Case, Output
+from fuzz.base.probe import without_probe
 from fuzz.transport import records
 from fuzz.transport.python.answer import NO_MEMORY, Answer, failed, is_of_device, said
 from fuzz.transport.python.arrays import Arrays, UnreadableError
-from fuzz.transport.python.kernel import Raised
-from fuzz.transport.python.memory import Memory
+from fuzz.transport.python.kernel import Raised, Way
+from fuzz.transport.python.memory import DeviceMemory, FreshMemory, Memory
+from fuzz.transport.python.probing import Placed, called, kept_apart
 from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
-from oracles.dtypes import DTYPES
+from oracles.dtypes import DTYPES, ITEMSIZE
 
 _T = TypeVar("_T")
+
+_BLOTS, _MOST_BLOTTED = 8, 1 << 24
+"""The number of pieces of memory of the size of an output that are overwritten after a call, where they are smaller."""
 
 
 class Callee(Protocol):
@@ -34,7 +39,7 @@ class Callee(Protocol):
         """Whether code of its own was at work when that was raised."""
         ...
 
-    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any: ...
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any: ...
 
 
 class Attempt:
@@ -45,7 +50,9 @@ class Attempt:
         self._kernel = kernel
         self._arrays = arrays
         self._memory = memory
-        self._slabs = slabs(case, memory.margin, OUTPUT_POISONS[again], memory.guarded)
+        self._poison = OUTPUT_POISONS[again]
+        self._is_on_gpu = isinstance(memory, DeviceMemory)
+        self._slabs = self._image(case)
         for slab in self._own():
             memory.place(slab)
 
@@ -57,19 +64,39 @@ class Attempt:
             words = f"{self._arrays.library.__name__} has no {DTYPES[min(lacking)].spelling}"
             self._returned = Raised(rejected=False, words=words, built=False)
             return
-        self._given = tensors = {
-            name: self._arrays.view(self._slabs[name])
-            for name in self._case.tensors
-            if name in self._case.inputs or self._kernel.takes(name)
-        }
-        params = {name: value for name, value in self._case.params.items() if name != THREADS}
+        self._given = self._views(self._slabs)
+        params = {name: value for name, value in without_probe(self._case.params).items() if name != THREADS}
+        placed = Placed(
+            self._case, self._slabs, self._given, self._arrays,
+            lambda tensors, way: self._kernel.call(tensors, params, way), self._image, self._elsewhere,
+            [name for name in self._case.outputs if not self._kernel.takes(name)],
+            self._is_on_gpu,
+        )  # fmt: skip
         with self._arrays.threads(self._case.params.get(THREADS)):
             self._memory.watch()
-            self._returned = self._kernel.call(tensors, params)
+            self._returned = called(placed)
+            if self._is_on_gpu:  # what it keeps and returns again is the next call's before anybody has read it
+                self._returned = kept_apart(placed, self._returned)
+
+    def _views(self, placed: Mapping[str, Slab]) -> Mapping[str, Any]:
+        """What the kernel is given."""
+        names = [name for name in self._case.tensors if name in self._case.inputs or self._kernel.takes(name)]
+        return {name: self._arrays.view(placed[name]) for name in names}
+
+    def _image(self, case: Case) -> Mapping[str, Slab]:
+        return slabs(case, self._memory.margin, self._poison, self._memory.guarded)
+
+    def _elsewhere(self, case: Case) -> Mapping[str, Any]:
+        memory = FreshMemory(CACHE_LINE) if self._memory.guarded else self._memory
+        found = slabs(case, memory.margin, self._poison, guarded=False)
+        for slab in {slab.index: slab for slab in found.values()}.values():
+            memory.place(slab)
+        return self._views(found)
 
     def collect(self) -> Answer:
         """What the kernel left behind. On a GPU only after everything queued is done."""
         answer = self._left()
+        self._blot()
         # Asked last: to read what it returned may touch it too, where that is a view beyond a tensor's end.
         touched = self._memory.touched(list(self._own()))
         return answer if touched is None else Answer(records.FAULT, {}, answer.damages, {}, touched=touched)
@@ -110,6 +137,17 @@ class Attempt:
             if output.alias is None:
                 unwritten[name] = elements.reshape(-1) == poisoned(slab.poison, slab.itemsize)
         return Answer(records.RAN, outputs, damages, unwritten)
+
+    def _blot(self) -> None:
+        """Let memory that held what was returned hold it no longer: the next call could be given it, as it is, by an
+        allocator, and return it."""
+        self._returned = None
+        full, place = self._arrays.library.full, {"device": "cuda"} if self._is_on_gpu else {}
+        for name, output in self._case.outputs.items():
+            size = output.layout.size * ITEMSIZE[output.dtype]
+            if 0 < size < _MOST_BLOTTED and not self._kernel.takes(name):
+                blots = [full((size,), 255, dtype=self._arrays.library.uint8, **place) for _ in range(_BLOTS)]
+                del blots
 
     def _own(self) -> Iterator[Slab]:
         """Every slab once."""

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +21,8 @@ from typing import Any
 import oracles
 from oracles.declared import AXIS
 
+Way = Callable[[Callable[[], Any]], Any]
+"""It calls what it is given, and returns what that returned; or raises."""
 MARGIN_BYTES = 16 * 1024
 """The bytes that are poisoned and checked on every side of a tensor that no inaccessible page is on: enough that a
 kernel that strays by a row still lands in them."""
@@ -134,13 +136,14 @@ class LoadedKernel:
     def is_own(self, error: BaseException) -> bool:
         return has_own_frame(error, self._folders)
 
-    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
-        """What the function returns, or what it raised, as `Raised`."""
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any:
+        """What the function returns, or what it raised, as `Raised`; where there is a way to call it, called so."""
         # What it has no parameter for has its neutral value, and the axis is the last one, as the kernel declares.
         named, needless = {**self._neutral, **params}, {*self._neutral, AXIS}
         given = {name: value for name, value in named.items() if self.takes(name) or name not in needless}
         try:
-            return self._entry(**tensors, **given, **self._options)
+            call = partial(self._entry, **tensors, **given, **self._options)
+            return call() if way is None else way(call)
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 raise

@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -32,7 +33,7 @@ from fuzz.transport.frames import decode_responses, outcome_of
 from fuzz.transport.python.answer import Answer, is_of_device, respond
 from fuzz.transport.python.arrays import arrays_of
 from fuzz.transport.python.attempt import CaseRunner
-from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, has_own_frame, is_rejection, misuse_of
+from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, Way, has_own_frame, is_rejection, misuse_of
 from fuzz.transport.python.memory import DeviceMemory, FreshMemory
 from fuzz.uses.check.results import CheckError, told
 from oracles.formula.contract import Contract
@@ -71,14 +72,15 @@ class Function:
         """Whether code of its folder was at work when that was raised."""
         return has_own_frame(error, (self.folder,))
 
-    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int]) -> Any:
+    def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any:
         """What it returns, outputs by name, or what it raised, as `Raised`."""
         given = {name: value for name, value in {**self.neutral, **params}.items() if self.takes(name)}
         try:
             named = {self.called.get(name, name): tensor for name, tensor in tensors.items()}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of overflow: whether a result is right is judged by its bits
-                returned = self.function(**named, **given, **self.constants)
+                call = partial(self.function, **named, **given, **self.constants)
+                returned = call() if way is None else way(call)
         except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
             names = ", ".join((*tensors, *given))
             wrapper = f"lambda {names}: mine({names})"

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.adapters.pack import load
+from fuzz.base.probe import GHOST, STREAM
 from fuzz.findings.book import book_in
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report.brief import Provenance
@@ -26,6 +27,9 @@ from fuzz.uses.session import Session
 from fuzz.uses.starting import select_targets, writable
 from oracles.reference.derive import Derived
 from oracles.reference.dims import parsed
+
+_PROBED_ONE_IN = 4
+"""Cases of which one is called again by a probe: there are five of them, and few cases."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +77,11 @@ def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
     targets = tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
     # Not before: no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
+    here = {target.name.place for target in targets if target.unavailable() is None}
+    laws = tuple(law for law in declared_laws(pack.kernels) if law != STREAM or "cuda" in here)
     book, limits = book_in(folder / "findings", seed), Limits(None, asked.cases)
     session = Session(
-        targets, book, Terms(pack.kernels, declared_laws(pack.kernels)), seed, limits, case_limit=asked.case_limit,
+        targets, book, Terms(pack.kernels, laws, twin_one_in=_PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
         screen=screen,
     )  # fmt: skip
     origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
@@ -94,12 +100,17 @@ def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
     rulings = tuple(
         solution_ruling(words, kernel, by_id, session.tally, book) for kernel, (words, _) in solutions.items()
     )
+    probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     ruling = Ruling(
         VERSION, worst_of(rulings), asked.against, found.said, seed, session.tally.cases, str(folder),
-        tuple(not_exercised(undeclared)), rulings,
+        probes, _unseen(not_exercised(undeclared), laws), rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose) for failure in outline.failures]
     return Judged(ruling, "\n\n".join([*lines, _summary(ruling, elapsed)]))
+
+
+def _unseen(undeclared: list[str], laws: tuple[str, ...]) -> tuple[str, ...]:
+    return (*undeclared, *([] if STREAM in laws else [f"not exercised, as there is no GPU: the probe {STREAM}"]))
 
 
 def _read(asked: Asked) -> tuple[Problem, Derived]:

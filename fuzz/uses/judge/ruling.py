@@ -51,6 +51,8 @@ class Ruling:
     cases: int
     pack: str
     """The folder of the op and the kernels that were judged."""
+    probes: Mapping[str, int]
+    """How many calls were made in other ways that a right kernel cannot tell from the usual one, by the probe."""
     not_exercised: tuple[str, ...]
     solutions: tuple[SolutionRuling, ...]
 
@@ -75,7 +77,7 @@ def solution_ruling(
         reason = f"{sum(each.gave_up for each in lines)} runs could not be judged"
     return SolutionRuling(
         solution, said, sum(each.judged for each in lines), sum(each.findings for each in lines), worst, failures,
-        "" if said == "right" else reason,
+        "" if said == "right" or any(each.findings for each in lines) else reason,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from fuzz.base.files import write_whole
+from fuzz.base.probe import PROBES
 from fuzz.uses.check.reference import contract_of
 from fuzz.uses.judge.problem import Problem, ProblemError
 from fuzz.uses.judge.solution import ENTRY, Solution
@@ -21,6 +22,8 @@ _PACK = """{module}
 # A function says neither an order of additions nor how accurate a library is: neither is held against a kernel.
 CONTRACT = {contract}
 CAPABILITIES = Capabilities(dtypes={dtypes!r}, empty=False)
+# Other ways to make the same call, which a right kernel cannot tell from the usual one.
+PROBES = {probes!r}
 HERE = Path(__file__).parent
 KERNELS = (
 {kernels}
@@ -28,7 +31,7 @@ KERNELS = (
 """
 _KERNEL = """    PythonKernel(
         "{name}", "{op}", HERE / "{name}" / "{entry}", "{framework}", CONTRACT, CAPABILITIES, entry="judged",
-        untrusted={untrusted},
+        laws=PROBES, untrusted={untrusted},
     ),"""
 
 
@@ -91,6 +94,7 @@ def _pack(
         module=found.module.replace("from fuzz import Op, Operand\n", imports),
         contract=_contract(contract),
         dtypes=tuple(dtypes),
+        probes=PROBES,
         kernels="\n".join(kernels),
     )
 

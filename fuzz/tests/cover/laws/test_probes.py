@@ -1,0 +1,110 @@
+"""What a probe calls a kernel with follows from its case; what comes of it is judged by the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
+from fuzz.base.case import Case, CaseError, Output, Tensor, contiguous
+from fuzz.base.errors import InternalError
+from fuzz.base.outcome import Outcome, Status
+from fuzz.base.probe import CALLER, FRESH, GHOST, OVERWRITE, PROBE, PROBES, STREAM, before, place_of, probe_of, unprobed
+from fuzz.base.validity import check_case
+from fuzz.base.verdict import Verdict
+from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.laws.law import LawCheck
+from fuzz.laws.registry import LAWS, Entry, twin_of
+from fuzz.tests.cover.laws.conftest import honest
+
+X = np.array([[1.5, -2.0, 0.0], [3.0, 1.0, -1.0]], "<f4")
+CASE = Case(
+    "rms_norm",
+    {"axis": 1, "eps": 0.5},
+    {"x": Tensor("f32", contiguous((2, 3)), X.tobytes())},
+    {"y": Output("f32", contiguous((2, 3)))},
+)
+
+
+def _judged(probe: str, came: Mapping[str, bytes] | None, *, usual: Mapping[str, bytes] | None = None) -> Judgement:
+    """What is said of a kernel that gives the outputs `came`, or raises, where it is called by a probe."""
+    generic = load(built_in()).kernel("generic")
+    target = expand([replace(generic, laws=PROBES)], this_host())[0]
+    outcome = Outcome(target.id, Status.RAISED, detail="KeyError: 7")
+    outcome = outcome if came is None else Outcome(target.id, Status.RAN, came)
+    first = EntryJudge(Entry(CASE), {target.id: Outcome(target.id, Status.RAN, usual or honest(CASE))})
+    return EntryJudge(twin_of(CASE, LawCheck(LAWS[probe], 5)), {target.id: outcome}, first).judge(target)
+
+
+def _twin(probe: str) -> Case:
+    return LawCheck(LAWS[probe], 5).twin(CASE)
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_twins_are_cases_and_what_came_before_is_known(some_cases: list[Case], probe: str) -> None:
+    law = LAWS[probe]
+    found = [case for case in some_cases if law.applies(case)][:60]
+    assert len(found) == 60
+    for number, case in enumerate(found):
+        twin = LawCheck(law, number).twin(case)
+        check_case(twin)
+        check_case(unprobed(before(twin)))
+        assert (probe_of(twin), probe_of(unprobed(twin)), unprobed(twin).params) == (probe, "", case.params)
+        changed = [name for name, each in twin.inputs.items() if each != case.inputs[name]]
+        assert bool(changed) == (probe in (OVERWRITE, FRESH, GHOST))
+        if probe == OVERWRITE:
+            assert changed == [place_of(twin)[0]]
+            assert before(twin).inputs == case.inputs
+
+
+def test_a_case_file_cannot_ask_for_another_probe() -> None:
+    for number in (-1, 0.5, 1 << 60):
+        with pytest.raises(CaseError, match="is no probe"):
+            check_case(replace(CASE, params={**CASE.params, PROBE: number}))
+
+
+@pytest.mark.parametrize("probe", [OVERWRITE, FRESH])
+def test_what_is_wrong_about_other_values_is_not_accused_of_their_way(probe: str) -> None:
+    assert _judged(probe, honest(_twin(probe))).verdict is Verdict.PASS
+    assert _judged(probe, {"y": np.zeros((2, 3), "<f4").tobytes()}).verdict is Verdict.NOT_RUN
+
+
+@pytest.mark.parametrize("probe", [CALLER, STREAM])
+def test_what_is_right_in_each_way_passes_and_what_is_wrong_has_the_law_broken(probe: str) -> None:
+    right = honest(_twin(probe))
+    assert _judged(probe, right).verdict is Verdict.PASS
+    wrong = _judged(probe, {"y": np.zeros((2, 3), "<f4").tobytes()})
+    assert (wrong.verdict, wrong.broken_law_name, wrong.case) == (Verdict.FAIL_LAW, probe, CASE.digest)
+    assert "wrong" in wrong.reason
+    raised = _judged(probe, None)
+    assert raised.verdict is Verdict.FAIL_LAW
+    assert raised.reason.endswith("(KeyError: 7)")
+    # A kernel that is wrong in the usual call is told of as that.
+    zeros = {"y": np.zeros((2, 3), "<f4").tobytes()}
+    assert _judged(probe, zeros, usual=zeros).verdict is Verdict.NOT_RUN
+
+
+def test_the_answer_of_the_calls_before_is_told_as_such() -> None:
+    said = _judged(OVERWRITE, honest(CASE)).reason
+    name, element = place_of(_twin(OVERWRITE))
+    old = X.reshape(-1)[element]
+    assert said == (
+        f"the answer did not follow the input: {name}[{element // 3}, {element % 3}] changed from {old:g} to"
+        f" {old / 2 if old else 1:g} in place and the output stayed the same (it is cached by address or object)"
+    )
+    assert _judged(FRESH, honest(before(_twin(FRESH)))).reason.endswith("gave the output of the old one")
+    assert _judged(STREAM, honest(before(_twin(STREAM)))).reason.endswith("it read what was there before")
+
+
+def test_outputs_that_are_right_without_the_kernel_are_an_error_of_ours() -> None:
+    """Zeros, and one number over and over, may be right by chance."""
+    with pytest.raises(InternalError, match="the judge leaks"):
+        _judged(GHOST, honest(_twin(GHOST)))
+    assert _judged(GHOST, honest(CASE)).verdict is Verdict.PASS
+    assert _judged(GHOST, {"y": np.full((2, 3), np.nan, "<f4").tobytes()}).verdict is Verdict.PASS
+    assert _judged(GHOST, None).verdict is Verdict.PASS

@@ -1,0 +1,30 @@
+"""No right solution is accused of the state that it keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.tests.common.honest import OPS, PATTERNS, definition, solution
+from fuzz.tests.common.solutions import judged
+from fuzz.tests.conftest import Cli
+
+_PLAIN = [(op, "numpy", dtype) for op in OPS for dtype in ("float32", "float16")]
+
+
+@pytest.mark.parametrize(
+    ("op", "framework", "dtype"),
+    [*_PLAIN, ("norm", "numpy", "float64"), ("norm", "torch", "float32"), ("gate", "torch", "bfloat16")],
+)
+def test_no_right_solution_is_wrong(cli_here: Cli, tmp_path: Path, op: str, framework: str, dtype: str) -> None:
+    if framework == "torch":
+        pytest.importorskip("torch")
+    tried = {pattern: solution(op, framework, pattern) for pattern in PATTERNS}
+    code, ruling = judged(
+        cli_here, tmp_path, tried, "--no-shrink", "--seed", "11", shapes="", reference=definition(op, dtype)
+    )  # fmt: skip
+    said = {each["solution"]: (each["verdict"], each["failures"]) for each in ruling["solutions"]}
+    assert {name: each for name, each in said.items() if each[0] != "right"} == {}
+    assert (code, len(said)) == (0, len(PATTERNS))
+    assert min(ruling["probes"].values()) >= len(PATTERNS)
