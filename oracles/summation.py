@@ -103,7 +103,20 @@ class Any:
         return n
 
 
-Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Any
+@dataclass(frozen=True)
+class Read:
+    """An order that was read off a kernel, for sums of some numbers of terms; in others it may be any."""
+
+    chains: tuple[tuple[int, int], ...]
+    """The longest chain by the number of terms."""
+
+    def chain(self, n: int) -> int:
+        """See `Sequential.chain`. What a sum starts with is one term more."""
+        known = dict(self.chains)
+        return known[n] if n in known else known[n - 1] + 1 if n - 1 in known else n
+
+
+Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Any | Read
 
 
 def _tree(width: int) -> int:

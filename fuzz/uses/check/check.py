@@ -35,6 +35,7 @@ from fuzz.uses.check.reference import read
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told
 from fuzz.uses.check.retrieval import origin_words, sign
 from fuzz.uses.corpus.folder import entries_of, in_batches
+from fuzz.uses.measure.use import Measuring
 from fuzz.uses.search.groups import EndsSoonAfter
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Limits
@@ -97,13 +98,14 @@ def check(
     else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. The seed is the same for the same
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
-    found = None
+    found, measures = None, False
     if reference is not None:
         if op is not None:
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
         if isinstance(kernel, Kernel):
             capabilities, contract = kernel.capabilities, kernel.contract
         found = read(reference, shapes, example_inputs, values, capabilities, arrays, contract)
+        measures = contract is None
         op, contract, capabilities = found.op, found.contract, found.capabilities(capabilities)
         if GIVEN.asked is None:
             print(found.said, file=sys.stderr)
@@ -126,7 +128,8 @@ def check(
     )  # fmt: skip
     [target] = _chosen(declaration, targets)
     here = OwnProcess(target, function, found.takes if found else None)
-    check_targets([target], Plans(max_cases, max_time, seed), cases, here=here, said=found.said if found else "")
+    said = found.said if found else ""
+    check_targets([target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures)
 
 
 def _named(op: Op | str | None) -> str | None:
@@ -168,10 +171,12 @@ def check_targets(
     pack_option: tuple[str, ...] = (),
     here: OwnProcess | None = None,
     said: str = "",
+    measures: bool = False,
 ) -> None:
     """Check targets of one kernel, in workers where it does not run `here`: known cases, then the search. `pack_option`
-    names its pack on a command line, and `said` is what was read of a reference. CheckFailed, with what was found
-    shrunk and explained, unless something was judged and all of it passed."""
+    names its pack on a command line, `said` is what was read of a reference, and a kernel of which nothing is declared
+    is measured. CheckFailed, with what was found shrunk and explained, unless something was judged and all of it
+    passed."""
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(targets), here))
         return
@@ -188,10 +193,14 @@ def check_targets(
     with _misuse_is_said(), session:
         runner, pool = session.runner(targets), session.pool
         runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
+        measuring = Measuring(pool, targets, todo.seed) if measures else None
         runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
         again = bool(runner.tally.findings)
         if not again:
             runner.run(kernel.op, todo.seed)
+        if measuring is not None:
+            targets = measuring.ended(session, book, todo.max_cases)
+            said = f"{said}\n  {measuring.text}"
         session.draw_no_more()
         if GIVEN.options.explain_s and book.buckets:
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
@@ -212,7 +221,7 @@ def check_targets(
         raise CheckFailed("\n".join([wrong, *filter(None, notes)]))
     told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
-    print(told_line, file=sys.stderr)
+    print(told_line, *([f"  {measuring.text}"] if measuring is not None else []), sep="\n", file=sys.stderr)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):
             warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=3)

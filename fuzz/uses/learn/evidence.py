@@ -14,7 +14,7 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import GIVEN, Draw
 from fuzz.base.outcome import Outcome, Status
-from fuzz.execute.pool import WorkerPool
+from fuzz.execute.pool import Pool
 from fuzz.generate.given import given_rows
 from fuzz.generate.search import Search, batches
 from fuzz.judge.fitting import Run
@@ -64,10 +64,10 @@ class KernelRuns:
         self.runs += known.values()
 
 
-def gathered(pool: WorkerPool, targets: Sequence[Target], seed: int, most: int, over: Callable[[], bool]) -> KernelRuns:
+def gathered(pool: Pool, targets: Sequence[Target], seed: int, most: int, over: Callable[[], bool]) -> KernelRuns:
     """Run cases until there are so many or time is over."""
     found = KernelRuns()
-    running = [each for each in targets if not isinstance(pool.statuses[each.id], NotRun)]
+    running = [each for each in targets if not isinstance(pool.statuses.get(each.id), NotRun)]
     if not running:
         return found
     kernel = running[0].kernel

@@ -1,0 +1,165 @@
+"""What a kernel calculates of which nothing is declared is read off it, and held against it where it is certain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuzz
+from fuzz.tests.common.measured import lanes, loop, measure, pairs
+from fuzz.uses.check.plan import GIVEN, Options
+from fuzz.uses.measure.reading import Meeting, UnreadableError, read_tree
+from fuzz.uses.measure.tree import Tree, known
+from oracles.ops import OPS
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+    before = dict(OPS)
+    yield
+    OPS.clear()
+    OPS.update(before)
+
+
+def _answers(tree: Tree) -> Meeting:
+    def meeting(asked: Sequence[tuple[int, int]]) -> list[int]:
+        terms = np.ones((len(asked), tree.n))
+        for row, (one, other) in enumerate(asked):
+            terms[row, one], terms[row, other] = 2.0**80, -(2.0**80)
+        return [tree.n - int(each) for each in tree.total(terms)]
+
+    return meeting
+
+
+@pytest.mark.parametrize("n", [2, 3, 37, 200])
+def test_an_order_is_read_from_what_meets(n: int) -> None:
+    for tree in known(n):
+        found = read_tree(n, _answers(tree), 10 * n)
+        assert (found.depths == tree.depths).all()
+        assert found.words == tree.words
+
+
+def test_what_is_no_tree_is_not_read() -> None:
+    random = np.random.default_rng(0)
+    with pytest.raises(UnreadableError):
+        read_tree(37, lambda asked: [int(random.integers(2, 38)) for _ in asked], 10_000)
+    with pytest.raises(UnreadableError, match="too many questions"):
+        read_tree(37, _answers(known(37)[0]), 40)
+
+
+def test_several_terms_that_are_added_at_once_are_read() -> None:
+    """Hardware that adds four terms to a sum at once: all of them meet there."""
+
+    def meeting(asked: Sequence[tuple[int, int]]) -> list[int]:
+        return [min(4 * (max(one, other) // 4 + 1), 37) for one, other in asked]
+
+    tree = read_tree(37, meeting, 1000)
+    assert len(tree.joins) == 36
+    assert tree.depths[0] >= 9
+
+
+def total(x: Any) -> Any:
+    return x.sum(-1)
+
+
+def mean(x: Any) -> Any:
+    return x.mean(-1)
+
+
+def product(x: Any, w: Any) -> Any:
+    return x @ w
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (loop, "accumulates in f32, sums over n one after the other, same bits each time"),
+        (lambda x: loop(x[..., ::-1]), "accumulates in f32, sums over n from the last term to the first"),
+        (lanes, "accumulates in f32, sums over n in 8 lanes, same bits each time"),
+        (pairs, "accumulates in f32, sums over n in pairs, same bits each time"),
+        (lambda x: loop(x.astype(np.float64)).astype(np.float32), "accumulates in f64, sums over n one after the"),
+    ],
+)  # fmt: skip
+def test_the_order_of_a_sum_and_its_dtype_are_measured(kernel: Callable[..., Any], said: str) -> None:
+    assert measure(kernel, total, "x=... n").text.startswith(f"measured: {said}")
+
+
+def test_rows_that_are_summed_in_two_orders_have_the_longer_one() -> None:
+    def mixed(x: Any) -> Any:
+        found = lanes(x)
+        found[1::2] = loop(x[1::2])
+        return found / np.float32(x.shape[-1])
+
+    [order] = measure(mixed, mean, "x=m n").sums
+    assert (order.chain, order.words, order.read) == (order.terms - 1, "", True)
+
+
+def _rounded(values: Any) -> Any:
+    """To the 11 bits of TF32."""
+    return ((values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def _products(x: Any, w: Any) -> Any:
+    return loop(np.swapaxes(x[:, :, None] * w, 1, 2))
+
+
+def test_products_of_fewer_bits_are_measured_and_named() -> None:
+    """And what is wrong by them is right as what it is."""
+    plain = measure(_products, product, "x=m k, w=k n")
+    assert (plain.products, plain.fused, plain.accumulator) == (None, False, 24)
+    kernel = lambda x, w: _products(_rounded(x), _rounded(w))  # noqa: E731
+    assert (
+        "takes 11 bits of each element (TF32), sums over k one after the other"
+        in measure(kernel, product, "x=m k, w=k n").text
+    )
+    with pytest.raises(fuzz.CheckFailed, match=r"measured: .*; right as TF32; wrong as f32"):
+        fuzz.check(kernel, reference=product, shapes="x=m k, w=k n", arrays="numpy", max_cases=20, seed=1)
+
+
+def norm(x: Any) -> Any:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+def _norm(summed: Callable[[Any], Any], off: float = 0.0, least: int = 0) -> Callable[..., Any]:
+    def mine(x: Any) -> Any:
+        n = x.shape[-1]
+        squares = summed(x * x)[..., None] * np.float32(1.0 + off * (n >= least))
+        return x / np.sqrt(squares / np.float32(n) + np.float32(1e-6))
+
+    return mine
+
+
+@pytest.mark.parametrize(
+    ("summed", "words", "chain"), [(loop, "one after the other", 1030), (lanes, "in 8 lanes", 274)]
+)
+def test_an_order_of_squares_is_the_one_that_fits(summed: Callable[[Any], Any], words: str, chain: int) -> None:
+    """As a guess, its chain is taken twice as long. An error of all results hides nothing."""
+    for off in (0.0, 2.0**-12):
+        [order] = measure(_norm(summed, off), norm, "x=... n").sums
+        assert (order.words, order.chain, order.read) == (words, chain, False)
+
+
+def _check(kernel: Callable[..., Any], **more: Any) -> None:
+    fuzz.check(kernel, reference=norm, shapes="x=... n", arrays="numpy", max_cases=64, seed=1, **more)
+
+
+def test_what_was_measured_accuses_where_it_was_measured_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error that sums in any order might have is none of the order that it has."""
+    _check(_norm(lanes))
+    assert "\n  measured: sums over n in 8 lanes, same bits each time\n" in capsys.readouterr().err
+    wrong = _norm(lanes, 2.0**-17, least=600)
+    with pytest.raises(fuzz.CheckFailed, match=r"8 lanes, .*; right with sums in any order .*; wrong as measured"):
+        _check(wrong)
+    _check(wrong, contract=fuzz.Contract(sums={"n": fuzz.Any()}, nonfinite="unspecified", denormals="flush"))
+
+
+def test_an_order_that_changes_with_the_extents_accuses_nobody() -> None:
+    """Lanes where it is measured first, a plain loop elsewhere."""
+    _check(_norm(lambda x: lanes(x) if x.shape[-1] in (67, 256, 1031) else loop(x), 2.0**-17, least=600))

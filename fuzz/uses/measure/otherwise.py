@@ -1,0 +1,87 @@
+"""Right as what: whether all runs of a kernel that is wrong are right with fewer bits than are expected of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fuzz.base.case import Case
+from fuzz.base.dtypes import from_bits, quantise
+from fuzz.judge.fitting import Run
+from oracles.dtypes import SINGLE, form
+from oracles.formula.contract import Contract
+from oracles.ops import OPS
+from oracles.summation import NumericsError
+
+_WORDS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"}
+_USED = 1 / 32
+_TF32, _BF16 = 13, 16
+"""The bits of an f32 number that TF32 and bf16 leave out."""
+
+
+def right_as(runs: Sequence[Run], contract: Contract) -> str:
+    """Return such as "right as TF32; wrong as f32"; '' where nothing of that kind fits, or nothing is wrong."""
+    judged = [run for run in runs if run.query(contract) is not None]
+    if not any(_is_wrong(run, contract) for run in judged):
+        return ""
+    expected = contract.compute
+    if expected not in _WORDS:
+        dtypes = {tensor.dtype for run in judged for tensor in list(run.case.inputs.values())[:1]}
+        expected = dtypes.pop() if len(dtypes) == 1 else "its inputs' dtype"
+    for name, fits in _others(judged, contract, expected):
+        if all(fits(run) for run in judged):
+            return f"right as {name}; wrong as {expected}"
+    return ""
+
+
+def _others(runs: Sequence[Run], contract: Contract, expected: str) -> Iterator[tuple[str, Callable[[Run], bool]]]:
+    if expected == "f64":
+        yield "f32", lambda run: not _is_wrong(run, replace(contract, compute="f32"))
+    if expected == SINGLE.name:
+        for name, bits in (("TF32", _TF32), ("f32 with inputs rounded to bf16", _BF16)):
+            for rounding in _ROUNDINGS.values():
+                yield name, lambda run, bits=bits, rounding=rounding: _fits_rounded(run, contract, bits, rounding)  # type: ignore[misc]
+    for dtype in ("f16", "bf16"):
+        if dtype != expected and form(dtype).precision < SINGLE.precision:
+            other = replace(contract, compute=dtype)
+            # Of so few bits nearly anything is right; what uses them up is meant.
+            if max((run.ratio(other) or 0.0 for run in runs), default=0.0) > _USED:
+                yield dtype, lambda run, other=other: not _is_wrong(run, other)  # type: ignore[misc]
+
+
+def _is_wrong(run: Run, contract: Contract) -> bool:
+    return run.ratio(contract) is None
+
+
+Rounding = Callable[
+    ["np.ndarray[tuple[int, ...], np.dtype[np.uint32]]", int], "np.ndarray[tuple[int, ...], np.dtype[np.uint32]]"
+]
+_ROUNDINGS: Mapping[str, Rounding] = {
+    "nearest even": lambda bits, lost: (
+        bits + (np.uint32((1 << lost - 1) - 1) + (bits >> np.uint32(lost) & np.uint32(1)))
+    ),
+    "nearest away": lambda bits, lost: bits + np.uint32(1 << lost - 1),
+    "towards zero": lambda bits, lost: bits,
+}
+
+
+def _fits_rounded(run: Run, contract: Contract, lost: int, rounding: Rounding) -> bool:
+    """Whether its outputs are right for inputs of fewer bits."""
+    other = Run(_rounded(run.case, lost, rounding), run.outcome, target=run.target)
+    try:
+        return not _is_wrong(other, contract)
+    except NumericsError:
+        return False
+
+
+def _rounded(case: Case, lost: int, rounding: Rounding) -> Case:
+    inputs = dict(case.inputs)
+    for name, tensor in case.inputs.items():
+        if tensor.dtype == SINGLE.name and name not in OPS[case.op].integers:
+            values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
+            bits = rounding(values.view(np.uint32), lost) & np.uint32(0xFFFFFFFF << lost & 0xFFFFFFFF)
+            kept = np.where(np.isfinite(values), bits.view(np.float32), values)
+            inputs[name] = replace(tensor, bits=quantise(kept.astype(np.float64), tensor.dtype).tobytes())
+    return replace(case, inputs=inputs)

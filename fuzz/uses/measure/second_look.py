@@ -1,0 +1,77 @@
+"""The second look: runs that pass by what nobody declared, under what was measured.
+
+An order is known at the extents where it was read, and a kernel may have another one elsewhere. So what was measured
+first accuses nobody: of the runs that contradict the narrowest order that there could be, the worst are measured again,
+with the extents, strides and dtypes of their own cases and the values of designed ones. Only one that contradicts what
+is read there is wrong: then nothing but the values differs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.draw import Frame
+from fuzz.execute.pool import Pool
+from fuzz.judge.fitting import Run
+from fuzz.uses.measure.bench import Bench, UnmeasurableError
+from fuzz.uses.measure.guessing import AGAIN
+from fuzz.uses.measure.measuring import casts_at, orders_at, tightened
+from fuzz.uses.measure.record import Measured, SumOrder
+from oracles.formula.contract import Contract
+from oracles.operand import OUTER
+from oracles.summation import Read
+
+_LOOKED_AT = 4
+"""The most runs that are measured again, each of which takes up to a second."""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A run that passes by what is left open, and contradicts what the kernel does at its extents."""
+
+    case: Case
+    contract: Contract
+    """What it does there, and what is left open elsewhere."""
+
+
+def contradicted(
+    pool: Pool, target: Target, measured: Measured, runs: Sequence[Run], over: Callable[[], bool]
+) -> Contradiction | None:
+    """Return the worst of the runs that contradicts what was measured at its own extents."""
+    lenient = target.contract
+    sums = {each.along: _narrowest(each, runs) for each in measured.sums}
+    narrow = replace(tightened(lenient, (), measured.casts), sums={**lenient.sums, **sums})
+    ratios = [(run.ratio(lenient), run) for run in runs]
+    suspects = [(ratio, run) for ratio, run in ratios if ratio is not None and run.ratio(narrow) is None]
+    for _, run in sorted(suspects, key=lambda each: -each[0])[:_LOOKED_AT]:
+        if over():
+            break
+        contract = _there(Bench(pool, target, run.case), lenient)
+        if contract is not None and run.ratio(contract) is None and not run.conforms(contract):
+            return Contradiction(run.case, contract)
+    return None
+
+
+def _narrowest(order: SumOrder, runs: Sequence[Run]) -> Read:
+    """As narrow as an order may be elsewhere that is of one kind everywhere."""
+    chains = dict[int, int]()
+    for run in runs:
+        sizes = {OUTER: math.prod(Frame(run.case).batch), **Frame(run.case).sizes}
+        terms = math.prod(sizes[dim] for dim in order.along.split())
+        share = order.chain * terms / order.terms / (1 if order.read else AGAIN)
+        chains[terms] = max(math.floor(share), (terms - 1).bit_length())
+    return Read(tuple(chains.items()))
+
+
+def _there(bench: Bench, lenient: Contract) -> Contract | None:
+    """What is measured at a case's extents; None where nothing is."""
+    try:
+        orders, _ = orders_at(bench)
+        casts = casts_at(bench, lenient)
+    except UnmeasurableError:
+        return None
+    return tightened(lenient, orders.values(), casts)

@@ -1,0 +1,71 @@
+"""The use of it: targets are measured before they are searched, and looked at again afterwards."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from fuzz.adapters.target import NotRun, Target
+from fuzz.execute.pool import Pool
+from fuzz.findings.book import FindingBook
+from fuzz.laws.registry import Entry
+from fuzz.uses.learn.evidence import gathered
+from fuzz.uses.measure.measuring import measured
+from fuzz.uses.measure.otherwise import right_as
+from fuzz.uses.measure.record import Measured
+from fuzz.uses.measure.second_look import contradicted
+from fuzz.uses.session import Session
+
+_ELSEWHERE = "right with sums in any order and casts or none; wrong as measured at the extents of the failing case"
+_CASES = 64
+"""The cases of a search that are looked at again."""
+
+
+@dataclass
+class Measuring:
+    """What is measured of targets, by their ids, and what else they are right as."""
+
+    pool: Pool
+    targets: Sequence[Target]
+    seed: int
+    records: dict[str, Measured] = field(default_factory=dict)
+    right_as: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for target in self.targets:
+            if not isinstance(self.pool.statuses.get(target.id), NotRun):
+                self.records[target.id] = measured(self.pool, target, target.contract, self.seed)
+
+    @property
+    def text(self) -> str:
+        """A line for each target."""
+        return "\n  ".join(self.line(each) for each in self.records)
+
+    def line(self, target: str) -> str:
+        """What was measured of one, and what it is right as, where it is wrong."""
+        named = f"{target} " if len(self.records) > 1 else ""
+        more = self.right_as.get(target, "")
+        return f"{named}{self.records[target].text}{f'; {more}' if more else ''}"
+
+    def ended(self, session: Session, book: FindingBook, max_cases: int | None) -> Sequence[Target]:
+        """Look again at what was searched: at what fails, for what it is right as; at what does not, under what was
+        measured, and note what contradicts that. Return the targets with the contracts that they were judged by."""
+        targets, most = list(self.targets), min(_CASES, max_cases or _CASES)
+        failing = {bucket.judgement.target for bucket in book.buckets.values() if bucket.finding is not None}
+        ends = time.monotonic() + (session.limits.max_time or math.inf)
+        for at, target in enumerate(targets):
+            if target.id not in self.records or session.interruption.wanted:
+                continue
+            runs = gathered(self.pool, [target], self.seed, most, lambda: time.monotonic() > ends).runs
+            if target.id in failing:
+                self.right_as[target.id] = right_as(runs, target.contract)
+                continue
+            record = self.records[target.id]
+            found = contradicted(self.pool, target, record, runs, lambda: time.monotonic() > ends)
+            if found is not None:
+                self.right_as[target.id] = _ELSEWHERE
+                targets[at] = replace(target, kernel=replace(target.kernel, contract=found.contract))
+                session.runner([targets[at]], search=False).replay([[Entry(found.case)]])
+        return targets
