@@ -90,9 +90,19 @@ def _check_integers(op: Op, operand: Operand) -> None:
         raise OpError(f"{about}: integers cannot be stackable")
 
 
+def _made(op: Op) -> frozenset[str]:
+    """The dimensions that the formula makes; none of what is no formula, which is said elsewhere."""
+    try:
+        return frozenset(op.made)
+    except Exception:  # whatever it raises
+        return frozenset()
+
+
 def _check_dims(op: Op) -> None:
     """Raise OpError for dimensions that tensors cannot have."""
     given = {dim for each in op.inputs if not each.optional for dim in each.axes}
+    if any(dim not in given for each in op.outputs for dim in each.axes):
+        given |= _made(op)
     for each in op.operands:
         about = f"{op.name}: {each.name} has the dimensions {each.dims!r}"
         named = [dim for place, dim in enumerate(each.axes) if dim != OUTER or place]
@@ -104,7 +114,9 @@ def _check_dims(op: Op) -> None:
         if OUTER in each.axes and OUTER not in op.inputs[0].axes:
             raise OpError(f"{about}, and its first input has no '...'")
         if not op.is_input(each.name) and (missing := [dim for dim in each.axes if dim not in given]):
-            raise OpError(f"{about}: no input that is always there says how long {missing[0]!r} is")
+            raise OpError(
+                f"{about}: no input that is always there says how long {missing[0]!r} is, nor does the formula make it"
+            )
         if each.stackable and each.name not in op.columns:
             raise OpError(f"{about}: only an input along the row of a first input such as '... n' can be stackable")
     for output, source in op.aliases:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from oracles.formula.made import Counts
 from oracles.formula.trace import REDUCTIONS, Trace, trace
 from oracles.operand import Operand, Parameter
 
@@ -41,6 +42,13 @@ def dims_of(
         alone = (each.name for each in outputs if dim in each.axes and dim not in meeting[each.name])
         found[dim] = Dim(dim, frozenset(alone), any(dim in each for each in meeting.values()), dim in reduced)
     return found
+
+
+def counts_of(
+    formula: Callable[..., Mapping[str, Any]], inputs: Sequence[Operand], parameters: Sequence[Parameter]
+) -> Counts:
+    """The dimensions that the formula makes beside those of its inputs."""
+    return trace(formula, {each.name: each.axes for each in inputs}, [each.name for each in parameters]).counts
 
 
 def steps_of(

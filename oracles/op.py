@@ -15,7 +15,9 @@ from types import MappingProxyType
 from typing import Any
 
 from oracles.declared import AXIS, check_declared
-from oracles.dim import Dim, dims_of, steps_of
+from oracles.dim import Dim, counts_of, dims_of, steps_of
+from oracles.formula.made import Counts, completed
+from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
 from oracles.operand import OUTER, Flip, Operand, Parameter
 
@@ -141,7 +143,24 @@ class Op:
     def work(self, extents: Extents) -> int:
         """The number of terms of the largest step, given the extents of dimensions; of one that is not there it is 1.
         The oracle takes in proportion to that."""
+        if self.made:
+            ones = dict.fromkeys(self.named, 1)
+            extents = completed(self.made, {**ones, **self.fixed, **extents}, least=1)
         return max(math.prod(extents.get(dim, 1) for dim in step) for step in self.steps)
+
+    @lazy
+    def made(self) -> Counts:
+        """The dimensions that no input has, and what their extents follow from."""
+        return counts_of(self.formula, self.inputs, self.parameters)
+
+    def whole(self, extents: Extents) -> Extents | None:
+        """Return the extents with those that follow from them; None where one would be none, or no whole number."""
+        if not self.made:
+            return extents
+        try:
+            return completed(self.made, extents)
+        except FormulaError:
+            return None
 
     @lazy
     def tiled(self) -> tuple[str, ...]:
@@ -163,13 +182,14 @@ class Op:
 
     @lazy
     def further(self) -> tuple[str, ...]:
-        """The dimensions that the first input does not have, whose extents its shape does not say."""
+        """The dimensions that the first input does not have, but another one: its shape does not say their extents."""
         named = dict.fromkeys(dim for each in self.operands for dim in each.axes)
-        return tuple(dim for dim in named if dim not in self.inputs[0].axes)
+        others = (dim for dim in named if dim not in self.inputs[0].axes)
+        return tuple(dim for dim in others if any(dim in each.axes for each in self.inputs) or dim not in self.made)
 
     @lazy
     def named(self) -> tuple[str, ...]:
-        """All named dimensions, those of the first input first."""
+        """The named dimensions of inputs, those of the first one first."""
         return *self.inner, *self.further
 
     @lazy
@@ -231,7 +251,8 @@ class Op:
         extents of dimensions that the first input does not have."""
         if name in self.alike:
             return grid
-        known, outer = {**self.sizes(grid, axis), **extents}, self.outer(grid, axis)
+        given = {**self.sizes(grid, axis), **extents}
+        known, outer = self.whole(given) or given, self.outer(grid, axis)
         return tuple(size for dim in self._by_name[name].axes for size in (outer if dim == OUTER else (known[dim],)))
 
     def outer(self, grid: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -244,11 +265,11 @@ class Op:
         return dict(zip(self.inner, turned[len(grid) - len(self.inner) :], strict=False))
 
     def has_fixed(self, grid: tuple[int, ...], axis: int, extents: Extents) -> bool:
-        """Whether what is fixed is so with these extents."""
-        if not self.fixed:
+        """Whether what is fixed is so with these extents, and others follow from them."""
+        if not self.fixed and not self.made:
             return True
         known = {**self.sizes(grid, axis), **extents}
-        return all(known.get(dim, size) == size for dim, size in self.fixed.items())
+        return all(known.get(dim, size) == size for dim, size in self.fixed.items()) and self.whole(known) is not None
 
     def extents(self, shapes: Mapping[str, tuple[int, ...]]) -> Extents:
         """The extents of dimensions that the first input does not have, given the shapes of tensors: those of the first
@@ -277,8 +298,9 @@ class Op:
         """All shapes that an operand of a case may have, the usual one first; of columns also invalid ones. None where
         the grid does not have the axes of the first input, or nothing says an extent."""
         known, rank = {*self.inner, *extents}, len(grid) if OUTER in self.inputs[0].axes else len(self.inner)
-        missing = {*self._by_name[name].axes} - known - {OUTER}
+        missing = {*self._by_name[name].axes} - known - {OUTER, *self.made}
         misplaced = axis != rank - 1 and not self.turns
+        misplaced |= bool(self.made) and self.whole({**self.sizes(grid, axis), **extents}) is None
         if not len(self.inner) <= len(grid) == rank or misplaced or missing or not self.has_fixed(grid, axis, extents):
             return ()
         usual = self.shape(name, grid, axis, extents)

@@ -137,7 +137,7 @@ def _check_contract(contract: Contract, op: Op) -> None:
     for name, order in contract.sums.items():
         if not isinstance(order, get_args(Summation)):
             raise DeclarationError(f"contract.sums: {name}: {order!r} is not a summation structure")
-    known, dims = _locals(op), tuple(dict.fromkeys(dim for operand in op.operands for dim in operand.axes))
+    known, dims = _locals(op), tuple(dict.fromkeys([*(dim for each in op.operands for dim in each.axes), *op.made]))
     several = {name: name.split() for name in contract.sums if " " in name}
     for field, names, said in (
         ("sums", (*known, *dims), [each for name in contract.sums for each in several.get(name, [name])]),

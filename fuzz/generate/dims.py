@@ -4,7 +4,8 @@ formula has to calculate."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,7 @@ from fuzz.base.feature import Feature
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.coverage import STEP, TILES
 from fuzz.generate.sketch import ENOUGH_ROWS, ROWS, USUAL_CASE, N, Sketch, fitting, fitting_n
+from oracles.formula.made import follows, short
 from oracles.op import Extents, Op
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
@@ -36,6 +38,8 @@ _BLOCKS = (4, 8, *TILES)
 """The numbers of elements that kernels take at once along a dimension."""
 _LARGEST = 300
 """No extent is drawn larger, but that of the rows, and those of many tiles."""
+_WINDOWS = 32
+"""A case has room for so many windows, where one of many channels has nearly as many terms as other cases."""
 _EMPTY_ONE_IN = 48
 _PUBLISHED_ONE_IN = 4
 """One free case in this many has extents of published models, where its op knows any; of those with whole tiles, every
@@ -132,6 +136,22 @@ def fitted(sketch: Sketch) -> Sketch:
     return replace(sketch, rank=rank, axis=axis, outer=outer)
 
 
+def grown(sketch: Sketch) -> Sketch:
+    """The sketch with so much longer extents, where its op makes others of them, that none of these is without
+    elements, or no whole number."""
+    op = OPS[sketch.capability.op]
+    if not op.made:
+        return sketch
+    extents = _Extents(sketch, Dice(Stream(0)), 0)
+    extents.keep(extents.drawn)
+    for _ in range(_LARGEST):  # a kernel may take no longer ones
+        longer = short(op.made, extents.known)
+        if not longer:
+            break
+        extents.keep({dim: extents.known[dim] + 1 for dim in longer})
+    return extents.sketch
+
+
 def _has_rows_alone(op: Op) -> bool:
     """Whether there is one extent to decide on, beside the number of rows, and a sketch has both."""
     return op.turns and not op.further
@@ -189,7 +209,9 @@ class _Extents:
 
     def __init__(self, sketch: Sketch, dice: Dice, most: int) -> None:
         """`most`: the terms that the largest step may have."""
-        self.op, self._dice, self._most, self._base = OPS[sketch.capability.op], dice, most, sketch
+        self.op, self._dice, self._base = OPS[sketch.capability.op], dice, sketch
+        least = self.op.work(self.op.fixed) if self.op.made else 0
+        self._most = max(most, min(LARGE_WORK, _WINDOWS * least))
         self._batch = list(sketch.outer[: sketch.rank - len(self.op.inner)])
         """Those of the axes without a name."""
         self.known: dict[str, int] = {}
@@ -217,11 +239,20 @@ class _Extents:
 
     def room(self, dim: str, others: Iterable[str] = ()) -> int:
         """The largest extent with which no step has too many terms; a share of it where others need room too."""
+        if self.op.made:
+            return self._room_of_made(dim, {*others})
         found = self._most
         for step in (step for step in self.op.steps if dim in step):
             left = self._most // math.prod(max(1, self.known.get(each, 1)) for each in step - {dim})
             found = min(found, round(left ** (1 / (1 + len(step & {*others})))))
         return max(1, found)
+
+    def _room_of_made(self, dim: str, others: Set[str]) -> int:
+        """The same where extents of dimensions follow from others."""
+        known, sizes = {**self.op.fixed, **self.known}, range(1, _LARGEST + 1)
+        most: int = bisect_right(sizes, self._most, key=lambda size: self.op.work({**known, dim: size}))
+        sharing = max(len(follows(self.op.made, step) & others - {dim}) for step in self.op.steps)
+        return max(1, round(math.pow(most, 1.0 / (1 + sharing))))
 
     def publish(self) -> None:
         """Decide on what published models have, as far as there is room: in two respects, such as heads and groups."""

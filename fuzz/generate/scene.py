@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -163,9 +163,9 @@ def _traced(op: Op, tensors: Mapping[str, tuple[str, ...]], numbers: list[str], 
         node = whole.named(name)
     except FormulaError as error:
         raise OpError(f"{op.name}: {name}: {error}; it must set it where {name} is None") from error
-    part = Trace(whole.dims, {}, {name: node})
+    part = replace(whole, tensors={}, outputs={name: node}, locals={})
     used = {each.label for each in part.nodes if each.kind == "tensor"} | {op.main}
-    return Trace(whole.dims, {each: axes for each, axes in whole.tensors.items() if each in used}, {name: node})
+    return replace(part, tensors={each: axes for each, axes in whole.tensors.items() if each in used})
 
 
 class _InOrder(Float64):

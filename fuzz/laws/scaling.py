@@ -195,7 +195,7 @@ class _Scaled:
 
     def _evaluated(self, node: Node) -> Reals:
         """The values of a node. Raises KnowsTheScaleError where they are made of stacked tensors."""
-        part = Trace(self.formula.dims, {}, {"": node})
+        part = replace(self.formula, tensors={}, outputs={"": node}, locals={})
         names = {each.label for each in part.nodes if each.kind == "tensor"}
         arrays = {name: self._array(name) for name in names}
         part = replace(part, tensors={name: self.formula.tensors[name] for name in names})

@@ -102,9 +102,7 @@ def _around(trace: Trace, of: Node, place: int) -> tuple[Trace, Node]:
         same = all(new is before for new, before in zip(args, each.args, strict=True))
         taken[each] = each if same else replace(each, args=tuple(args))
     outputs = {name: taken[node] for name, node in trace.outputs.items()}
-    return Trace(
-        trace.dims, trace.tensors, outputs, {name: taken[node] for name, node in trace.locals.items()}
-    ), points[0]
+    return replace(trace, outputs=outputs, locals={name: taken[node] for name, node in trace.locals.items()}), points[0]
 
 
 def _made_for(trace: Trace, node: Node) -> str:

@@ -67,7 +67,7 @@ def _traced(
         outputs = {name: node for name, node in graph.outputs.items() if name in present}
         if not outputs:
             raise FormulaError(f"{op.name}: a case has at least one of the outputs {', '.join(graph.outputs)}")
-        return Trace(graph.dims, graph.tensors, outputs, graph.locals)
+        return Trace(graph.dims, graph.tensors, outputs, graph.locals, graph.counts)
     main = op.operand(op.main)
     outer = (BESIDE,) if beside else ()
     tensors = {
@@ -135,7 +135,7 @@ def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> T
     called = {each: taken[value] for each, value in graph.locals.items()}
     called |= {each: value for each, value in own.items() if each not in called}
     outputs = {each: taken[value] for each, value in graph.outputs.items()}
-    return Trace(graph.dims, graph.tensors, outputs, called)
+    return Trace(graph.dims, graph.tensors, outputs, called, graph.counts)
 
 
 def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str], ...]) -> None:

@@ -51,7 +51,8 @@ class Arrangement:
     @lazy
     def sizes(self) -> Extents:
         """The extents of all dimensions; of those without a name the number of their places."""
-        return {OUTER: math.prod(self.outer), **self.op.sizes(self.grid, self.axis), **self.extents}
+        found = {OUTER: math.prod(self.outer), **self.op.sizes(self.grid, self.axis), **self.extents}
+        return self.op.whole(found) or found
 
     def shape(self, name: str) -> Shape:
         """Return the shape of an output as the kernel returns it."""

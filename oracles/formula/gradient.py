@@ -7,12 +7,14 @@ differ: a contract names the algorithm.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 
 from oracles.formula.exact.arithmetic import Precise
 from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.made import completed, counts_of, grown
 from oracles.formula.trace import (
     REDUCTIONS,
     FormulaError,
@@ -22,7 +24,9 @@ from oracles.formula.trace import (
     exp,
     extent,
     greatest,
+    ordered,
     position,
+    take,
     total,
     welford_mean,
     where,
@@ -58,7 +62,10 @@ def gradient(graph: Trace, of: str, by: Sequence[str]) -> Trace:
     outputs = {f"d{name}": adjoints[leaves[name]] for name in by}
     dims = tuple(dim for dim in graph.dims if dim in output.dims)
     tensors = {**graph.tensors, cotangent.label: dims}
-    found = Trace(graph.dims, tensors, outputs, {**graph.locals, cotangent.label: cotangent, **outputs})
+    given = {dim for name, some in graph.tensors.items() for dim in some}
+    counts = {**graph.counts, **counts_of(ordered(outputs.values()), given)}
+    order = (*graph.dims, *(dim for dim in counts if dim not in graph.dims))
+    found = Trace(order, tensors, outputs, {**graph.locals, cotangent.label: cotangent, **outputs}, counts)
     _check(graph, found, of, by)
     return found
 
@@ -98,9 +105,8 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
         return (g / extent(node.label),)
     if kind == "welford_squares":
         return (g * 2.0 * (args[0] - welford_mean(args[0], node.label)),)
-    if kind == "take":  # where the table's place is that of the index
-        place = position(node.label)
-        return where(place <= args[1], where(args[1] <= place, g, 0.0), 0.0), None
+    if kind == "take":
+        return (_of_take(node, g), *[None] * (len(args) - 1))
     if kind == "negate":
         return (-g,)
     slope = node.function.gradient
@@ -114,11 +120,30 @@ def _of_dot(node: Node, g: Node, place: int) -> Node:
     return dot(g, other, over) if over else g * other
 
 
+def _of_take(node: Node, g: Node) -> Node:
+    """Where the table's place is that of the index; places along its own dimension that an index has are copied."""
+    index, dim, place = node.args[1], node.label, position(node.label)
+    if dim not in index.dims:
+        return where(place <= index, where(index <= place, g, 0.0), 0.0)
+    copy = position(f"{dim}_copy", extent(dim))
+    taken: dict[Node, Node] = {}
+    for each in ordered([index]):
+        if each.kind == "position" and each.label == dim:
+            taken[each] = copy
+        else:
+            dims = each.dims - {dim} | {copy.label} if dim in each.dims else each.dims
+            taken[each] = replace(each, args=tuple(taken[arg] for arg in each.args), dims=dims)
+    moved = take(g, copy, dim) if dim in g.dims else g
+    return total(where(place <= taken[index], where(taken[index] <= place, moved, 0.0), 0.0), copy.label)
+
+
 def _check(graph: Trace, found: Trace, of: str, by: Sequence[str]) -> None:
     """Compare the gradient with a difference quotient in mpmath, in a random direction: a maximum counts as constant,
     which is right of one that cancels alone."""
     random = np.random.default_rng(0)
-    tensors = {name: 1.0 + random.random([_SIZE] * len(dims)) for name, dims in found.tensors.items()}
+    given = {dim: _SIZE for dims in graph.tensors.values() for dim in dims}
+    sizes = completed(found.counts, grown(found.counts, given))
+    tensors = {name: 1.0 + random.random([sizes[dim] for dim in dims]) for name, dims in found.tensors.items()}
     for node in graph.nodes:
         if node.kind == "take" and node.args[1].label in tensors:
             index = tensors[node.args[1].label]  # 0, 1, 1, 0, ...: some elements several times, and some not at all
@@ -130,7 +155,7 @@ def _check(graph: Trace, found: Trace, of: str, by: Sequence[str]) -> None:
         along = mpmath.mpf(0)
         for name in by:
             node = found.outputs[f"d{name}"]
-            shape = [_SIZE if dim in graph.tensors[name] else 1 for dim in graph.dims]
+            shape = [sizes[dim] if dim in graph.tensors[name] else 1 for dim in found.dims]
             order = [dim for dim in graph.dims if dim in graph.tensors[name]]
             moved = directions[name].transpose([graph.tensors[name].index(dim) for dim in order]).reshape(shape)
             along += (np.broadcast_to(slopes[node], shape) * moved).sum()
@@ -156,5 +181,5 @@ def _loss(
     inputs = Inputs(graph, moved, parameters)
     value = evaluate(inputs, Precise())[graph.outputs[of]]
     dims = [dim for dim in graph.dims if dim in graph.outputs[of].dims]
-    cotangent = tensors[f"d{of}"].reshape([_SIZE if dim in dims else 1 for dim in graph.dims])
+    cotangent = tensors[f"d{of}"].reshape([inputs.extents[dim] if dim in dims else 1 for dim in graph.dims])
     return (value * exact(cotangent)).sum()

@@ -45,6 +45,8 @@ class Node:
     """The value of a constant; the constant of an elementary function that has one."""
     low: float = 0.0
     """What such a constant is more than that, where float64 does not hold it."""
+    count: Node | None = None
+    """How many places there are along the dimension of a position that no tensor has; see `oracles.formula.made`."""
 
     @lazy
     def function(self) -> Elementary:

@@ -20,6 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from oracles.elementary.functions import NAMES
+from oracles.formula.made import Counts, counts_of
 from oracles.formula.node import READS, REDUCTIONS, FormulaError, Kind, Node, Operand, chosen, lifted, ordered
 from oracles.lazy import lazy
 
@@ -98,9 +99,10 @@ def extent(dim: Along) -> Node:
     return Node("extent", label=_together("extent", dim))
 
 
-def position(dim: str) -> Node:
-    """0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask."""
-    return Node("position", dims=frozenset([dim]), label=dim)
+def position(dim: str, count: Operand | None = None) -> Node:
+    """0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. With a count the dimension is
+    one that no tensor has, of so many places: a number, or made of extents by + - * / and `floor`."""
+    return Node("position", dims=frozenset([dim]), label=dim, count=None if count is None else lifted(count))
 
 
 def where(mask: Operand, value: Operand, other: Operand) -> Node:
@@ -109,13 +111,15 @@ def where(mask: Operand, value: Operand, other: Operand) -> Node:
     return chosen(mask, value, other)
 
 
-def take(table: Node, index: Operand, dim: str) -> Node:
-    """The elements of the table at these places along a dimension, counted from 0: an integer tensor says which, or a
-    number."""
+def take(table: Node, index: Operand, dim: str, outside: float | None = None) -> Node:
+    """The elements of the table at these places along a dimension, counted from 0: an integer tensor says which, a
+    number, or what is calculated from positions and extents, `2.0 * position("o") + position("k") - 1.0`. Where that is
+    no place, less than 0, beyond the last one or between two, it is `outside`; without that it must be one."""
     index = lifted(index)
-    if dim not in table.dims or dim in index.dims:
-        raise FormulaError(f"take along {dim!r}: the table must have this dimension, and the index must not")
-    return Node("take", (table, index), table.dims - {dim} | index.dims, dim)
+    if dim not in table.dims:
+        raise FormulaError(f"take along {dim!r}: the table has only the dimensions {sorted(table.dims)}")
+    args = (table, index) if outside is None else (table, index, Node("constant", value=float(outside)))
+    return Node("take", args, table.dims - {dim} | index.dims, dim)
 
 
 def point(value: Node) -> Node:
@@ -149,6 +153,8 @@ class Trace:
     outputs: Mapping[str, Node]
     locals: Mapping[str, Node] = field(default_factory=dict)
     """What is called so: tensors and parameters, then locals of the formula, then outputs."""
+    counts: Counts = field(default_factory=dict)
+    """How many places the dimensions have that no tensor has."""
 
     @lazy
     def names(self) -> Mapping[Node, str]:
@@ -232,9 +238,11 @@ def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Se
         if not isinstance(node, Node):
             raise FormulaError(f"output {name!r} is {node!r}, not a value that the formula calculates")
     order = tuple(dict.fromkeys(dim for dims in tensors.values() for dim in dims))
+    counts = counts_of(ordered(outputs.values()), order)
     called = {**given, **{name: node for name, node in found.items() if name not in given}}
     called |= {name: node for name, node in outputs.items() if name not in called}
-    return Trace(order, {name: tuple(dims) for name, dims in tensors.items()}, outputs, called)
+    own = {name: tuple(dims) for name, dims in tensors.items()}
+    return Trace((*order, *counts), own, outputs, called, counts)
 
 
 _OWN = (__name__, Node.__module__)

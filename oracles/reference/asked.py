@@ -167,7 +167,8 @@ def dtypes_of(asked: Asked, dims: Mapping[str, Dim]) -> Mapping[str, str]:
         for kinds in product(("int64", "bool"), repeat=len(some)):
             tried = {**known, **dict(zip(some, kinds, strict=True))}
             try:
-                asked.call(**example(asked, dims, tried, 0))
+                for which in (0, 1):
+                    asked.call(**example(asked, dims, tried, which))
             except Exception as error:  # whatever it raises
                 refusal = refusal or error
             else:

@@ -11,8 +11,9 @@ from typing import Any
 from oracles.op import Op
 from oracles.operand import FLAGS, Operand
 from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, dtypes_of, example, name_of
-from oracles.reference.dims import UnreadableError, declared_dims, third
+from oracles.reference.dims import Drawn, UnreadableError, declared_dims, third
 from oracles.reference.guard import Agreement, hold
+from oracles.reference.maps import single
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
 from oracles.reference.recording import record
@@ -22,7 +23,9 @@ from oracles.reference.text import Formula, formula, identifier, written
 FINITE, ANY = "finite", "any"
 """What values are drawn from by default, and where NaN, infinities and overflow shall be judged."""
 
-_MULTIPLES = 1, 2, 8
+_TRIED = Drawn(), Drawn(least=13), Drawn(least=29), Drawn(times=2), Drawn(times=8)
+"""The extents that a reference is traced with, the first that it takes: of some it takes multiples alone, and windows
+must fit in."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +90,14 @@ def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
 
 
 def _derived(asked: Asked, name: str) -> Derived:
-    asked, times, dtypes = _taken(asked)
-    dims = declared_dims(asked.dims, asked.fixed, times)
+    asked, drawn, dtypes = _taken(asked)
+    dims = declared_dims(asked.dims, asked.fixed, drawn)
     calls = [example(asked, dims, dtypes, which) for which in (0, 1)]
     recording = record(asked.call, [*asked.dims], calls)
     reader = Reader(
         recording, {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}, RULES, dims
     )
-    outputs = [reader.unrounded(each) for each in reader.read()]
+    outputs = [_of_dims(reader, reader.unrounded(each)) for each in reader.read()]
     names = _output_names(asked, recording.names, len(outputs))
     own = inspect.getdoc(asked.reference) or ""
     summary = own.split("\n")[0].replace("\\", "").replace('"', "'").strip()
@@ -103,13 +106,13 @@ def _derived(asked: Asked, name: str) -> Derived:
         dict(zip(names, map(reader.expression, outputs), strict=True)), summary,
     )  # fmt: skip
     operands = _inputs(asked, dtypes, reader.indices)
-    returned = tuple(Operand(each, _dims_of(each, value)) for each, value in zip(names, outputs, strict=True))
+    returned = tuple(Operand(each, _dims_of(value)) for each, value in zip(names, outputs, strict=True))
     file = f"<formula of {asked.name}, {getattr(asked.reference, '__module__', '')}>"
     function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
     extents = [{each.name: each.sizes[which] for each in dims.values()} for which in (0, 1)]
-    agreement = hold(op, asked.call, [*extents, third(dims, asked.fixed, times)])
-    agreement = replace(agreement, picky=agreement.picky or times > 1)
+    agreement = hold(op, asked.call, [*extents, third(dims, asked.fixed, drawn)])
+    agreement = replace(agreement, picky=agreement.picky or drawn != _TRIED[0])
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     constants = {**defaults_of(asked.reference), **asked.constants}
@@ -121,15 +124,15 @@ def _derived(asked: Asked, name: str) -> Derived:
     )
 
 
-def _taken(asked: Asked) -> tuple[Asked, int, Mapping[str, str]]:
-    """What the reference takes: with the dtype that is asked or else f32, and with any extents or multiples of some;
-    the dtypes of its tensors."""
+def _taken(asked: Asked) -> tuple[Asked, Drawn, Mapping[str, str]]:
+    """What the reference takes: with the dtype that is asked or else f32, and with any extents, or long ones, or
+    multiples of some; the dtypes of its tensors."""
     refusal: UnreadableError | None = None
     for dtype in dict.fromkeys((asked.dtype, "float32")):
-        for times in _MULTIPLES:
+        for drawn in _TRIED:
             tried = replace(asked, dtype=dtype)
             try:
-                return tried, times, dtypes_of(tried, declared_dims(asked.dims, asked.fixed, times))
+                return tried, drawn, dtypes_of(tried, declared_dims(asked.dims, asked.fixed, drawn))
             except UnreadableError as error:
                 refusal = refusal or error
     assert refusal is not None
@@ -160,12 +163,16 @@ def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
     return "; ".join(parts)
 
 
-def _dims_of(name: str, value: Value) -> str:
-    for axis in value.axes:
-        if len(axis) != 1:
-            what = " and ".join(dim.name for dim in axis) if axis else "one element"
-            raise UnreadableError(f"{name} has an axis of {what}: an output has an axis for each of its dimensions")
+def _dims_of(value: Value) -> str:
     return " ".join(axis[0].name for axis in value.axes)
+
+
+def _of_dims(reader: Reader, value: Value) -> Value:
+    """An output with one dimension along each axis."""
+    for at in range(value.rank):
+        if len(value.axes[at]) != 1:
+            value, _ = single(reader, value, at)
+    return value
 
 
 def _output_names(asked: Asked, keys: Sequence[str], count: int) -> Sequence[str]:

@@ -45,21 +45,39 @@ def extent(dims: Iterable[Dim]) -> Pair:
     return math.prod(first), math.prod(second)
 
 
-def declared_dims(shapes: Mapping[str, Sequence[str]], fixed: Mapping[str, int], times: int = 1) -> Mapping[str, Dim]:
-    """Return all dimensions by name, in their order, with extents for both calls that are multiples of `times`; those
-    that are fixed have theirs."""
+@dataclass(frozen=True)
+class Drawn:
+    """How the extents of both calls are drawn."""
+
+    times: int = 1
+    """They are multiples of it."""
+    least: int = 1
+    """Those of the first tensor, but for its first one, are so long at least, so that a window fits in."""
+
+
+def declared_dims(
+    shapes: Mapping[str, Sequence[str]], fixed: Mapping[str, int], drawn: Drawn | None = None
+) -> Mapping[str, Dim]:
+    """Return all dimensions by name, in their order, with extents for both calls; those that are fixed have theirs."""
+    drawn = drawn or Drawn()
     names = [*dict.fromkeys(name for dims in shapes.values() for name in dims)]
     free = [name for name in names if name not in fixed]
     if len(free) > len(_PAIRS):
         raise UnreadableError(f"it has {len(free)} dimensions, of which {len(_PAIRS)} can be told apart")
-    pairs = [(times * first, times * second) for first, second in _PAIRS]
-    sizes = {**dict(zip(free, pairs, strict=False)), **{name: (size, size) for name, size in fixed.items()}}
+    widest = max(shapes.values(), key=len, default=())
+    long = [*_PAIRS[:1], *(pair for pair in _PAIRS[1:] if min(pair) >= drawn.least)]
+    pairs, left = dict[str, Pair](), [*_PAIRS]
+    for name in free:
+        pair = next((pair for pair in (long if name in widest else _PAIRS) if pair in left), left[0])
+        left.remove(pair)
+        pairs[name] = drawn.times * pair[0], drawn.times * pair[1]
+    sizes = {**pairs, **{name: (size, size) for name, size in fixed.items()}}
     return {name: Dim(name, sizes[name]) for name in names}
 
 
-def third(dims: Mapping[str, Dim], fixed: Mapping[str, int], times: int = 1) -> Mapping[str, int]:
+def third(dims: Mapping[str, Dim], fixed: Mapping[str, int], drawn: Drawn) -> Mapping[str, int]:
     """Return extents for a third call, which is not traced."""
-    free = {name: times * size for name, size in zip(dims, _THIRD, strict=False)}
+    free = {name: drawn.times * size for name, size in zip(dims, _THIRD, strict=False)}
     return {**free, **{name: fixed[name] for name in dims if name in fixed}}
 
 

@@ -151,6 +151,7 @@ def _pow(reader: Reader, self: Value | Number, exponent: Value | Number) -> Valu
 
 @rule("where")
 def _where(reader: Reader, condition: Value, self: Value | Number, other: Value | Number) -> Value:
+    condition, self, other = reader.met(condition, self, other)
     values = [each for each in (condition, self, other) if isinstance(each, Value)]
     axes = reader.aligned(values)
     parts = {"mask": reader.mask(condition), "a": reader.expression(self), "b": reader.expression(other)}
@@ -167,6 +168,7 @@ def _masked_fill(reader: Reader, self: Value, mask: Value, value: Value | Number
 @rule("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_xor", "bitwise_xor")
 def _both(reader: Reader, self: Value, other: Value) -> Value:
     name = reader.step.op.partition("_")[2]
+    self, other = reader.met(self, other)
     text = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}[name]
     parts = {"a": reader.mask(self), "b": reader.mask(other)}
     made = reader.lines.add(template(text, parts), "mask")

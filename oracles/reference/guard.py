@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from oracles.formula.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.made import follows, grown
 from oracles.formula.trace import trace
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -21,6 +22,8 @@ from oracles.reference.dims import UnreadableError
 Arrays = Mapping[str, NDArray[Any]]
 _AGREE = 1e-9
 """What both may differ by, relative to the largest element of an output: each rounds in its own order."""
+_DOUBLED = 3
+"""So often are extents doubled at most for which a reference raises, since a window does not fit in."""
 _LEADING = (2, 3)
 """The dimensions that "..." stands for in the last set."""
 
@@ -43,11 +46,27 @@ class Agreement:
 def hold(op: Op, reference: Callable[..., Any], extents: Sequence[Mapping[str, int]]) -> Agreement:
     """Raise UnreadableError where the formula of an op has another value than the reference."""
     wanted = _positive(op, extents[0])
-    for at, sizes in enumerate(extents):
+    traced, longer = extents[:-1], _taken(op, reference, extents[-1], wanted)
+    for at, sizes in enumerate([*traced, longer]):
         for word, arrays in _plain(op, sizes, wanted, outer=_LEADING if at == len(extents) - 1 else None):
             _compare(op, reference, arrays, word)
     specials = _specials(op, reference, extents[0], wanted)
     return Agreement(len(extents), specials, wanted, *_edges(op, reference, extents[0], wanted))
+
+
+def _taken(
+    op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]
+) -> Mapping[str, int]:
+    """Extents of which none is too short for others that follow from it, or for the reference."""
+    found = grown(op.made, sizes, op.fixed)
+    for _ in range(_DOUBLED if op.made else 0):
+        try:
+            widened(reference, drawn(op, found, np.random.default_rng(0), positive))
+        except Exception:  # whatever it raises
+            found |= {dim: 2 * found[dim] for dim in follows(op.made, op.made) - {*op.fixed}}
+        else:
+            break
+    return found
 
 
 def _edges(
@@ -57,6 +76,9 @@ def _edges(
     free, empty, picky = [dim for dim in sizes if dim not in op.fixed], not op.counted, False
     for dim in free:
         for size in (0, 1) if empty else (1,):
+            if op.whole({**sizes, dim: size}) is None:
+                empty, picky = False, True
+                continue
             arrays = drawn(op, {**sizes, dim: size}, np.random.default_rng(3), positive)
             try:
                 _compare(op, reference, arrays, "normal")
@@ -178,7 +200,7 @@ def drawn(
             found[each.name] = random.integers(0, sizes[each.index], shape)
         else:
             values = how(random, shape) if how is not None else random.normal(size=shape)
-            found[each.name] = np.abs(values) + 0.01 if each.name in positive else values
+            found[each.name] = np.asarray(np.abs(values) + 0.01 if each.name in positive else values)
     return found
 
 

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from oracles.reference.dims import Axis, UnreadableError, extent
+from oracles.reference.dims import Axis, UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import of_dims, template
+from oracles.reference.maps import regrouped
 from oracles.reference.reading import Number, Reader, Value
 
 
 @rule("view", "_unsafe_view", "reshape", "flatten", "unflatten")
 def _view(reader: Reader, self: Value, **_: object) -> Value:
-    return reader.regrouped(self, reader.shape())
+    return regrouped(reader, self, reader.shape())
 
 
 @rule("permute")
@@ -49,14 +50,6 @@ def _expand(reader: Reader, self: Value, **_: object) -> Value:
     shape = reader.shape()
     own: Sequence[Axis] = [()] * (len(shape) - self.rank) + [*self.axes]
     return replace(self, axes=tuple(axis or reader.dim(pair) for axis, pair in zip(own, shape, strict=True)))
-
-
-@rule("slice")
-def _slice(reader: Reader, self: Value, **_: object) -> Value:
-    """A slice of all, as `x[:, None]` makes them."""
-    if reader.shape() != tuple(map(extent, self.axes)):
-        raise UnreadableError("takes a part of a dimension: formulas have none yet; write the parts as arguments")
-    return self
 
 
 @rule("arange")

@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from oracles.reference.dims import UnreadableError
+from oracles.reference.dims import UnreadableError, extent
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import of_dims, template
+from oracles.reference.maps import as_axis, copied
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
 from oracles.reference.reductions import _softmax
@@ -16,9 +17,15 @@ from oracles.reference.reductions import _softmax
 
 def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:
     """Return a b along the last axis of a and the last but one of b."""
-    inner = a.axes[-1]
-    if b.axes[-2] != inner:
+    inner, columns = a.axes[-1], b.axes[-1]
+    if extent(b.axes[-2]) != extent(inner):
         raise UnreadableError("multiplies matrices along two dimensions: give them one name in `shapes`")
+    if {*columns} & {dim for axis in a.axes for dim in axis}:  # a column for each row, say
+        b = copied(reader, b, -1)
+    if len(b.axes[-2]) > len(inner) and {*b.axes[-2]}.isdisjoint(dim for axis in a.axes[:-1] for dim in axis):
+        a = as_axis(reader, a, -1, b.axes[-2])
+    b = as_axis(reader, b, -2, a.axes[-1])
+    inner = a.axes[-1]
     batch = reader.aligned([replace(each, axes=each.axes[:-2]) for each in (a, b)])
     wide = replace(a, axes=(*a.axes[:-1], (), inner))
     other = replace(b, axes=(*b.axes[:-2], (), b.axes[-1], inner))
@@ -39,12 +46,14 @@ def _addmm(reader: Reader, self: Value, beta: Number, alpha: Number, **given: An
 
 @rule("mv")
 def _mv(reader: Reader, self: Value, vec: Value) -> Value:
+    vec = as_axis(reader, vec, -1, self.axes[-1])
     return reader.reduced("dot", "product", self, -1, False, replace(vec, axes=((), *vec.axes)))
 
 
 @rule("dot", "vdot")
 def _dot(reader: Reader, self: Value, **given: Any) -> Value:
     [other] = given.values()
+    other = as_axis(reader, other, -1, self.axes[-1])
     return reader.reduced("dot", "product", self, -1, False, other)
 
 

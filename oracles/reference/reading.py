@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
 from oracles.reference.lines import Lines, is_point, number, of_dims, template
+from oracles.reference.maps import as_axis, taken_at, with_axis
 from oracles.reference.names import locals_of
+from oracles.reference.powers import guesses
 from oracles.reference.recording import Recording, Step, Two, Use
+from oracles.reference.sizes import Sizes
 
 NOTES = "input", "constant"
 """Steps that are no operations."""
@@ -52,18 +54,27 @@ class Reader:
     rules: Mapping[str, Rule]
     dims: Mapping[str, Dim]
     lines: Lines = field(default_factory=Lines)
+    cut: dict[tuple[Axis, tuple[Pair, ...]], Sequence[Axis]] = field(default_factory=dict)
+    """The axes into which others are cut."""
     indices: dict[str, str] = field(default_factory=dict)
     """The dimension along which an input of integers says places."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
     step: Step = field(init=False)
+    sizes: Sizes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sizes = Sizes(self.dims)
 
     def read(self) -> Sequence[Value]:
         """Return the outputs. Raises UnreadableError, with the line of the reference."""
         names = locals_of([step.at for step in self.recording.steps])
-        inputs = iter(self.inputs.items())
+        inputs, needed = iter(self.inputs.items()), self._needed()
         for at, step in enumerate(self.recording.steps):
             self.step = step
+            if at not in needed and step.op != "input":
+                self._values.append(None)
+                continue
             try:
                 found = self._input(*next(inputs)) if step.op == "input" else self._calculated()
                 for each in found if isinstance(found, (list, tuple)) else [found]:
@@ -78,6 +89,17 @@ class Reader:
                         self.lines.call(part, names[at])
         return [self._argument(use) for use in self.recording.outputs]
 
+    def _needed(self) -> frozenset[int]:
+        """The steps that outputs are made of, and those that change what is there."""
+        found, steps = set[int](), self.recording.steps
+        waiting = [*self.recording.outputs, *(Use(at) for at, step in enumerate(steps) if step.op.endswith("_"))]
+        while waiting:
+            at = waiting.pop().step
+            if at not in found:
+                found.add(at)
+                waiting += _uses(steps[at].given.values())
+        return frozenset(found)
+
     @property
     def word(self) -> str:
         """What the present step is called in a message."""
@@ -89,7 +111,11 @@ class Reader:
         axes = tuple((dim,) for dim in dims)
         if dtype == "torch.bool":
             return Value(expression, axes, frozenset(dims), dtype, condition=expression)
-        return Value(expression, axes, frozenset(dims), dtype, places=name if "int" in dtype else "")
+        found = Value(expression, axes, frozenset(dims), dtype, places=name if "int" in dtype else "")
+        for at, dim in enumerate(dims if not found.places else ()):
+            if dim.sizes == ONE:  # it goes with any other
+                found = with_axis(taken_at(self, found, dim, number(0.0), ()), at, ())
+        return found
 
     def _calculated(self) -> Any:
         if self.step.op == "constant":
@@ -148,6 +174,7 @@ class Reader:
     def _made(
         self, text: str, hint: str, given: Mapping[str, Value | Number]
     ) -> tuple[ast.expr, tuple[Axis, ...], frozenset[Dim]]:
+        given = dict(zip(given, self.met(*given.values()), strict=True))
         values = [each for each in given.values() if isinstance(each, Value)]
         axes = self.aligned(values)
         made = self.lines.add(template(text, {name: self.expression(each) for name, each in given.items()}), hint)
@@ -156,6 +183,24 @@ class Reader:
     def line(self, text: str, hint: str, like: Value, /, **given: Value | Number) -> Value:
         """Return an expression with the axes of a value."""
         return replace(self.each(text, hint, **given), axes=like.axes)
+
+    def met(self, *given: Any) -> Sequence[Any]:
+        """Return values as they are taken together elementwise, with the same dimensions along axes that are equally
+        long; all else as it is."""
+        found = [*given]
+        rank = max((each.rank for each in given if isinstance(each, Value)), default=0)
+        for at in range(-rank, 0):
+            there = [
+                place
+                for place, each in enumerate(found)
+                if isinstance(each, Value) and each.rank >= -at and each.axes[at]
+            ]
+            finest = max((found[place].axes[at] for place in there), key=len, default=())
+            for place in there:
+                own = found[place].axes[at]
+                if own != finest and extent(own) == extent(finest):
+                    found[place] = as_axis(self, found[place], at, finest)
+        return found
 
     def aligned(self, values: Sequence[Value]) -> tuple[Axis, ...]:
         """Return the axes of what is made of values elementwise."""
@@ -191,31 +236,13 @@ class Reader:
         """Return a number; one that differs between the calls is looked for among powers of extents."""
         if not isinstance(value, Two):
             return number(float(value))
-        for text, some in self._guesses(value):
+        for text, some in guesses(value, self.dims.values()):
             return template(
                 text, {name: template("f.extent(dim)", {"dim": of_dims([dim])}) for name, dim in some.items()}
             )
         raise UnreadableError(
             f"has the number {value.first:g} here and {value.second:g} with other extents, which is no power of them"
         )
-
-    def _guesses(self, value: Two) -> Iterator[tuple[str, Mapping[str, Dim]]]:
-        """How a number may follow from extents, the plainest first."""
-        free = [dim for dim in self.dims.values() if dim.sizes[0] != dim.sizes[1]]
-        sets: list[dict[str, Dim]] = [{"a": dim} for dim in free]
-        sets += [{"a": one, "b": two} for at, one in enumerate(free) for two in free[at + 1 :]]
-        for plain in (True, False):
-            for some in sets:
-                for less in (0.0, 1.0):
-                    m, n = (size - less for size in extent(some.values()))
-                    for power, text in _POWERS.items():
-                        if m <= 0 or n <= 0 or m == n:
-                            continue
-                        factor, other = value.first / m**power, value.second / n**power
-                        if math.isclose(factor, other, rel_tol=1e-12) and (abs(factor - 1) < 1e-12) == plain:
-                            inner = " * ".join(some) if not less else f"({' * '.join(some)} - 1.0)"
-                            found = text.format(inner)
-                            yield (found if plain else f"{factor!r} * {found}"), some
 
     def unrounded(self, value: Value) -> Value:
         """Return an output without its last rounding, which is that of its dtype."""
@@ -228,27 +255,17 @@ class Reader:
         """Return the axis of that extent, of what the reference makes by itself."""
         if pair == ONE:
             return ()
-        for dim in self.dims.values():
+        for dim in self.sizes:
             if dim.sizes == pair:
                 return (dim,)
         raise UnreadableError(
             f"makes an axis of {pair[0]} elements here and {pair[1]} with other extents: no argument has that one"
         )
 
-    def regrouped(self, value: Value, shape: Sequence[Pair]) -> Value:
-        """Return a view: the same dimensions in other axes."""
-        rest, axes = [dim for axis in value.axes for dim in axis], list[Axis]()
-        for size in shape:
-            axis = list[Dim]()
-            while extent(axis) != size:
-                if not rest or any(n % m for n, m in zip(size, extent([*axis, rest[0]]), strict=True)):
-                    whole = rest[0].name if rest else "?"
-                    raise UnreadableError(
-                        f"cuts the dimension {whole!r} into parts: write the parts as dimensions of their own"
-                    )
-                axis.append(rest.pop(0))
-            axes.append(tuple(axis))
-        return replace(value, axes=tuple(axes))
+    def place(self, dim: Dim) -> ast.expr:
+        """Return what counts along a dimension."""
+        made = self.sizes.place(dim)
+        return self.lines.add(made, dim.name) if dim.name in self.sizes.made else made
 
     def axes(self, value: Value, dims: Any) -> list[int]:
         """Return which axes are meant: those that are numbered from either end, or all."""
@@ -286,7 +303,9 @@ class Reader:
         return replace(value, expression=made, condition=None)
 
 
-_POWERS = {
-    1.0: "({})", -1.0: "1.0 / ({})", 0.5: "f.sqrt({})", -0.5: "f.rsqrt({})", 0.25: "f.sqrt(f.sqrt({}))",
-    -0.25: "f.rsqrt(f.sqrt({}))", 2.0: "({}) * ({})",
-}  # fmt: skip
+def _uses(given: Iterable[Any]) -> Iterator[Use]:
+    for each in given:
+        if isinstance(each, Use):
+            yield each
+        elif isinstance(each, (list, tuple)):
+            yield from _uses(each)

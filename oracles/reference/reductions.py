@@ -9,6 +9,7 @@ from typing import Any
 from oracles.reference.dims import UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import template
+from oracles.reference.maps import split
 from oracles.reference.reading import Number, Reader, Value
 
 
@@ -173,5 +174,21 @@ def _batch_norm(
 
 
 @rule("native_group_norm")
-def _group_norm(reader: Reader, **_: object) -> Any:
-    raise UnreadableError("cuts a dimension into groups: give groups and their parts as dimensions, and write it out")
+def _group_norm(
+    reader: Reader,
+    input: Value,  # noqa: A002
+    weight: Any,
+    bias: Any,
+    group: int,
+    eps: Number,
+    **_: object,
+) -> Any:
+    cut = split(reader, input, 1, group)
+    mean, away, var = moments(reader, cut, [*range(2, cut.rank)])
+    rstd = reader.each("f.rsqrt(var + eps)", "rstd", var=var, eps=eps)
+    normal = reader.each("away * rstd", "normal", away=away, rstd=rstd)
+    whole = (normal.axes[0], (*normal.axes[1], *normal.axes[2]), *normal.axes[3:])
+    channel = [()] * (input.rank - 2)
+    weight, bias = (None if each is None else replace(each, axes=(*each.axes, *channel)) for each in (weight, bias))
+    mean, rstd = (replace(each, axes=each.axes[:2]) for each in (mean, rstd))
+    return _scaled(reader, replace(normal, axes=whole), weight, bias), mean, rstd

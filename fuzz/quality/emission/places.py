@@ -92,6 +92,15 @@ def number(node: Node) -> str:
     return f"({node.value.hex()})"
 
 
+def counted_as(count: Node) -> str:
+    """Return a count of extents, in f64."""
+    if not count.args:
+        return number(count)
+    args = [counted_as(arg) for arg in count.args]
+    signs = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+    return f"({f' {signs[count.kind]} '.join(args)})" if count.kind in signs else f"{count.operation}({args[0]})"
+
+
 def definition(name: str, dtype: str) -> str:
     """Return the definition in C of an elementary function that calculates in a dtype: in f64, or in f32. A family has
     its constant as second argument."""

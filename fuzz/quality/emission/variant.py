@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fuzz.quality.emission import reductions
-from fuzz.quality.emission.places import LoopPlaces, applied, converted, definition, number
+from fuzz.quality.emission.places import LoopPlaces, applied, converted, counted_as, definition, number
 from fuzz.quality.emission.reductions import FUSED, rounded
 from oracles.formula.contract import Contract
 from oracles.formula.exact.counts import counted
@@ -95,6 +95,9 @@ class Variant:
 
     def _measured(self, dim: str) -> Iterator[str]:
         """The extent of a dimension, of the first tensor that has it."""
+        if dim in self.trace.counts:
+            yield f"    const int64_t {LoopPlaces.extent(dim)} = (int64_t)({counted_as(self.trace.counts[dim])});"
+            return
         there = [each for each in self.of.op.inputs if not each.optional or each.name in self.given]
         tensor = next(each for each in (*there, *self.of.op.outputs) if dim in each.axes)
         named = [each for each in tensor.axes if each != OUTER]
@@ -302,8 +305,12 @@ class Variant:
         """The value of an elementwise node."""
         kind, dtype = node.kind, self.dtype(node)
         if kind == "take":
-            table, chosen = node.args
-            return self._value(table, node, dtype, {node.label: f"(int64_t){self._value(chosen, node, 'f64')}"})
+            table, index = node.args[0], self._value(node.args[1], node, "f64")
+            found = self._value(table, node, dtype, {node.label: f"(int64_t)({index})"})
+            if len(node.args) == 2:
+                return found
+            inside = f"{index} >= 0 && {index} < {LoopPlaces.extent(node.label)} && {index} == floor({index})"
+            return f"{inside} ? {found} : {self._value(node.args[2], node, dtype)}"
         args = [self._as_taken(node, arg, node) for arg in node.args if node not in self._fused]
         if node in self._fused:
             return self._fused_sum(node)

@@ -163,6 +163,10 @@ def _spans(draw: Draw, part: Part, how: Reduction) -> tuple[Span, ...]:
         return *how.rows[: draw.axis], how.columns, *how.rows[draw.axis :]
     named = dict(zip(op.inner, (*how.rows[batch:], how.columns), strict=True))
     named |= {dim: _extent(draw, how, dim) for dim in draw.extents}
+    made = op.whole({dim: size for dim, (_, size) in named.items()}) if op.made else {}
+    if made is None:
+        raise CaseError(f"op {draw.op}: a dimension is too short for others that follow from it")
+    named |= {dim: (0, made[dim]) for dim in op.made}
     axes = op.operand(part.name).axes
     return tuple(span for dim in axes for span in (how.rows[:batch] if dim == OUTER else (named[dim],)))
 

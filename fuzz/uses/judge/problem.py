@@ -6,20 +6,23 @@ import ast
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from fuzz.base.errors import UsageError
 from fuzz.uses.reference import function_at
 
 _LARGE, _LEAST, _STEP = 16, 24, 8
 """Whole numbers of a problem above 16 are extents of a benchmark: they become multiples of 8 from 24 on, no two of them
-one. Smaller ones say how many heads or groups there are, or the size of a window."""
+one. Smaller ones say how many heads or groups there are, or the size of a window; but for batches, which are no
+multiples, so that nothing else is as long, and for groups, into which all others divide."""
+_BATCHES = (5, 7, 11, 13)
 
 
 _LONGEST = 31
@@ -132,15 +135,16 @@ def _of_modules(path: Path, text: str) -> Iterator[Problem]:
             refusal = error
         else:
             is_made = True
-            yield found
+            yield from found
     if not is_made:
         try:
-            yield _of_module(path, _executed(path, text))
+            yield from _of_module(path, _executed(path, text))
         except (Exception, SystemExit):
             raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
 
 
-def _of_module(path: Path, module: ModuleType) -> Problem:
+def _of_module(path: Path, module: ModuleType) -> Sequence[Problem]:
+    """The problem, by each of the ways to name dimensions."""
     import torch
 
     torch.manual_seed(0)
@@ -160,15 +164,17 @@ def _of_module(path: Path, module: ModuleType) -> Problem:
     constants = {name: each for name, each in arguments.items() if not hasattr(each, "shape")}
     tensors = {**{name: each for name, each in arguments.items() if name not in constants},
                **{name: state[each] for name, each in weights.items()}}  # fmt: skip
-    shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()})
-    fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
     call = partial(_called, model, [*arguments], weights, constants)
     reference = _with_signature(call, path.stem, [*tensors])
     dtypes = {name: str(each.dtype).removeprefix("torch.") for name, each in tensors.items()}
-    inputs = tuple(arguments)
-    return Problem(
-        _identifier(path.stem), reference, shapes, dtypes, fixed, Module(made_of, inputs, weights, constants)
-    )
+    inputs, found = tuple(arguments), list[Problem]()
+    for naming in _NAMINGS:
+        shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
+        fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
+        made = Module(made_of, inputs, weights, constants)
+        if all(shapes != each.shapes for each in found):
+            found.append(Problem(_identifier(path.stem), reference, shapes, dtypes, fixed, made))
+    return found
 
 
 def _called(
@@ -193,17 +199,27 @@ def _with_signature(call: Callable[..., Any], name: str, parameters: list[str]) 
     return reference
 
 
-def _dimensions(shapes: Mapping[str, tuple[int, ...]]) -> tuple[Mapping[str, str], Mapping[str, int]]:
+Naming = Literal["first", "last", "chained"]
+_NAMINGS: Sequence[Naming] = "first", "last", "chained"
+"""What axes of several tensors are one where a tensor has several of one extent: the first ones of each, the last ones,
+or the last one of a tensor and the first one of the next, as of matrices that are multiplied."""
+
+
+def _dimensions(
+    shapes: Mapping[str, tuple[int, ...]], naming: Naming = "first"
+) -> tuple[Mapping[str, str], Mapping[str, int]]:
     """Names of dimensions: axes of one extent are one, but for those of one tensor."""
     named, sizes = dict[tuple[int, int], str](), dict[str, int]()
-    found = dict[str, str]()
+    found, before = dict[str, str](), Counter[int]()
     for name, shape in sorted(shapes.items(), key=lambda each: -len(each[1])):
         dims = []
         for axis, size in enumerate(shape):
-            again = shape[:axis].count(size)
+            again = (shape[axis + 1 :] if naming == "last" else shape[:axis]).count(size) + before[size]
             dims.append(named.setdefault((size, again), f"d{len(named)}"))
             sizes[dims[-1]] = size
         found[name] = " ".join(dims)
+        if naming == "chained":
+            before.update({size: count - 1 for size, count in Counter(shape).items()})
     return {name: found[name] for name in shapes}, sizes
 
 
@@ -212,22 +228,35 @@ class _Small(ast.NodeTransformer):
 
     def __init__(self, taken: Iterable[int], *, by_name: bool) -> None:
         self._free = (size for size in count(_LEAST, _STEP) if size not in taken)
+        self._batches = (size for size in _BATCHES if size not in taken)
         self._by_name = by_name
         self._smaller: dict[int, int] = {}
 
     def statement(self, node: ast.stmt) -> ast.stmt:
         if self._by_name:
             self._smaller = {}
+            if batch := _number_called(node, "batch"):
+                self._smaller[batch] = next(self._batches, batch)
+            groups = _number_called(node, "group")
+            if groups is not None and groups > _LARGE:
+                self._smaller[groups] = _STEP
         found: ast.stmt = self.visit(node)
         return found
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         value = node.value
-        if isinstance(value, int) and not isinstance(value, bool) and value > _LARGE:
+        if isinstance(value, int) and not isinstance(value, bool) and (value > _LARGE or value in self._smaller):
             if value not in self._smaller:
                 self._smaller[value] = next(self._free)
             return ast.copy_location(ast.Constant(self._smaller[value]), node)
         return node
+
+
+def _number_called(node: ast.stmt, word: str) -> int | None:
+    """The number that a statement gives a name with that word; None of others."""
+    named = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and word in node.targets[0].id
+    value = node.value if named and isinstance(node, ast.Assign) else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
 
 
 def _with_small_numbers(text: str, *, by_name: bool) -> ast.Module:

@@ -28,7 +28,7 @@ from oracles.formula.affine.operations import FAR, added, function
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
 from oracles.formula.affine.welford import updated
-from oracles.formula.exact.arithmetic import Float64, along
+from oracles.formula.exact.arithmetic import Float64, along, within
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import Axes, Matrices, is_contraction
 from oracles.formula.trace import FormulaError, Kind, Node, exp
@@ -193,15 +193,16 @@ def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """Elements of a table, by an index that every kernel knows."""
-    table, index = args
+    table, index, *other = args
     if index.spread.any() or index.may is not None:
         raise FormulaError("an index that kernels calculate in different ways takes different elements")
-    (axis,) = here.inputs.axes(node)
+    (axis,), none = here.inputs.axes(node), np.zeros((1,) * table.centre.ndim)
+    count, outside = here.inputs.extents[node.label], other[0].centre if other else None
 
-    def at(values: F64) -> F64:
-        if values.shape[axis] == 1 and here.inputs.extents[node.label] != 1:
-            return values
-        return Float64().take(values, index.centre, axis)
+    def at(values: F64, outside: F64 | None = none if other else None) -> F64:
+        if values.shape[axis] == 1 and count != 1:
+            return values if outside is None else np.where(within(index.centre, count), values, outside)
+        return Float64().take(values, index.centre, axis, outside)
 
     parts, rest = dict[Symbol, F64](), None if table.rest is None else at(table.rest)
     for symbol, coefficient in table.parts.items():
@@ -210,11 +211,13 @@ def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         else:  # several elements may be the same one
             errors = at(np.abs(coefficient) * symbol.radius)
             rest = errors if rest is None else rest + errors
-    may = either([table])
+    may, dtype, bits = either([table]), table.dtype, max(table.bits, *(each.bits for each in other), 1)
+    if outside is not None and (round_to(outside, dtype) != outside).any():
+        dtype = DOUBLE
     return Form(
-        at(table.centre), table.dtype, table.bits, parts, rest,
+        at(table.centre, outside), dtype, bits if outside is None else min(bits, dtype.precision), parts, rest,
         None if may is None else at(may.astype(np.float64)) != 0,
-        least=None if table.least is None else at(table.least),
+        least=None if table.least is None else at(table.least, outside),
     )  # fmt: skip
 
 

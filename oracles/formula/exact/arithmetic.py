@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import mpmath
@@ -55,8 +55,9 @@ class Arithmetic(Protocol):
         """a <= b or a < b."""
         ...
 
-    def take(self, table: Values, index: Values, axis: int) -> Values:
-        """Elements of the table along an axis, whose place the index has one element for."""
+    def take(self, table: Values, index: Values, axis: int, outside: Values | None = None) -> Values:
+        """Elements of the table along an axis, whose place the index has one element for, and what stands where that is
+        no place."""
         ...
 
 
@@ -113,8 +114,8 @@ class Float64:
         found: Mask = a <= b if kind == "at_most" else a < b
         return found
 
-    def take(self, table: F64, index: F64, axis: int) -> F64:
-        return took(table, index, axis)
+    def take(self, table: F64, index: F64, axis: int, outside: F64 | None = None) -> F64:
+        return took(table, index, axis, outside)
 
 
 class Precise:
@@ -149,8 +150,10 @@ class Precise:
     def compare(self, kind: Kind, a: NDArray[Any], b: NDArray[Any]) -> Mask:
         return np.asarray(a <= b if kind == "at_most" else a < b, dtype=bool)
 
-    def take(self, table: NDArray[Any], index: NDArray[Any], axis: int) -> NDArray[Any]:
-        return took(table, index, axis)
+    def take(
+        self, table: NDArray[Any], index: NDArray[Any], axis: int, outside: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        return took(table, index, axis, outside)
 
 
 class Double:
@@ -188,8 +191,11 @@ class Double:
         found: Mask = (a.high < b.high) | same & (a.low <= b.low if kind == "at_most" else a.low < b.low)
         return found
 
-    def take(self, table: DoubleDouble, index: DoubleDouble, axis: int) -> DoubleDouble:
-        return DoubleDouble(took(table.high, index.high, axis), took(table.low, index.high, axis))
+    def take(
+        self, table: DoubleDouble, index: DoubleDouble, axis: int, outside: DoubleDouble | None = None
+    ) -> DoubleDouble:
+        high, low = (None, None) if outside is None else (outside.high, outside.low)
+        return DoubleDouble(took(table.high, index.high, axis, high), took(table.low, index.high, axis, low))
 
 
 _OPERATORS: Mapping[Kind, Callable[[Any, Any], Any]] = {
@@ -197,15 +203,42 @@ _OPERATORS: Mapping[Kind, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def took(table: NDArray[Any], index: NDArray[Any], axis: int) -> NDArray[Any]:
+def within(index: NDArray[Any], count: int) -> Mask:
+    """Where an index is one of so many places."""
+    places = index.astype(np.float64)
+    found: Mask = (places >= 0) & (places < count) & (places == np.floor(places))
+    return found
+
+
+def took(table: NDArray[Any], index: NDArray[Any], axis: int, outside: NDArray[Any] | None = None) -> NDArray[Any]:
+    count, known = table.shape[axis], within(index, table.shape[axis])
+    if not known.all():
+        if outside is None:
+            raise FormulaError(f"an index lies outside of 0 to {count - 1}")
+        if not known.any():
+            shape = np.broadcast_shapes((*table.shape[:axis], 1, *table.shape[axis + 1 :]), index.shape)
+            return np.broadcast_to(outside.astype(table.dtype), shape)
+        return np.where(known, took(table, np.where(known, index, 0), axis), outside)
     places = index.astype(np.int64)
-    if places.size and not 0 <= places.min() <= places.max() < table.shape[axis]:
-        raise FormulaError(f"an index lies outside of 0 to {table.shape[axis] - 1}")
+    own = [at for at, size in enumerate(places.shape) if size != 1]
+    if all(at == axis or table.shape[at] == 1 for at in own):
+        return _took_apart(table, places, axis, own)
     before, after = table.shape[:axis], table.shape[axis + 1 :]
     shape = np.broadcast_shapes((*before, 1, *after), places.shape)
-    wide = np.broadcast_to(table, (*shape[:axis], table.shape[axis], *shape[axis + 1 :]))
+    wide = np.broadcast_to(table, (*shape[:axis], count, *shape[axis + 1 :]))
     found: NDArray[Any] = np.take_along_axis(wide, np.broadcast_to(places, shape), axis)
     return found
+
+
+def _took_apart(table: NDArray[Any], places: NDArray[Any], axis: int, own: Sequence[int]) -> NDArray[Any]:
+    """The same for an index that has dimensions of its own, all that is taken for one place at once."""
+    kept = [at for at in range(table.ndim) if at != axis and at not in own]
+    flat = table.transpose(*kept, axis, *(at for at in own if at != axis))
+    flat = flat.reshape([*(table.shape[at] for at in kept), table.shape[axis]])
+    found = flat.take(places.reshape(-1), axis=-1).reshape([*flat.shape[:-1], *(places.shape[at] for at in own)])
+    order = [*kept, *own]
+    shape = [(places if at in own else table).shape[at] if at in order else 1 for at in range(table.ndim)]
+    return np.ascontiguousarray(found.transpose(np.argsort(order)).reshape(shape))
 
 
 def _each(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[Any]]:

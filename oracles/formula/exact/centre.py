@@ -22,6 +22,7 @@ from oracles.elementary.functions import function
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along
 from oracles.formula.exact.contraction import Axes, Places, spans
 from oracles.formula.exact.lengths import Extents, Lengths
+from oracles.formula.made import completed
 from oracles.formula.trace import FormulaError, Node, Trace, ordered
 from oracles.lazy import lazy
 
@@ -63,7 +64,7 @@ class Inputs:
             for dim, size in zip(dims, shape, strict=True):
                 if found.setdefault(dim, size) != size:
                     raise FormulaError(f"{name}: {size} along {dim!r}, where another tensor has {found[dim]}")
-        return found
+        return completed(self.trace.counts, found) if self.trace.counts else found
 
     @property
     def integers(self) -> frozenset[str]:
@@ -161,7 +162,7 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
     if kind == "where":
         return arithmetic.where(*args)
     if kind == "take":
-        return arithmetic.take(args[0], args[1], *inputs.axes(node))
+        return arithmetic.take(args[0], args[1], *inputs.axes(node), *args[2:])
     if kind in ("at_most", "less"):
         return arithmetic.compare(kind, args[0], args[1])
     raise FormulaError(f"{kind}: no arithmetic knows it")
@@ -213,8 +214,13 @@ def elements(
     def calculated(node: Node, fixed: Fixed) -> Values:
         if not node.args:
             return _lifted(node, inputs.leaf(node, fixed), arithmetic)
-        # What is reduced here is no dimension of the node, and so is fixed in no argument.
-        args = [other(node, place, fixed, partial(value, arg, fixed)) for place, arg in enumerate(node.args)]
+        # What is reduced here is no dimension of the node, and so is fixed in no argument; but an index may have the
+        # dimension that it takes along.
+        of_first = frozenset(each for each in fixed if each[0] not in node.over)
+        args = [
+            other(node, place, fixed if place else of_first, partial(value, arg, fixed if place else of_first))
+            for place, arg in enumerate(node.args)
+        ]
         return step(node, args, arithmetic, inputs)
 
     def other(node: Node, place: int | None, fixed: Fixed, own: Callable[[], Values]) -> Values:

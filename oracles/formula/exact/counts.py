@@ -7,6 +7,8 @@ from collections.abc import Collection
 from oracles.formula.trace import Kind, Node, Trace, ordered
 
 _WHOLE: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "where", "at_most", "less")
+"""What is made so of whole numbers is one; a quotient of two is one where it is an index or `floor` is taken of it: it
+differs from its neighbours by more than float64 rounds off."""
 _PARTS = 1024.0
 """Numbers such as 0.5, which stands between two places, are exact beside them."""
 _COMPARED: tuple[Kind, ...] = ("at_most", "less")
@@ -15,7 +17,7 @@ _COMPARED: tuple[Kind, ...] = ("at_most", "less")
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
     """The nodes that every kernel has alike, whole numbers or nearly: those made of places, and those of indices.
     `integers` are the tensors of integers."""
-    whole, placed = set[Node](), set[Node]()
+    whole, parts, placed = set[Node](), set[Node](), set[Node]()
     for node in trace.nodes:
         if not node.args:
             known = node.kind in ("position", "extent") or (node.kind == "tensor" and node.label in integers)
@@ -23,11 +25,13 @@ def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
                 whole.add(node)
             if node.kind == "position":
                 placed.add(node)
-        elif node.kind in _WHOLE:
-            compared = node.kind in _COMPARED
-            if all(arg in whole or (compared and arg.kind == "constant") for arg in node.args):
-                whole.add(node)
-                if not placed.isdisjoint(node.args):
-                    placed.add(node)
+            continue
+        compared, floored = node.kind in _COMPARED, node.operation == "floor"
+        exact = whole | parts if floored else whole
+        all_whole = all(arg in exact or (compared and arg.kind == "constant") for arg in node.args)
+        if all_whole and (node.kind in _WHOLE or floored or node.kind == "divide"):
+            (parts if node.kind == "divide" else whole).add(node)
+            if not placed.isdisjoint(node.args):
+                placed.add(node)
     indices = ordered(node.args[1] for node in trace.nodes if node.kind == "take")
-    return frozenset(node for node in (*placed, *indices) if node.args and node in whole)
+    return frozenset(node for node in (*placed, *indices) if node.args and (node in whole or node in parts))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble
 from oracles.elementary.function import Elementary
@@ -58,10 +59,17 @@ class Extended:
         less = ((a - b).fraction.high < 0) & ~same
         return np.asarray(less | same if kind == "at_most" else less)
 
-    def take(self, table: ExtendedDouble, index: ExtendedDouble, axis: int) -> ExtendedDouble:
-        at, fraction = index.doubled.high, table.fraction
-        high, low, exponent = (took(each, at, axis) for each in (fraction.high, fraction.low, table.exponent))
+    def take(
+        self, table: ExtendedDouble, index: ExtendedDouble, axis: int, outside: ExtendedDouble | None = None
+    ) -> ExtendedDouble:
+        at, parts = index.doubled.high, _parts(table)
+        others = [None] * len(parts) if outside is None else _parts(outside)
+        high, low, exponent = (took(each, at, axis, other) for each, other in zip(parts, others, strict=True))
         return ExtendedDouble(DoubleDouble(high, low), exponent)
+
+
+def _parts(values: ExtendedDouble) -> Sequence[NDArray[Any]]:
+    return values.fraction.high, values.fraction.low, values.exponent
 
 
 def wide_values(inputs: Inputs, replaced: Replaced) -> Mapping[Node, Any]:

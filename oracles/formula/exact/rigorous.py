@@ -145,12 +145,12 @@ class Rigorous:
             raise UncertainError
         return self._plain.compare(kind, a.value, b.value)
 
-    def take(self, table: Near, index: Near, axis: int) -> Near:
-        value = self._plain.take(table.value, index.value, axis)
+    def take(self, table: Near, index: Near, axis: int, outside: Near | None = None) -> Near:
+        value = self._plain.take(table.value, index.value, axis, None if outside is None else outside.value)
         if isinstance(table.error, float):
             return Near(value)
-        error = np.broadcast_to(table.error, table.value.shape)
-        return Near(value, self._plain.take(np.ascontiguousarray(error), index.value, axis))
+        error, none = np.broadcast_to(table.error, table.value.shape), np.zeros((1,) * table.value.ndim)
+        return Near(value, self._plain.take(np.ascontiguousarray(error), index.value, axis, none))
 
 
 def _are_ordinary(a: F64, b: F64) -> bool:

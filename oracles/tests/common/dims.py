@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from oracles.formula.contract import Contract
+from oracles.formula.made import grown
 from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, dot, exp, greatest, point, position, take, total, where
 from oracles.op import Op
@@ -114,6 +115,7 @@ def unsound(op: Op, seeds: Iterable[int]) -> list[str]:
     for seed in seeds:
         random = np.random.default_rng(seed)
         extents = {dim: int(random.choice([0, 1, 2, 3, 5, 8, 17])) for dim in op.named} | {**op.fixed}
+        extents = grown(op.made, extents, op.fixed)
         outer = tuple(map(int, random.choice([0, 1, 2, 3], random.integers(3)))) if OUTER in op.inputs[0].axes else ()
         for number, (name, contract) in enumerate(CONTRACTS.items()):
             dtype, out = (("f32", ""), ("bf16", "f32"), ("f16", ""), ("f64", ""))[(seed + number) % 4]

@@ -32,6 +32,7 @@ from oracles.formula.affine.forms import Form
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 from oracles.summation import Tiles
+from oracles.tests.common.whole import some
 
 CONTRACT = Contract(sums={"n": Tiles(8)}, mean="reciprocal")
 
@@ -184,3 +185,23 @@ def test_inputs_of_integers_are_read_by_the_kernel_in_c(tmp_path: Path) -> None:
         "(&call->x, r * n_n + (int64_t)load_f64(&call->label, r))"
         in (tmp_path / "cross_entropy" / "emitted.c").read_text()
     )
+
+
+MAPS = """
+from pathlib import Path
+from fuzz import Capabilities, Contract, PythonKernel
+from oracles.tests.common.maps import ALL as OPS
+
+KERNELS = (PythonKernel("mine", "pooled", Path(__file__), "numpy", Contract(), Capabilities()),)
+"""
+
+
+@pytest.mark.parametrize("op", some(["moved", "strided", "apart", "pooled"], 2))
+def test_places_that_follow_from_several_dimensions_are_read_by_the_kernel_in_c(op: str, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "pack.py").write_text(MAPS)
+    with unknown_afterwards():
+        load(tmp_path / "own")
+        found = measured(Work(op, 0, tmp_path / op, 3, 60, pack=tmp_path / "own"), Pair(OPS[op], Contract(), 0))
+    assert (found.alarms, found.found, "C" in found.not_run) == ([], 0, False)
+    assert min(found.runs[build] for build in ("simulated", "gcc-O0", "gcc-O2")) >= 8

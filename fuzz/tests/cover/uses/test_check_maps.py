@@ -1,0 +1,87 @@
+"""Kernels of convolutions and pools are held against torch's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fuzz
+from fuzz.uses.check.plan import GIVEN, Options
+from oracles.ops import OPS
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+    known = dict(OPS)
+    yield
+    OPS.clear()
+    OPS.update(known)
+
+
+def conv(x: Any, w: Any, b: Any) -> Any:
+    return F.conv1d(x, w, b, stride=2, padding=1)
+
+
+def _unfolded(
+    x: Any, w: Any, b: Any, *, pad: tuple[int, int] = (1, 1), step: int = 2, channels: int | None = None
+) -> Any:
+    """A product of matrices, of what lies in each window."""
+    windows = F.pad(x, pad).unfold(2, w.shape[2], 1)[:, :, ::2]
+    if step != 2:  # all but the first two windows one place too early
+        places = torch.clamp(torch.arange(windows.shape[2]) * 2 - (torch.arange(windows.shape[2]) > 1).long(), min=0)
+        windows = F.pad(x, pad).unfold(2, w.shape[2], 1)[:, :, places]
+    c = x.shape[1] if channels is None else channels
+    return torch.einsum("bcok,mck->bmo", windows[:, :c], w[:, :c]) + b[:, None]
+
+
+def one_place_off(x: Any, w: Any, b: Any) -> Any:
+    return _unfolded(x, w, b, pad=(0, 2))
+
+
+def step_forgotten(x: Any, w: Any, b: Any) -> Any:
+    return _unfolded(x, w, b, step=1)
+
+
+def tail_dropped(x: Any, w: Any, b: Any) -> Any:
+    c = x.shape[1]
+    return _unfolded(x, w, b, channels=c // 4 * 4 if c > 4 else c)
+
+
+def pool(x: Any) -> Any:
+    return F.max_pool1d(x, 3, stride=2, padding=1)
+
+
+def pool_with_zeros(x: Any) -> Any:
+    """Outside there is a zero, which is larger than what is negative."""
+    return F.pad(x, (1, 1)).unfold(2, 3, 2).amax(-1)
+
+
+def _check(kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str) -> None:
+    fuzz.check(kernel, reference=reference, shapes=shapes, max_cases=32, seed=1)
+
+
+CONV = "x=b c n, w=m c k, b=m"
+
+
+def test_what_computes_the_same_passes() -> None:
+    _check(conv, conv, CONV)
+    _check(_unfolded, conv, CONV)
+    _check(lambda x: F.pad(x, (1, 1), value=-torch.inf).unfold(2, 3, 2).amax(-1), pool, "x=b c n")
+
+
+@pytest.mark.parametrize("kernel", [one_place_off, step_forgotten, tail_dropped], ids=lambda each: each.__name__)
+def test_a_wrong_window_is_found(kernel: Callable[..., Any]) -> None:
+    with pytest.raises(fuzz.CheckFailed, match=f"FAIL  {kernel.__name__}  wrong values"):
+        _check(kernel, conv, CONV)
+
+
+def test_what_lies_outside_is_found() -> None:
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  pool_with_zeros  wrong values"):
+        _check(pool_with_zeros, pool, "x=b c n")

@@ -1,0 +1,120 @@
+"""Dimensions that no tensor has: a formula makes one by a position of so many places, a number or what follows from
+extents, such as `position("o", floor((extent("n") - 3.0) / 2.0) + 1.0)`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from fractions import Fraction
+
+from oracles.formula.node import FormulaError, Kind, Node, ordered
+
+Counts = Mapping[str, Node]
+"""How many places a dimension has that no tensor has, by its name."""
+
+_OPERATIONS: Mapping[Kind, Callable[[Fraction, Fraction], Fraction]] = {
+    "add": Fraction.__add__, "subtract": Fraction.__sub__, "multiply": Fraction.__mul__,
+}  # fmt: skip
+
+
+def counts_of(nodes: Iterable[Node], known: Iterable[str]) -> Counts:
+    """Return what the dimensions are made of that none of the known ones is. Raises FormulaError where one is made in
+    two ways, or of what is no extent."""
+    found = dict[str, Node]()
+    for node in nodes:
+        if node.count is None:
+            continue
+        if node.label in known:
+            raise FormulaError(f"position({node.label!r}, ...): a tensor says already how many places there are")
+        other = found.setdefault(node.label, node.count)
+        if _said(other) != _said(node.count):
+            raise FormulaError(f"position({node.label!r}, ...): it has {_said(other)} places, and {_said(node.count)}")
+    return found
+
+
+def extents_of(count: Node) -> frozenset[str]:
+    """Return the dimensions of whose extents a count is made."""
+    return frozenset(dim for node in ordered([count]) if node.kind == "extent" for dim in node.over)
+
+
+def follows(counts: Counts, dims: Iterable[str]) -> frozenset[str]:
+    """Return dimensions of tensors: of those that no tensor has, the ones whose extents theirs follow from."""
+    found, waiting = set[str](), {*dims}
+    while waiting:
+        dim = waiting.pop()
+        waiting |= extents_of(counts[dim]) if dim in counts else set()
+        found |= {dim} - counts.keys()
+    return frozenset(found)
+
+
+def short(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
+    """Return the dimensions of tensors that are too short for others that follow from them: these have no element, or
+    no whole number of them, and more where that is longer."""
+    found = set[str]()
+    for dim in counts:
+        own, size = follows(counts, [dim]), _size(counts, known, dim)
+        if size.denominator != 1 or size < 0 or (not size and all(known[each] for each in own)):
+            longer = (each for each in own if _size(counts, {**known, each: known[each] + _LONGER}, dim) > size)
+            found.update(longer)
+    return frozenset(found)
+
+
+def grown(counts: Counts, known: Mapping[str, int], fixed: Collection[str] = ()) -> dict[str, int]:
+    """Return known extents, of which those that are too short and not fixed are so much longer that none is."""
+    found = dict(known)
+    while counts and (longer := short(counts, found).difference(fixed)):
+        found |= {dim: found[dim] + 1 for dim in longer}
+    return found
+
+
+_LONGER = 64
+
+
+def _size(counts: Counts, known: Mapping[str, int], dim: str) -> Fraction:
+    """What an extent would be."""
+    return value_of(counts[dim], completed(counts, known, least=0))
+
+
+def completed(counts: Counts, known: Mapping[str, int], least: int | None = None) -> dict[str, int]:
+    """Return known extents and those that follow from them, the least ones where they would be fewer. Without a least
+    one raises FormulaError where one is no whole number, or less than 0."""
+    found = {**known}
+    waiting = {dim: count for dim, count in counts.items() if dim not in found}
+    while ready := [dim for dim, count in waiting.items() if extents_of(count) <= found.keys()]:
+        for dim in ready:
+            count = waiting.pop(dim)
+            size = value_of(count, found)
+            if least is not None:
+                size = Fraction(max(least, math.ceil(size)))
+            if size.denominator != 1 or size < 0:
+                sizes = ", ".join(f"{each} = {found[each]}" for each in sorted(extents_of(count)))
+                raise FormulaError(f"{dim!r} has {_said(count)} = {size} places, where {sizes}")
+            found[dim] = int(size)
+    return {**known, **{dim: found[dim] for dim in counts if dim in found}}
+
+
+def value_of(count: Node, extents: Mapping[str, int]) -> Fraction:
+    """Return what a count is. Raises FormulaError for one that is made of something else than extents."""
+    if count.kind == "constant":
+        return Fraction(count.value)
+    if count.kind == "extent":
+        return Fraction(math.prod(extents[dim] for dim in count.over))
+    args = [value_of(arg, extents) for arg in count.args]
+    if count.kind in _OPERATIONS:
+        return _OPERATIONS[count.kind](*args)
+    if count.kind == "divide" and args[1]:
+        return args[0] / args[1]
+    if count.operation == "floor":
+        return Fraction(math.floor(args[0]))
+    raise FormulaError(f"{_said(count)}: extents are made of extents and numbers, by + - * / and floor")
+
+
+def _said(count: Node) -> str:
+    """A count as it is written."""
+    if count.kind == "constant":
+        return f"{count.value:g}"
+    args = [_said(arg) for arg in count.args]
+    signs = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+    if count.kind in signs:
+        return f"({f' {signs[count.kind]} '.join(args)})"
+    return f"{count.operation}({', '.join(args) or count.label})"

@@ -1,0 +1,223 @@
+"""Index maps: what an operation that moves elements is, as places along dimensions; and one axis as another one."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from oracles.formula.node import Node
+from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
+from oracles.reference.lines import number, of_dims, template
+from oracles.reference.sizes import of
+
+if TYPE_CHECKING:
+    from oracles.reference.reading import Reader, Value
+
+
+def taken_at(
+    reader: Reader, value: Value, dim: Dim, index: ast.expr, has: Iterable[Dim], outside: float | None = None
+) -> Value:
+    """Return the elements of a value at these places along a dimension of it, and what stands where there is none.
+    `has` are the dimensions of the index. Its axes are those of the value still."""
+    if dim not in value.has:
+        if outside is None:
+            return value
+        value = spread(reader, value, dim)
+    parts = {"x": reader.expression(value), "index": index, "dim": of_dims([dim])}
+    text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
+    parts |= {} if outside is None else {"outside": number(outside)}
+    made = reader.lines.add(template(text, parts), "taken")
+    return replace(value, expression=made, condition=None, has=value.has - {dim} | frozenset(has))
+
+
+def spread(reader: Reader, value: Value, dim: Dim) -> Value:
+    """Return a value that has a dimension, along which it is the same everywhere."""
+    parts = {"x": reader.expression(value), "place": reader.place(dim)}
+    made = reader.lines.add(template("f.where(place >= 0.0, x, 0.0)", parts), "spread")
+    return replace(value, expression=made, condition=None, has=value.has | {dim})
+
+
+def with_axis(value: Value, at: int, axis: Axis) -> Value:
+    """Return a value whose axis is called otherwise."""
+    axes = [*value.axes]
+    axes[at] = axis
+    return replace(value, axes=tuple(axes))
+
+
+def as_axis(reader: Reader, value: Value, at: int, axis: Axis) -> Value:
+    """Return a value with other dimensions along one axis, which has as many elements."""
+    return _as_axes(reader, value, at, value.axes[at], axis, (axis,))
+
+
+def as_axes(reader: Reader, value: Value, at: int, axes: Sequence[Axis]) -> Value:
+    """Return a value with several axes in the place of one, which has as many elements."""
+    return _as_axes(reader, value, at, value.axes[at], tuple(dim for axis in axes for dim in axis), axes)
+
+
+def _as_axes(reader: Reader, value: Value, at: int, old: Axis, new: Axis, axes: Sequence[Axis]) -> Value:
+    if extent(old) != extent(new):
+        raise UnreadableError(f"has {_words(old)} where {_words(new)} should be, which is not as long")
+    place = at % value.rank
+    found = replace(value, axes=(*value.axes[:place], *axes, *value.axes[place + 1 :]))
+    while old and new and old[0] == new[0]:
+        old, new = old[1:], new[1:]
+    while old and new and old[-1] == new[-1]:
+        old, new = old[:-1], new[:-1]
+    if not {*old} & value.has:
+        return found
+    if {*old} & {*new}:
+        copies = tuple(reader.sizes.new(of(dim), f"{dim.name}_copy") for dim in old)
+        for dim, copy in zip(old, copies, strict=True):
+            found = taken_at(reader, found, dim, reader.place(copy), [copy])
+        old = copies
+    flat = _joined(reader, new)
+    for dim, index in zip(old, _parts(reader, flat, old), strict=True):
+        found = taken_at(reader, found, dim, index, new)
+    return found
+
+
+def copied(reader: Reader, value: Value, at: int) -> Value:
+    """Return a value with dimensions of its own along one axis."""
+    copies = tuple(reader.sizes.new(of(dim), f"{dim.name}_copy") for dim in value.axes[at])
+    return as_axis(reader, value, at, copies)
+
+
+def single(reader: Reader, value: Value, at: int) -> tuple[Value, Dim]:
+    """Return a value that has one dimension along an axis, and that."""
+    axis = value.axes[at]
+    if len(axis) > 1:
+        others = {dim for place, each in enumerate(value.axes) if place != at for dim in each}
+        whole = [cut for cut, sizes in reader.cut if len(cut) == 1 and {*cut}.isdisjoint(others)
+                 and extent(cut) == extent(axis)]  # fmt: skip
+        hint = "_".join(dim.name for dim in axis)[:24]
+        value = as_axis(reader, value, at, whole[0] if whole else reader.sizes.axis(of(*axis), hint))
+    elif not axis:
+        dim = reader.sizes.new(of(), "one")
+        value = spread(reader, with_axis(value, at, (dim,)), dim)
+    [dim] = value.axes[at]
+    return value, dim
+
+
+def split(reader: Reader, value: Value, at: int, first: int) -> Value:
+    """Return a value with two axes in the place of one, the first of so many elements."""
+    whole = value.axes[at]
+    if any(size % first for size in extent(whole)):
+        raise UnreadableError(f"cuts {_words(whole)} into {first} parts that are not alike")
+    one, two = extent(whole)
+    return as_axes(reader, value, at, parts(reader, whole, [(first, first), (one // first, two // first)]))
+
+
+def parts(reader: Reader, whole: Axis, sizes: Sequence[Pair]) -> Sequence[Axis]:
+    """Return axes of these extents, into which an axis is cut: the same ones whenever it is cut so."""
+    key = whole, tuple(sizes)
+    if key not in reader.cut:
+        reader.cut[key] = [_part(reader, whole, at, sizes) for at in range(len(sizes))]
+    return reader.cut[key]
+
+
+def _part(reader: Reader, whole: Axis, at: int, sizes: Sequence[Pair]) -> Axis:
+    size, hint = sizes[at], f"{whole[0].name}_part" if whole else "part"
+    if size == ONE:
+        return ()
+    others = [each for place, each in enumerate(sizes) if place != at]
+    if all(each == ONE for each in others):
+        return whole
+    if size[0] == size[1]:
+        return (reader.sizes.new(Node("constant", value=float(size[0])), hint),)
+    known = [dim for dim in reader.dims.values() if dim.sizes == size]
+    if known:
+        return (known[0],)
+    if any(one != other for one, other in others):
+        raise UnreadableError(
+            f"cuts the dimension {_words(whole)!r} into parts: write the parts as dimensions of their own"
+        )
+    return reader.sizes.axis(of(*whole) / float(math.prod(one for one, _ in others)), hint)
+
+
+def regrouped(reader: Reader, value: Value, shape: Sequence[Pair]) -> Value:
+    """Return a view: the same elements, in the same order, in other axes."""
+    rest, sizes = [dim for axis in value.axes for dim in axis], [*shape]
+    blocks = list[tuple[Axis, list[Pair]]]()
+    while sizes:
+        block, own = list[Dim](), [sizes.pop(0)]
+        while (have := extent(block)) != (want := _product(own)):
+            if rest and have <= want:
+                block.append(rest.pop(0))
+            elif sizes:
+                own.append(sizes.pop(0))
+            else:
+                raise UnreadableError("is a view of another number of elements")
+        blocks.append((tuple(block), own))
+    value = replace(value, axes=tuple(axis for axis, _ in blocks))
+    for at in reversed(range(len(blocks))):
+        axis, own = blocks[at]
+        value = as_axes(reader, value, at, _grouped(axis, own) or parts(reader, axis, own))
+    return value
+
+
+def _product(sizes: Sequence[Pair]) -> Pair:
+    return math.prod(one for one, _ in sizes), math.prod(other for _, other in sizes)
+
+
+def _grouped(axis: Axis, sizes: Sequence[Pair]) -> Sequence[Axis] | None:
+    """The dimensions of an axis, some for each size; None where one would have to be cut."""
+    rest, found = [*axis], list[Axis]()
+    for size in sizes:
+        own = list[Dim]()
+        while extent(own) != size:
+            if not rest:
+                return None
+            own.append(rest.pop(0))
+        found.append(tuple(own))
+    return found
+
+
+def _joined(reader: Reader, axis: Axis) -> ast.expr:
+    """The place along an axis, from the places along its dimensions."""
+    found = reader.place(axis[0]) if axis else number(0.0)
+    for dim in axis[1:]:
+        parts = {"a": found, "n": template("f.extent(dim)", {"dim": of_dims([dim])}), "b": reader.place(dim)}
+        found = template("a * n + b", parts)
+    return reader.lines.add(found, "place") if len(axis) > 1 else found
+
+
+def _parts(reader: Reader, flat: ast.expr, axis: Axis) -> Sequence[ast.expr]:
+    """The places along the dimensions of an axis, from that along it."""
+    found, above = list[ast.expr](), None
+    for at, dim in enumerate(axis):
+        after = axis[at + 1 :]
+        whole = flat
+        if after:
+            text = {"a": flat, "n": template("f.extent(dims)", {"dims": of_dims(after)})}
+            whole = reader.lines.add(template("f.floor(a / n)", text), f"at_{dim.name}")
+        if above is not None:
+            size = template("f.extent(dim)", {"dim": of_dims([dim])})
+            found.append(template("a - n * b", {"a": whole, "n": size, "b": above}))
+        else:
+            found.append(whole)
+        above = whole
+    return found
+
+
+def _words(axis: Axis) -> str:
+    return " ".join(dim.name for dim in axis) or "one element"
+
+
+def linear(reader: Reader, terms: Mapping[Dim, float], more: float) -> ast.expr:
+    """Return a sum of places times numbers, and a number."""
+    found: ast.expr | None = None
+    for dim, factor in terms.items():
+        text = "place" if factor == 1 else "factor * place"
+        each = template(text, {"place": reader.place(dim), "factor": number(abs(factor))})
+        if found is None:
+            found = each if factor > 0 else ast.UnaryOp(ast.USub(), each)
+        else:
+            found = template("a + b" if factor > 0 else "a - b", {"a": found, "b": each})
+    if found is None:
+        return number(more)
+    if not more:
+        return found
+    return template("a + b" if more > 0 else "a - b", {"a": found, "b": number(abs(more))})

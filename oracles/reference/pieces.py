@@ -1,0 +1,216 @@
+"""What takes parts of axes, puts them beside each other, or moves elements along them: slices, pads, cat, roll, flip,
+and sums of all elements up to each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from oracles.formula.node import Node
+from oracles.reference.dims import Dim, Pair, UnreadableError
+from oracles.reference.elementwise import rule
+from oracles.reference.lines import number, of_dims, template
+from oracles.reference.maps import as_axis, linear, single, taken_at, with_axis
+from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.recording import Two
+from oracles.reference.sizes import floored, of, plus
+
+
+@rule("slice")
+def _slice(reader: Reader, self: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    at, shape = reader.axes(self, dim)[0], reader.shape()
+    if shape[at] == _pair(self, at):
+        return self
+    if not isinstance(step, int):
+        raise UnreadableError("takes steps that follow from extents")
+    whole = _pair(self, at)
+    first, last = (_clipped(each, whole) for each in (start or 0, whole if end is None else end))
+    return _part(reader, self, at, first, last, step, shape[at])
+
+
+@rule("split", "split_with_sizes")
+def _split(reader: Reader, self: Value, dim: int = 0, **_: object) -> Sequence[Value]:
+    at, start, found = reader.axes(self, dim)[0], (0, 0), list[Value]()
+    for shape in reader.step.shapes:
+        end = start[0] + shape[at][0], start[1] + shape[at][1]
+        found.append(_part(reader, self, at, start, end, 1, shape[at]))
+        start = end
+    return found
+
+
+def _part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: int, size: Pair) -> Value:
+    """Every so manieth element from one place to another one, as many as there are."""
+    value, along = single(reader, value, at)
+    begin, stop = _place(reader, first, along), _place(reader, last, along)
+    length = stop if begin.kind == "constant" and not begin.value else _difference(stop, begin)
+    count = floored(plus(length, step - 1.0), step)
+    if reader.sizes.pair(count) != size:
+        raise UnreadableError("takes a part whose length follows from extents in a way that is not known")
+    places = reader.sizes.axis(count, f"{along.name}_part")
+    index = linear(reader, dict.fromkeys(places, float(step)), begin.value if begin.kind == "constant" else 0.0)
+    if begin.kind != "constant":
+        start = _number(reader, begin)
+        index = template("a + b", {"a": index, "b": start}) if places else start
+    return with_axis(taken_at(reader, value, along, index, places), at, places)
+
+
+@rule("select")
+def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
+    at = reader.axes(self, dim)[0]
+    axes = (*self.axes[:at], *self.axes[at + 1 :])
+    if not self.axes[at]:
+        return replace(self, axes=axes)
+    value, along = single(reader, self, at)
+    place = _place(reader, _clipped(index, along.sizes), along)
+    return replace(taken_at(reader, value, along, _number(reader, place), ()), axes=axes)
+
+
+def _pair(value: Value, at: int) -> Pair:
+    one = other = 1
+    for dim in value.axes[at]:
+        one, other = one * dim.sizes[0], other * dim.sizes[1]
+    return one, other
+
+
+def _clipped(given: Any, sizes: Pair) -> Pair:
+    """A place along an axis in both calls, counted from its start."""
+    both = (int(given.first), int(given.second)) if isinstance(given, Two) else given
+    first, second = both if isinstance(both, tuple) else (both, both)
+    found = [
+        min(max(place + size if place < 0 else place, 0), size)
+        for place, size in zip((first, second), sizes, strict=True)
+    ]
+    return found[0], found[1]
+
+
+def _place(reader: Reader, pair: Pair, along: Dim) -> Node:
+    """What a place follows from: nothing, the extent of another dimension, or its own axis's, less a number or over
+    one."""
+    if pair[0] == pair[1]:
+        return Node("constant", value=float(pair[0]))
+    if pair == along.sizes:
+        return of(along)
+    less = [size - place for place, size in zip(pair, along.sizes, strict=True)]
+    known = [dim for dim in reader.sizes if dim.sizes == pair]
+    if known:
+        return of(known[0])
+    if less[0] == less[1]:
+        return plus(of(along), -float(less[0]))
+    for parts in range(2, _MOST_PARTS + 1):
+        shares = of(along) / float(parts), floored(of(along), parts), floored(plus(of(along), parts - 1.0), parts)
+        for share, times in product(shares, range(1, parts)):
+            place = share if times == 1 else share * float(times)
+            if reader.sizes.pair(place) == pair and (share is not shares[0] or _is_whole(along, parts)):
+                return place
+    raise UnreadableError(f"takes from place {pair[0]} here and {pair[1]} with other extents, which is no part of them")
+
+
+_MOST_PARTS = 16
+
+
+def _is_whole(along: Dim, parts: int) -> bool:
+    return all(size % parts == 0 for size in along.sizes)
+
+
+def _difference(stop: Node, begin: Node) -> Node:
+    return plus(stop, -begin.value) if begin.kind == "constant" else stop - begin
+
+
+def _number(reader: Reader, place: Node) -> ast.expr:
+    return reader.sizes.expression(place)
+
+
+@rule("constant_pad_nd")
+def _pad(reader: Reader, self: Value, pad: Sequence[int], value: Number = 0) -> Value:
+    if not all(isinstance(each, int) for each in pad) or isinstance(value, Two):
+        raise UnreadableError("pads by what follows from extents")
+    for place in range(0, len(pad), 2):
+        before, after = int(pad[place]), int(pad[place + 1])
+        if not (before or after):
+            continue
+        at = self.rank - 1 - place // 2
+        padded, along = single(reader, self, at)
+        places = reader.sizes.axis(plus(of(along), float(before + after)), f"{along.name}_pad")
+        index = linear(reader, dict.fromkeys(places, 1.0), -float(before))
+        self = with_axis(taken_at(reader, padded, along, index, places, float(value)), at, places)
+    return self
+
+
+@rule("cat", "concatenate")
+def _cat(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
+    some = [each for each in tensors if each.axes != ((),) or each.rank == len(reader.shape())]
+    at = range(len(reader.shape()))[dim]
+    pieces, along = list[Value](), list[Dim]()
+    for each in some:
+        piece, own = single(reader, each, at)
+        pieces.append(piece)
+        along.append(own)
+    whole: Node = of(along[0])
+    for own in along[1:]:
+        whole = whole + of(own)
+    places = reader.sizes.axis(whole, f"{along[0].name}_joined")
+    found: Value | None = None
+    start: ast.expr = number(0.0)
+    starts = list[ast.expr]()
+    for own in along:
+        starts.append(start)
+        size = template("f.extent(dim)", {"dim": of_dims([own])})
+        start = template("a + b", {"a": start, "b": size}) if len(starts) > 1 else size
+    place = linear(reader, dict.fromkeys(places, 1.0), 0.0)
+    for piece, own, start in reversed([*zip(pieces, along, starts, strict=True)]):
+        index = template("a - b", {"a": place, "b": start}) if start is not starts[0] else place
+        taken = with_axis(taken_at(reader, piece, own, index, places, 0.0), at, places)
+        if found is None:
+            found = taken
+            continue
+        taken, found = reader.met(taken, found)
+        end = starts[along.index(own) + 1] if along.count(own) == 1 else starts[pieces.index(piece) + 1]
+        parts = {"place": place, "end": end, "a": reader.expression(taken), "b": reader.expression(found)}
+        made = reader.lines.add(template("f.where(place < end, a, b)", parts), "joined")
+        found = Value(made, reader.aligned([taken, found]), taken.has | found.has | {*places}, found.dtype)
+    assert found is not None
+    return found
+
+
+@rule("roll")
+def _roll(reader: Reader, self: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
+    if not dims or not all(isinstance(each, int) for each in shifts):
+        raise UnreadableError("rolls all elements, or by what follows from extents: name the dimensions")
+    for shift, each in zip(shifts, dims, strict=True):
+        at = reader.axes(self, each)[0]
+        if not self.axes[at]:
+            continue
+        value, along = single(reader, self, at)
+        place = linear(reader, {along: 1.0}, -float(shift))
+        size = template("f.extent(dim)", {"dim": of_dims([along])})
+        index = template("a - n * f.floor(a / n)", {"a": place, "n": size})
+        self = taken_at(reader, value, along, index, [along])
+    return self
+
+
+@rule("flip")
+def _flip(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
+    for at in reader.axes(self, dims):
+        if self.axes[at]:
+            self, along = single(reader, self, at)
+            parts = {"n": template("f.extent(dim)", {"dim": of_dims([along])}), "place": reader.place(along)}
+            self = taken_at(reader, self, along, template("n - 1.0 - place", parts), [along])
+    return self
+
+
+@rule("cumsum")
+def _cumsum(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+    """All elements up to each: in any order of additions, of which kernels have many."""
+    at = reader.axes(self, dim)[0]
+    if not self.axes[at]:
+        return self
+    value, along = single(reader, self, at)
+    up_to = reader.sizes.new(of(along), f"{along.name}_up_to")
+    copy = as_axis(reader, value, at, (up_to,))
+    parts = {"j": reader.place(up_to), "i": reader.place(along), "x": reader.expression(copy)}
+    made = reader.lines.add(template("f.where(j <= i, x, 0.0)", parts), "terms")
+    terms = Value(made, (*value.axes, (up_to,)), copy.has | {along, up_to}, self.dtype)
+    return reader.reduced("total", "sums", terms, -1, False)

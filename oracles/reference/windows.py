@@ -1,0 +1,202 @@
+"""What torch's convolutions and pools are: windows, whose places follow from where they lie and from places in them."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from oracles.formula.node import Node
+from oracles.reference.dims import Axis, Dim, UnreadableError
+from oracles.reference.elementwise import rule
+from oracles.reference.lines import number, of_dims, template
+from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
+from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.sizes import floored, of, plus
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window lies along an axis."""
+
+    stride: int
+    before: int
+    """By so many places the first one begins before the axis does."""
+    dilation: int = 1
+
+
+def _each(numbers: Any, count: int) -> Sequence[int]:
+    """One number for each axis, of some or of one for all."""
+    found = [numbers] if isinstance(numbers, int) else [*numbers]
+    if not all(isinstance(each, int) for each in found):
+        raise UnreadableError("has windows that follow from extents: formulas have such of fixed steps alone")
+    return found * count if len(found) == 1 else found
+
+
+@rule("convolution", "_convolution")
+def _convolution(
+    reader: Reader, input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any,  # noqa: A002
+    transposed: bool, output_padding: Any, groups: int, **_: object,
+) -> Value:  # fmt: skip
+    count = weight.rank - 2
+    steps = zip(*(_each(each, count) for each in (stride, padding, dilation, output_padding)), strict=True)
+    value, weight = split(reader, input, 1, groups), split(reader, weight, 0, groups)
+    if transposed:  # of weights the axis after that of groups is that of the input's channels
+        weight = replace(weight, axes=(weight.axes[0], weight.axes[2], weight.axes[1], *weight.axes[3:]))
+    windows = list[Axis]()
+    for at in range(3, 3 + count):
+        weight, own = _apart(reader, weight, at, value)
+        windows.append(own)
+    value = as_axis(reader, as_axis(reader, value, 1, weight.axes[0]), 2, weight.axes[2])
+    for at, (window, (step, pad, dilated, more)) in enumerate(zip(windows, steps, strict=True), 3):
+        how = Window(step, pad, dilated)
+        value = (
+            _transposed(reader, value, at, window, how, more) if transposed else _slid(reader, value, at, window, how)
+        )
+    axes = (value.axes[0], (*weight.axes[0], *weight.axes[1]), *value.axes[3:])
+    terms = replace(value, axes=(weight.axes[2], *windows))
+    found = reader.reduced("dot", "conv", terms, None, False, weight)
+    found = replace(found, axes=axes)
+    if bias is None:
+        return found
+    return reader.each("y + bias", "conv", y=found, bias=replace(bias, axes=(*bias.axes, *[()] * count)))
+
+
+def _apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value, Axis]:
+    """Weights whose axis of a window has one dimension, or one element, and none of another value."""
+    axis = weight.axes[at]
+    if not axis:
+        return weight, axis
+    if len(axis) > 1 or not {*axis}.isdisjoint(dim for each in other.axes for dim in each):
+        window = (reader.sizes.new(of(*axis), "window"),)
+        return as_axis(reader, weight, at, window), window
+    return weight, axis
+
+
+def _slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outside: float = 0.0) -> Value:
+    """A value whose axis is where windows lie, with the dimension of places in them beside its axes."""
+    if not window and how == Window(1, 0, how.dilation):
+        return value
+    value, dim = single(reader, value, at)
+    count = _windows(of(dim), of(*window), how)
+    return _taken(reader, value, at, dim, window, how, count, None if not how.before else outside)
+
+
+def _windows(size: Node, window: Node, how: Window) -> Node:
+    """How many windows lie along an axis."""
+    length = plus(size, 2.0 * how.before)
+    if window.kind == "constant":
+        return plus(floored(plus(length, -how.dilation * (window.value - 1.0) - 1.0), how.stride), 1.0)
+    reach = (window - 1.0) * float(how.dilation) if how.dilation > 1 else window - 1.0
+    return plus(floored(plus(length, -1.0) - reach, how.stride), 1.0)
+
+
+def _taken(
+    reader: Reader, value: Value, at: int, dim: Dim, window: Axis, how: Window, count: Node, outside: float | None
+) -> Value:
+    places = reader.sizes.axis(count, f"{dim.name}_out")
+    terms = {**{each: float(how.stride) for each in places}, **{each: float(how.dilation) for each in window}}
+    index = linear(reader, terms, -float(how.before))
+    return with_axis(taken_at(reader, value, dim, index, (*places, *window), outside), at, places)
+
+
+def _transposed(reader: Reader, value: Value, at: int, window: Axis, how: Window, more: int) -> Value:
+    """The same where windows lie in the output: an element is where it and the window are apart by whole steps."""
+    value, dim = single(reader, value, at)
+    reach = (of(*window) - 1.0) * float(how.dilation) if window else Node("constant", value=0.0)
+    wide = (of(dim) - 1.0) * float(how.stride) if how.stride > 1 else of(dim) - 1.0
+    count = plus(wide + reach if window else wide, 1.0 + more - 2.0 * how.before)
+    places = reader.sizes.axis(count, f"{dim.name}_out")
+    terms = {**dict.fromkeys(places, 1.0), **dict.fromkeys(window, -float(how.dilation))}
+    index = linear(reader, terms, float(how.before))
+    if how.stride > 1:
+        index = template("a / step", {"a": index, "step": number(float(how.stride))})
+    return with_axis(taken_at(reader, value, dim, index, (*places, *window), 0.0), at, places)
+
+
+def _pooled(
+    reader: Reader, value: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, outside: float
+) -> tuple[Value, Sequence[tuple[Dim, Axis, Dim, Window]]]:
+    """A value with windows beside its axes, and for each axis what it was, where windows lie, and the window."""
+    count = len(_each(kernel, 0)) or 1
+    count = max(count, value.rank - 2 if isinstance(kernel, int) else 0)
+    sizes = _each(kernel, count)
+    numbers = zip(sizes, _each(stride or sizes, count), _each(padding, count), _each(dilation, count), strict=True)
+    found = list[tuple[Dim, Axis, Dim, Window]]()
+    for at, (size, step, before, dilated) in enumerate(numbers, value.rank - count):
+        how = Window(step, before, dilated)
+        if (size, step, before) == (1, 1, 0):
+            continue
+        if ceil and step + before > dilated * (size - 1) + 1:
+            raise UnreadableError("rounds the number of windows up, and the last one may lie outside: write it out")
+        value, dim = single(reader, value, at)
+        window = reader.sizes.new(Node("constant", value=float(size)), f"{dim.name}_window")
+        size_of = of(dim) if not ceil else plus(of(dim), step - 1.0)
+        places = _windows(size_of, Node("constant", value=float(size)), how)
+        value = _taken(reader, value, at, dim, (window,), how, places, outside if before or ceil else None)
+        found.append((dim, value.axes[at], window, how))
+    return value, found
+
+
+@rule("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
+def _max_pool(
+    reader: Reader, self: Value, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Any:  # fmt: skip
+    taken, windows = _pooled(reader, self, kernel_size, stride, padding, dilation, ceil_mode, -math.inf)
+    found = _over_windows(reader, taken, "greatest", [window for _, _, window, _ in windows])
+    return (found, None) if "indices" in reader.step.op else found
+
+
+def _over_windows(reader: Reader, value: Value, how: str, windows: Sequence[Dim]) -> Value:
+    found = reader.reduced(how, "pool", replace(value, axes=(*value.axes, tuple(windows))), [value.rank], False)
+    return replace(found, axes=value.axes)
+
+
+@rule("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _avg_pool(
+    reader: Reader, self: Value, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Value:  # fmt: skip
+    if ceil_mode:
+        raise UnreadableError("rounds the number of windows up, and takes the mean of what lies inside: write it out")
+    taken, windows = _pooled(reader, self, kernel_size, stride, padding, 1, ceil_mode, 0.0)
+    dims = [window for _, _, window, _ in windows]
+    if divisor_override is None and (count_include_pad or not any(how.before for *_, how in windows)):
+        return _over_windows(reader, taken, "avg", dims)
+    total = _over_windows(reader, taken, "total", dims)
+    if divisor_override is not None:
+        return reader.each("x / n", "pool", x=total, n=divisor_override)
+    for dim, places, window, how in windows:
+        total = _divided(reader, total, dim, places, window, how)
+    return total
+
+
+def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, how: Window) -> Value:
+    """A sum, divided by how many places of each window lie inside along an axis."""
+    first = linear(reader, dict.fromkeys(places, float(how.stride)), -float(how.before))
+    sizes = {name: template("f.extent(dim)", {"dim": of_dims([each])}) for name, each in (("n", dim), ("k", window))}
+    start = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": first}), "start")
+    last: ast.expr = template("a + k", {"a": first, **sizes})
+    end = reader.lines.add(template("f.where(n < a, n, a)", {"a": last, **sizes}), "end")
+    made = template("x / (end - start)", {"x": reader.expression(value), "start": start, "end": end})
+    return replace(value, expression=reader.lines.add(made, "pool"), has=value.has | {*places})
+
+
+@rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
+    """Each element is there a whole number of times."""
+    for at, size in enumerate(reader.shape()):
+        if at < 2:
+            continue
+        value, dim = single(reader, self, at)
+        times = size[0] // max(dim.sizes[0], 1)
+        if size != (times * dim.sizes[0], times * dim.sizes[1]):
+            raise UnreadableError("repeats elements a number of times that is not whole: write it out")
+        places = reader.sizes.axis(of(dim) * float(times), f"{dim.name}_out")
+        place = linear(reader, dict.fromkeys(places, 1.0), 0.0)
+        index = template("f.floor(a / n)", {"a": place, "n": number(float(times))})
+        self = with_axis(taken_at(reader, value, dim, index, places), at, places)
+    return self
