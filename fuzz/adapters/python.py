@@ -73,7 +73,7 @@ class PythonAdapter(Adapter):
         return python_script(kernel, kernel.function, dict(kernel.options), target.name.place, script, said)
 
     def definition(self, kernel: Kernel) -> str:
-        return f"def {python_kernel(kernel).function}"
+        return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
         """The modules in its folder that it names count too."""

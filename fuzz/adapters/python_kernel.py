@@ -92,6 +92,8 @@ class PythonKernel(Kernel):
     capabilities: Capabilities = CONTIGUOUS_F32
     entry: str = ""
     """The name of the function; by default that of the op."""
+    shown: str = ""
+    """How the line in its source begins that reports name, such as "class Kernel", where `entry` only calls that."""
     options: tuple[tuple[str, str | int | float | bool], ...] = ()
     """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
     devices: tuple[Device, ...] = ()

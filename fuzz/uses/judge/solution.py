@@ -11,8 +11,9 @@ from pathlib import Path
 
 from fuzz.uses.judge.problem import Problem, ProblemError, chosen_function, definitions, text_of
 
-ENTRY, CANDIDATE = "entry.py", "candidate.py"
-"""The files of the pack that is written: the function that is called, and the solution."""
+ENTRY = "judged"
+"""The function that calls a solution: it stands at the end of its file, whose lines keep their numbers so."""
+_HEAD = "\n\n# How kernelfuzz calls it.\n"
 
 
 @dataclass(frozen=True)
@@ -21,16 +22,17 @@ class Solution:
 
     name: str
     files: Mapping[str, str]
-    module: str
-    """The file in which it is, without its suffix."""
+    file: str
+    """The one in which it is."""
     function: str
     framework: str
     parameters: tuple[str, ...]
     """Those of the function; of a module none."""
 
-    def entry(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> str:
-        """Return the source of `judged`, which has the tensors of the op as parameters."""
-        return _of_module(self, problem, inputs) if problem.module else _of_function(self, inputs, outputs)
+    def written(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
+        """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
+        entry = _of_module(self, problem, inputs) if problem.module else _of_function(self, inputs, outputs)
+        return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 
 def solution_of(words: str, problem: Problem) -> Solution:
@@ -40,7 +42,8 @@ def solution_of(words: str, problem: Problem) -> Solution:
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
         return _of_json(Path(path), text, problem)
-    return _of_source(path, {CANDIDATE: text}, CANDIDATE, name, problem)
+    file = Path(path).name
+    return _of_source(path, {file: text}, file, name, problem)
 
 
 def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Problem) -> Solution:
@@ -55,8 +58,7 @@ def _of_source(path: str, files: Mapping[str, str], file: str, name: str, proble
         assert isinstance(node, ast.FunctionDef)
         arguments = node.args
         parameters = tuple(each.arg for each in (*arguments.posonlyargs, *arguments.args))
-    stem = Path(path).stem if file == CANDIDATE else Path(file).stem
-    return Solution(stem, files, Path(file).stem, function, _framework(files.values()), parameters)
+    return Solution(Path(path).stem, files, file, function, _framework(files.values()), parameters)
 
 
 def _of_json(path: Path, text: str, problem: Problem) -> Solution:
@@ -100,26 +102,22 @@ def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[st
     else:
         body += ["    if isinstance(found, dict):", "        return found"]
         body.append(f"    return dict(zip({tuple(outputs)!r}, found))")
-    head = f"from .{solution.module} import {solution.function}\n\n\ndef judged({', '.join(given)}):\n"
-    return head + "\n".join(body) + "\n"
+    return f"def {ENTRY}({', '.join(given)}):\n" + "\n".join(body) + "\n"
 
 
-_MODULE = '''
-import torch
+_MODULE = '''import torch as _judged_torch
 
-from .{module} import ModelNew
-
-_MADE = []
+_judged_made = []
 
 
-def _model(device):
-    if not _MADE:
-        torch.manual_seed(0)
-        _MADE.append(ModelNew(*{made_of!r}).eval().to(device))
-    return _MADE[0]
+def _judged_model(device):
+    if not _judged_made:
+        _judged_torch.manual_seed(0)
+        _judged_made.append(ModelNew(*{made_of!r}).eval().to(device))
+    return _judged_made[0]
 
 
-def _fill(model, given):
+def _judged_fill(model, given):
     """By the names of the weights, or where these are others by their places among those of one shape."""
     state = {{**dict(model.named_parameters()), **dict(model.named_buffers())}}
     rest = [each for name, each in state.items() if name not in given and each.is_floating_point()]
@@ -133,9 +131,9 @@ def _fill(model, given):
 
 
 def judged({parameters}):
-    model = _model({first}.device)
-    with torch.no_grad():
-        _fill(model, {{{weights}}})
+    model = _judged_model({first}.device)
+    with _judged_torch.no_grad():
+        _judged_fill(model, {{{weights}}})
         return model({inputs})
 '''
 
@@ -145,6 +143,6 @@ def _of_module(solution: Solution, problem: Problem, inputs: Sequence[str]) -> s
     assert module is not None
     weights = ", ".join(f"{own!r}: {name}" for name, own in module.weights.items() if name in inputs)
     return _MODULE.format(
-        module=solution.module, made_of=module.made_of, parameters=", ".join(inputs), first=inputs[0], weights=weights,
+        made_of=module.made_of, parameters=", ".join(inputs), first=inputs[0], weights=weights,
         inputs=", ".join(repr(module.constants[each]) if each in module.constants else each for each in module.inputs),
     )  # fmt: skip

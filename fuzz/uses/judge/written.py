@@ -30,8 +30,8 @@ KERNELS = (
 )
 """
 _KERNEL = """    PythonKernel(
-        "{name}", "{op}", HERE / "{name}" / "{entry}", "{framework}", CONTRACT, CAPABILITIES, entry="judged",
-        laws=PROBES, untrusted={untrusted},
+        "{name}", "{op}", HERE / "{name}" / {file!r}, "{framework}", CONTRACT, CAPABILITIES, entry="{entry}",
+        shown={shown!r}, laws=PROBES, untrusted={untrusted},
     ),"""
 
 
@@ -52,14 +52,13 @@ def derived(problem: Problem, values: str) -> Derived:
 def write_pack(
     folder: Path, problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> None:
-    """Write the pack: the op, and below it a folder for each solution by its kernel's name, with its files as they are
-    and the function that calls it."""
+    """Write the pack: the op, and below it a folder for each solution by its kernel's name, with its files,
+    with the function that calls it at the end of one."""
     op = found.op
     inputs, outputs = [*found.called], [each.name for each in op.outputs]
     for name, solution in solutions.items():
-        for file, text in solution.files.items():
+        for file, text in solution.written(problem, inputs, outputs).items():
             write_whole(_there(folder / name) / file, text)
-        write_whole(folder / name / ENTRY, solution.entry(problem, inputs, outputs))
     write_whole(folder / "pack.py", _pack(problem, solutions, found, values=values, untrusted=untrusted))
 
 
@@ -87,7 +86,15 @@ def _pack(
     names = ", ".join(sorted(["Capabilities", "Contract", "Op", "Operand", "PythonKernel", *orders]))
     imports = f"from pathlib import Path\n\nfrom fuzz import {names}\n"
     kernels = (
-        _KERNEL.format(name=name, op=found.op.name, entry=ENTRY, framework=each.framework, untrusted=untrusted)
+        _KERNEL.format(
+            name=name,
+            op=found.op.name,
+            file=each.file,
+            entry=ENTRY,
+            framework=each.framework,
+            untrusted=untrusted,
+            shown=f"{'class' if problem.module else 'def'} {each.function}",
+        )
         for name, each in solutions.items()
     )
     return _PACK.format(
