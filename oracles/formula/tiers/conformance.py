@@ -308,9 +308,13 @@ class Conformance:
         return {}
 
     def _marked(self, output: str) -> Mask | None:
-        """What may overflow on the way, and where the errors have no bound: of these the contract says nothing."""
+        """What may overflow on the way, or in the last cast, and where the errors have no bound: of these the contract
+        says nothing."""
         kept, width = self._kept(output), self.width(output)
         marked = np.isnan(width) | np.isinf(width)
+        if self.contract.nonfinite == "unspecified":  # infinities that the formula itself has count as numbers
+            size = np.abs(self.shaped(output, kept.centre))
+            marked = marked | (np.isfinite(size) & (size + width > form(self.outputs[output]).max))
         if kept.may is not None:
             marked = marked | self.shaped(output, kept.may)
         if (mirrored := self._mirrored(output)) is not None:

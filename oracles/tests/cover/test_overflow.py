@@ -202,3 +202,21 @@ def test_where_partial_sums_overflow_to_either_side_any_order_is_right(op: str) 
     for some in ([np.nan, 1.0], [np.inf, -np.inf]):  # in no order does that leave a number
         row[0, 3:5] = some
         assert results(of, Contract("f64"), {output: np.full((1, 512), 1.0)}) == ["nonfinite"], some
+
+
+@pytest.mark.parametrize("got", [np.inf, 65504.0, np.nan])
+def test_what_overflows_in_the_last_cast_is_judged_unless_it_is_unspecified(got: float) -> None:
+    """A kernel may leave infinity there, or the largest number; beside it all is judged as ever."""
+    x = np.array([[1.0, 3.0, -2.0]], np.float16)
+    weight = np.array([60000.0, 60000.0, 1.0], np.float16)
+    of = Problem("rms_norm", {"eps": 1e-5}, {"x": x, "weight": weight}, {"y": "f16"})
+    outputs = simulated(of)
+    assert np.isposinf(outputs["y"][0, 1])
+    outputs["y"][0, 1] = got
+    assert results(of, Contract(), outputs) == [
+        "pass" if got == np.inf else "nonfinite" if np.isnan(got) else "numeric"
+    ]
+    fast = Contract(nonfinite="unspecified")
+    assert results(of, fast, outputs) == ["pass"]
+    outputs["y"][0, 0] *= np.float16(1.01)
+    assert results(of, fast, outputs) == ["numeric"]
