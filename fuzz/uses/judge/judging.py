@@ -16,9 +16,10 @@ from fuzz.laws.registry import declared as declared_laws
 from fuzz.report.brief import Provenance
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
-from fuzz.uses.judge.problem import Problem, ProblemError, problems_of
+from fuzz.uses.judge.problem import Problem, problems_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import Solution, solution_of
+from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import derived, kernel_name, write_pack
 from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.stopping import Limits

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from fuzz.base.errors import UsageError
+from fuzz.uses.judge.source import (
+    ProblemError,
+    chosen_function,
+    definitions,
+    executed,
+    identifier,
+    identifiers,
+    signed,
+    text_of,
+)  # fmt: skip
 from fuzz.uses.reference import function_at
 
 _LARGE, _LEAST, _STEP = 16, 24, 8
@@ -23,14 +31,6 @@ _LARGE, _LEAST, _STEP = 16, 24, 8
 one. Smaller ones say how many heads or groups there are, or the size of a window; but for batches, which are no
 multiples, so that nothing else is as long, and for groups, into which all others divide."""
 _BATCHES = (5, 7, 11, 13)
-
-
-_LONGEST = 31
-"""No name of an op or an operand is longer."""
-
-
-class ProblemError(UsageError):
-    """A problem or a solution that cannot be read. The message says which, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,19 @@ class Problem:
     fixed: Mapping[str, int] = field(default_factory=dict)
     """The extents that cannot be others."""
     module: Module | None = None
+    data: Data | None = None
+    examples: tuple[Mapping[str, int], ...] = ()
+    """The extents of dimensions in the inputs that come with it."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """A problem whose solution has one parameter, `data`."""
+
+    words: str
+    """That, as an expression of the tensors."""
+    files: Mapping[str, str]
+    """The modules that come with it, which solutions import."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +77,16 @@ class Module:
 
 def problems_of(words: str) -> Iterator[Problem]:
     """Return what may be the problem in a file, the most general first: a function, which `FILE:NAME` names where the
-    file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; or a definition in JSON, as
-    flashinfer-bench has it. Raises ProblemError."""
+    file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; a definition in JSON, as
+    flashinfer-bench has it; or `task.yml`, as GPU MODE has it. Raises ProblemError."""
     path, _, name = words.partition(":")
+    if Path(path).is_dir() and (Path(path) / "task.yml").is_file():
+        path = str(Path(path) / "task.yml")
+    if Path(path).suffix in (".yml", ".yaml"):
+        from fuzz.uses.judge.task import problem_of
+
+        yield problem_of(Path(path))
+        return
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
         yield _of_definition(Path(path), text)
@@ -79,50 +99,6 @@ def problems_of(words: str) -> Iterator[Problem]:
     yield Problem(chosen, function_at(f"{path}:{chosen}"))
 
 
-def text_of(path: Path) -> str:
-    """Return the text of a file. Raises ProblemError."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProblemError(f"{path}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
-
-
-def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
-    """Return the functions and classes of a source by their names. Nothing of it is run. Raises ProblemError."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        raise ProblemError(f"{path}: it is no Python: {error}") from error
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return {each.name: each for each in tree.body if isinstance(each, kinds)}
-
-
-def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual: tuple[str, ...]) -> str:
-    """Return the name of the function that is meant: the one that is named, one of the `usual` names, or the only one.
-    Raises ProblemError."""
-    functions = [each for each, what in defined.items() if isinstance(what, ast.FunctionDef) and each[0] != "_"]
-    if name:
-        if name in defined:
-            return name
-        raise ProblemError(f"{path} has no function {name!r}; it has {', '.join(functions) or 'none'}")
-    known = [each for each in usual if each in functions] or functions
-    if len(known) != 1 and not any(each in functions for each in usual):
-        said = f"it has {', '.join(functions)}: name one, {path}:{functions[0]}" if functions else "it has no function"
-        raise ProblemError(f"{path}: {said}")
-    return known[0]
-
-
-def _executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleType:
-    module = ModuleType(f"_kernelfuzz_problem_{path.stem}")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module
-    try:
-        exec(compile(tree or text, str(path), "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:  # to leave with exit code 0 would say that a solution is right
-        raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
-    return module
-
-
 def _of_modules(path: Path, text: str) -> Iterator[Problem]:
     """With small numbers in the place of large ones, as far as the module can be made of those: another one for each
     name, or else another one for each number; with those that there are where neither makes one."""
@@ -130,7 +106,7 @@ def _of_modules(path: Path, text: str) -> Iterator[Problem]:
     is_made = False
     for by_name in (True, False):
         try:
-            found = _of_module(path, _executed(path, text, _with_small_numbers(text, by_name=by_name)))
+            found = _of_module(path, executed(path, text, _with_small_numbers(text, by_name=by_name)))
         except (Exception, SystemExit) as error:  # whatever the problem raises
             refusal = error
         else:
@@ -138,7 +114,7 @@ def _of_modules(path: Path, text: str) -> Iterator[Problem]:
             yield from found
     if not is_made:
         try:
-            yield from _of_module(path, _executed(path, text))
+            yield from _of_module(path, executed(path, text))
         except (Exception, SystemExit):
             raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
 
@@ -158,22 +134,23 @@ def _of_module(path: Path, module: ModuleType) -> Sequence[Problem]:
         model(*given)
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     state = {name: tensor for name, tensor in state.items() if tensor.is_floating_point()}
-    names = _names([*own, *state])
+    names = identifiers([*own, *state])
     arguments = dict(zip(names, given, strict=False))
     weights = dict(zip(names[len(own) :], state, strict=True))
     constants = {name: each for name, each in arguments.items() if not hasattr(each, "shape")}
     tensors = {**{name: each for name, each in arguments.items() if name not in constants},
                **{name: state[each] for name, each in weights.items()}}  # fmt: skip
     call = partial(_called, model, [*arguments], weights, constants)
-    reference = _with_signature(call, path.stem, [*tensors])
+    reference = signed(call, path.stem, [*tensors])
     dtypes = {name: str(each.dtype).removeprefix("torch.") for name, each in tensors.items()}
     inputs, found = tuple(arguments), list[Problem]()
     for naming in _NAMINGS:
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         made = Module(made_of, inputs, weights, constants)
+        examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
         if all(shapes != each.shapes for each in found):
-            found.append(Problem(_identifier(path.stem), reference, shapes, dtypes, fixed, made))
+            found.append(Problem(identifier(path.stem), reference, shapes, dtypes, fixed, made, examples=examples))
     return found
 
 
@@ -185,18 +162,6 @@ def _called(
     given = {**constants, **tensors}
     state = {own: tensors[name] for name, own in weights.items()}
     return functional_call(model, state, tuple(given[name] for name in names))
-
-
-def _with_signature(call: Callable[..., Any], name: str, parameters: list[str]) -> Callable[..., Any]:
-    """A function whose parameters are the tensors: they are read from its signature."""
-
-    def reference(**tensors: Any) -> Any:
-        return call(**tensors)
-
-    kinds = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in parameters]
-    reference.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
-    reference.__name__ = _identifier(name)
-    return reference
 
 
 Naming = Literal["first", "last", "chained"]
@@ -282,25 +247,8 @@ def _of_definition(path: Path, text: str) -> Problem:
         name, source = str(said["name"]), str(said["reference"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ProblemError(f"{path}: it is no definition with name, axes, inputs and reference: {error!r}") from error
-    run = getattr(_executed(path, source), "run", None)
+    run = getattr(executed(path, source), "run", None)
     if run is None:
         raise ProblemError(f"{path}: its reference has no function run")
-    run.__name__ = _identifier(name)
-    return Problem(_identifier(name), run, shapes, dtypes, fixed)
-
-
-def _identifier(name: str) -> str:
-    plain = "".join(each if each.isalnum() else "_" for each in name.lower()).strip("_0123456789")
-    return plain[:_LONGEST].rstrip("_") or "reference"
-
-
-def _names(words: Iterable[str]) -> list[str]:
-    """Names as operands may have them, no two of them one."""
-    found = list[str]()
-    for each in words:
-        name, number = _identifier(each), 1
-        while name in found:
-            number += 1
-            name = f"{_identifier(each)[: _LONGEST - 3]}_{number}"
-        found.append(name)
-    return found
+    run.__name__ = identifier(name)
+    return Problem(identifier(name), run, shapes, dtypes, fixed)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.uses.judge.problem import Problem, ProblemError, chosen_function, definitions, text_of
+from fuzz.uses.judge.problem import Data, Problem
+from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, text_of
 
 ENTRY = "judged"
 """The function that calls a solution: it stands at the end of its file, whose lines keep their numbers so."""
@@ -31,7 +33,9 @@ class Solution:
 
     def written(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
-        entry = _of_module(self, problem, inputs) if problem.module else _of_function(self, inputs, outputs)
+        entry = (
+            _of_module(self, problem, inputs) if problem.module else _of_function(self, inputs, outputs, problem.data)
+        )
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 
@@ -42,8 +46,17 @@ def solution_of(words: str, problem: Problem) -> Solution:
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
         return _of_json(Path(path), text, problem)
-    file = Path(path).name
-    return _of_source(path, {file: text}, file, name, problem)
+    file, others = Path(path).name, problem.data.files if problem.data is not None else {}
+    return _of_source(path, {**others, file: _beside(text, others)}, file, name, problem)
+
+
+def _beside(text: str, others: Iterable[str]) -> str:
+    """The text with imports of the modules that come with a problem as of what lies beside it; its lines remain."""
+    stems = "|".join(re.escape(Path(each).stem) for each in others)
+    if not stems:
+        return text
+    text = re.sub(rf"^(\s*)from ({stems}) import ", r"\1from .\2 import ", text, flags=re.MULTILINE)
+    return re.sub(rf"^(\s*)import ({stems})(?=\s*(#|$))", r"\1from . import \2", text, flags=re.MULTILINE)
 
 
 def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Problem) -> Solution:
@@ -85,10 +98,12 @@ def _imports(text: str) -> set[str]:
     return plain | {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
 
 
-def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], data: Data | None) -> str:
     """Its parameters are those of the reference by their names, or else by their places; where it has as many more as
     there are outputs, it writes those."""
     own = solution.parameters
+    if data is not None:
+        return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({data.words})\n"
     named = {*inputs} <= {*own}
     count = len([each for each in own if each not in inputs]) if named else len(own) - len(inputs)
     writes = count == len(outputs) and count > 0

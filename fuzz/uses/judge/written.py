@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from fuzz.base.files import write_whole
 from fuzz.base.probe import PROBES
 from fuzz.uses.check.reference import contract_of
-from fuzz.uses.judge.problem import Problem, ProblemError
+from fuzz.uses.judge.problem import Problem
 from fuzz.uses.judge.solution import ENTRY, Solution
+from fuzz.uses.judge.source import ProblemError
 from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
@@ -30,8 +31,8 @@ KERNELS = (
 )
 """
 _KERNEL = """    PythonKernel(
-        "{name}", "{op}", HERE / "{name}" / {file!r}, "{framework}", CONTRACT, CAPABILITIES, entry="{entry}",
-        shown={shown!r}, laws=PROBES, untrusted={untrusted},
+        "{name}", "{op}", HERE / "{name}" / "{file}", "{framework}", CONTRACT, CAPABILITIES, entry="{entry}",
+        shown="{shown}", laws=PROBES, untrusted={untrusted},
     ),"""
 
 
@@ -40,10 +41,12 @@ def derived(problem: Problem, values: str) -> Derived:
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
     name = f"reference_{problem.name}"[:31] if ours else problem.name
     try:
-        return derive(
+        found = derive(
             problem.reference, problem.shapes, dtypes=problem.dtypes if problem.shapes else None, fixed=problem.fixed,
             values=values, name=name,
         )  # fmt: skip
+        examples = [{dim: size for dim, size in each.items() if dim in found.op.named} for each in problem.examples]
+        return replace(found, op=replace(found.op, shapes=tuple(each for each in examples if each)))
     except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
         how = "" if problem.shapes else "; here: --shapes 'x=b n, w=n', with a word for each of its dimensions"
         raise ProblemError(f"{error}{how}") from error

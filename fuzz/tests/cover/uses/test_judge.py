@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -107,6 +108,65 @@ def test_a_definition_in_json_is_judged_by_its_reference(cli_here: Cli, tmp_path
     assert [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("right", "wrong"))] == [
         ["right", "returns.json"], ["right", "writes.json"], ["wrong", "late.json"],
     ]  # fmt: skip
+
+
+_TASK = """files:
+  - {"name": "submission.py", "source": "@SUBMISSION@"}
+  - {"name": "task.py", "source": "task.py"}
+  - {"name": "utils.py", "source": "../utils.py"}
+tests:
+  - {"m": 64, "n": 48, "seed": 1}
+  - {"m": 32, "n": 40, "seed": 2}
+"""
+_TASK_REFERENCE = """import torch
+from task import input_t
+from utils import matched
+
+def generate_input(m: int, n: int, seed: int) -> input_t:
+    gen = torch.Generator(device="cuda").manual_seed(seed)
+    x = torch.randn((m, n), device="cuda", generator=gen)
+    return x, torch.empty(n, device=torch.device("cuda")).uniform_(1, 2, generator=gen), 3
+
+def ref_kernel(data: input_t) -> torch.Tensor:
+    x, w, times = data
+    return (x * w).sum(-1) * times
+
+check_implementation = matched(ref_kernel)
+"""
+_TASK_SOLUTION = """import numpy as np
+from task import input_t
+
+def custom_kernel(data: input_t) -> np.ndarray:
+    x, w, times = data
+    return (x @ w) * np.float32(times)
+"""
+
+
+def test_a_task_is_judged_by_its_reference(cli_here: Cli, tmp_path: Path) -> None:
+    """On a machine without a GPU, too; its modules are imported by solutions, and its dimensions are called as in its
+    tests, whose extents are tried."""
+    folder = tmp_path / "scaled_sum"
+    folder.mkdir()
+    texts = {
+        "scaled_sum/task.yml": _TASK, "scaled_sum/reference.py": _TASK_REFERENCE,
+        "scaled_sum/task.py": "input_t = tuple\n", "utils.py": "def matched(reference):\n    return reference\n",
+        "right.py": _TASK_SOLUTION, "wrong.py": _TASK_SOLUTION.replace("(times)", "(times - 1)"),
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    words = ("--against", "scaled_sum", "--seed", "1", "--no-shrink", "--max-cases", "40")
+    done = cli_here("judge", "right.py", "wrong.py", *words)
+    assert done.returncode == 1, done.stderr
+    assert "x[m, n], w[n] -> y[m]" in done.stderr
+    assert "\nright        right.py  40 runs" in done.stdout
+    assert "\nwrong        wrong.py  " in done.stdout
+    assert re.search(r"^FAIL  wrong  .* wrong.py, cpu$", done.stdout, re.MULTILINE)
+    pack = (tmp_path / "judged" / "scaled_sum" / "pack.py").read_text()
+    assert 'shapes=({"m": 64, "n": 48}, {"m": 32, "n": 40}),' in pack
+    (folder / "task.yml").write_text("tests: []\n")
+    refused = cli_here("judge", "right.py", *words)
+    assert (refused.returncode, refused.stdout) == (4, "")
+    assert "task.yml: it has no tests" in refused.stderr
 
 
 @pytest.mark.parametrize(
