@@ -60,4 +60,4 @@ def undeclared(kernel: Callable[..., Any], reference: Callable[..., Any], shapes
 def measure(kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str) -> Measured:
     """Return what is measured of it."""
     pool, target = undeclared(kernel, reference, shapes)
-    return measured(pool, target, target.contract, 1)
+    return measured(pool, target, target.contract)

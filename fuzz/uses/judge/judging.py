@@ -21,6 +21,7 @@ from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, solution_rul
 from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import derived, kernel_name, write_pack
+from fuzz.uses.measure.use import Measuring
 from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
@@ -89,8 +90,13 @@ def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
     began = time.monotonic()
     with session:
         runner = session.runner(targets)
+        with session.err.status("measuring ..."):
+            measuring = Measuring(session.pool, targets, seed)
         with session.interruption:
             search_ops(runner, seed)
+            session.draw_no_more()
+            with session.err.status("looking at what was measured ..."):
+                targets = session.targets = tuple(measuring.ended(session, book, asked.cases))
         elapsed = time.monotonic() - began
         if not session.interruption.terminated:
             session.explain(asked.explain_s, origin)
@@ -99,7 +105,8 @@ def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
     session.tell_troubles()
     by_id = {target.id: target for target in targets}
     rulings = tuple(
-        solution_ruling(words, kernel, by_id, session.tally, book) for kernel, (words, _) in solutions.items()
+        solution_ruling(words, kernel, by_id, session.tally, book, measuring)
+        for kernel, (words, _) in solutions.items()
     )
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     ruling = Ruling(
@@ -152,7 +159,11 @@ def _command(asked: Asked, seed: int) -> str:
 
 
 def _summary(ruling: Ruling, elapsed: float) -> str:
-    lines = [f"{each.verdict:<12} {each.solution}{_why(each)}" for each in ruling.solutions]
+    lines = list[str]()
+    for each in ruling.solutions:
+        lines.append(f"{each.verdict:<12} {each.solution}{_why(each)}")
+        lines += [f"  {measured.text}" for measured in each.measured]
+        lines += [f"  {each.right_as}"] if each.right_as else []
     lines += ruling.not_exercised
     return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
 

@@ -13,8 +13,10 @@ from fuzz.adapters.target import Target
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Tally, TargetTally
+from fuzz.uses.measure.record import Measured
+from fuzz.uses.measure.use import Measuring
 
-VERSION = 1
+VERSION = 2
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 
@@ -35,6 +37,10 @@ class SolutionRuling:
     """What is known of each bug, as `explanation.schema.json` has it."""
     reason: str
     """Why it did not run, or is undecided; else ''."""
+    measured: tuple[Measured, ...]
+    """What was measured of it, on each of its targets."""
+    right_as: str
+    """What a wrong one is right as, such as "right as TF32; wrong as f32"; '' where it is nothing of that kind."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +68,11 @@ class Ruling:
 
 
 def solution_ruling(
-    solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook
+    solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook, measuring: Measuring
 ) -> SolutionRuling:
     """Return what is said of the solution that a kernel was made of."""
-    lines = [each for name, each in tally.targets.items() if targets[name].kernel.name == kernel]
+    own = [name for name in tally.targets if targets[name].kernel.name == kernel]
+    lines = [tally.targets[name] for name in own]
     failures = tuple(encoded(each.told) for each in book.buckets.values() if each.kernel == kernel)
     worst = dict[str, float]()
     for line in lines:
@@ -75,9 +82,11 @@ def solution_ruling(
     reason = next((each.broken or each.not_run_reason for each in lines if each.broken or each.not_run_reason), "")
     if said == "undecided":
         reason = f"{sum(each.gave_up for each in lines)} runs could not be judged"
+    records = tuple(measuring.records[name] for name in own if name in measuring.records)
+    right_as = next((measuring.right_as[name] for name in own if measuring.right_as.get(name)), "")
     return SolutionRuling(
         solution, said, sum(each.judged for each in lines), sum(each.findings for each in lines), worst, failures,
-        "" if said == "right" or any(each.findings for each in lines) else reason,
+        "" if said == "right" or any(each.findings for each in lines) else reason, records, right_as,
     )  # fmt: skip
 
 
@@ -96,11 +105,13 @@ def _said(lines: list[TargetTally]) -> Said:
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a ruling."""
-    return {
+    said = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"kernelfuzz ruling {VERSION}",
         **msgspec.json.schema(Ruling),
     }
+    found: dict[str, Any] = json.loads(json.dumps(said))  # a default may be a tuple
+    return found
 
 
 if __name__ == "__main__":

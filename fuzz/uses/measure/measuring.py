@@ -9,19 +9,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import Case, CaseError
+from fuzz.base.case import Case
 from fuzz.base.dispatch import Dispatch
-from fuzz.base.draw import Draw
+from fuzz.base.draw import Draw, Part
 from fuzz.execute.pool import Pool
-from fuzz.generate.search import Search, batches
+from fuzz.generate.menus import usual
 from fuzz.judge.fitting import Run
-from fuzz.triage.trial.variations import base_of, extended, made, rank_of, sized
+from fuzz.triage.trial.variations import extended, made, rank_of, sized
 from fuzz.uses.measure import facts
 from fuzz.uses.measure.bench import Bench, UnmeasurableError
 from fuzz.uses.measure.guessing import guesses
 from fuzz.uses.measure.record import Measured, SumOrder
 from fuzz.uses.measure.sums import SUMS, Carrier, carriers
 from fuzz.uses.measure.tree import Tree
+from oracles.declared import AXIS
 from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import MAYBE, Contract
 from oracles.formula.trace import Node
@@ -38,8 +39,6 @@ _ROWS, _OTHERS = (64, 6), 4
 fewer."""
 _WORK, _MOST_RUNS, _FEW_RUNS = 1 << 24, 1500, 40
 """The most terms, and runs, that are spent on the order of a sum; of slow targets fewer."""
-_TURNS = 8
-"""The turns of a search that are looked through for a case of the right dtype."""
 _DRAWS = 4
 
 
@@ -61,13 +60,13 @@ class Seen:
         return SumOrder(self.along, self.terms, self.chain, words.pop() if len(words) == 1 else "", self.read)
 
 
-def measured(pool: Pool, target: Target, contract: Contract, seed: int) -> Measured:
+def measured(pool: Pool, target: Target, contract: Contract) -> Measured:
     """Return what a target does where its contract leaves it open. What cannot be measured is left out."""
     dtypes = target.kernel.capabilities.dtypes
     dtype = SINGLE.name if SINGLE.name in dtypes else dtypes[0]
     found, orders, unread = Measured(target.id, dtype), dict[str, Seen](), dict[str, str]()
     try:
-        template = _template(target, dtype, seed)
+        template = _template(target, dtype)
         nodes = [node for node in Bench(pool, target, template.case).trace.nodes if node.kind in SUMS]
         for along in dict.fromkeys(node.label for node in nodes) or ("",):
             bench = Bench(pool, target, template.sized(along, _SHORT))
@@ -80,8 +79,8 @@ def measured(pool: Pool, target: Target, contract: Contract, seed: int) -> Measu
                     orders, unread = orders | own, {**why, **unread}
             found = _facts(bench, along if along in orders and orders[along].read else "", found)
         if any(each.startswith(MAYBE) for each in contract.points.values()):
-            found = replace(found, casts=_casts(pool, target, contract, seed))
-    except (UnmeasurableError, CaseError) as error:
+            found = replace(found, casts=_casts(pool, target, contract))
+    except (UnmeasurableError, ValueError) as error:  # what the case or the formula refuses
         found = replace(found, trouble=str(error))
     left = {along: why for along, why in unread.items() if along not in orders}
     sums = tuple(each.order for each in orders.values())
@@ -117,7 +116,7 @@ def orders_at(bench: Bench, *only: str) -> tuple[dict[str, Seen], dict[str, str]
         of_it = [node for node in nodes if node.label == along]
         try:
             orders[along] = _order(bench, along, of_it, own)
-        except UnmeasurableError as error:
+        except (UnmeasurableError, ValueError) as error:
             unread[along] = str(error)
     return orders, unread
 
@@ -161,7 +160,7 @@ class _Template:
 
     def sized(self, along: str, terms: int) -> Case:
         """A case with about so many terms in sums along dimensions; where there are none, of so many elements. Raises
-        CaseError or UnmeasurableError."""
+        ValueError or UnmeasurableError."""
         kernel, op, sizes = self.target.kernel, OPS[self.target.kernel.op], dict[str, int]()
         able, summed = kernel.capability, along.split()
         others = [dim for dim in op.inputs[0].axes if dim not in summed]
@@ -182,15 +181,21 @@ class _Template:
         raise UnmeasurableError(able.refusal(case) or "it is too slow")
 
 
-def _template(target: Target, dtype: str, seed: int) -> _Template:
-    kernel, op = target.kernel, OPS[target.kernel.op]
-    for _, batch in zip(range(_TURNS), batches(Search(kernel.op, seed, [kernel])), strict=False):
-        cases = [each.case for each in batch if each.case.elements and each.case.inputs[op.main].dtype == dtype]
-        if cases:
-            base = base_of(max(cases, key=lambda case: len(case.inputs)))
-            neutral = {each.name: min(each.values, key=abs) for each in op.parameters if each.power}
-            return _Template(target, base.with_params(**neutral))
-    raise UnmeasurableError(f"no case of {dtype} is drawn")
+def _template(target: Target, dtype: str) -> _Template:
+    """With all tensors that the kernel takes, and parameters that hide least, such as the smallest eps."""
+    op, able, there = OPS[target.kernel.op], target.kernel.capability, dict[str, str]()
+    for operand in op.operands:
+        if not operand.optional or operand.name in able.able.optional:
+            there[operand.name] = dtype if operand.name == op.main else able.dtypes_of(operand.name, there)[0]
+    parts = (
+        Part(name, each, recipe=usual(op.operand(name)) if op.is_input(name) else "") for name, each in there.items()
+    )
+    params = {each.name: min(each.values, key=abs) for each in op.parameters if each.neutral is None}
+    sizes = {dim: op.fixed.get(dim, 1) for dim in op.named}
+    outer = (*((1,) if OUTER in op.inputs[0].axes else ()), *(sizes[dim] for dim in op.inner[:-1]))
+    extents = {dim: size for dim, size in sizes.items() if dim not in op.inner}
+    axis = {AXIS: len(outer)}
+    return _Template(target, Draw(op.name, sizes[op.row], outer, {**params, **axis}, 0, tuple(parts), extents=extents))
 
 
 def tightened(contract: Contract, orders: Iterable[Seen], casts: Mapping[str, bool]) -> Contract:
@@ -206,16 +211,16 @@ def tightened(contract: Contract, orders: Iterable[Seen], casts: Mapping[str, bo
     return replace(contract, sums=sums, points=points)
 
 
-def _casts(pool: Pool, target: Target, contract: Contract, seed: int) -> Mapping[str, bool]:
+def _casts(pool: Pool, target: Target, contract: Contract) -> Mapping[str, bool]:
     """The casts that it takes, or not, in all dtypes."""
     found: list[Mapping[str, bool]] = []
     along = OPS[target.kernel.op].row
     for dtype in target.kernel.capabilities.dtypes:
         if form(dtype).precision < SINGLE.precision:
             try:
-                case = _template(target, dtype, seed).sized(along, _SHORT)
+                case = _template(target, dtype).sized(along, _SHORT)
                 found.append(casts_at(Bench(pool, target, case), contract))
-            except (UnmeasurableError, CaseError):
+            except (UnmeasurableError, ValueError):
                 return {}
     first = found[0] if found else {}
     return {name: rounds for name, rounds in first.items() if all(each.get(name) == rounds for each in found)}

@@ -16,7 +16,7 @@ from oracles.ops import OPS
 from oracles.summation import NumericsError
 
 _WORDS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"}
-_USED = 1 / 32
+_USED, _TRIED = 1 / 32, 16
 _TF32, _BF16 = 13, 16
 """The bits of an f32 number that TF32 and bf16 leave out."""
 
@@ -24,14 +24,15 @@ _TF32, _BF16 = 13, 16
 def right_as(runs: Sequence[Run], contract: Contract) -> str:
     """Return such as "right as TF32; wrong as f32"; '' where nothing of that kind fits, or nothing is wrong."""
     judged = [run for run in runs if run.query(contract) is not None]
-    if not any(_is_wrong(run, contract) for run in judged):
+    wrong = [run for run in judged if _is_wrong(run, contract)]
+    if not wrong:
         return ""
     expected = contract.compute
     if expected not in _WORDS:
         dtypes = {tensor.dtype for run in judged for tensor in list(run.case.inputs.values())[:1]}
         expected = dtypes.pop() if len(dtypes) == 1 else "its inputs' dtype"
-    for name, fits in _others(judged, contract, expected):
-        if all(fits(run) for run in judged):
+    for name, fits in _others(wrong[:_TRIED], contract, expected):
+        if all(fits(run) for run in (*wrong, *judged)):
             return f"right as {name}; wrong as {expected}"
     return ""
 

@@ -77,3 +77,8 @@ class Measured:
         said += [] if self.repeats is None else ["same bits each time" if self.repeats else "other bits each time"]
         why = f": {self.trouble}" if self.trouble else ""
         return f"measured: {', '.join(said)}" if said else f"nothing measured{why}"
+
+    @property
+    def tightens(self) -> bool:
+        """Whether it says more than that sums have any order and casts are taken or not."""
+        return bool(self.casts) or any(each.chain < each.terms - 1 for each in self.sums)

@@ -25,6 +25,7 @@ from oracles.formula.contract import Contract
 from oracles.operand import OUTER
 from oracles.summation import Read
 
+_MUCH = 2.0
 _LOOKED_AT = 4
 """The most runs that are measured again, each of which takes up to a second."""
 
@@ -45,7 +46,8 @@ def contradicted(
     lenient = target.contract
     sums = {each.along: _narrowest(each, runs) for each in measured.sums}
     narrow = replace(tightened(lenient, (), measured.casts), sums={**lenient.sums, **sums})
-    ratios = [(run.ratio(lenient), run) for run in runs]
+    told = [run for run in runs if measured.casts or any(_tells(each, _terms(each, run)) for each in measured.sums)]
+    ratios = [(run.ratio(lenient), run) for run in told]
     suspects = [(ratio, run) for ratio, run in ratios if ratio is not None and run.ratio(narrow) is None]
     for _, run in sorted(suspects, key=lambda each: -each[0])[:_LOOKED_AT]:
         if over():
@@ -60,11 +62,26 @@ def _narrowest(order: SumOrder, runs: Sequence[Run]) -> Read:
     """As narrow as an order may be elsewhere that is of one kind everywhere."""
     chains = dict[int, int]()
     for run in runs:
-        sizes = {OUTER: math.prod(Frame(run.case).batch), **Frame(run.case).sizes}
-        terms = math.prod(sizes[dim] for dim in order.along.split())
-        share = order.chain * terms / order.terms / (1 if order.read else AGAIN)
-        chains[terms] = max(math.floor(share), (terms - 1).bit_length())
+        terms = _terms(order, run)
+        chains[terms] = _chain(order, terms)
     return Read(tuple(chains.items()))
+
+
+def _terms(order: SumOrder, run: Run) -> int:
+    """The number of terms of such a sum in a run."""
+    frame = Frame(run.case)
+    sizes = {OUTER: math.prod(frame.batch), **frame.sizes}
+    return math.prod(sizes[dim] for dim in order.along.split())
+
+
+def _chain(order: SumOrder, terms: int) -> int:
+    share = order.chain * terms / order.terms / (1 if order.read else AGAIN)
+    return max(math.floor(share), (terms - 1).bit_length())
+
+
+def _tells(order: SumOrder, terms: int) -> bool:
+    """Whether it would be much narrower than any order."""
+    return _chain(order, terms) * _MUCH < terms
 
 
 def _there(bench: Bench, lenient: Contract) -> Contract | None:
@@ -72,6 +89,6 @@ def _there(bench: Bench, lenient: Contract) -> Contract | None:
     try:
         orders, _ = orders_at(bench)
         casts = casts_at(bench, lenient)
-    except UnmeasurableError:
+    except (UnmeasurableError, ValueError):
         return None
     return tightened(lenient, orders.values(), casts)

@@ -36,7 +36,7 @@ class Measuring:
     def __post_init__(self) -> None:
         for target in self.targets:
             if not isinstance(self.pool.statuses.get(target.id), NotRun):
-                self.records[target.id] = measured(self.pool, target, target.contract, self.seed)
+                self.records[target.id] = measured(self.pool, target, target.contract)
 
     @property
     def text(self) -> str:
@@ -57,6 +57,8 @@ class Measuring:
         ends = time.monotonic() + (session.limits.max_time or math.inf)
         for at, target in enumerate(targets):
             if target.id not in self.records or session.interruption.wanted:
+                continue
+            if target.id not in failing and not self.records[target.id].tightens:
                 continue
             runs = gathered(self.pool, [target], self.seed, most, lambda: time.monotonic() > ends).runs
             if target.id in failing:

@@ -27,6 +27,9 @@ def test_what_is_right_is_right_and_what_is_not_is_wrong(cli_here: Cli, tmp_path
     }  # fmt: skip
     assert (code, ruling["verdict"]) == (1, "wrong")
     assert [each["judged"] for each in ruling["solutions"][:2]] == [24, 24]
+    [measured] = next(each["measured"] for each in ruling["solutions"] if each["solution"] == "right.py")
+    assert [(each["along"], each["terms"]) for each in measured["sums"]] == [("n", 1031)]
+    assert measured["repeats"]
     assert ruling["reference"].startswith("reference normalised: x[..., n], w[n] -> y[..., n], 6 operations")
     jsonschema.validate(ruling, json.loads(PUBLISHED.read_text()))
 
