@@ -15,6 +15,7 @@ from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
 from fuzz.quality.throughput import throughput
+from fuzz.quality.undeclared import undeclared
 
 app = typer.Typer(
     name="quality",
@@ -30,6 +31,7 @@ add_verbs(
         "oracle": oracle,
         "centres": centres,
         "power": power,
+        "undeclared": undeclared,
         "calibrate": calibrate,
         "kernels": kernels,
         "guidance": guidance,

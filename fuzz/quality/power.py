@@ -106,7 +106,7 @@ def power(options: PowerOptions) -> Exit:
 def smallest(op: Op, dtype: str, rows: int, n: int, seed: int) -> Iterator[Smallest]:
     """For everything that can be wrong with a kernel of the op. Parameters are changed on rows where they matter."""
     for recipe in (PLAIN, _NEAR_PARAMETER):
-        subject = _Subject(FormulaProblem(plain(op, dtype, rows, n, seed, recipe)), usual(op, dtype), seed)
+        subject = Subject(FormulaProblem(plain(op, dtype, rows, n, seed, recipe)), usual(op, dtype), seed)
         judges: list[Judge] = [
             subject.caught,
             *(partial(subject.noticed, each) for each in (TORCH[dtype], suite(op.name, dtype))),
@@ -114,12 +114,12 @@ def smallest(op: Op, dtype: str, rows: int, n: int, seed: int) -> Iterator[Small
         for mutant in mutants(subject.problem, subject.contract):
             if mutant.of_parameter == (recipe == _NEAR_PARAMETER):
                 returned = lru_cache(partial(subject.returned, mutant))
-                sizes = (_first(mutant.exponents, returned, judge) for judge in judges)
+                sizes = (first(mutant.exponents, returned, judge) for judge in judges)
                 yield Smallest(op.name, mutant.words, dtype, n, *sizes)
 
 
 @dataclass(frozen=True)
-class _Subject:
+class Subject:
     """Rows of an op, and what is said of outputs on them."""
 
     problem: FormulaProblem
@@ -151,7 +151,7 @@ class _Subject:
         return simulated(self.problem, self.contract, self.seed, mutant.trace, {mutant.node: change})
 
 
-def _first(exponents: range, returned: Callable[[int], Returned], judge: Judge) -> int | None:
+def first(exponents: range, returned: Callable[[int], Returned], judge: Judge) -> int | None:
     """The smallest of which at least half fails; of larger ones it does so too."""
     low, high = exponents.start - 1, exponents.stop
     while high - low > 1:

@@ -66,14 +66,14 @@ def measured(pool: Pool, target: Target, contract: Contract) -> Measured:
     dtype = SINGLE.name if SINGLE.name in dtypes else dtypes[0]
     found, orders, unread = Measured(target.id, dtype), dict[str, Seen](), dict[str, str]()
     try:
-        template = _template(target, dtype)
-        nodes = [node for node in Bench(pool, target, template.case).trace.nodes if node.kind in SUMS]
+        base = template(target, dtype)
+        nodes = [node for node in Bench(pool, target, base.case).trace.nodes if node.kind in SUMS]
         for along in dict.fromkeys(node.label for node in nodes) or ("",):
-            bench = Bench(pool, target, template.sized(along, _SHORT))
+            bench = Bench(pool, target, base.sized(along, _SHORT))
             shown = {each.node for each in carriers(bench)}
             is_guess = any(node not in shown for node in nodes if node.label == along)
             for terms in (_GUESSED,) if is_guess else (_LONG, _SHORT):
-                bench = Bench(pool, target, template.sized(along, terms))
+                bench = Bench(pool, target, base.sized(along, terms))
                 if along and along not in orders:
                     own, why = orders_at(bench, along)
                     orders, unread = orders | own, {**why, **unread}
@@ -147,7 +147,7 @@ def _order(bench: Bench, along: str, nodes: list[Node], own: Mapping[Node, Carri
 
 
 @dataclass(frozen=True)
-class _Template:
+class Template:
     """What cases of some extents are made from."""
 
     target: Target
@@ -181,7 +181,7 @@ class _Template:
         raise UnmeasurableError(able.refusal(case) or "it is too slow")
 
 
-def _template(target: Target, dtype: str) -> _Template:
+def template(target: Target, dtype: str) -> Template:
     """With all tensors that the kernel takes, and parameters that hide least, such as the smallest eps."""
     op, able, there = OPS[target.kernel.op], target.kernel.capability, dict[str, str]()
     for operand in op.operands:
@@ -195,7 +195,7 @@ def _template(target: Target, dtype: str) -> _Template:
     outer = (*((1,) if OUTER in op.inputs[0].axes else ()), *(sizes[dim] for dim in op.inner[:-1]))
     extents = {dim: size for dim, size in sizes.items() if dim not in op.inner}
     axis = {AXIS: len(outer)}
-    return _Template(target, Draw(op.name, sizes[op.row], outer, {**params, **axis}, 0, tuple(parts), extents=extents))
+    return Template(target, Draw(op.name, sizes[op.row], outer, {**params, **axis}, 0, tuple(parts), extents=extents))
 
 
 def tightened(contract: Contract, orders: Iterable[Seen], casts: Mapping[str, bool]) -> Contract:
@@ -218,7 +218,7 @@ def _casts(pool: Pool, target: Target, contract: Contract) -> Mapping[str, bool]
     for dtype in target.kernel.capabilities.dtypes:
         if form(dtype).precision < SINGLE.precision:
             try:
-                case = _template(target, dtype).sized(along, _SHORT)
+                case = template(target, dtype).sized(along, _SHORT)
                 found.append(casts_at(Bench(pool, target, case), contract))
             except (UnmeasurableError, ValueError):
                 return {}

@@ -1,0 +1,37 @@
+"""What is measured of the built-in kernels agrees with what they declare."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.registry import expand
+from fuzz.base.kernel import Kernel
+from fuzz.execute.pool import WorkerPool
+from fuzz.uses.check.reference import lenient
+from fuzz.uses.measure.bench import Bench
+from fuzz.uses.measure.measuring import measured, orders_at, template
+from oracles.ops import OPS
+
+_KERNELS = [each for each in load(built_in()).kernels if "n" in each.contract.sums]
+
+
+@pytest.mark.parametrize("kernel", _KERNELS, ids=lambda each: each.name)
+def test_an_order_that_is_declared_is_among_those_that_are_measured(kernel: Kernel) -> None:
+    """The real one is never longer than what is measured, and one that fits is no longer than it says."""
+    here = [each for each in expand([kernel]) if each.unavailable() is None]
+    if not here:
+        pytest.skip("it does not run on this machine")
+    target = here[-1]
+    with WorkerPool([target]) as pool:
+        bench = Bench(pool, target, template(target, "f32").sized("n", 1031))
+        orders, unread = orders_at(bench, "n")
+        found = measured(pool, target, lenient(OPS[kernel.op]))
+    assert found.repeats
+    if not orders:
+        pytest.skip(f"it is not seen: {unread['n']}")
+    seen, declared = orders["n"], target.contract.sums["n"].chain(orders["n"].terms)
+    assert any(tree.chain <= declared for tree in seen.trees)
+    assert seen.chain >= min(tree.chain for tree in seen.trees)
+    if type(target.contract.sums["n"]).__name__ == "Lanes":  # no mere bound
+        assert seen.chain >= declared - seen.terms % 8
