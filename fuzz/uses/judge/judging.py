@@ -16,6 +16,7 @@ from fuzz.laws.registry import declared as declared_laws
 from fuzz.report.brief import Provenance
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
+from fuzz.uses.judge.floor import detection_floors
 from fuzz.uses.judge.problem import Problem, problems_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import Solution, solution_of
@@ -109,9 +110,10 @@ def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
         for kernel, (words, _) in solutions.items()
     )
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
+    floors = detection_floors(found.op.name, seed, pack.kernels, pack.kernels[0].contract)
     ruling = Ruling(
         VERSION, worst_of(rulings), asked.against, found.said, seed, session.tally.cases, str(folder),
-        probes, _unseen(not_exercised(undeclared), laws), rulings,
+        probes, floors, _unseen(not_exercised(undeclared), laws), rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose) for failure in outline.failures]
     return Judged(ruling, "\n\n".join([*lines, _summary(ruling, elapsed)]))
@@ -164,6 +166,10 @@ def _summary(ruling: Ruling, elapsed: float) -> str:
         lines.append(f"{each.verdict:<12} {each.solution}{_why(each)}")
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {each.right_as}"] if each.right_as else []
+    floors = ", ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
+    lines += (
+        [f"detection floor: in half of the outputs an error of this share of them is seen: {floors}"] if floors else []
+    )
     lines += ruling.not_exercised
     return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
 

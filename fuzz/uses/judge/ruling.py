@@ -59,6 +59,8 @@ class Ruling:
     """The folder of the op and the kernels that were judged."""
     probes: Mapping[str, int]
     """How many calls were made in other ways that a right kernel cannot tell from the usual one, by the probe."""
+    detection_floor: Mapping[str, float]
+    """By dtype, the error of an output, as a share of it, that is seen in half of the elements of ordinary cases."""
     not_exercised: tuple[str, ...]
     solutions: tuple[SolutionRuling, ...]
 

@@ -1,0 +1,48 @@
+"""The detection floor of a problem: how far an output must be off to be seen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+
+from fuzz.base.kernel import Kernel
+from fuzz.generate.search import Search, batches
+from fuzz.judge.values import problem_of
+from oracles.doubledouble import head
+from oracles.enclosure import Enclosure
+from oracles.formula.contract import Contract
+from oracles.summation import NumericsError
+from oracles.truth import Truth
+
+_TURNS, _MOST_ELEMENTS, _DIGITS = 3, 1024, 2
+
+
+def detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: Contract) -> Mapping[str, float]:
+    """Return, by the dtype of the first input, the error of an output as a share of itself that is seen in half of the
+    elements: of ordinary cases of a search, under a contract."""
+    shares = defaultdict[str, list[float]](list)
+    for batch in islice(batches(Search(op, seed, kernels)), _TURNS):
+        for case in (made.case for made in batch if 0 < made.case.elements <= _MOST_ELEMENTS):
+            try:
+                found = Truth(problem_of(case), confirms=False).enclosures(contract, case.structured)
+            except NumericsError:  # the case contradicts the contract: it is not judged
+                continue
+            for each in found.values():
+                shares[next(iter(case.inputs.values())).dtype] += _shares(each)
+    return {dtype: float(f"{np.median(some):.{_DIGITS - 1}e}") for dtype, some in sorted(shares.items()) if some}
+
+
+def _shares(found: Enclosure) -> list[float]:
+    """Half of what each element may be, as a share of its value, as far as that is judged and not zero."""
+    centre = np.abs(head(found.centre))
+    low, high = found.outer
+    with np.errstate(all="ignore"):
+        share = (high - low) / 2 / centre
+    judged = np.isfinite(share) & (centre > 0)
+    if found.unjudged is not None:
+        judged &= ~found.unjudged
+    each: list[float] = share[judged].tolist()
+    return each
