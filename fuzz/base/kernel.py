@@ -14,7 +14,7 @@ from fuzz.base.capability import Capabilities, Capability, DeclarationError, one
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
 from oracles.dtypes import COMPUTED, FLOATS, FORMATS
-from oracles.formula.contract import INPUT, Contract
+from oracles.formula.contract import INPUT, WIDE, Contract
 from oracles.formula.trace import Trace, ordered, run, trace
 from oracles.op import Op
 from oracles.operand import Operand
@@ -147,7 +147,9 @@ def _check_contract(contract: Contract, op: Op) -> None:
         for name in said:
             _known(f"contract.{field}", name, names, op)
     for word in sorted(contract.words):
-        one_of("contract: dtype", word, (*FORMATS, INPUT, *(each.name for each in op.operands if not each.integers)))
+        one_of(
+            "contract: dtype", word, (*FORMATS, INPUT, WIDE, *(each.name for each in op.operands if not each.integers))
+        )
     for name, chosen in contract.algorithm.items():
         one_of("contract.algorithm", name, tuple(op.algorithms))
         for each in (chosen,) if isinstance(chosen, str) else chosen:
@@ -230,7 +232,7 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
 def _check_calculated(contract: Contract, able: Capabilities, op: Op) -> None:
     """Raise DeclarationError where it calculates in the dtype of a tensor, and numbers are only stored in that."""
     for field, word in (("compute", contract.compute), *contract.dtypes.items()):
-        for dtype in () if word in FORMATS else _dtypes_of(op.main if word == INPUT else word, able, op):
+        for dtype in () if word in (*FORMATS, WIDE) else _dtypes_of(op.main if word == INPUT else word, able, op):
             one_of(f"contract: {field} in the dtype of {word}", dtype, COMPUTED)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from oracles import summation
+from oracles.dtypes import DOUBLE, SINGLE
 from oracles.formula.algorithm import traced
-from oracles.formula.contract import Contract
+from oracles.formula.contract import WIDE, Contract
 from oracles.formula.trace import REDUCTIONS
 from oracles.op import Op
 
@@ -24,13 +25,15 @@ class Platform:
     zeros: Literal["ieee", "any"] = "ieee"
     """See `Contract.zeros`."""
 
-    def contract(self, op: Op) -> Contract:
-        """Return the contract of a kernel of an op: with the library's functions, and sums in any order."""
+    def contract(self, op: Op, dtypes: Collection[str]) -> Contract:
+        """Return the contract of a kernel of an op that takes such dtypes: with the library's functions, and sums in
+        any order."""
         dims = [dim for operand in op.operands for dim in operand.axes]
         given = [*(each.name for each in op.operands), *(each.name for each in op.parameters)]
         several = [node.label for node in traced(op, given).nodes if node.kind in REDUCTIONS]
         orders = {dim: summation.Any() for dim in (*dims, *several)}
-        return Contract(sums=orders, accuracy=self.accuracy, absolute=self.absolute, zeros=self.zeros)
+        compute = WIDE if DOUBLE.name in dtypes else SINGLE.name
+        return Contract(compute, sums=orders, accuracy=self.accuracy, absolute=self.absolute, zeros=self.zeros)
 
 
 PLATFORMS: Mapping[str, Platform] = {

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from oracles.dtypes import DOUBLE, FORMATS, Format, form
+from oracles.dtypes import DOUBLE, FORMATS, SINGLE, Format, form
 from oracles.elementary import CORRECT
 from oracles.elementary.functions import NAMES, records
 from oracles.formula.node import Node
@@ -18,6 +18,8 @@ from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
 DIVIDE = "divide"
 """The operator whose accuracy a contract states beside those of functions; the others are rounded correctly."""
 INPUT = "input"
+WIDE = "at least f32"
+"""The dtype of what calculates 16 bits in f32, and f64 in that itself: f64 where the first input is of it, else f32."""
 """In place of a dtype: that of the first input."""
 MAYBE = "maybe "
 """Before the dtype of a point: some kernels round there, and some do not."""
@@ -36,8 +38,8 @@ class Point:
 class Contract:
     """The numeric contract of one kernel. Defaults are those of a plain float32 CPU kernel.
 
-    Names are those of the formula's locals. Any dtype may be "input", that of the first input, or the name of an
-    operand, whose dtype it is.
+    Names are those of the formula's locals. Any dtype may be "input", that of the first input, "at least f32", the
+    longer one of both, or the name of an operand, whose dtype it is.
     """
 
     compute: str = "f32"
@@ -131,7 +133,8 @@ class Contract:
         """
         if not self.words:
             return self
-        known = {INPUT: next(iter(dtypes.values())), **dtypes}
+        first = next(iter(dtypes.values()))
+        known = {INPUT: first, WIDE: DOUBLE.name if first == DOUBLE.name else SINGLE.name, **dtypes}
         for word in self.words - {*known}:
             form(word, "contract")
         return _settled(self, tuple((word, known[word]) for word in sorted(self.words)))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.operand import OUTER
+from oracles.reference.arrays import as_tensors
 from oracles.reference.dims import Dim, UnreadableError, parsed
 from oracles.reference.text import identifier
 
@@ -69,6 +70,7 @@ def asked_of(
     """What may be meant, the most general first."""
     dims = None if shapes is None else parsed(shapes)
     reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # what torch.compile was given
+    reference = as_tensors(reference)
     named, needed = _parameters(reference, dims)
     if not named:
         raise UnreadableError("it has no parameter by name: wrap it, such as lambda x: ref(x)")

@@ -115,12 +115,12 @@ def _graph(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) 
     return made, keys
 
 
-def _own() -> tuple[str, str]:
-    """The folders whose code is no reference: torch's and this one."""
+def _own() -> tuple[str, ...]:
+    """The folders whose code is no reference: torch's, NumPy's and this one."""
+    import numpy as np
     import torch
 
-    torch_folder, here = (os.path.dirname(each) + os.sep for each in (torch.__file__, __file__))  # noqa: PTH120
-    return torch_folder, here
+    return tuple(os.path.dirname(each) + os.sep for each in (torch.__file__, np.__file__, __file__))  # noqa: PTH120
 
 
 def _why(error: Exception) -> str:
@@ -142,13 +142,13 @@ def _marking() -> Any:
     from torch.fx import traceback
     from torch.overrides import TorchFunctionMode
 
-    theirs, here = _own()
+    *theirs, here = _own()
 
     class Marking(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             frame, places = sys._getframe(1), []
-            while frame is not None and not frame.f_code.co_filename.startswith(here):
-                if not frame.f_code.co_filename.startswith(theirs):
+            while frame is not None and frame.f_code.co_filename != __file__:
+                if not frame.f_code.co_filename.startswith((*theirs, here)):
                     places.append(f"{frame.f_lineno}:{frame.f_code.co_filename}\n")
                 frame = frame.f_back  # type: ignore[assignment]
             traceback.set_stack_trace(places)

@@ -135,7 +135,7 @@ def declared(
         op=op,
         source=_source(function),
         framework=arrays,
-        contract=contract or PLATFORMS[arrays].contract(of_op),
+        contract=contract or PLATFORMS[arrays].contract(of_op, able.dtypes),
         capabilities=able,
         entry=getattr(function, "__name__", op),
         devices=(device,),

@@ -140,28 +140,19 @@ def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict
     """Return what a kernel of a reference is judged by that declares nothing: `lenient`, and it may round where the
     reference does, and take any way to a value that is known."""
     return replace(
-        lenient(found.op, arrays, _computed(dtypes), strict=strict),
+        lenient(found.op, arrays, dtypes, strict=strict),
         points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
         algorithm={local: (FORMULA, *ways) for local, ways in found.op.algorithms.items()},
     )
 
 
-def lenient(op: Op, arrays: Arrays = "torch", compute: str = "f32", *, strict: bool = False) -> Contract:
+def lenient(op: Op, arrays: Arrays, dtypes: Sequence[str], *, strict: bool = False) -> Contract:
     """Return a contract that holds no order of additions against a kernel, nor that a bias comes first, nor how
     accurate its library is; unless it is `strict`, also nothing about what is no number, overflows or is subnormal."""
-    usual = PLATFORMS[arrays].contract(op)
+    usual = PLATFORMS[arrays].contract(op, dtypes)
     accuracy = {name: max(_ULP, usual.ulp(name)) for name, each in records().items() if not each.is_exact}
-    found = replace(usual, compute=compute, addend="either", accuracy={**accuracy, DIVIDE: _ULP / 2})
+    found = replace(usual, addend="either", accuracy={**accuracy, DIVIDE: _ULP / 2})
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
-
-
-def _computed(dtypes: Sequence[str]) -> str:
-    """The dtype of all operations: f32, and of float64 that itself."""
-    if "f64" not in dtypes:
-        return "f32"
-    if {*dtypes} <= {"f32", "f64"}:
-        return INPUT
-    raise CheckError("a kernel of f64 and of 16 bits calculates in two dtypes: check them apart, or give the contract")
 
 
 def _traced(dtypes: Sequence[str]) -> str:

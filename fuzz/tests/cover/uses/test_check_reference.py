@@ -217,17 +217,17 @@ def test_a_cast_of_the_reference_is_allowed_and_not_required() -> None:
 def test_the_contract_follows_from_the_dtypes() -> None:
     """Sums in any order, functions as libraries have them, no sign of zero; in float64 where that is all it takes."""
     found = read(softmax, None, None, None, Capabilities(dtypes=("f64",))).contract
-    assert (found.compute, found.zeros, found.nonfinite) == ("input", "any", "unspecified")
+    assert (found.compute, found.zeros, found.nonfinite) == ("at least f32", "any", "unspecified")
     assert found.accuracy["exp"] == 4.0
     _check(softmax, softmax, capabilities=Capabilities(dtypes=("f32", "f64"), empty=False))
     both = Capabilities(dtypes=("bf16", "f64"))
-    with pytest.raises(fuzz.CheckError, match="a kernel of f64 and of 16 bits calculates in two dtypes: check them"):
-        _check(softmax, softmax, capabilities=both)
+    _check(softmax, softmax, capabilities=both)
+    assert [Contract("at least f32").settled({"x": dtype}).compute for dtype in ("bf16", "f64")] == ["f32", "f64"]
     own = Contract(compute="f64")
     given = read(softmax, None, None, None, both, contract=own)
     assert given.contract is own
     assert given.said.endswith("; not judged: NaN, infinities, overflow, subnormals")
-    strict = lenient(OPS["softmax"], strict=True)
+    strict = lenient(OPS["softmax"], "torch", ("f32",), strict=True)
     assert (strict.compute, strict.nonfinite, strict.denormals) == ("f32", "ieee", "preserve")
 
 
@@ -267,3 +267,29 @@ def test_a_case_is_replayed_from_the_file_of_its_check(tmp_path: Path, monkeypat
         exec(alone.kernel.source.read_text(), space)
     [row] = space["by_name"](x=torch.zeros(1, 5)).tolist()
     assert row == [0.25] * 5
+
+
+def test_float64_of_an_op_is_calculated_in_float64() -> None:
+    """Elements that f32 does not have are no NaN there, of a function that says which dtypes it takes and no more."""
+
+    def mine(x: Any) -> Any:
+        return torch.softmax(x, -1)
+
+    both = Capabilities(dtypes=("f32", "bf16", "f64"), empty=False)
+    for able in (both, Capabilities(dtypes=("f64",), empty=False)):
+        fuzz.check(mine, op="softmax", capabilities=able, max_cases=100, seed=1)
+    with pytest.raises(fuzz.CheckFailed):
+        fuzz.check(lambda x: mine(x.float()).to(x.dtype), op="softmax", capabilities=both, max_cases=100, seed=1)
+
+
+def test_a_reference_in_numpy_judges_kernels_in_either() -> None:
+    def norm(x: Any, w: Any) -> Any:
+        return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + 1e-6) * w
+
+    def wrong(x: Any, w: Any) -> Any:
+        return x / (np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) + 1e-6) * w
+
+    for right, arrays in ((rms_norm, "torch"), (norm, "numpy")):
+        _check(right, norm, shapes="x=... n, w=n", arrays=arrays)
+    with pytest.raises(fuzz.CheckFailed):
+        _check(wrong, norm, shapes="x=... n, w=n", arrays="numpy")

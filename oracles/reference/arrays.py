@@ -1,0 +1,159 @@
+"""References in NumPy: their arrays are those of torch's own NumPy, so that both kinds of references are read alike."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from oracles.reference.dims import UnreadableError
+
+_OPERATORS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "power": "pow", "greater": "gt",
+    "greater_equal": "ge", "less": "lt", "less_equal": "le", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+"""What NumPy calls the operators of tensors and numbers."""
+_DEEP = 3
+"""Functions that a reference calls are looked at through so many others."""
+
+
+def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reference that takes and returns tensors: itself, or one in NumPy with its arrays in tensors' place."""
+    used = {*_used(reference, _DEEP)}
+    if "numpy" not in used or "torch" in used:
+        return reference
+
+    @wraps(reference)
+    def taken(*args: Any, **kwargs: Any) -> Any:
+        return _opened(reference(*map(_array, args), **{name: _array(each) for name, each in kwargs.items()}))
+
+    return taken
+
+
+def _used(reference: Any, deep: int) -> Iterator[str]:
+    """The libraries of the names that a function looks up, and those that it calls."""
+    code = getattr(reference, "__code__", None)
+    if code is None:
+        return
+    outer = inspect.getclosurevars(reference)
+    for each in (*outer.globals.values(), *outer.nonlocals.values()):
+        module = each.__name__ if isinstance(each, ModuleType) else getattr(each, "__module__", None) or ""
+        library = "numpy" if isinstance(each, np.ufunc) else module.partition(".")[0]
+        yield library
+        if deep and library not in ("numpy", "torch"):
+            yield from _used(each, deep - 1)
+
+
+class Array(NDArrayOperatorsMixin):
+    """An array whose elements are those of a tensor; NumPy's functions of it are what torch calculates for them."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **given: Any) -> Any:
+        if method == "__call__":
+            return _called(ufunc.__name__, inputs, given)
+        if method == "reduce" and (name := {"add": "sum", "maximum": "max", "minimum": "min"}.get(ufunc.__name__)):
+            return _called(name, inputs, {"axis": 0, **given})
+        return NotImplemented
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _called(function.__name__, args, kwargs)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise UnreadableError("a value becomes an array of NumPy's own: a formula has none")
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._own, name)
+        if name == "dtype":
+            return np.dtype(found.name)
+        return (lambda *args, **kwargs: _run(found, args, kwargs)) if callable(found) else _closed(found)
+
+    def __getitem__(self, at: Any) -> Any:
+        return _closed(self._own[_given(at)])
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self._own[_given(at)] = _given(value)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+
+def _called(name: str, args: Any, kwargs: Any) -> Any:
+    """What torch's function of that name returns."""
+    import torch
+    import torch._numpy as tnp
+
+    # Torch's NumPy rounds numbers to the dtype of the arrays, which are constants of the formula; torch does not.
+    if any(isinstance(each, (int, float, np.generic)) for each in args) and any(isinstance(a, Array) for a in args):
+        plain = {"maximum": _at_least, "minimum": _at_most, "where": torch.where, "clip": torch.clamp}
+        own = plain.get(name) or getattr(operator, _OPERATORS.get(name, ""), None)
+        if own is not None and not kwargs:
+            return Array(
+                tnp.asarray(own(*(each.tensor if isinstance(each, tnp.ndarray) else each for each in _given(args))))
+            )
+    found = getattr(tnp, name, None) or getattr(tnp.linalg, name, None)
+    if found is None:
+        raise UnreadableError(f"numpy.{name} has no formula")
+    return _run(found, args, kwargs)
+
+
+def _at_least(a: Any, b: Any) -> Any:
+    return a.clamp(min=b) if hasattr(a, "clamp") else b.clamp(min=a)
+
+
+def _at_most(a: Any, b: Any) -> Any:
+    return a.clamp(max=b) if hasattr(a, "clamp") else b.clamp(max=a)
+
+
+def _run(found: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return _closed(found(*_given(args), **_given(kwargs)))
+
+
+def _given(value: Any) -> Any:
+    """An argument as torch's NumPy takes it."""
+    import torch._numpy as tnp
+
+    if isinstance(value, Array):
+        return value._own
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_given, value))
+    if isinstance(value, Mapping):
+        return {name: _given(each) for name, each in value.items() if each is not np._NoValue}
+    if isinstance(value, np.ndarray):
+        return tnp.asarray(value.tolist(), dtype=getattr(tnp, value.dtype.name))
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return getattr(tnp, np.dtype(value).name)
+    return value
+
+
+def _closed(value: Any) -> Any:
+    import torch._numpy as tnp
+
+    if isinstance(value, tnp.ndarray):
+        return Array(value)
+    return type(value)(map(_closed, value)) if isinstance(value, (tuple, list)) else value
+
+
+def _array(value: Any) -> Any:
+    import torch
+    import torch._numpy as tnp
+
+    return Array(tnp.asarray(value)) if isinstance(value, torch.Tensor) else value
+
+
+def _opened(value: Any) -> Any:
+    """What was returned, as tensors."""
+    if isinstance(value, Array):
+        return value._own.tensor
+    if isinstance(value, Mapping):
+        return {name: _opened(each) for name, each in value.items()}
+    return type(value)(map(_opened, value)) if isinstance(value, (tuple, list)) else value

@@ -1,0 +1,90 @@
+"""References in NumPy are read as those in torch are, and what has no formula is named with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oracles.reference.derive import derive
+from oracles.reference.dims import UnreadableError
+from oracles.reference.guard import value
+
+pytest.importorskip("torch")
+Array = Any
+
+
+def rms_norm(x: Array, w: Array, eps: float = 1e-6) -> Array:
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * w
+
+
+def log_sum_exp(x: Array) -> Array:
+    most = np.max(x, axis=1)
+    return most + np.log(np.sum(np.exp(x - most[:, None]), axis=1))
+
+
+def scores(q: Array, k: Array) -> Array:
+    return np.einsum("id,jd->ij", q.astype(np.float32), k) / np.sqrt(q.shape[-1])
+
+
+def leaky(x: Array) -> Array:
+    return np.where(x > 0, x, 0.1 * np.maximum(x, -3.0)).clip(-1, 4)
+
+
+def gelu(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3)))
+
+
+def reduced(x: Array) -> dict[str, Array]:
+    inner = _helper(x)
+    return {"low": np.minimum.reduce(inner, axis=-1), "sum": np.add.reduce(inner, axis=-1)}
+
+
+def _helper(x: Array) -> Array:
+    return np.subtract(2.0, x)
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes"),
+    [
+        (rms_norm, "x=... n, w=n"), (log_sum_exp, "x=b n"), (scores, "q=i d, k=j d"), (leaky, "x=b n"),
+        (gelu, "x=b n"), (reduced, "x=b n"),
+    ],
+)  # fmt: skip
+def test_the_formula_has_the_value_of_numpy_itself(reference: Callable[..., Any], shapes: str) -> None:
+    found, random = derive(reference, shapes), np.random.default_rng(5)
+    assert "same value as the reference in float64 at 3 sets of extents" in found.said
+    sizes = {dim: 3 + at for at, dim in enumerate(found.op.named)} | {"...": 2}
+    arrays = {each.name: random.normal(size=[sizes[dim] for dim in each.axes]) for each in found.op.inputs}
+    theirs = reference(**arrays)
+    wanted_of = [*theirs.values()] if isinstance(theirs, dict) else [theirs]
+    for mine, wanted in zip(value(found.op, arrays).values(), wanted_of, strict=True):
+        # A cast of the reference is no part of its value.
+        np.testing.assert_allclose(mine, wanted, rtol=1e-6 if reference is scores else 1e-12)
+
+
+def middle(x: Array) -> Array:
+    return np.sort(x, axis=-1)
+
+
+def branching(x: Array) -> Array:
+    return x if x.sum() > 0 else -x
+
+
+def solved(x: Array) -> Array:
+    return np.unwrap(x)
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (middle, "aten.sort (test_reference_arrays.py line "), (branching, "a value decides what it does"),
+        (solved, "numpy.unwrap has no formula"),
+    ],
+)  # fmt: skip
+def test_what_has_no_formula_is_named(reference: Callable[..., Any], said: str) -> None:
+    with pytest.raises(UnreadableError) as error:
+        derive(reference, "x=b n")
+    assert said in str(error.value)
