@@ -103,7 +103,7 @@ def without(op: Op, problem: FormulaProblem) -> Contract:
     trace = problem.plain.trace
     points = dict.fromkeys((trace.names[node.args[0]] for node in trace.nodes if node.kind == "point"), MAYBE + INPUT)
     algorithm = {local: (FORMULA, *ways) for local, ways in op.algorithms.items()}
-    return replace(lenient(op), points=points, algorithm=algorithm)
+    return replace(lenient(op, "torch", _DTYPES), points=points, algorithm=algorithm)
 
 
 def narrowed(loose: Contract, declared: Subject) -> Contract:

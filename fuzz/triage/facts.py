@@ -111,6 +111,8 @@ def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = No
     if learned is None or not conclusion.certain:
         return None
     rules = (learned.rule, *learned.others)
+    if not learned.rule.atoms and conclusion.hidden and conclusion.hides is None:
+        return None  # "always", and then not: of which values it does not fail nobody knows
     if changes is not None and not all(_is_shown(rule, changes) for rule in rules):
         return None
     either = len(rules) - 1 + sum(a.size - 1 for rule in rules for a in rule.atoms if a.relation == "within")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fuzz.base.feature import Feature
@@ -50,3 +52,11 @@ def test_a_rule_with_two_ors_is_none() -> None:
     assert stated(_concluded(either, Rule((_EPS,)), Rule((_LARGE,)))) is None
     assert stated(_concluded(bands)) is not None
     assert stated(_concluded(bands, either)) is None
+
+
+def test_always_is_not_said_of_what_unknown_values_hide() -> None:
+    always = replace(_concluded(Rule(())), cores=(Rule(()),))
+    assert stated(always) is not None
+    assert stated(replace(always, hidden=262)) is None
+    assert stated(replace(always, hidden=262, hides=Rule((_EPS,)))) is not None
+    assert stated(replace(_concluded(Rule((_LONG,))), hidden=262)) is not None

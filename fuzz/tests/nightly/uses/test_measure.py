@@ -26,7 +26,7 @@ def test_an_order_that_is_declared_is_among_those_that_are_measured(kernel: Kern
     with WorkerPool([target]) as pool:
         bench = Bench(pool, target, template(target, "f32").sized("n", 1031))
         orders, unread = orders_at(bench, "n")
-        found = measured(pool, target, lenient(OPS[kernel.op]))
+        found = measured(pool, target, lenient(OPS[kernel.op], "torch", target.kernel.able.dtypes))
     assert found.repeats
     if not orders:
         pytest.skip(f"it is not seen: {unread['n']}")
