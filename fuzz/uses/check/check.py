@@ -23,6 +23,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
+from fuzz.laws.registry import Entry
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report import console
 from fuzz.report.progress import LiveLine
@@ -35,6 +36,7 @@ from fuzz.uses.check.reference import read
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told
 from fuzz.uses.check.retrieval import origin_words, sign
 from fuzz.uses.corpus.folder import entries_of, in_batches
+from fuzz.uses.measure.accepts import Accepted, accepted
 from fuzz.uses.measure.use import Measuring
 from fuzz.uses.search.groups import EndsSoonAfter
 from fuzz.uses.search.runner import Runner
@@ -129,7 +131,10 @@ def check(
     [target] = _chosen(declaration, targets)
     here = OwnProcess(target, function, found.takes if found else None)
     said = found.said if found else ""
-    check_targets([target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures)
+    taken = accepted(here, target) if measures and GIVEN.asked is None else None
+    check_targets(
+        [target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures, taken=taken
+    )
 
 
 def _named(op: Op | str | None) -> str | None:
@@ -172,14 +177,16 @@ def check_targets(
     here: OwnProcess | None = None,
     said: str = "",
     measures: bool = False,
+    taken: Accepted | None = None,
 ) -> None:
     """Check targets of one kernel, in workers where it does not run `here`: known cases, then the search. `pack_option`
     names its pack on a command line, `said` is what was read of a reference, and a kernel of which nothing is declared
-    is measured. CheckFailed, with what was found shrunk and explained, unless something was judged and all of it
-    passed."""
+    is measured; where extents are `taken` only in part, no others are searched. CheckFailed, with what was found shrunk
+    and explained, unless something was judged and all of it passed."""
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(targets), here))
         return
+    whole, targets = targets, targets if taken is None else [taken.narrowed(each) for each in targets]
     kernel, signs = targets[0].kernel, not pack_option
     pack_option = pack_option or origin_words()
     label = targets[0].id if len(targets) == 1 else kernel.name
@@ -201,6 +208,11 @@ def check_targets(
         if measuring is not None:
             targets = measuring.ended(session, book, todo.max_cases)
             said = f"{said}\n  {measuring.text}"
+        if taken is not None:
+            said = f"{said}\n  {taken.text}"
+            if not book.buckets:
+                targets = whole
+                session.runner(targets).replay([[Entry(taken.refused)]])
         session.draw_no_more()
         if GIVEN.options.explain_s and book.buckets:
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)

@@ -163,3 +163,19 @@ def test_what_was_measured_accuses_where_it_was_measured_again(capsys: pytest.Ca
 def test_an_order_that_changes_with_the_extents_accuses_nobody() -> None:
     """Lanes where it is measured first, a plain loop elsewhere."""
     _check(_norm(lambda x: lanes(x) if x.shape[-1] in (67, 256, 1031) else loop(x), 2.0**-17, least=600))
+
+
+def test_what_it_refuses_is_one_line_to_declare() -> None:
+    """What it takes is searched all the same; and declared, nothing is wrong."""
+
+    def eights(x: Any) -> Any:
+        if x.shape[-1] % 8:
+            raise RuntimeError("n must be a multiple of 8")
+        return _norm(lanes)(x)
+
+    with pytest.raises(fuzz.CheckFailed) as caught:
+        _check(eights)
+    told = str(caught.value)
+    assert told.count("FAIL") == 1
+    assert '\n  takes n in multiples of 8 only: declare multiple_of={"n": 8} in its capabilities' in told
+    _check(eights, capabilities=fuzz.Capabilities(multiple_of={"n": 8}, empty=False))
