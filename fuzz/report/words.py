@@ -49,7 +49,7 @@ _MANY = 1e4
 def what_is_wrong(told: Explanation) -> str:
     """Return what the kernel does wrong, and when, in half a line: it heads every report of the failure."""
     if told.contract is not None and told.contract.telling:
-        return f"conforms to {told.contract.says}, not to what it declares"
+        return f"right only as {told.contract.says}"
     if told.suggestion is not None:
         which = f"{told.suggestion.dim} mod {told.suggestion.step} != 0" if told.suggestion.dim else "empty tensors"
         return f"refuses {which}: declare {told.suggestion.says}?"
