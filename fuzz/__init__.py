@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fuzz.base.capability import Capabilities
     from fuzz.base.kernel import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check
+    from fuzz.uses.judge.module import check_module
     from oracles.formula.contract import Contract
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
@@ -42,6 +43,7 @@ __all__ = [
     "Tiles",
     "VectorLanes",
     "check",
+    "check_module",
     "formula",
     "register",
 ]
@@ -50,6 +52,7 @@ _HOME = {
     "CKernel": "fuzz.adapters.c_kernel",
     "Capabilities": "fuzz.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
+    "check_module": "fuzz.uses.judge.module",
     "Contract": "oracles.formula.contract",
     "Mutant": "fuzz.base.kernel",
     "PythonKernel": "fuzz.adapters.python_kernel",

@@ -106,7 +106,7 @@ def _of_modules(path: Path, text: str) -> Iterator[Problem]:
     is_made = False
     for by_name in (True, False):
         try:
-            found = _of_module(path, executed(path, text, _with_small_numbers(text, by_name=by_name)))
+            found = of_module(path, executed(path, text, _with_small_numbers(text, by_name=by_name)))
         except (Exception, SystemExit) as error:  # whatever the problem raises
             refusal = error
         else:
@@ -114,12 +114,12 @@ def _of_modules(path: Path, text: str) -> Iterator[Problem]:
             yield from found
     if not is_made:
         try:
-            yield from _of_module(path, executed(path, text))
+            yield from of_module(path, executed(path, text))
         except (Exception, SystemExit):
             raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
 
 
-def _of_module(path: Path, module: ModuleType) -> Sequence[Problem]:
+def of_module(path: Path, module: ModuleType) -> Sequence[Problem]:
     """The problem, by each of the ways to name dimensions."""
     import torch
 
