@@ -136,14 +136,24 @@ def fitted(sketch: Sketch) -> Sketch:
     return replace(sketch, rank=rank, axis=axis, outer=outer)
 
 
-def grown(sketch: Sketch) -> Sketch:
-    """The sketch with so much longer extents, where its op makes others of them, that none of these is without
-    elements, or no whole number."""
+def possible(sketch: Sketch) -> Sketch:
+    """The sketch with so much shorter extents, where some are fixed, that the largest step has not too many terms, and
+    with so much longer ones, where its op makes others of them, that none of these is without elements, or no whole
+    number."""
     op = OPS[sketch.capability.op]
-    if not op.made:
+    if not op.made and (not op.fixed or _has_rows_alone(op)):
         return sketch
-    extents = _Extents(sketch, Dice(Stream(0)), 0)
+    extents = _Extents(fitted(sketch), Dice(Stream(0)), 0)
     extents.keep(extents.drawn)
+    free = [dim for dim in extents.known if dim not in op.fixed]
+    while op.fixed and op.work(extents.known) > MOST_WORK:
+        longest = max(free, key=lambda dim: extents.known[dim], default="")
+        if extents.known.get(longest, 1) <= 1:
+            break
+        before = extents.known[longest]
+        extents.keep({longest: before // 2})
+        if extents.known[longest] >= before:  # a kernel takes no shorter ones
+            break
     for _ in range(_LARGEST):  # a kernel may take no longer ones
         longer = short(op.made, extents.known)
         if not longer:
@@ -210,7 +220,7 @@ class _Extents:
     def __init__(self, sketch: Sketch, dice: Dice, most: int) -> None:
         """`most`: the terms that the largest step may have."""
         self.op, self._dice, self._base = OPS[sketch.capability.op], dice, sketch
-        least = self.op.work(self.op.fixed) if self.op.made else 0
+        least = self.op.work(self.op.fixed) if self.op.fixed else 0
         self._most = max(most, min(LARGE_WORK, _WINDOWS * least))
         self._batch = list(sketch.outer[: sketch.rank - len(self.op.inner)])
         """Those of the axes without a name."""
@@ -241,9 +251,9 @@ class _Extents:
         """The largest extent with which no step has too many terms; a share of it where others need room too."""
         if self.op.made:
             return self._room_of_made(dim, {*others})
-        found = self._most
+        found, known = self._most, {**self.op.fixed, **self.known}
         for step in (step for step in self.op.steps if dim in step):
-            left = self._most // math.prod(max(1, self.known.get(each, 1)) for each in step - {dim})
+            left = self._most // math.prod(max(1, known.get(each, 1)) for each in step - {dim})
             found = min(found, round(left ** (1 / (1 + len(step & {*others})))))
         return max(1, found)
 

@@ -12,7 +12,7 @@ from fuzz.base.draw import Draw, Part, Placement, spread_over
 from fuzz.base.feature import Feature, Kind
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import presence
-from fuzz.generate.dims import grown, shaped
+from fuzz.generate.dims import possible, shaped
 from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.generate.menus import menus_of
 from fuzz.generate.recipes import Recipe
@@ -69,7 +69,7 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
     if even:
         sketch = replace(sketch, n=fitting_n(sketch.capability, -(-sketch.n // EVEN) * EVEN))
     free = wish is None and not (sketch.outer or sketch.extents)
-    sketch = grown(shaped(sketch, dice, wish or {}, free=free, even=EVEN if even else 1))
+    sketch = possible(shaped(sketch, dice, wish or {}, free=free, even=EVEN if even else 1))
     able = sketch.capability.able
     if able.strides == "contiguous" and sketch.n * min(ITEMSIZE[dtype] for dtype in able.formats) % able.alignment:
         sketch = replace(sketch, rows=1, outer=())  # further rows would not be aligned

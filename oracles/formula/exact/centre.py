@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.elementary.functions import function
-from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along
+from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along, within
 from oracles.formula.exact.contraction import Axes, Places, spans
 from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.made import completed
@@ -36,6 +36,8 @@ NOTHING: Replaced = MappingProxyType({})
 _REMEMBERED = 1 << 16
 """The number of values of the precise tier that are kept for other elements of the same problem."""
 _WHOLE: Fixed = frozenset()
+_WINDOW = 16
+"""Where an index takes no more places from a table, the others are not calculated."""
 _AT_ONCE = 16
 """All elements take so many times less in one array than each by itself, in which the calls of NumPy count."""
 
@@ -214,14 +216,28 @@ def elements(
     def calculated(node: Node, fixed: Fixed) -> Values:
         if not node.args:
             return _lifted(node, inputs.leaf(node, fixed), arithmetic)
-        # What is reduced here is no dimension of the node, and so is fixed in no argument; but an index may have the
-        # dimension that it takes along.
-        of_first = frozenset(each for each in fixed if each[0] not in node.over)
-        args = [
-            other(node, place, fixed if place else of_first, partial(value, arg, fixed if place else of_first))
-            for place, arg in enumerate(node.args)
-        ]
+        if node.kind == "take":
+            return taken(node, fixed)
+        # What is reduced here is no dimension of the node, and so is fixed in no argument.
+        args = [other(node, place, fixed, partial(value, arg, fixed)) for place, arg in enumerate(node.args)]
         return step(node, args, arithmetic, inputs)
+
+    def taken(node: Node, fixed: Fixed) -> Values:
+        """What is taken of a table, of which nothing else is calculated: a window of a row, say."""
+        table, index, *outside = node.args
+        (axis,), (dim,) = inputs.axes(node), node.over
+        at = other(node, 1, fixed, partial(value, index, fixed))
+        known = within(at, inputs.extents[dim])
+        needed = np.unique(at[known].astype(np.int64))
+        mine = frozenset(each for each in fixed if each[0] != dim)  # an index may have the table's dimension
+        if not 0 < len(needed) <= min(_WINDOW, inputs.extents[dim] - 1):
+            whole = other(node, 0, mine, partial(value, table, mine))
+            return step(node, [whole, at, *(value(each, fixed) for each in outside)], arithmetic, inputs)
+        each = (mine | {(dim, int(place))} for place in needed)
+        parts = [other(node, 0, some, partial(value, table, some)) for some in each]
+        places = np.where(known, np.searchsorted(needed, np.where(known, at, 0).astype(np.int64)), -1)
+        some = [np.concatenate(parts, axis), places, *(value(each, fixed) for each in outside)]
+        return step(node, some, arithmetic, inputs)
 
     def other(node: Node, place: int | None, fixed: Fixed, own: Callable[[], Values]) -> Values:
         new = replaced.get((node, place))

@@ -174,3 +174,14 @@ def test_a_dimension_without_elements_is_outside() -> None:
     )
     found = evaluate(Inputs(graph, {"x": np.zeros((2, 0))}, {}), Float64())[graph.outputs["y"]]
     assert found.ravel().tolist() == [1.0, 1.0]
+
+
+def test_one_element_is_calculated_of_what_its_window_takes() -> None:
+    """The precise tier forms no square but these."""
+    near = lambda x: {"y": total(take(x * x, position("n") + position("k", 3.0) - 1.0, "n", 0.0), "k")}  # noqa: E731
+    graph = trace(near, {"x": ("b", "n")})
+    exact = Exact(Inputs(graph, {"x": np.arange(200.0).reshape(2, 100)}, {}))
+    assert exact.element(graph.outputs["y"], {"b": 1, "n": 99}) == 198.0**2 + 199.0**2
+    (known,) = exact._known.values()
+    formed = {dict(fixed).get("n") for node, fixed in known if node.kind == "multiply"}
+    assert formed == {98, 99}

@@ -24,7 +24,7 @@ from fuzz.generate.sketch import ROWS, N
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import Made
 from oracles.dtypes import ITEMSIZE
-from oracles.formula.trace import Node, Outputs, dot
+from oracles.formula.trace import Node, Outputs, dot, extent, floor, greatest, position, take
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.tests.common.dims import ALL, ATTEND, GEMM, PRODUCT, TURN
@@ -173,3 +173,31 @@ def test_another_op_under_a_name_is_not_taken_for_the_former_one() -> None:
         with known(op):
             params.append({name for each in next(batches(Search(op.name, 1))) for name in each.case.params})
     assert "more" in params[1] - params[0]
+
+
+def pooled(x: Node) -> Outputs:
+    """Maxima of windows of 5, in steps of 2."""
+    o, k = position("o", floor((extent("n") - 5.0) / 2.0) + 1.0), position("k", 5.0)
+    return {"y": greatest(take(x, 2.0 * o + k, "n"), "k")}
+
+
+def test_what_others_follow_from_is_long_enough() -> None:
+    op = Op(pooled, (Operand("x", "... n"),), (Operand("y", "... o"),))
+    with known(op):
+        drawn = [draw_of(each.case) for each in made(op)]
+        assert {each.shape("y")[-1] for each in drawn} > {1, 2, 3}
+    assert min(each.n for each in drawn) == 5
+    assert len({each.rows for each in drawn}) > 3
+
+
+def test_what_is_fixed_leaves_less_room_for_the_others() -> None:
+    """A channel for each of many others is much to add up for one place."""
+    op = Op(mixed, (Operand("x", "b c n"), Operand("w", "m c")), (Operand("y", "b m n"),), fixed={"c": 128, "m": 256})
+    with known(op):
+        drawn = [draw_of(each.case) for each in made(op)]
+        assert max(each.work for each in drawn) <= MOST_WORK
+    assert max(each.n for each in drawn) > 16
+
+
+def mixed(x: Node, w: Node) -> Outputs:
+    return {"y": dot(x, w, "c")}

@@ -1,0 +1,79 @@
+"""Dimensions of a module's tensors are told apart by their extents, and by what can be multiplied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.uses.judge.problem import problems_of
+from fuzz.uses.judge.source import ProblemError
+from fuzz.uses.judge.written import derived
+
+pytest.importorskip("torch")
+
+SQUARE = """
+import torch
+from torch import nn
+
+N = 2048
+
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+
+def get_inputs():
+    return [torch.rand(N, N), torch.rand(N, N)]
+"""
+LAST = SQUARE.replace("a @ b", "a * b").replace("torch.rand(N, N), torch.rand(N, N)", "torch.rand(N, N), torch.rand(N)")
+CONV = """
+import torch
+from torch import nn
+
+batch_size = 16
+in_channels = 16
+num_groups = 32
+out_channels = 128
+size = 64
+
+class Model(nn.Module):
+    def __init__(self, in_channels, out_channels, num_groups):
+        super().__init__()
+        self.conv = nn.Conv1d(in_channels, out_channels, 3)
+        self.norm = nn.GroupNorm(num_groups, out_channels)
+        self.bias = nn.Parameter(torch.randn(out_channels, 1))
+
+    def forward(self, x):
+        return self.norm(self.conv(x)) + self.bias
+
+def get_inputs():
+    return [torch.rand(batch_size, in_channels, size)]
+
+def get_init_inputs():
+    return [in_channels, out_channels, num_groups]
+"""
+
+
+def _said(tmp_path: Path, text: str) -> str:
+    """What is read of the first of the problems that can be."""
+    (tmp_path / "problem.py").write_text(text)
+    for each in problems_of(str(tmp_path / "problem.py")):
+        try:
+            return derived(each, "finite").said
+        except ProblemError:
+            continue
+    raise AssertionError("none can be read")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SQUARE, "a[d0, d1], b[d1, d2] -> y[d0, d2]"),
+        (LAST, "a[d0, d1], b[d1] -> y[d0, d1]"),
+        (CONV, "x[d0, d1, d2], bias[d3, d5], conv_weight[d3, d1, d4], conv_bias[d3], norm_weight[d3], "
+               "norm_bias[d3] -> y[d0, d3, d2_out]"),
+    ],
+    ids=["square", "last", "conv"],
+)  # fmt: skip
+def test_a_problem_is_read(text: str, words: str, tmp_path: Path) -> None:
+    assert words in _said(tmp_path, text)
