@@ -312,7 +312,8 @@ class Conformance:
         says nothing."""
         kept, width = self._kept(output), self.width(output)
         marked = np.isnan(width) | np.isinf(width)
-        if self.contract.nonfinite == "unspecified":  # infinities that the formula itself has count as numbers
+        # Infinities that the formula itself has count as numbers.
+        if self.contract.nonfinite == "unspecified" and not self.contract.saturate:
             size = np.abs(self.shaped(output, kept.centre))
             marked = marked | (np.isfinite(size) & (size + width > form(self.outputs[output]).max))
         if kept.may is not None:

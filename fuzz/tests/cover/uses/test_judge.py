@@ -78,7 +78,8 @@ def test_a_module_is_judged_by_a_module_with_its_weights(cli_here: Cli, tmp_path
     words = ("--against", "model.py", "--seed", "1", "--no-shrink", "--trusted", "--max-cases", "16")
     done = cli_here("judge", "right.py", "wrong.py", *words)
     assert done.returncode == 1, done.stderr
-    assert "\nright        right.py  16 runs, largest error" in done.stdout
+    # On a machine with a GPU it runs there too.
+    assert re.search(r"\nright +right\.py +\d+ runs, largest error", done.stdout)
     assert "\nwrong        wrong.py  " in done.stdout
     pack = (tmp_path / "judged" / "model" / "pack.py").read_text()
     assert 'f.dot(x, linear_weight, "d1")' in pack
