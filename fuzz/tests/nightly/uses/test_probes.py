@@ -19,9 +19,9 @@ def test_what_is_right_in_the_usual_call_alone_is_wrong(cli_here: Cli, tmp_path:
         reference=f"import torch\n\n\n{source}",
     )  # fmt: skip
     said = {each["solution"]: {failure["law"] for failure in each["failures"]} for each in ruling["solutions"]}
-    assert said == {
-        "cached_by_object.py": {"overwrite"}, "old_pointer.py": {"fresh"}, "caller_named.py": {"caller"},
-        "workspace.py": set(),
-    }  # fmt: skip
+    # What measures a solution calls it too: an old pointer may show in the usual call by then.
+    found = {"cached_by_object.py": "overwrite", "old_pointer.py": "fresh", "caller_named.py": "caller"}
+    assert all(law in said[name] for name, law in found.items()), said
+    assert said["workspace.py"] == set()
     assert ruling["solutions"][-1]["verdict"] == "right"
     assert min(ruling["probes"][each] for each in ("overwrite", "fresh", "caller")) > 0
