@@ -47,14 +47,19 @@ def test_a_bug_is_no_contract(cli_here: Cli) -> None:
     assert "contract=" not in done.stdout
 
 
-def test_where_time_is_over_nothing_is_said_of_what_was_not_tried(cli_here: Cli) -> None:
-    """It is over before the first contract is made narrower, or repaired."""
-    limits = ("--target", "*O2", "--max-time", "0.001s", "--seed", "1")
-    done = cli_here("learn", "generic", *limits)
+_NO_TIME = ("--target", "*O2", "--max-time", "0.001s", "--seed", "1")
+"""The time is over before the first contract is made narrower, or repaired."""
+
+
+def test_where_time_is_over_what_fits_is_said_to_be_the_narrowest_found(cli_here: Cli) -> None:
+    done = cli_here("learn", "generic", *_NO_TIME)
     assert done.returncode == 0, done.stdout
     assert "is the narrowest contract found that fits all" in done.stdout
     assert "not finished: the time was over, and only " in done.stdout
-    done = cli_here("learn", "generic-divides-by-n-plus-1", *limits)
+
+
+def test_where_time_is_over_nothing_is_said_of_what_was_not_tried(cli_here: Cli) -> None:
+    done = cli_here("learn", "generic-divides-by-n-plus-1", *_NO_TIME)
     assert done.returncode == 1, done.stdout
     assert "generic-divides-by-n-plus-1: no contract that was tried in the time fits " in done.stdout
     assert "it has a bug" not in done.stdout
