@@ -67,7 +67,10 @@ class Array(NDArrayOperatorsMixin):
         return _called(function.__name__, args, kwargs)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise UnreadableError("a value becomes an array of NumPy's own: a formula has none")
+        raise UnreadableError("np.asarray and the like make an array of NumPy's own: leave them out, or use x.astype")
+
+    def __bool__(self) -> bool:
+        raise UnreadableError("a value decides what it does: a formula has no branches")
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._own, name)
@@ -82,7 +85,7 @@ class Array(NDArrayOperatorsMixin):
         self._own[_given(at)] = _given(value)
 
     def __len__(self) -> int:
-        return len(self._own)
+        return int(self._own.shape[0])
 
 
 def _called(name: str, args: Any, kwargs: Any) -> Any:

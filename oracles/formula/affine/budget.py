@@ -16,9 +16,9 @@ from oracles.doubledouble import F64, two_sum
 from oracles.dtypes import DOUBLE, Format, form
 from oracles.formula.affine import noise
 from oracles.formula.affine.edges import carried, lowered
-from oracles.formula.affine.errors import Rounding, again, either, marked, rounded, taken, zeroed
+from oracles.formula.affine.errors import again, either, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
-from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, narrowed, stepped
+from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
 from oracles.formula.affine.read import Read, bits_of, bits_of_whole, number
 from oracles.formula.affine.reductions import REDUCED, started
@@ -32,7 +32,7 @@ from oracles.formula.exact.counts import counted
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
 from oracles.formula.trace import REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
-from oracles.rounding import NAMES, round_to
+from oracles.rounding import NAMES
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
@@ -258,8 +258,9 @@ class Budget(SettledProblem):
             return before
         dtype = point.dtype
         if not point.always:
-            kept = holds(before, dtype)
-            return self._converted(read, arg, before, dtype) if kept else self._maybe_rounded(before, dtype)
+            if holds(before, dtype):
+                return self._converted(read, arg, before, dtype)
+            return lowered(maybe_narrowed(before, dtype, self.contract), dtype, self.contract.flushes_results)
         if before.is_exact and holds(before, dtype):
             return self._converted(read, arg, before, dtype)
         if self.dtype(arg) is dtype and self.contract.rounds_once(arg) and dtype is not DOUBLE:
@@ -268,19 +269,6 @@ class Budget(SettledProblem):
             return self._converted(read, arg, before, dtype)
         narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
-
-    def _maybe_rounded(self, before: Form, dtype: Format) -> Form:
-        """A value that some kernels round to a dtype, each for itself: as it was, and off by such a rounding."""
-        found = rounded(replace(before, dtype=dtype), Rounding(dtype.u, fused=True), self.contract)
-        found = replace(taken(found, self.contract), dtype=before.dtype)
-        beyond = np.zeros(before.size.shape, bool)
-        if dtype.max > before.dtype.max:  # what is rounded up there may be more than its own dtype has
-            beyond |= round_to(before.size, dtype) >= before.dtype.limit
-        if not dtype.infinities or self.contract.nonfinite != "ieee":  # what overflows there may be NaN
-            beyond |= ~(before.size < dtype.limit)
-        beyond &= np.isfinite(before.centre)
-        found = replace(found, may=marked(found.may, beyond) if beyond.any() else found.may)
-        return lowered(found, dtype, self.contract.flushes_results)
 
     def _reach(self, read: Read, node: Node, form: Form) -> Spread:
         """Return the reach of a node's form, before it is rounded."""

@@ -16,7 +16,7 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.elementary.function import Elementary
-from oracles.formula.affine.errors import Rounding, rounded, zeroed
+from oracles.formula.affine.errors import Rounding, marked, rounded, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace
 from oracles.formula.contract import Contract
 from oracles.rounding import round_to
@@ -93,6 +93,18 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIK
         return Narrowed(found, _held(form, middle, alike), doubt)
     loose = rounded(narrow, Rounding(dtype.u if form.bits > dtype.precision else 0.0), contract)
     return Narrowed(blended(sharp, found, loose), _held(form, np.where(sharp, middle, np.nan), alike), doubt)
+
+
+def maybe_narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
+    """The form that some kernels round to a dtype, each element for itself: as it was, and off by such a rounding."""
+    found = taken(rounded(replace(form, dtype=dtype), Rounding(dtype.u, fused=True), contract), contract)
+    beyond = np.zeros(form.size.shape, bool)
+    if dtype.max > form.dtype.max:  # what is rounded up there may be more than its own dtype has
+        beyond |= round_to(form.size, dtype) >= form.dtype.limit
+    if not dtype.infinities or contract.nonfinite != "ieee":  # what overflows there may be NaN
+        beyond |= ~(form.size < dtype.limit)
+    beyond &= np.isfinite(form.centre)
+    return replace(found, dtype=form.dtype, may=marked(found.may, beyond) if beyond.any() else found.may)
 
 
 def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:

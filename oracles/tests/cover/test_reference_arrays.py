@@ -73,6 +73,14 @@ def branching(x: Array) -> Array:
     return x if x.sum() > 0 else -x
 
 
+def branching_on_rows(x: Array) -> Array:
+    return x if np.max(x, axis=-1, keepdims=True)[:1, 0] > 0 else -x
+
+
+def converted(x: Array) -> Array:
+    return np.exp(np.asarray(x, np.float64))
+
+
 def solved(x: Array) -> Array:
     return np.unwrap(x)
 
@@ -81,6 +89,7 @@ def solved(x: Array) -> Array:
     ("reference", "said"),
     [
         (middle, "aten.sort (test_reference_arrays.py line "), (branching, "a value decides what it does"),
+        (branching_on_rows, "a value decides what it does"), (converted, "np.asarray and the like"),
         (solved, "numpy.unwrap has no formula"),
     ],
 )  # fmt: skip

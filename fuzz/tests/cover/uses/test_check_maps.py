@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import fuzz
+from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.uses.check.plan import GIVEN, Options
-from oracles.ops import OPS
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -19,10 +19,8 @@ F = torch.nn.functional
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    known = dict(OPS)
-    yield
-    OPS.clear()
-    OPS.update(known)
+    with unknown_afterwards():
+        yield
 
 
 def conv(x: Any, w: Any, b: Any) -> Any:

@@ -13,6 +13,7 @@ import pytest
 import fuzz
 from fuzz import Capabilities, Contract, Op
 from fuzz.adapters.registry import expand
+from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.uses.check.plan import GIVEN, Options
 from fuzz.uses.check.reference import lenient, read
 from fuzz.uses.check.retrieval import retrieved
@@ -24,10 +25,8 @@ torch = pytest.importorskip("torch")
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    known = dict(OPS)
-    yield
-    OPS.clear()
-    OPS.update(known)
+    with unknown_afterwards():
+        yield
 
 
 def rms_norm(x: Any, w: Any) -> Any:

@@ -11,10 +11,10 @@ import pytest
 
 import fuzz
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
+from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.uses.check.plan import GIVEN, Options
 from fuzz.uses.measure.reading import Meeting, UnreadableError, read_tree
 from fuzz.uses.measure.tree import Tree, known
-from oracles.ops import OPS
 
 torch = pytest.importorskip("torch")
 
@@ -22,10 +22,8 @@ torch = pytest.importorskip("torch")
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    before = dict(OPS)
-    yield
-    OPS.clear()
-    OPS.update(before)
+    with unknown_afterwards():
+        yield
 
 
 def _answers(tree: Tree) -> Meeting:

@@ -15,24 +15,28 @@ from oracles.ops import OPS
 
 _KERNELS = [each for each in load(built_in()).kernels if "n" in each.contract.sums]
 
+_UNSEEN = frozenset({"layer-norm-backward-persistent"})
+"""What has zeros for rows of equal elements, so that no output shows its sums."""
+
 
 @pytest.mark.parametrize("kernel", _KERNELS, ids=lambda each: each.name)
 def test_an_order_that_is_declared_is_among_those_that_are_measured(kernel: Kernel) -> None:
     """The real one is never longer than what is measured, and one that fits is no longer than it says."""
     here = [each for each in expand([kernel]) if each.unavailable() is None]
     if not here:
-        pytest.skip("it does not run on this machine")
+        pytest.skip("this processor has no AVX-512")
     target = here[-1]
     with WorkerPool([target]) as pool:
         try:
             bench = Bench(pool, target, template(target, "f32").sized("n", 1031))
         except UnmeasurableError as error:
-            pytest.skip(str(error))
+            pytest.skip(f"without a GPU {error}")
         orders, unread = orders_at(bench, "n")
         found = measured(pool, target, lenient(OPS[kernel.op], "torch", target.kernel.able.dtypes))
     assert found.repeats
+    assert bool(orders) == (kernel.name not in _UNSEEN), unread
     if not orders:
-        pytest.skip(f"it is not seen: {unread['n']}")
+        return
     seen, declared = orders["n"], target.contract.sums["n"].chain(orders["n"].terms)
     assert any(tree.chain <= declared for tree in seen.trees)
     assert seen.chain >= min(tree.chain for tree in seen.trees)
