@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.adapters.registry import adapter_of
@@ -20,7 +20,7 @@ from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import traits_for
 
 _MOST_FINDINGS = 5_000
-_MOST_BYTES = 64 << 20
+_MOST_BYTES = 128 << 20
 """The values of one pile may take this many bytes: what comes after that is counted, and not sorted. The limit was
 chosen, not measured."""
 _MOST_CAUSES = 6
@@ -38,12 +38,13 @@ class Pile:
     _bytes: int = 0
 
     def add(self, finding: Finding) -> None:
-        """Remember a failure, while there is room."""
-        size = sum(len(tensor.bits) for tensor in finding.case.inputs.values())
+        """Remember a failure, while there is room. What the kernel returned is kept: where there is no time to sort the
+        pile, that is all that is known of the failure."""
+        returned = finding.judgement.outcome.outputs if finding.judgement.outcome is not None else {}
+        size = sum(len(tensor.bits) for tensor in finding.case.inputs.values()) + sum(map(len, returned.values()))
         if len(self.findings) < _MOST_FINDINGS and self._bytes + size <= _MOST_BYTES:
             self._bytes += size
-            # What the kernel returned is not needed again, and is as large as the case.
-            self.findings.append(Finding(finding.case, replace(finding.judgement, outcome=None, worst=None)))
+            self.findings.append(Finding(finding.case, finding.judgement))
 
 
 @dataclass

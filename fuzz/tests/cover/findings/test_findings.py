@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.judge.judge import Judgement
+from fuzz.report.brief import brief_of
 from fuzz.tests.common.examples import plain
+from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
 from oracles.truth import OutputCheck
 
 
@@ -64,3 +68,14 @@ def test_the_tally_counts_findings_and_worst_passes_apart() -> None:
     assert (tally.judged, tally.findings, tally.gave_up, target.not_run) == (5, 1, 1, 1)
     assert target.worst["f32"].where == "2x9 normal"
     assert {dtype: worst.ratio for dtype, worst in target.worst.items()} == {"f32": 0.75, "f16": 0.5}
+
+
+def test_what_is_split_off_for_lack_of_time_still_tells_what_the_kernel_returned(tmp_path: Path) -> None:
+    target, case = target_of(with_edits(("total += x[i] * x[i];", "total += x[i];"))), given_case((2, 3), 1)
+    book = book_in(tmp_path, 7)
+    book.targets = {target.id: target}
+    with WorkerPool([target]) as pool:
+        bucket = book.add(target.kernel.name, *failing(pool, target, case), {})
+    apart = book.open(bucket, bucket.pile.findings)
+    assert brief_of(apart.told).outcome == brief_of(bucket.told).outcome
+    assert re.fullmatch(r"y\[\d, \d\] = \S+, must be \S+ \(or .+\)", brief_of(apart.told).outcome)
