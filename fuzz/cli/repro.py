@@ -78,7 +78,7 @@ def _replayed(options: ReproOptions) -> Exit:
 
     out, err = console.results(), console.progress()
     replay.check_name(options.script)
-    file = replay.case_path(options.case, options.findings)
+    file = replay.case_path(options.case, options.findings, options.pack)
     check = None
     if options.pack is not None and options.pack.is_file():
         check = retrieved(options.pack, file)

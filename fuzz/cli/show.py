@@ -48,7 +48,7 @@ def show(options: ShowOptions) -> Exit:
     from fuzz.uses.check.retrieval import file_words, refuse_alone, retrieved
     from fuzz.uses.replay import file_of
 
-    path = file_of(options.case, options.findings)
+    path = file_of(options.case, options.findings, options.pack)
     try:
         case, found = casefile.load(path)
     except CaseError:

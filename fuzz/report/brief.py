@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters.target import TargetId
+from fuzz.findings.lookup import short_words
 from fuzz.report.words import (
     element,
     is_named,
@@ -25,10 +26,6 @@ WIDTH = 80
 """The columns of the first lines: those of a terminal that nobody has widened."""
 _MOST_VALUES = 50
 """The most characters of values in the first lines: beside them must stand what came of these."""
-OF_CHECKS = Path(".pytest_cache", "d", "kernelfuzz")
-"""The case files of `fuzz.check` are here, in the folder in which pytest runs. Findings are looked up here too."""
-_DIGEST = 6
-"""The characters of a digest by which commands name a finding."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +61,11 @@ def commands_of(told: Explanation, path: Path | None, origin: Provenance, place:
     its case in the search."""
     if path is None:
         return Commands(found_by=origin.command)
-    by_digest = any(path.parent.absolute() == folder.absolute() for folder in (Path("findings"), OF_CHECKS))
-    name = told.case.digest[:_DIGEST] if by_digest else str(path)
-    words = [name, *origin.pack_option]
     found = ""
     if origin.numbered and place:
         where = [f"{origin.seed}:{told.op}:{place}", *origin.pack_option, "--target", told.target]
         found = f"kernelfuzz repro {shlex.join(where)}"
+    words = [*short_words(path, origin.pack_option), *origin.pack_option]
     repro, show = (f"kernelfuzz {verb} {shlex.join(words)}" for verb in ("repro", "show"))
     alone = f"kernelfuzz repro {shlex.join([str(path), *origin.pack_option, '--target', told.target])}"
     return Commands(repro, show, alone, str(path), found, origin.command)

@@ -83,7 +83,8 @@ def explain_findings(
         return own
 
     failures = counted(len(explainer.waiting), "failure")
-    err.print(f"shrinking and explaining {failures}, {allowed:.0f} s at most; Ctrl-C skips the rest")
+    limits = f"{seconds:.0f} s at most for each cause, {allowed:.0f} s in all"
+    err.print(f"shrinking and explaining {failures}: {limits}; Ctrl-C skips the rest", soft_wrap=True)
     with err.status("") as status:
         explainer.stop, explainer.workers = lambda: interruption.wanted, workers
         explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))

@@ -20,12 +20,12 @@ from fuzz.base.validity import unknown_op
 from fuzz.base.verdict import Verdict
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
+from fuzz.findings.lookup import SHORTEST, files_in, fitting, folders
 from fuzz.generate.search import SHARDS, Search
 from fuzz.generate.turn import BATCH, PLACES
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import declared, with_twins
-from fuzz.report.brief import OF_CHECKS
 from fuzz.report.console import bare_table
 from fuzz.report.failure import explanation_lines
 from fuzz.report.script import script_of
@@ -38,8 +38,6 @@ from oracles.ops import OPS
 
 _PLACE = re.compile(rf"(\d+):(\w+):(\d+|{BIG}):(\d+)")
 _WITHOUT_SHARD = re.compile(r"\d+:\w+:\d+")
-_SHORTEST = 4
-"""An id has at least this many characters."""
 _LISTED = 5
 
 
@@ -62,15 +60,15 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
         return _searched(place, findings, pack)
     if _WITHOUT_SHARD.fullmatch(text):
         raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
-    case, found = casefile.load(file_of(text, findings))
+    case, found = casefile.load(file_of(text, findings, pack.path))
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())
 
 
-def case_path(text: str, findings: Path) -> Path | None:
+def case_path(text: str, findings: Path, pack: Path | None) -> Path | None:
     """The case file that `text` names; None for a case of a search. Raises UsageError."""
     if (_PLACE.fullmatch(text) or _WITHOUT_SHARD.fullmatch(text)) and not Path(text).exists():
         return None
-    return file_of(text, findings)
+    return file_of(text, findings, pack)
 
 
 def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
@@ -85,23 +83,23 @@ def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
     return replace(chosen, case=case, found=None) if changes else chosen
 
 
-def file_of(text: str, findings: Path) -> Path:
-    """The case file of that path, or whose name or digest begins so. Raises UsageError."""
+def file_of(text: str, findings: Path, pack: Path | None) -> Path:
+    """The case file of that path, or whose name or digest begins so, perhaps in the folder of a pack that was judged.
+    Raises UsageError."""
     if Path(text).is_file() or Path(text).suffix == ".json":
         return Path(text)
-    folder = findings / "findings" if (findings / "findings").is_dir() else findings
-    files = sorted([*folder.glob("*.json"), *OF_CHECKS.glob("*.json")])
-    # With a digest of twelve digits at the end of its name.
-    fitting = [path for path in files if path.stem.startswith(text) or path.stem.rpartition("-")[2].startswith(text)]
-    if len(text) >= _SHORTEST and len(fitting) == 1:
-        return fitting[0]
-    if len(text) < _SHORTEST and fitting:
-        raise UsageError(f"{text!r}: write at least {_SHORTEST} characters of a finding's name or digest")
-    shown = fitting or files
+    places = folders(findings, pack)
+    files = files_in(places)
+    found = fitting(text, files)
+    if len(text) >= SHORTEST and len(found) == 1:
+        return found[0]
+    if len(text) < SHORTEST and found:
+        raise UsageError(f"{text!r}: write at least {SHORTEST} characters of a finding's name or digest")
+    shown = found or files
     names = ", ".join(path.stem for path in shown[:_LISTED]) + (" ..." if len(shown) > _LISTED else "")
-    there = f"{'it may be' if fitting else 'there are'}: {names}" if shown else "there is none; see --findings"
-    what = "more than one finding" if fitting else "no finding"
-    raise UsageError(f"{text!r}: no case file, and {what} of that name in {folder}; {there}")
+    there = f"{'it may be' if found else 'there are'}: {names}" if shown else "there is none; see --findings"
+    what = "more than one finding" if found else "no finding"
+    raise UsageError(f"{text!r}: no case file, and {what} of that name in {places[0]}; {there}")
 
 
 def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:

@@ -118,8 +118,9 @@ class Session:
         self.draw_no_more()
         self.workers.stop()
 
-    def explain(self, seconds: float | None, origin: Provenance) -> None:
-        """Try what was found again in new processes, then shrink and explain it, in so many seconds for each."""
+    def explain(self, seconds: float | None, origin: Provenance | None) -> None:
+        """Try what was found again in new processes, then shrink and explain it, in so many seconds for each cause.
+        With an origin, each failure that is explained while others wait is shown in short."""
         self.draw_no_more()
         with Interruption("what is known of the findings is shown") as skip:
             with self.err.status("trying what failed again, in new processes ..."):

@@ -100,7 +100,7 @@ def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
                 targets = session.targets = tuple(measuring.ended(session, book, asked.cases))
         elapsed = time.monotonic() - began
         if not session.interruption.terminated:
-            session.explain(asked.explain_s, origin)
+            session.explain(asked.explain_s, None)  # all of them are told at the end, which is near
         outline = run_outline("judge", book, targets, session.tally, origin)
         undeclared = session.conclude(outline, elapsed)
     session.tell_troubles()

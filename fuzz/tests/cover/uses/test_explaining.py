@@ -35,8 +35,10 @@ def test_a_failure_is_shown_in_short_when_it_is_explained_and_others_wait(
     shown, target = io.StringIO(), SimpleNamespace(id="c-k@native")
     pool = WorkerPool([])
     explain_findings(
-        book, pool, [target], 60.0, Console(file=shown), Interruption(), Provenance(1, "kernelfuzz run")  # type: ignore[list-item]
+        book, pool, [target], 60.0, Console(file=shown, width=200), Interruption(), Provenance(1, "kernelfuzz run")  # type: ignore[list-item]
     )  # fmt: skip
     first, *lines = shown.getvalue().splitlines()
-    assert first == "shrinking and explaining 3 failures, 240 s at most; Ctrl-C skips the rest"
+    assert first == (
+        "shrinking and explaining 3 failures: 60 s at most for each cause, 240 s in all; Ctrl-C skips the rest"
+    )
     assert [line for line in lines if line] == ["FAIL  first", "  next: first.json"], "the last one follows anyway"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import jsonschema
@@ -119,6 +120,24 @@ def test_a_definition_in_json_is_judged_by_its_reference(cli_here: Cli, tmp_path
     assert [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("right", "wrong"))] == [
         ["right", "returns.json"], ["right", "writes.json"], ["wrong", "late.json"],
     ]  # fmt: skip
+
+
+def test_each_failure_is_told_once_and_what_it_says_to_type_next_works(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text("def scaled(x, w):\n    return x * w * 2\n")
+    for name, wrong in {"first": "x * w * 3", "second": "x * w"}.items():
+        (tmp_path / f"{name}.py").write_text(f"import numpy as np\n\ndef kernel(x, w):\n    return {wrong}\n")
+    words = ("--against", "ref.py", "--shapes", "x=b n, w=n", "--seed", "1", "--trusted", "--max-cases", "16")
+    done = cli_here("judge", "first.py", "second.py", *words, "--explain-time", "1s")
+    assert done.returncode == 1, done.stderr
+    both = done.stdout + done.stderr
+    assert [len(re.findall(f"^FAIL  {name} ", both, re.MULTILINE)) for name in ("first", "second")] == [1, 1]
+    assert "2 failures: 1 s at most for each cause, 3 s in all" in done.stderr
+    commands = [line.partition("next: kernelfuzz ")[2] for line in done.stdout.splitlines() if "next: " in line]
+    assert len(commands) == 2
+    for command in commands:
+        assert len(f"  next: kernelfuzz {command}") <= 80
+        again = cli_here(*shlex.split(command))
+        assert (again.returncode, "FAIL_NUMERIC" in again.stdout) == (1, True), again.stderr
 
 
 _TASK = """files:
