@@ -135,7 +135,7 @@ def _shown(cli_here: Cli, folder: Path, case: Path, file: str) -> None:
     shown = run_cli(folder, "show", digest, *words, NO_COLOR="1")
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert shown.stdout.startswith("FAIL  shift  ")
-    assert re.search(rf"next: kernelfuzz repro \S+ --pack {file}", shown.stdout)
+    assert re.search(rf"next: kernelfuzz repro \w+( --findings \.)? --pack {file}", shown.stdout)
     done = run_cli(folder, "repro", digest, *words, "--script", "r.py", NO_COLOR="1")
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(r"^FAIL_NUMERIC  shift  numpy-shift@cpu$", done.stdout, re.MULTILINE)
