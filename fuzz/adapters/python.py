@@ -67,6 +67,11 @@ class PythonAdapter(Adapter):
         tool = builder.tool if target.sanitizable else ()
         return PythonProgram(target, *spec_of(target, builder), mode, tool, sandbox_of(target.kernel, builder))
 
+    def share(self, target: Target, builder: Builder) -> None:
+        if not (target.sanitizable and builder.tool) and self.unavailable(target) is None:
+            interpreted = target.name.place == "interpret"
+            fork_server(self.framework.imports, interpreted, sandbox_of(target.kernel, builder)).begin()
+
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         kernel = python_kernel(target.kernel)
         said = [*about, "", f"It exits with 1 where the kernel fails:  python {shlex.quote(name)}"]

@@ -268,6 +268,9 @@ class Adapter(ABC):
     def program(self, target: Target, builder: Builder) -> Program:
         """What its workers are started from, built unless the cache has it. Raises BuildError."""
 
+    def share(self, target: Target, builder: Builder) -> None:  # noqa: B027  (most have nothing to share)
+        """Start what its workers have in common, before the processes are forked that start them. Raises OSError."""
+
     @abstractmethod
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         """A program of that name that makes the calls by itself; `about` is said in its first comment."""

@@ -1,7 +1,7 @@
 """Workers of Python kernels, forked by a server that has imported what their kernels do: of torch that takes seconds.
 
-There is one server in this process for each set of imports, and another for interpreted kernels. `python/server.py`
-says why it is none of `multiprocessing`.
+There is one server in this process for each set of imports, and another for interpreted kernels; processes that are
+forked later share those that are there. `python/server.py` says why it is none of `multiprocessing`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -46,17 +47,38 @@ class ForkServer:
         self._lock = threading.Lock()
         self._popen: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._owner = 0
+        """The process that started it."""
+
+    def begin(self) -> None:
+        """Start the server, unless it runs: it imports while its caller does something else, and processes that are
+        forked from now on have no server of their own to wait for. Raises OSError."""
+        with self._lock:
+            if not self._runs():
+                self._restart()
 
     def start(self, spec: str, stdin: int, stdout: int, stderr: int, journal: int) -> Child:
         """A worker for the encoded `spec`. Raises OSError."""
+        descriptors = (stdin, stdout, stderr, journal)
+        try:
+            return self._started(spec, descriptors)
+        except OSError:
+            if self._owner == os.getpid():
+                raise
+        with self._lock:
+            self._stop()  # the server that it shared has ended
+        return self._started(spec, descriptors)
+
+    def _started(self, spec: str, descriptors: Sequence[int]) -> Child:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs, self._lock:
-                if self._popen is None or self._popen.poll() is not None:
+                if not self._runs():
                     self._restart()
                 assert self._control is not None
                 assert self._popen is not None
-                socket.send_fds(self._control, [spec.encode()], [stdin, stdout, stderr, journal, theirs.fileno()])
+                # A message arrives whole, whichever of the processes that share the socket sends it.
+                socket.send_fds(self._control, [spec.encode()], [*descriptors, theirs.fileno()])
             return _Forked(ours, self._popen.pid if self._sandbox is not None else None)
         except OSError:
             ours.close()
@@ -67,8 +89,13 @@ class ForkServer:
         with self._lock:
             self._stop()
 
+    def _runs(self) -> bool:
+        """Whether it was started, and has not ended as far as this process can know: only its parent sees that."""
+        return self._popen is not None and (self._owner != os.getpid() or self._popen.poll() is None)
+
     def _restart(self) -> None:
         self._stop()
+        self._owner = os.getpid()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             prefix = () if self._sandbox is None else self._sandbox.command(self._environment)
@@ -86,7 +113,7 @@ class ForkServer:
     def _stop(self) -> None:
         if self._control is not None:
             self._control.close()
-        if self._popen is not None:
+        if self._popen is not None and self._owner == os.getpid():
             self._popen.kill()
             self._popen.wait()
         self._control = self._popen = None

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fuzz.adapters.build import Builder
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.errors import UsageError
@@ -96,6 +97,11 @@ def executor_of(
     count = processes_for(targets, jobs, max_cases) if targets else 0
     groups = groups_of(targets, count)
     tool = sanitizer(targets) if sanitize else ()
+
+    builder = Builder(tool=tool)
+    for target in targets:
+        with suppress(OSError):  # which starting a worker tells
+            target.adapter.share(target, builder)
 
     def make_pool(mine: Sequence[Target]) -> WorkerPool:
         return WorkerPool(mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS, longest=longest)
