@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import mpmath
 from mpmath import mpf
@@ -23,9 +24,10 @@ class Number:
 
     value: float
     bits: str
+    """In hex; "" of an integer."""
 
     def __str__(self) -> str:
-        return f"{self.value!r} ({self.bits})"
+        return f"{self.value!r} ({self.bits})" if self.bits else f"{self.value:.0f}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Breakdown:
     expected: Number
     """The exact value rounded once."""
     ulp: float
-    """The difference (got - exact) in units of the spacing of the output's dtype at the exact value."""
+    """The difference (got - exact) in units of the spacing of the output's dtype at the exact value, 1 of integers."""
     ratio: float
     """The err/budget of the element."""
     terms: tuple[Term, ...]
@@ -75,29 +77,28 @@ def breakdown(
     low, high, expected = (_signed(each, bounds.sign) for each in (*bounds.ends, bounds.rounded(bounds.centre)))
     got = expected if got is None else got
     ok = conforms(bounds, got)
+    said = partial(_number, form=form, integer=bounds.integer)
     return Breakdown(
         output,
         index,
         ok,
         digits(bounds.centre) if bounds.centre else str(_signed(0.0, bounds.sign)),
-        _number(low, form),
-        _number(high, form),
-        _number(got, form),
-        _number(expected, form),
-        _ulps(bounds.centre, got, form),
+        said(low),
+        said(high),
+        said(got),
+        said(expected),
+        float(mpf(got) - bounds.centre) if bounds.integer else _ulps(bounds.centre, got, form),
         err_over_budget(bounds, got, ok),
-        (
-            *terms,
-            Term(
-                "rounding",
-                f"half a cell of {form.name} at got, taken off the error first",
-                float(_half_cell(bounds, got)),
-            ),
-        ),
+        terms if bounds.integer else (*terms, _rounding(bounds, got)),
         facts,
         given,
         bounds.remarks,
     )
+
+
+def _rounding(bounds: Bounds, got: float) -> Term:
+    words = f"half a cell of {bounds.form.name} at got, taken off the error first"
+    return Term("rounding", words, float(_half_cell(bounds, got)))
 
 
 def _signed(value: float, sign: int) -> float:
@@ -149,7 +150,7 @@ def _ulps(exact: mpf, got: float, form: Format) -> float:
     return float((mpf(got) - exact) / mpmath.ldexp(1, quantum))
 
 
-def _number(value: float, form: Format) -> Number:
+def _number(value: float, form: Format, integer: bool) -> Number:
     """The value as the format has it: of one without infinity that is NaN where it overflows."""
     value = value if form.infinities or math.isfinite(value) else math.nan
-    return Number(value, bits(value, form))
+    return Number(value, "" if integer else bits(value, form))

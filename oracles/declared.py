@@ -74,8 +74,12 @@ def _check_integers(op: Op, operand: Operand) -> None:
     if not operand.integers:
         return
     about = f"{op.name}: {operand.name}"
-    if operand.name == op.main or not op.is_input(operand.name):
-        raise OpError(f"{about}: dtype {operand.dtype}: only inputs other than the first can be of integers")
+    if not op.is_input(operand.name):
+        if operand.index:
+            raise OpError(f"{about}: index {operand.index!r}: that is said of inputs alone")
+        return
+    if operand.name == op.main:
+        raise OpError(f"{about}: dtype {operand.dtype}: the first input cannot be of integers")
     if operand.dtype not in operand.integers:
         raise OpError(f"{about}: index {operand.index!r}: places are of dtype {' or '.join(INDICES)}")
     given = {dim for each in op.inputs if not each.optional for dim in each.axes if dim != OUTER}

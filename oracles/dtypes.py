@@ -154,6 +154,12 @@ ITEMSIZE: Mapping[str, int] = {name: each.itemsize for name, each in DTYPES.item
 """The bytes of one element of each dtype."""
 
 
+def judged(name: str, field: str = "dtype") -> Format:
+    """Return the format in which values of a dtype are compared: integers are numbers of f64, up to 2^53. Raises
+    `DtypeError` naming `field`."""
+    return DOUBLE if isinstance(DTYPES.get(name), Integer) else form(name, field)
+
+
 def form(name: str, field: str = "dtype") -> Format:
     """The format called `name`. Raises `DtypeError` naming `field`."""
     try:

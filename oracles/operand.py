@@ -46,7 +46,8 @@ class Operand:
     @property
     def meant(self) -> str:
         """What its integers are, in words."""
-        return f"{self.dtype} places along {self.index}" if self.index else f"{self.dtype} flags"
+        places = f"places along {self.index}" if self.index else FLAGS if self.values == FLAGS else "whole numbers"
+        return f"{self.dtype} {places}"
 
     @lazy
     def axes(self) -> tuple[str, ...]:

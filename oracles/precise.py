@@ -37,6 +37,8 @@ class Bounds:
     """The sign that a zero must have, 1 or -1; 0 where it is free."""
     mirrored: bool = False
     """True of an infinity that may have the other sign as well."""
+    integer: bool = False
+    """Whether it is an integer."""
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.declared import AXIS
-from oracles.dtypes import form
+from oracles.dtypes import judged
 from oracles.formula.contract import Contract
 from oracles.lazy import lazy
 from oracles.op import Op
@@ -46,7 +46,7 @@ class Problem:
             if not is_known(array.dtype):
                 raise ProblemError(f"inputs.{name}: unknown dtype {array.dtype}; known: {', '.join(NAMES.values())}")
         for name, dtype in self.outputs.items():
-            form(dtype, f"outputs.{name}")
+            judged(dtype, f"outputs.{name}")
         for parameter in OPS[self.op].parameters if self.op in OPS else ():
             value = self.params.get(parameter.name, 0.0)
             if parameter.name in self.params and not (math.isfinite(value) and value >= parameter.least):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
-from oracles.dtypes import DOUBLE, FORMATS, DtypeError, Format
+from oracles.dtypes import DOUBLE, DTYPES, FORMATS, DtypeError, Format
 
 
 def _stored(form: Format) -> np.dtype[Any]:
@@ -42,6 +42,11 @@ NAMES: Mapping[np.dtype[Any], str] = {dtype: name for name, dtype in STORAGE.ite
 """The format name of each NumPy dtype."""
 NATIVE: Mapping[str, np.dtype[Any]] = {name: dtype for name, dtype in STORAGE.items() if hasattr(np, dtype.name)}
 """The formats that NumPy itself has, whose casts round once."""
+
+
+def stored_as(name: str) -> np.dtype[Any]:
+    """Return the NumPy dtype in which values of a format, or integers, are stored."""
+    return STORAGE[name] if name in STORAGE else np.dtype(DTYPES[name].spelling)
 
 
 def is_known(dtype: np.dtype[Any]) -> bool:

@@ -32,7 +32,7 @@ from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
 from oracles.precise import MOST, START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
-from oracles.rounding import STORAGE
+from oracles.rounding import stored_as
 
 records()  # Reading them raises for a file without a record, and for a record that lacks a field.
 
@@ -185,7 +185,7 @@ class Truth:
         array, shape = outputs[name], self.op.shape(name)
         if array.shape != shape:
             raise ProblemError(f"outputs.{name}: shape {array.shape}, expected {shape}")
-        if array.dtype != STORAGE[self.problem.outputs[name]]:
+        if array.dtype != stored_as(self.problem.outputs[name]):
             raise ProblemError(f"outputs.{name}: dtype {array.dtype}, expected {self.problem.outputs[name]}")
         return self.op.arranged(name, array).astype(np.float64)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from oracles.declared import OpError
 from oracles.elementary.functions import function
 from oracles.formula.algorithm import traced
+from oracles.formula.exact.whole import whole as whole_numbers
 from oracles.formula.trace import FormulaError, Trace, trace
 from oracles.op import Op
 
@@ -27,10 +28,20 @@ def check(op: Op) -> None:
         if wider:
             raise OpError(f"{op.name}: {name} has the dimensions {op.operand(name).dims!r}, and by the formula also "
                           f"{', '.join(map(repr, wider))}")  # fmt: skip
+    _check_integers(op, whole)
     _check_names(op)
     for local, ways in op.algorithms.items():
         for name in ways:
             _check_algorithm(op, local, name)
+
+
+def _check_integers(op: Op, graph: Trace) -> None:
+    """Raise OpError for an output of integers that may lie between two: no cast says to which of them."""
+    known = whole_numbers(graph, op.integers)
+    for each in op.outputs:
+        if each.integers and graph.outputs[each.name] not in known:
+            raise OpError(f"{op.name}: {each.name} is of {each.dtype}, and by the formula no whole number: write "
+                          "f.floor or f.round of it")  # fmt: skip
 
 
 def _check_algorithm(op: Op, local: str, name: str) -> None:

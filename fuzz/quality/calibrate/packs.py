@@ -57,7 +57,7 @@ import numpy as np
 from oracles.formula.contract import Contract
 from oracles.formula.simulated.simulation import simulate
 from oracles.problem import Problem
-from oracles.rounding import NAMES
+from oracles.rounding import name_of
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles{load}
 
 CONTRACT = {contract}
@@ -66,7 +66,7 @@ INPUTS, PARAMETERS = {inputs}, {parameters}
 
 def simulated(**given):
     inputs = {{name: given[name] for name in INPUTS if name in given}}
-    outputs = {{name: NAMES[each.dtype] for name, each in given.items() if name not in (*INPUTS, *PARAMETERS)}}
+    outputs = {{name: name_of(each.dtype) for name, each in given.items() if name not in (*INPUTS, *PARAMETERS)}}
     params = {{name: given[name] for name in PARAMETERS if name in given}}
     of = Problem("{op}", params, inputs, outputs)
     for name, values in simulate(of, CONTRACT, np.random.default_rng(of.lot)).items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oracles.dtypes import DOUBLE, DTYPES, FORMATS, SINGLE, Format
+from oracles.dtypes import DOUBLE, DTYPES, FORMATS, SINGLE, Format, Integer
 
 _NATIVE = (SINGLE.name, DOUBLE.name)
 """The formats that C has, whose types are called as they are."""
@@ -161,7 +161,10 @@ def _loaded(name: str, into: str) -> str:
 
 
 def _stored(name: str, wide: bool) -> str:
-    """What a value of f32, or of f64, is in memory: rounded once, and then saturated where that is promised."""
+    """What a value of f32, or of f64, is in memory: rounded once, and then saturated where that is promised. Of whole
+    numbers that an integer does not hold it is nothing."""
+    if isinstance(integer := DTYPES[name], Integer):
+        return f"value >= {integer.lowest}.0 && value < {integer.highest + 1}.0 ? value : 0"
     form = FORMATS[name]
     if name not in HELD:
         return f"SATURATED(({name})value, {form.max.hex()}{'f' if form is SINGLE else ''})"
@@ -182,7 +185,7 @@ def _head() -> str:
         loads = (f"KF_{name.upper()}: return {_loaded(name, into)};" for name in DTYPES)
         stores = (
             f"KF_{name.upper()}: {_element(name)} = ({_kind(name)})({_stored(name, into == DOUBLE.name)}); break;"
-            for name in FORMATS
+            for name in DTYPES
         )
         parts.append(_switch(f"COMMON {into} load_{into}(const kf_tensor *t, int64_t at)", loads, "return NAN;"))
         parts.append(

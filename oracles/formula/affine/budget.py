@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.doubledouble import F64, two_sum
-from oracles.dtypes import DOUBLE, Format, form
+from oracles.dtypes import DOUBLE, Format, form, judged
 from oracles.formula.affine import noise
 from oracles.formula.affine.edges import carried, lowered
 from oracles.formula.affine.errors import again, either, marked, taken, zeroed
@@ -93,7 +93,7 @@ class Budget(SettledProblem):
     def _made(self, name: str, dtype: str) -> tuple[Node, bool]:
         """The same, and whether that is a declared rounding point."""
         node, pointed = self.inputs.trace.outputs[name], False
-        while node.kind == "point" and ((point := self.pointed(node)) is None or point.dtype is form(dtype)):
+        while node.kind == "point" and ((point := self.pointed(node)) is None or point.dtype is judged(dtype)):
             pointed |= point is not None
             (node,) = node.args
         return node, pointed
@@ -110,7 +110,7 @@ class Budget(SettledProblem):
                     found = self._unrounded(self.read, node)
                 elif own.any():
                     found = blended(own, self._unrounded(self.read, node), found)
-            return self._cast(node, found, form(dtype), pointed)
+            return self._cast(node, found, judged(dtype), pointed)
 
     def _cast(self, node: Node, found: Form, dtype: Format, pointed: bool) -> Form:
         """What is cast to an output's dtype: that is an operation, which may take its operand for zero, and where the

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
-from oracles.dtypes import DOUBLE, Format, form
+from oracles.dtypes import DOUBLE, Format, form, judged
 from oracles.elementary.functions import function
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
@@ -26,7 +26,7 @@ from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import REDUCTIONS, Node
 from oracles.lazy import lazy
 from oracles.problem import Problem
-from oracles.rounding import NAMES, STORAGE, round_to
+from oracles.rounding import NAMES, STORAGE, round_to, stored_as
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
 
 Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
@@ -73,11 +73,11 @@ class Simulated:
         """An output in its dtype, as float64."""
         node = self.inputs.trace.outputs[name]
         values = self.values[node]
-        if self.contract.flushes_operands and form(dtype) is not self._held(node):
+        if self.contract.flushes_operands and judged(dtype) is not self._held(node):
             values = self._rounding.flushed(values, self._held(node))
-        values = self._converted(values, node, form(dtype))
+        values = self._converted(values, node, judged(dtype))
         if self.contract.saturate:
-            values = np.where(np.isinf(values), np.copysign(form(dtype).max, values), values)
+            values = np.where(np.isinf(values), np.copysign(judged(dtype).max, values), values)
         if self.contract.zeros == "any":
             values = np.where(values == 0, self.random.choice([-0.0, 0.0], values.shape), values)
         return values
@@ -346,6 +346,6 @@ def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Anything
     op, found = FormulaProblem(of), dict[str, NDArray[Anything]]()
     for name, dtype in of.outputs.items():
         values = op.returned(name, simulated.output(name, dtype))
-        with np.errstate(over="ignore"):
-            found[name] = values.astype(STORAGE[dtype], order="C")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[name] = values.astype(stored_as(dtype), order="C")
     return found

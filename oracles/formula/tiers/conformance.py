@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
-from oracles.dtypes import DOUBLE, Format, form
+from oracles.dtypes import DOUBLE, DTYPES, Format, Integer, judged
 from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
 from oracles.extendeddouble import ExtendedDouble
 from oracles.formula.affine import edges
@@ -77,6 +77,9 @@ class Conformance:
         """The extents of an output, in the order of the trace's dimensions; (1,) where it has none."""
         return tuple(self.inputs.extents[dim] for dim in self._ordered(output)) or (1,)
 
+    def _is_integer(self, output: str) -> bool:
+        return isinstance(DTYPES[self.outputs[output]], Integer)
+
     def place(self, output: str, index: Sequence[int]) -> Mapping[str, int]:
         """The place of an element along each dimension of the output."""
         return dict(zip(self._ordered(output), index, strict=False))  # a number has one element, along no dimension
@@ -89,7 +92,7 @@ class Conformance:
         key = self.inputs.trace.outputs[output], self.outputs[output], self._dims(output)
         if key not in self._enclosures:
             with np.errstate(all="ignore"):
-                self._enclosures[key] = self._enclosure(output, form(self.outputs[output]))
+                self._enclosures[key] = self._enclosure(output, judged(self.outputs[output]))
         return self._enclosures[key]
 
     @lazy
@@ -133,7 +136,7 @@ class Conformance:
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
         """What one element may be, at mpmath's current working precision."""
         with np.errstate(all="ignore"):
-            return self._bounds(output, tuple(index), form(self.outputs[output]))
+            return self._bounds(output, tuple(index), judged(self.outputs[output]))
 
     def _bounds(self, output: str, at: tuple[int, ...], dtype: Format) -> Bounds:
         quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
@@ -149,7 +152,10 @@ class Conformance:
         if mpmath.isnan(centre):  # a number at hand that every kernel has is a pole: what is left of it is zero
             centre = mpmath.mpf(quick)
         sign = 0 if zeros is None else int(zeros[at])
-        found = Bounds(dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign)
+        found = Bounds(
+            dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign,
+            integer=self._is_integer(output),
+        )  # fmt: skip
         if self.contract.nonfinite == "overflow" and math.inf in map(abs, found.ends):
             found = replace(found, nan=ALLOWED)
         other = self._ends[output]
@@ -315,7 +321,10 @@ class Conformance:
         # Infinities that the formula itself has count as numbers.
         if self.contract.nonfinite == "unspecified" and not self.contract.saturate:
             size = np.abs(self.shaped(output, kept.centre))
-            marked = marked | (np.isfinite(size) & (size + width > form(self.outputs[output]).max))
+            marked = marked | (np.isfinite(size) & (size + width > judged(self.outputs[output]).max))
+        if isinstance(integer := DTYPES[self.outputs[output]], Integer):  # what it does not hold becomes anything
+            centre = self.shaped(output, kept.centre)
+            marked = marked | ~((centre - width >= integer.lowest) & (centre + width <= min(integer.highest, 2**53)))
         if kept.may is not None:
             marked = marked | self.shaped(output, kept.may)
         if (mirrored := self._mirrored(output)) is not None:
@@ -328,7 +337,7 @@ class Conformance:
         return None if found is None else self.shaped(output, found)
 
     def _zeros(self, output: str) -> Flags | None:
-        if self.contract.zeros == "any":
+        if self.contract.zeros == "any" or self._is_integer(output):
             return None
         return self.shaped(output, self._signs[self.inputs.trace.outputs[output]])
 

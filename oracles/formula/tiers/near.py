@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
-from oracles.dtypes import Format, form
+from oracles.dtypes import Format, judged
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
 from oracles.formula.tiers.plan import Plan, Site
@@ -57,7 +57,7 @@ class Nearest:
 
     def rounded(self, plan: Plan, name: str) -> F64 | None:
         """An output; None where an element's exact value may round to several numbers, or overflows."""
-        right = self._right(plan.made(name), form(plan.outputs[name])) if self.values else None
+        right = self._right(plan.made(name), judged(plan.outputs[name])) if self.values else None
         return None if right is None else np.broadcast_to(right, self.shapes[name])
 
     def _is(self, right: F64 | None, got: F64) -> bool:

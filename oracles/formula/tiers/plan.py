@@ -14,7 +14,7 @@ import numpy as np
 
 from oracles.budget import sum_budget
 from oracles.doubledouble import F64
-from oracles.dtypes import Format, form
+from oracles.dtypes import Format, form, judged
 from oracles.formula.affine.forms import DUST
 from oracles.formula.contract import Contract, Point
 from oracles.formula.trace import Node, Trace, ordered
@@ -129,7 +129,7 @@ class Plan:
         found = dict[str, Node]()
         for output, dtype in self.outputs.items():
             node = self.trace.outputs[output]
-            while node.kind == "point" and ((point := self.pointed(node)) is None or point.dtype is form(dtype)):
+            while node.kind == "point" and ((point := self.pointed(node)) is None or point.dtype is judged(dtype)):
                 (node,) = node.args
             found[output] = node
         return found
@@ -138,7 +138,7 @@ class Plan:
     def narrows(self) -> bool:
         """Whether each output has fewer bits than it is calculated with: then most correct ones are their exact values,
         rounded (71% of 940 gradients; of others 12%, and to find it out takes longer than it saves)."""
-        return all(form(dtype).u > self.dtype(self.made(name)).u for name, dtype in self.outputs.items())
+        return all(judged(dtype).u > self.dtype(self.made(name)).u for name, dtype in self.outputs.items())
 
     @lazy
     def is_wide(self) -> bool:

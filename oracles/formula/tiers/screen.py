@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import Format, form
+from oracles.dtypes import Format, judged
 from oracles.enclosure import Mask, Worst
 from oracles.formula.contract import Contract
 from oracles.formula.exact.ragged import Places, Ragged, joined
@@ -195,7 +195,7 @@ class _Decided:
             exact = joined([exact[spans[problem]] for problem in problems])
         parts = [centres.units[problem][0] for problem in problems]
         got = joined([part.of(self.pairs[pair][1].values[name]) for part, pair in zip(parts, pairs, strict=True)])
-        formats = [form(centres.units[problem][1].outputs[name]) for problem in problems]
+        formats = [judged(centres.units[problem][1].outputs[name]) for problem in problems]
         strayed, special = strayed_of(got, exact, of_pair, formats)
         largest = np.maximum.reduceat(strayed, rows.starts)[in_pair]
         width = (np.zeros(len(self.at)) + self.relative.spread(node, False))[places]

@@ -54,7 +54,7 @@ class Alone(Budget):
                 return carried
             own = self.whole._form(Read({arg: _exactly(forms[arg]) for arg in node.args}), node)
             return more(carried, own.spread) if own.spread.any() else carried
-        exact = Read({each: _exactly(forms[each]) for arg in node.args for each in (arg, *arg.args)})
+        exact = Read({each: _exactly(forms[each]) for each in ordered(node.args)})
         own = self.whole._step(node, self.whole._taken(exact, node), last=last)
         return more(carried, own.spread) if own.spread.any() else carried
 
@@ -169,7 +169,7 @@ class Element:
         if node.kind == "point":
             point = budget.pointed(node)
             return "" if point is None or point.always else f" or not, to {point.dtype.name}"
-        read = Read({each: _exactly(budget.forms[each]) for arg in node.args for each in (arg, *arg.args)})
+        read = Read({each: _exactly(budget.forms[each]) for each in ordered(node.args)})
         with np.errstate(all="ignore"):
             own = budget._step(node, budget._taken(read, node))
         share = self._relative(own.centre, own.spread) / u

@@ -93,7 +93,9 @@ def problem(
         with np.errstate(over="ignore"):
             values = np.where(values < -0.5, -np.inf, 0.0) if each.name == "mask" else values
             inputs[each.name] = values.astype(STORAGE[dtype])
-    outputs = {each.name: out or dtype for each in op.outputs if there or not each.optional}
+    outputs = {
+        each.name: each.dtype if each.integers else out or dtype for each in op.outputs if there or not each.optional
+    }
     params = {each.name: float(random.choice(each.values)) for each in op.parameters}
     return Problem(op.name, {**params, "axis": inputs[op.main].ndim - 1}, inputs, outputs, structured=spread > 3)
 
