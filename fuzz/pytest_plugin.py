@@ -124,19 +124,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not passed and not undeclared:
         return
     from fuzz.report.totals import not_exercised
+    from fuzz.report.wrapping import columns, wrapped_text
 
     terminalreporter.section("kernelfuzz")
-    shown = passed if terminalreporter.verbosity > 0 else passed[:_SHOWN]
-    for line in shown:
-        terminalreporter.write_line(line)
-    if len(passed) > len(shown):
-        terminalreporter.write_line(f"and {len(passed) - len(shown)} more checks that passed; -v shows them")
+    lines = passed if terminalreporter.verbosity > 0 else passed[:_SHOWN]
+    if len(passed) > len(lines):
+        lines = [*lines, f"and {len(passed) - len(lines)} more checks that passed; -v shows them"]
     found: dict[str, dict[str, dict[str, list[str]]]] = {}
     for by_op in undeclared:
         for op, kernels in by_op.items():
             found.setdefault(op, {}).update(kernels)
-    for line in not_exercised(found):
-        terminalreporter.write_line(line)
+    terminalreporter.write_line(wrapped_text("\n".join([*lines, *not_exercised(found)]), columns()))
 
 
 @pytest.fixture

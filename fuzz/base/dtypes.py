@@ -50,7 +50,15 @@ def decimal(value: float, dtype: str) -> str:
     if form(dtype) is DOUBLE or not math.isfinite(value):
         return repr(value).removesuffix(".0")
     shown = (f"{value:.{digits}g}" for digits in range(1, _MOST_DIGITS + 1))
-    return next(text for text in shown if round_to(np.array([float(text)]), form(dtype))[0] == value)
+    text = next(text for text in shown if round_to(np.array([float(text)]), form(dtype))[0] == value)
+    return min(f"{float(text):.{_MOST_DIGITS}g}", text, key=len)  # 100 rather than 1e+02
+
+
+def shortest(value: float) -> str:
+    """The same in float32, in which kernels are given parameters; nine digits of what is no number of float32."""
+    with np.errstate(over="ignore"):
+        single = float(np.float32(value)) == value
+    return decimal(value, "f32") if single else f"{value:.{_MOST_DIGITS}g}"
 
 
 _MOST_DIGITS = 9

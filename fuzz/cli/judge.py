@@ -77,7 +77,7 @@ def judge(options: JudgeOptions) -> Exit:
         tuple(options.solution), options.against, options.shapes, options.values, options.seed, cases, options.output,
         not options.trusted, options.target, options.case_limit, options.explaining.seconds,
     )  # fmt: skip
-    done = judged(asked, console.silent() if options.json else console.progress(), verbose=options.verbose)
-    shown = done.ruling.text() if options.json else done.text
-    console.results().print(shown, soft_wrap=True, markup=False, highlight=False)
+    out, screen = console.results(), console.silent() if options.json else console.progress()
+    done = judged(asked, screen, console.room(out), verbose=options.verbose)
+    out.print(done.ruling.text() if options.json else done.text, soft_wrap=True)
     return _EXITS[done.ruling.verdict]

@@ -66,9 +66,10 @@ def repro(options: ReproOptions) -> Exit:
 def _replayed(options: ReproOptions) -> Exit:
     """What the judgements come to. Raises what a pack, a selection or a build raises."""
     from fuzz.report import console
-    from fuzz.report.brief import Commands
-    from fuzz.report.failure import full_text
+    from fuzz.report.brief import WIDTH, Commands, brief
+    from fuzz.report.failure import HANG, full_text
     from fuzz.report.records import write_record
+    from fuzz.triage.explanation import Explanation
     from fuzz.triage.facts import explanation_of
     from fuzz.triage.finding import Finding
     from fuzz.triage.trial.trial import replayed
@@ -77,6 +78,7 @@ def _replayed(options: ReproOptions) -> Exit:
     from fuzz.uses.starting import started
 
     out, err = console.results(), console.progress()
+    width = console.room(out)
     replay.check_name(options.script)
     file = replay.case_path(options.case, options.findings, options.pack)
     check = None
@@ -93,21 +95,28 @@ def _replayed(options: ReproOptions) -> Exit:
     with in_workers if check is None or check.here is None else nullcontext(check.here) as workers:
         seen = replayed(workers, by_id, case, chosen.law, chosen.history)
     judgements = [each.judgement for each in seen.values()]
-    for line in replay.found_lines(found, case, seen, pack):
-        out.print(line, soft_wrap=True)
-    if len(targets) > 1 and judgements:
-        out.print(replay.verdict_table(judgements))
+    explained = list[Explanation]()
     for judgement in replay.worth_explaining(judgements, by_id, found):
         shown = seen[judgement.target]
         finding = Finding(shown.case, replace(judgement, outcome=shown.outcome))
-        text = full_text(explanation_of(finding, by_id[judgement.target]), Commands())
-        out.print(f"\n{text}", soft_wrap=True)
+        explained.append(explanation_of(finding, by_id[judgement.target]))
+    for told in explained:
+        if told.verdict.is_finding:
+            console.print_failure(out, brief(replay.with_known(told, found), Commands(), min(width, WIDTH)))
+    lines = [*replay.found_lines(found, case, seen, pack)]
+    console.print_lines(
+        out, [*([""] if lines and any(each.verdict.is_finding for each in explained) else []), *lines], hang=HANG
+    )
+    if len(targets) > 1 and judgements:
+        out.print(replay.verdict_table(judgements))
+    for told in explained:
+        out.print(f"\n{full_text(told, Commands(), width=width)}", soft_wrap=True)
     if options.script is not None:
-        told = replay.chosen_for_script(options.script, judgements, by_id, found)
-        shown_by = by_id[told.target]
+        judgement = replay.chosen_for_script(options.script, judgements, by_id, found)
+        shown_by = by_id[judgement.target]
         with nullcontext(shown_by) if check is None else check.as_program(shown_by) as alone:
-            replay.write_script(options.script, chosen, told, alone)
-        err.print(replay.script_line(options.script, told, judgements), soft_wrap=True)
+            replay.write_script(options.script, chosen, judgement, alone)
+        err.print(replay.script_line(options.script, judgement, judgements), soft_wrap=True)
     write_record(options.json, replay.facts(case, judgements))
     ours = [each for each in judgements if each.is_ours]
     for judgement in ours:

@@ -42,7 +42,7 @@ def show(options: ShowOptions) -> Exit:
     from fuzz.findings import casefile
     from fuzz.findings.codec import encoded
     from fuzz.report import console
-    from fuzz.report.brief import Provenance, brief, commands_of
+    from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
     from fuzz.report.failure import full_text
     from fuzz.report.snippet import snippet
     from fuzz.uses.check.retrieval import file_words, refuse_alone, retrieved
@@ -70,6 +70,7 @@ def show(options: ShowOptions) -> Exit:
     origin = Provenance(found.run_seed, "", pack, numbered=True)
     commands = commands_of(told, path, origin, case.origin.place)
     out = console.results()
-    console.print_failure(out, brief(told, commands))
-    out.print(f"\n{full_text(told, commands)}", soft_wrap=True)
+    width = console.room(out)
+    console.print_failure(out, brief(told, commands, min(width, WIDTH)))
+    out.print(f"\n{full_text(told, commands, width=width)}", soft_wrap=True)
     return Exit.OK

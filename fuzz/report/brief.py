@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +19,12 @@ from fuzz.report.words import (
     tested_words,
     what_is_wrong,
 )
+from fuzz.report.wrapping import wrapped
 from fuzz.triage.explanation import Explanation, Memory, SmallestCase
 from oracles.declared import AXIS
 
 WIDTH = 80
 """The columns of the first lines: those of a terminal that nobody has widened."""
-_MOST_VALUES = 50
-"""The most characters of values in the first lines: beside them must stand what came of these."""
 
 
 @dataclass(frozen=True)
@@ -98,34 +97,40 @@ def brief_of(told: Explanation, width: int = WIDTH) -> Brief:
     return Brief(headline(told), _where(told), _case_words(told.case, width), _outcome_words(told), evidence)
 
 
-def brief(told: Explanation, commands: Commands, width: int = WIDTH) -> str:
-    """Return the first lines of every report as a terminal shows them, and what to type next."""
+def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int = 0) -> str:
+    """Return the first lines of every report as a terminal shows them, and what to type next. So many columns are taken
+    `before` the first line."""
     said = brief_of(told, width)
-    lines = [_beside(said.headline, said.where, width)]
-    lines += _folded(f"{said.case}  ->  ", said.outcome, width)
-    lines += _folded("", said.evidence, width)
+    lines = [*_folded(f"{said.case}  ->  ", said.outcome, width), *_folded("", said.evidence, width)]
+    head = wrapped(said.headline, width, before=before)
+    lines = _placed(head, lines, said.where, width, before)
     if commands.repro:
-        lines.append(_pair(f"next: {commands.repro}", f"everything: {commands.show}", width))
+        lines += _pair(f"next: {commands.repro}", f"everything: {commands.show}", width)
     return "\n".join(lines)
 
 
-def _beside(left: str, right: str, width: int) -> str:
-    """Return both in one line, the second at its end, where there is room for it."""
-    room = width - len(left) - len(right)
-    return f"{left}{' ' * room}{right}" if room >= 2 and right else left
+def _placed(head: Sequence[str], lines: Sequence[str], where: str, width: int, before: int) -> list[str]:
+    """Return both, with where it fails at the end of the first line that has room for it, else in a line of its own.
+    What a line says must end in it."""
+    every = [*head, *lines]
+    for place, line in enumerate(every if where else ()):
+        room = width - len(line) - len(where) - (before if place == 0 else 0)
+        if room >= 2 and not line.endswith(("->", ",")):
+            return [*every[:place], f"{line}{' ' * room}{where}", *every[place + 1 :]]
+    return [*head, *wrapped(f"  in {where}", width), *lines] if where else every
 
 
-def _pair(left: str, right: str, width: int) -> str:
+def _pair(left: str, right: str, width: int) -> list[str]:
     one = f"  {left:<40} {right}"
-    return one if len(one) <= width and len(left) <= 40 else f"  {left}\n  {right}"
+    return [one] if len(one) <= width and len(left) <= 40 else [f"  {left}", f"  {right}"]
 
 
 def _folded(start: str, rest: str, width: int) -> list[str]:
-    """Return both as one line, or as two where one would be too long; nothing where there is nothing."""
-    whole = f"  {start}{rest}"
-    if not rest or len(whole) <= width or not start:
-        return [whole.rstrip()] if whole.strip() else []
-    return [f"  {start.rstrip()}", f"    {rest}"]
+    """Return both as one line, or as several where one would be too long; nothing where there is nothing."""
+    whole = f"  {start}{rest}".rstrip()
+    if not whole or len(whole) <= width or not start:
+        return wrapped(whole, width) if whole else []
+    return [*wrapped(f"  {start}".rstrip(), width), *wrapped(f"    {rest}", width, 6)]
 
 
 def _where(told: Explanation) -> str:
@@ -144,14 +149,13 @@ def _where(told: Explanation) -> str:
 
 
 def _case_words(case: SmallestCase, width: int) -> str:
-    """Return the inputs in a few words: their values where these are few, else their shapes; the parameters where there
-    is room for them."""
+    """Return the inputs in a few words, their values where these fit into a line, else their shapes, and the
+    parameters."""
     parameters = "".join(f", {name} = {value.decimal}" for name, value in case.parameters.items() if name != AXIS)
     values = ", ".join(f"{name} = {nested(memory)}" for name, memory in case.inputs.items() if memory.values)
     shapes = ", ".join(f"{name} {_shape(memory)}" for name, memory in case.inputs.items())
-    are_few = len(values) <= _MOST_VALUES and all(memory.values for memory in case.inputs.values())
-    shown = values if are_few else f"{shapes} ({case.recipe})" if case.recipe else shapes
-    return shown + parameters if len(shown + parameters) <= width - len("    ->") else shown
+    are_few = len(values) <= width - len("    ->") and all(memory.values for memory in case.inputs.values())
+    return (values if are_few else f"{shapes} ({case.recipe})" if case.recipe else shapes) + parameters
 
 
 def _shape(memory: Memory) -> str:

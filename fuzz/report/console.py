@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from fuzz.report.wrapping import wrapped
 
 _FILE_WIDTH = 160
 """Columns of a table that is not printed on a terminal: a target's id and where its worst was seen fit on one line."""
@@ -62,6 +64,18 @@ def print_table(table: PlainTable, *, markdown: bool) -> None:
     for row in table.rows:
         printed.add_row(*(Text(cell) for cell in row))
     results().print(printed)
+
+
+def room(console: Console) -> int:
+    """Return the columns that a line may have: those of the terminal, or of COLUMNS. In a file a line is one line."""
+    known = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    return console.width if known else sys.maxsize
+
+
+def print_lines(console: Console, lines: Iterable[str], style: str = "", hang: int = 4) -> None:
+    """Print lines, long ones broken between words where a terminal would break them."""
+    for line in lines:
+        console.print("\n".join(wrapped(line, room(console), hang)), style=style, soft_wrap=True)
 
 
 def print_failure(console: Console, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,16 +18,22 @@ from fuzz.report.words import (
     rule_lines,
     suggestion_words,
 )
+from fuzz.report.wrapping import wrapped_text
 from fuzz.triage.explanation import Call, Explanation, Memory, Number, WorstElement
 
+_LABELLED = 16
+"""The columns of the label of a fact."""
+HANG = _LABELLED + 2
+"""The columns before a further line of one."""
 _LISTED = 4
 """Targets of one kernel that are listed before 'and N more': about what a line of a terminal holds."""
 
 
-def full_text(told: Explanation, commands: Commands, seen: str = "") -> str:
+def full_text(told: Explanation, commands: Commands, seen: str = "", width: int = sys.maxsize) -> str:
     """Return everything that is known: verdict, tensors, the worst element with every term of its budget, who else
-    fails, the explanation, and the commands."""
-    return "\n".join([*_lines(told), *_command_lines(commands, told.case.digest, seen)])
+    fails, the explanation, and the commands, which are never broken."""
+    facts = wrapped_text("\n".join(_lines(told)), width, HANG)
+    return "\n".join([facts, *_command_lines(commands, told.case.digest, seen)])
 
 
 def _lines(told: Explanation) -> Iterator[str]:
@@ -41,7 +48,7 @@ def _lines(told: Explanation) -> Iterator[str]:
 
 
 def _line(label: str, text: str) -> str:
-    return f"  {label:<13} {text}"
+    return f"  {label:<{_LABELLED - 3}} {text}"
 
 
 def explanation_lines(told: Explanation) -> Iterator[str]:

@@ -18,7 +18,7 @@ from fuzz.findings.tally import WorstPass
 from fuzz.generate.pairing import PairCoverage, held
 from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.broken import Broken, broken_kernels
-from fuzz.report.console import print_failure
+from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.coverage import pairs_words
 from fuzz.report.outline import Failure, Outline, TargetLine, broken_failures
 from fuzz.report.progress import minutes
@@ -51,19 +51,17 @@ def print_night(
 ) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
     print_kernels(console, _lines(seen))
-    for line in (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))):
-        console.print(line, style="yellow", soft_wrap=True)
+    print_lines(console, (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))), "yellow")
     for bucket in seen.buckets:
         console.print()
         console.print(f"{bucket.status}:", style="bold")
-        print_failure(console, failure_of(bucket, seen).brief)
+        print_failure(console, failure_of(bucket, seen).told(verbose=False, width=room(console)))
     broken = broken_of(seen)
     for each in broken:
         console.print()
         console.print(each.text(f"{page}", whole=len(broken) == 1), soft_wrap=True)
     console.print()
-    for line in not_exercised(_undeclared(seen, kernels)):
-        console.print(line, soft_wrap=True)
+    print_lines(console, not_exercised(_undeclared(seen, kernels)))
     if pairs:
         console.print(f"{pairs_words(pairs)}; the page names the others, by op", soft_wrap=True)
     failing = [(bucket.row.kernel, bool(bucket.row.explanation)) for bucket in seen.failing]

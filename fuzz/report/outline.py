@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, WorstPass
-from fuzz.report.brief import Commands, Provenance, brief, commands_of, headline
+from fuzz.report.brief import WIDTH, Commands, Provenance, brief, commands_of, headline
 from fuzz.report.broken import VERDICT, Broken, broken_kernels
 from fuzz.report.failure import full_text
 from fuzz.report.records import environment
@@ -83,15 +84,22 @@ class Failure:
         """The lines that a person reads first."""
         return brief(self.explanation, self.commands) if self.explanation is not None else self.said
 
-    def told(self, *, verbose: bool) -> str:
-        """Return the first lines, and everything below them where that is wanted."""
-        return f"{self.brief}\n\n{self.text}" if verbose and self.explanation is not None else self.brief
+    def told(self, *, verbose: bool, width: int = sys.maxsize) -> str:
+        """Return the first lines, and everything below them where that is wanted, in lines of at most so many
+        columns."""
+        if self.explanation is None:
+            return self.said
+        said = brief(self.explanation, self.commands, min(width, WIDTH))
+        return f"{said}\n\n{full_text(self.explanation, self.commands, self._seen, width)}" if verbose else said
 
     @property
     def text(self) -> str:
         """Everything that is known."""
-        seen = f"{self.count:,} times on {len(self.targets)} targets"
-        return full_text(self.explanation, self.commands, seen) if self.explanation is not None else self.said
+        return full_text(self.explanation, self.commands, self._seen) if self.explanation is not None else self.said
+
+    @property
+    def _seen(self) -> str:
+        return f"{self.count:,} times on {len(self.targets)} targets"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fuzz.execute.lane import UNFINISHED
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.generate.capabilities import Undeclared, undeclared
-from fuzz.report.console import print_failure
+from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes
 from fuzz.report.table import kernel_lines, print_kernels
@@ -134,7 +134,7 @@ def print_run(
     _print_table(out, tally, verbose=verbose, stopped=stopped)
     for failure in outline.failures:
         out.print()
-        print_failure(out, failure.told(verbose=verbose))
+        print_failure(out, failure.told(verbose=verbose, width=room(out)))
     out.print()
     if tally.laws and verbose:
         out.print(law_line(tally), soft_wrap=True)
@@ -148,26 +148,21 @@ def print_run(
         found = mostly_unjudged(tally)
     found = found if tally.judged else "NOTHING RAN"
     found += f", broken: {', '.join(broken)}" if broken else ""
-    out.print(
-        f"{found}: {tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s), "
-        f"seed {outline.seed}, {processes}",
-        soft_wrap=not out.is_terminal,
-    )
+    counts = f"{tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s)"
+    print_lines(out, [f"{found}: {counts}, seed {outline.seed}, {processes}"])
 
 
 def _print_table(out: Console, tally: Tally, notes: Iterable[str] = (), *, verbose: bool, stopped: bool) -> None:
     """The table and its notes, which a terminal shows without breaking a word."""
     print_kernels(out, kernel_lines(tally), tally if verbose else None)
-    for note in (*run_notes(tally, verbose=verbose, stopped=stopped), *notes):
-        out.print(note, style="yellow", soft_wrap=not out.is_terminal)
+    print_lines(out, (*run_notes(tally, verbose=verbose, stopped=stopped), *notes), "yellow")
 
 
 def _print_unexercised(out: Console, undeclared: UndeclaredByOp, *, verbose: bool) -> None:
     lines = not_exercised(undeclared)
     if len(lines) > _FEW_LINES and not verbose:
         lines = [f"not exercised: what no kernel of {len(undeclared)} ops declares to take; -v says what"]
-    for line in lines:
-        out.print(line, soft_wrap=not out.is_terminal)
+    print_lines(out, lines)
 
 
 def bugs_words(found: Sequence[tuple[str, bool]]) -> str:
@@ -218,7 +213,7 @@ def print_gate(
         known = [f"known failure, {failure.known}:"] if failure.known else []
         for line in ("", *known):
             out.print(line, soft_wrap=True)
-        print_failure(out, failure.told(verbose=verbose))
+        print_failure(out, failure.told(verbose=verbose, width=room(out)))
     out.print()
     for line in outline.complaints:
         out.print(line, style="bold red", soft_wrap=True)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
-
+from fuzz.base.dtypes import shortest
 from fuzz.base.verdict import Verdict
 from fuzz.triage.explanation import (
     ALIKE,
@@ -154,7 +153,7 @@ def _listed(values: Sequence[int | float | str]) -> str:
     if not all(isinstance(value, int) for value in values):
         words = [value for value in values if isinstance(value, str)]
         numbers = sorted(value for value in values if not isinstance(value, str))
-        return ", ".join([*map(_shortest, numbers), *words])
+        return ", ".join([*map(shortest, numbers), *words])
     whole, runs = sorted(map(int, values)), list[list[int]]()
     for before, number in pairwise([None, *whole]):
         if before is not None and number == before + 1:
@@ -162,14 +161,6 @@ def _listed(values: Sequence[int | float | str]) -> str:
         elif number is not None:
             runs.append([number])
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
-
-
-def _shortest(value: float) -> str:
-    """Return the shortest decimal number that is the value in float32, as kernels are given parameters; that of a
-    double where it is none of float32."""
-    with np.errstate(over="ignore"):
-        single = np.float32(value)
-    return str(single if float(single) == value else value)
 
 
 def contract_words(found: FittingContract) -> str:

@@ -239,6 +239,7 @@ def suite(
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("KERNELFUZZ_CACHE", str(cache))  # pytester has a home of its own, in which nothing is built
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     # What --hypothesis-seed sets in this process outlives the suite that it was given to.
     monkeypatch.setattr("hypothesis.core.global_force_seed", None)

@@ -12,7 +12,7 @@ import numpy as np
 from fuzz.adapters.target import Target
 from fuzz.base import __version__
 from fuzz.base.case import Case, Output, Tensor
-from fuzz.base.dtypes import decimal, from_bits
+from fuzz.base.dtypes import decimal, from_bits, shortest
 from fuzz.base.feature import Kind
 from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
@@ -181,7 +181,7 @@ def _call(case: Case) -> Call:
 
 
 def _parameter(value: float | int) -> Number:
-    return Number(str(value), "") if isinstance(value, int) else Number(f"{value:.9g}", value.hex())
+    return Number(str(value), "") if isinstance(value, int) else Number(shortest(value), value.hex())
 
 
 def _memory(tensor: Tensor | Output) -> Memory:

@@ -31,6 +31,7 @@ from fuzz.report.failure import explanation_lines
 from fuzz.report.script import script_of
 from fuzz.triage.attribute.history import history_line
 from fuzz.triage.explain.counterfactuals import edited
+from fuzz.triage.explanation import Explanation
 from fuzz.triage.trial.trial import Observed
 from fuzz.uses.search.record import record_path, recorded
 from fuzz.uses.starting import select_targets
@@ -147,6 +148,14 @@ def found_lines(found: Found | None, case: Case, seen: Mapping[str, Observed], p
     elif seen[found.target].judgement.verdict is Verdict.PASS:
         needed = "more calls" if found.history else "calls"
         yield f"it passes there now: the kernel was changed, or the failure needs {needed} before it"
+
+
+def with_known(told: Explanation, found: Found | None) -> Explanation:
+    """Return what is known of a failure that was seen now, with what was found out about it when it was explained."""
+    known = found.explanation if found is not None else None
+    if known is None or (known.target, known.verdict) != (told.target, told.verdict):
+        return told
+    return replace(known, worst=told.worst, reason=told.reason)
 
 
 def _absence(name: str, case: Case, pack: Pack) -> str:

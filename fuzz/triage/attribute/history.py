@@ -14,6 +14,7 @@ from itertools import groupby
 
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
+from fuzz.base.dtypes import shortest
 from fuzz.base.validity import check_case
 from fuzz.triage.shrink.reduction import Reduction, reduced_case
 
@@ -216,4 +217,4 @@ def differences(call: Case, case: Case) -> str:
 
 
 def _value(value: float | int | None) -> str:
-    return "not given" if value is None else f"{value:.9g}"
+    return "not given" if value is None else shortest(value)

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from fuzz.base.dtypes import shortest
 from fuzz.base.feature import Feature
 
 Trait = float | int | str
@@ -116,7 +117,7 @@ def _number(value: float) -> str:
     """Large powers of two as such."""
     if isinstance(value, float) and abs(value) >= _LARGE and math.frexp(value)[0] in (0.5, -0.5):
         return f"{'-' * (value < 0)}2^{math.frexp(value)[1] - 1}"
-    return f"{value:.9g}"
+    return shortest(value)
 
 
 _LARGE = 2.0**16

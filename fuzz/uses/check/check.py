@@ -28,12 +28,13 @@ from fuzz.laws.registry import declared as declared_laws
 from fuzz.report import console
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
+from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.triage.diagnosis import TimeShares, new_workers
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.reference import read
-from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told
+from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told, width
 from fuzz.uses.check.retrieval import origin_words, sign
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.measure.accepts import Accepted, accepted
@@ -110,7 +111,7 @@ def check(
         measures = contract is None
         op, contract, capabilities = found.op, found.contract, found.capabilities(capabilities)
         if GIVEN.asked is None:
-            print(found.said, file=sys.stderr)
+            print(wrapped_text(found.said, columns()), file=sys.stderr)
     op = _named(op)
     if isinstance(kernel, Kernel):
         if op not in (None, kernel.op):
@@ -229,11 +230,12 @@ def check_targets(
     _tell_undeclared(runner)
     wrong = report(runner.tally, book, pool, targets, todo, pack_option)
     if wrong:
-        notes = [_AGAIN if again and not book.errors else "", f"  {said}" if said else ""]
-        raise CheckFailed("\n".join([wrong, *filter(None, notes)]))
+        notes = "\n".join(filter(None, [_AGAIN if again and not book.errors else "", f"  {said}" if said else ""]))
+        raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
     told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
-    print(told_line, *([f"  {measuring.text}"] if measuring is not None else []), sep="\n", file=sys.stderr)
+    shown = [told_line, *([f"  {measuring.text}"] if measuring is not None else [])]
+    print(wrapped_text("\n".join(shown), columns()), file=sys.stderr)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):
             warnings.warn(NotRunWarning(f"{target} did not run: {status.reason}"), stacklevel=3)
@@ -262,4 +264,4 @@ def _tell_undeclared(runner: Runner) -> None:
     for op, kernels in new.items():
         GIVEN.undeclared.setdefault(op, {}).update(kernels)
     if not running_test():
-        print(*not_exercised(new), sep="\n", end="\n" if new else "", file=sys.stderr)
+        print(wrapped_text("\n".join(not_exercised(new)), columns()), end="\n" if new else "", file=sys.stderr)

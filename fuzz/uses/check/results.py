@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fuzz.adapters.target import NotRun, Target
@@ -10,11 +10,17 @@ from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally, widest_first
-from fuzz.report.brief import Provenance, brief, commands_of
+from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
 from fuzz.report.broken import broken_kernels
 from fuzz.report.failure import full_text
 from fuzz.report.totals import counted, mostly_unjudged
+from fuzz.report.wrapping import columns
 from fuzz.uses.check.plan import GIVEN, CheckPlan
+
+_INDENT = len("E       ")
+"""The columns that pytest takes beside each line of what a test raised."""
+_NAMED = len("fuzz.CheckFailed: ")
+"""And those before its first line."""
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
@@ -52,9 +58,10 @@ def report(
     if book.errors:
         return "\n".join(book.errors)
     if book.buckets:
-        by_id: Mapping[str, Target] = {target.id: target for target in targets}
         origin = Provenance(todo.seed, todo.command, pack_option)
-        texts = [_text(bucket, by_id[bucket.judgement.target], origin) for bucket in book.buckets.values()]
+        texts = list[str]()
+        for bucket in book.buckets.values():
+            texts.append(_text(bucket, origin, _NAMED if not texts else 0))
         return "\n\n".join([*texts, *([book.trouble] if book.trouble else [])])
     broken = broken_kernels(
         (target.kernel.name, target.id, status.reason, status.broken)
@@ -85,14 +92,19 @@ def passed_line(
     return f"{name} passed: {cases} on {where} in {seconds:.1f} s{before}, extents in {sizes}, seed {todo.seed}"
 
 
-def _text(bucket: Bucket, target: Target, origin: Provenance) -> str:
+def width() -> int:
+    """Return the columns of what a check raises."""
+    return columns() - _INDENT
+
+
+def _text(bucket: Bucket, origin: Provenance, before: int) -> str:
     """The first lines of the failure, and with -v all of it. A check typed at a prompt is unknown to `repro` and
     `show`: all of it is told, and its case goes to a check."""
     path, told = bucket.path if origin.pack_option else None, bucket.told
     commands = commands_of(told, path, origin)
-    text = brief(told, commands)
+    text = brief(told, commands, min(width(), WIDTH + before), before)
     if path is None or GIVEN.options.verbose:
-        text += f"\n\n{full_text(told, commands)}"
+        text += f"\n\n{full_text(told, commands, width=width())}"
     if bucket.path is None or path is not None:
         return text
     return f"{text}\n  case file     {bucket.path}, to be run first by fuzz.check(..., cases=[...])"

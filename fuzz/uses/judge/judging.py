@@ -14,8 +14,10 @@ from fuzz.base.probe import GHOST, STREAM
 from fuzz.findings.book import book_in
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report.brief import Provenance
+from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
+from fuzz.report.wrapping import wrapped_text
 from fuzz.uses.judge.floor import detection_floors
 from fuzz.uses.judge.problem import Problem, problems_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, solution_ruling, worst_of
@@ -61,14 +63,15 @@ class Judged:
     text: str
 
 
-def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
-    """Judge the solutions. Raises ProblemError where the problem or a solution cannot be read."""
+def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judged:
+    """Judge the solutions, and tell it in lines of so many columns. Raises ProblemError where the problem or a solution
+    cannot be read."""
     problem, found = _read(asked)
     solutions = dict[str, tuple[str, Solution]]()
     for words in _files(asked.solutions):
         solution = solution_of(words, problem)
         solutions[kernel_name(solution.name, [*solutions])] = words, solution
-    screen.print(found.said, soft_wrap=True)
+    print_lines(screen, [found.said])
     folder = writable(asked.output) / problem.name
     write_pack(
         folder, problem, {name: each for name, (_, each) in solutions.items()}, found, values=asked.values,
@@ -115,8 +118,8 @@ def judged(asked: Asked, screen: Console, *, verbose: bool) -> Judged:
         VERSION, worst_of(rulings), asked.against, found.said, seed, session.tally.cases, str(folder),
         probes, floors, _unseen(not_exercised(undeclared), laws), rulings,
     )  # fmt: skip
-    lines = [failure.told(verbose=verbose) for failure in outline.failures]
-    return Judged(ruling, "\n\n".join([*lines, _summary(ruling, elapsed)]))
+    lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
+    return Judged(ruling, "\n\n".join([*lines, wrapped_text(_summary(ruling, elapsed), width)]))
 
 
 def _unseen(undeclared: list[str], laws: tuple[str, ...]) -> tuple[str, ...]:

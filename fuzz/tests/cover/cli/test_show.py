@@ -25,6 +25,9 @@ def test_the_first_lines_name_it_and_it_says_the_rest(cli_here: Cli, planted: Pl
     [line] = [line for line in found.stdout.splitlines() if "kernelfuzz show " in line]
     command = line.partition("kernelfuzz show ")[2].split()
     assert "budget " not in found.stdout
+    again = cli_here("repro", *command)
+    first = found.stdout[found.stdout.index("FAIL  planted") :].partition("\n  next: ")[0]
+    assert again.stdout.startswith(first), "the same first lines, now as before"
     (tmp_path / "pack-planted" / "planted.c").unlink()  # nothing is built or run
     shown = cli_here("show", *command)
     assert shown.returncode == 0, shown.stderr

@@ -103,8 +103,9 @@ def test_a_name_is_shown_and_never_run(tmp_path: Path) -> None:
 
 
 def test_a_broken_kernel_and_cases_that_were_left_out_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     page, seen = tmp_path / "report.html", _night(tmp_path)
     write_page(page, seen)
     assert "<h1>1 bug found, 1 kernel broken</h1>" in page.read_text()

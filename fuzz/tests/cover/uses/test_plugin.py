@@ -249,6 +249,38 @@ def test_a_check_that_passes_says_in_the_summary_what_it_ran(suite: Suite, pytes
     wrong.stderr.fnmatch_lines(["*--kernelfuzz-seed: 'new' is neither a number nor 'random'"])
 
 
+_WRONG = """
+import fuzz, numpy
+
+def a_kernel_of_the_softmax_of_rows(x):
+    with numpy.errstate(all="ignore"):
+        e = numpy.exp(x)
+        return e / e.sum(-1, keepdims=True)
+
+def test_wrong():
+    fuzz.check(a_kernel_of_the_softmax_of_rows, op="softmax", arrays="numpy", max_cases=40)
+"""
+
+
+def test_nothing_that_is_said_is_wider_than_the_terminal(
+    suite: Suite, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for a path or a command, which nobody could copy from two lines."""
+    monkeypatch.setenv("COLUMNS", "80")
+    pytester.makepyfile(test_mine=_WRONG)
+    shown = suite(*("-v", "-p", "no:cacheprovider", "--kernelfuzz-output", "kept"), here=True)
+    shown.assert_outcomes(failed=1)
+    told = [line for line in shown.outlines if re.match(r"E  |not exercised|  ", line)]
+    wide = [line for line in told if len(line) > 80]
+    assert all(re.match(r"E +(reproduce|case file|found by) ", line) for line in wide), wide
+    first = told.index(next(line for line in told if "CheckFailed: " in line))
+    assert re.fullmatch(
+        r"E +fuzz.CheckFailed: FAIL  a_kernel_of_the_softmax_of_rows  wrong NaN or +", f"{told[first]} "
+    )
+    text = " ".join(" ".join(line.removeprefix("E ") for line in told[first:]).split())
+    assert re.search(r" wrong NaN or infinity .* -> y\[[\d, ]+\] = nan, must be .* next: kernelfuzz repro \w+ ", text)
+
+
 def test_progress_is_shown_on_the_terminal_of_pytest_below_its_line(suite: Suite, pytester: pytest.Pytester) -> None:
     """The terminal is one of our own: its size and its words are known."""
     every_time = "from fuzz.report import progress\nprogress._LIVE_INTERVAL = 0.0\n"  # however fast it runs

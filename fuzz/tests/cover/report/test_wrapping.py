@@ -1,0 +1,40 @@
+"""Lines are broken between words, and facts stay together."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.base.dtypes import shortest
+from fuzz.report.wrapping import columns, wrapped
+
+
+@pytest.mark.parametrize(
+    ("line", "width", "before", "lines"),
+    [
+        ("short", 5, 0, ["short"]),
+        ("  one two three", 9, 0, ["  one two", "    three"]),
+        ("one two", 8, 4, ["one", "    two"]),
+        ("x is = 1, eps = 2  ->", 12, 0, ["x is = 1,", "    eps = 2  ->"]),
+        ("see /a/path/that/is/long now", 10, 0, ["see", "    /a/path/that/is/long", "    now"]),
+    ],
+)
+def test_a_line_is_broken_between_words_but_at_no_relation(
+    line: str, width: int, before: int, lines: list[str]
+) -> None:
+    assert wrapped(line, width, before=before) == lines
+
+
+def test_columns_say_how_wide_the_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "61")
+    assert columns() == 61
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (9.999999747378752e-06, "1e-05"), (0.10000000149011612, "0.1"), (100.0, "100"), (1.0, "1"), (0.3, "0.3"),
+        (3.4028234663852886e38, "3.4028235e+38"), (1e300, "1e+300"), (float("inf"), "inf"),
+    ],
+)  # fmt: skip
+def test_a_parameter_is_told_in_the_digits_that_are_it_again_in_float32(value: float, text: str) -> None:
+    assert shortest(value) == text
