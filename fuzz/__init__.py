@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
+    from oracles.reference.backward import backward
     from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles, VectorLanes
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Sequential",
     "Tiles",
     "VectorLanes",
+    "backward",
     "check",
     "check_module",
     "formula",
@@ -58,6 +60,7 @@ _HOME = {
     "PythonKernel": "fuzz.adapters.python_kernel",
     **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),
     "Op": "oracles.op",
+    "backward": "oracles.reference.backward",
     "register": "oracles.ops",
 }
 """The module of each name. A name that is not here is the order of a sum."""

@@ -11,7 +11,8 @@ from typing import Any
 from oracles.op import Op
 from oracles.operand import FLAGS, Operand
 from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, dtypes_of, example, name_of
-from oracles.reference.dims import Drawn, UnreadableError, declared_dims, third
+from oracles.reference.backward import GIVEN, OF
+from oracles.reference.dims import Drawn, UnreadableError, declared_dims, parsed, third
 from oracles.reference.guard import Agreement, hold
 from oracles.reference.maps import single
 from oracles.reference.names import returned_names
@@ -70,8 +71,27 @@ def derive(
     label = name_of(reference)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as those of a variance of one element
+        known = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}
+        shapes = _with_gradients(reference, shapes, known)
         meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
         return _first(label, (replace(asked, dtype=dtype) for asked in meant), name)
+
+
+def _with_gradients(reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any]) -> Shapes | None:
+    """The dimensions of a gradient's arguments: those of outputs follow from the function whose gradient it is."""
+    given: Sequence[str] = getattr(reference, GIVEN, ())
+    named = {} if shapes is None else parsed(shapes)
+    if not given or {*given} <= {*named}:
+        return shapes
+    own = {name: " ".join(dims) for name, dims in named.items() if name not in given}
+    found = derive(getattr(reference, OF), own or None, **known)
+    if made := [dim for each in found.op.outputs for dim in each.axes if dim in found.op.made]:
+        raise UnreadableError(
+            f"gradient of {found.op.name}: its output has {made[0]!r} places, which follow from others: give its "
+            "dimensions in `shapes`, and sizes of windows in `fixed`, so that it has those of an input"
+        )
+    dims = {found.called[each.name]: each.dims for each in found.op.inputs}
+    return {**dims, **dict(zip(given, (each.dims for each in found.op.outputs), strict=True)), **own}
 
 
 def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
@@ -93,7 +113,7 @@ def _derived(asked: Asked, name: str) -> Derived:
     asked, drawn, dtypes = _taken(asked)
     dims = declared_dims(asked.dims, asked.fixed, drawn)
     calls = [example(asked, dims, dtypes, which) for which in (0, 1)]
-    recording = record(asked.call, [*asked.dims], calls)
+    recording = record(asked.call, [*asked.dims], calls, RULES)
     reader = Reader(
         recording, {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}, RULES, dims
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from oracles.formula.node import Node
 from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
 from oracles.reference.lines import number, of_dims, template
+from oracles.reference.recording import Two
 from oracles.reference.sizes import of
 
 if TYPE_CHECKING:
@@ -101,13 +102,14 @@ def single(reader: Reader, value: Value, at: int) -> tuple[Value, Dim]:
     return value, dim
 
 
-def split(reader: Reader, value: Value, at: int, first: int) -> Value:
+def split(reader: Reader, value: Value, at: int, first: int | Two) -> Value:
     """Return a value with two axes in the place of one, the first of so many elements."""
     whole = value.axes[at]
-    if any(size % first for size in extent(whole)):
-        raise UnreadableError(f"cuts {_words(whole)} into {first} parts that are not alike")
-    one, two = extent(whole)
-    return as_axes(reader, value, at, parts(reader, whole, [(first, first), (one // first, two // first)]))
+    one, other = (int(first.first), int(first.second)) if isinstance(first, Two) else (first, first)
+    sizes = extent(whole)
+    if sizes[0] % one or sizes[1] % other:
+        raise UnreadableError(f"cuts {_words(whole)} into {one} parts that are not alike")
+    return as_axes(reader, value, at, parts(reader, whole, [(one, other), (sizes[0] // one, sizes[1] // other)]))
 
 
 def parts(reader: Reader, whole: Axis, sizes: Sequence[Pair]) -> Sequence[Axis]:

@@ -119,7 +119,7 @@ def _nll_loss(reader: Reader, self: Value, target: Value, weight: Any, reduction
     loss = reader.line("-x", "loss", own, x=own)
     if reduction:
         loss = reader.reduced("avg" if reduction == 1 else "total", "loss", loss, None, False)
-    return loss, None
+    return loss, Value(reader.number(0.0))  # how many there are follows from extents
 
 
 def taken(reader: Reader, table: Value, at: int, index: Value, hint: str) -> Value:

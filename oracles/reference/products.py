@@ -66,28 +66,39 @@ def _attention(
 ) -> Any:  # fmt: skip
     if dropout_p:
         raise UnreadableError("leaves some out by chance")
+    p = weights(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask)
+    found = product(reader, p, value, "attention")
+    # Its second value is what gradients are calculated with, which have a formula of their own.
+    return (found, reader.each("x", x=query)) if len(reader.step.shapes) > 1 else found
+
+
+def weights(reader: Reader, query: Value, key: Value, *, is_causal: bool, scale: Any, mask: Any) -> Value:
+    """Return what attention weighs values by."""
     scores = product(reader, query, replace(key, axes=(*key.axes[:-2], key.axes[-1], key.axes[-2])), "scores")
-    if scale is None:
-        [dim] = query.axes[-1]
-        root = (
-            Two(*(math.sqrt(size) for size in dim.sizes)) if dim.sizes[0] != dim.sizes[1] else math.sqrt(dim.sizes[0])
-        )
-        scores = reader.each("x / root", "scores", x=scores, root=root)
-    else:
-        scores = reader.each("x * scale", "scores", x=scores, scale=scale)
+    scores = scaled(reader, scores, query, scale)
     if is_causal:
         later = reader.mask(below(reader, scores, 0))
         made = reader.lines.add(template("f.where(mask, x, -float('inf'))", {
             "mask": later, "x": reader.expression(scores)}), "scores")  # fmt: skip
         scores = replace(scores, expression=made)
-    if isinstance(attn_mask, Value) and attn_mask.dtype == "torch.bool":
+    if isinstance(mask, Value) and mask.dtype == "torch.bool":
         made = template("f.where(mask, x, -float('inf'))", {
-            "mask": reader.mask(attn_mask), "x": reader.expression(scores)})  # fmt: skip
-        scores = replace(scores, expression=reader.lines.add(made, "scores"), has=scores.has | attn_mask.has)
-    elif isinstance(attn_mask, Value):
-        scores = reader.each("x + mask", "scores", x=scores, mask=attn_mask)
-    found = product(reader, _softmax(reader, scores, -1), value, "attention")
-    return (found, None) if len(reader.step.shapes) > 1 else found
+            "mask": reader.mask(mask), "x": reader.expression(scores)})  # fmt: skip
+        scores = replace(scores, expression=reader.lines.add(made, "scores"), has=scores.has | mask.has)
+    elif isinstance(mask, Value):
+        scores = reader.each("x + mask", "scores", x=scores, mask=mask)
+    found: Value = _softmax(reader, scores, -1)
+    return found
+
+
+def scaled(reader: Reader, scores: Value, query: Value, scale: Any) -> Value:
+    """Return scores as attention scales them: by what is given, or the root of the number of elements of a query."""
+    if scale is not None:
+        return reader.each("x * scale", "scores", x=scores, scale=scale)
+    [dim] = query.axes[-1]
+    same = dim.sizes[0] == dim.sizes[1]
+    root = math.sqrt(dim.sizes[0]) if same else Two(*(math.sqrt(size) for size in dim.sizes))
+    return reader.each("x / root", "scores", x=scores, root=root)
 
 
 def below(reader: Reader, like: Value, diagonal: Number) -> Value:

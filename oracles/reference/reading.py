@@ -166,6 +166,14 @@ class Reader:
         floats = [each.dtype for each in values if "float" in each.dtype and each.rank]
         return Value(made, axes, has, floats[0] if floats else self.step.dtype)
 
+    def ways(self, value: Value, ways: Mapping[str, str], /, **given: Value | Number) -> Value:
+        """Return a value, of which other expressions of these have the same exact value, by what they are called."""
+        line = self.lines.line(value.expression) if value.expression is not None else None
+        if line is not None:
+            parts = {name: self.expression(each) for name, each in given.items()}
+            line.ways |= {name: template(text, parts) for name, text in ways.items()}
+        return value
+
     def compared(self, text: str, /, **given: Value | Number) -> Value:
         """Return a condition on these, elementwise."""
         made, axes, has = self._made(text, "mask", given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,22 +72,27 @@ class Recording:
     """The keys of the outputs, where the reference returns a mapping."""
 
 
-def record(reference: Reference, names: Sequence[str], calls: Sequence[Mapping[str, Any]]) -> Recording:
-    """Return what the reference does with the tensors of two calls. Raises UnreadableError."""
-    (first, keys), (second, _) = (_graph(reference, names, call) for call in calls)
+def record(
+    reference: Reference, names: Sequence[str], calls: Sequence[Mapping[str, Any]], known: Container[str] = ()
+) -> Recording:
+    """Return what the reference does with the tensors of two calls: gradients by their parts, as far as torch says so
+    and the operation is none of the known ones. Raises UnreadableError."""
+    (first, keys), (second, _) = (_graph(reference, names, call, known) for call in calls)
     nodes = [[node for node in graph.graph.nodes if not _is_item(node)] for graph in (first, second)]
     if [_word(node) for node in nodes[0]] != [_word(node) for node in nodes[1]]:
         raise UnreadableError(f"with other extents it does something else: {_difference(nodes)}")
-    known = [{node: at for at, node in enumerate(some)} for some in nodes]
+    numbered = [{node: at for at, node in enumerate(some)} for some in nodes]
     pairs = [*zip(*nodes, strict=True)]
-    steps = [_step(a, b, known, (first, second)) for a, b in pairs if a.op != "output"]
-    returned = _merged(pairs[-1][0].args[0], pairs[-1][1].args[0], known)
+    steps = [_step(a, b, numbered, (first, second)) for a, b in pairs if a.op != "output"]
+    returned = _merged(pairs[-1][0].args[0], pairs[-1][1].args[0], numbered)
     return Recording(steps, returned, keys)
 
 
-def _graph(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> tuple[Any, Sequence[str]]:
+def _graph(
+    reference: Reference, names: Sequence[str], call: Mapping[str, Any], known: Container[str]
+) -> tuple[Any, Sequence[str]]:
     import torch
-    from torch.fx import traceback
+    from torch.fx import Interpreter, traceback
     from torch.fx.experimental.proxy_tensor import make_fx
 
     keys: list[str] = []
@@ -105,14 +110,26 @@ def _graph(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) 
             )
         return found
 
+    tensors = [call[name] for name in names]
     try:
-        with traceback.preserve_node_meta(), torch.no_grad():
-            made = make_fx(torch.func.functionalize(flat, remove="mutations"))(*(call[name] for name in names))
+        with traceback.preserve_node_meta(), torch.enable_grad():
+            # Autograd's own operations are recorded first: what functionalises refuses `requires_grad_`.
+            plain = make_fx(flat)(*tensors)
+            whole = torch.func.functionalize(Interpreter(plain).run, remove="mutations")
+            made = make_fx(whole, decomposition_table=_backward_by_parts(known))(*tensors)
     except UnreadableError:
         raise
     except Exception as error:  # whatever it raises, or torch, where a value decides
         raise UnreadableError(_why(error)) from error
     return made, keys
+
+
+def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]]:
+    """What torch's operations of gradients are made of."""
+    from torch._decomp import decomposition_table as parts
+
+    names = {op: op._schema.name.partition("::")[2] for op in parts if hasattr(op, "_schema")}
+    return {op: parts[op] for op, name in names.items() if "_backward" in name and name not in known}
 
 
 def _own() -> tuple[str, ...]:

@@ -99,13 +99,7 @@ def _log_softmax(reader: Reader, self: Value, dim: int, **_: object) -> Value:
     below = reader.each("x - most", "below", x=self, most=most)
     mass = reader.reduced("total", "mass", reader.each("f.exp(below)", "e", below=below), dim, True)
     found = reader.each("below - f.log(mass)", "log_softmax", below=below, mass=mass)
-    line = reader.lines.line(reader.expression(found))
-    if line is not None:
-        parts = {"x": self, "mass": mass, "most": most}
-        line.ways["by_lse"] = template(
-            "x - (f.log(mass) + most)", {name: reader.expression(each) for name, each in parts.items()}
-        )
-    return found
+    return reader.ways(found, {"by_lse": "x - (f.log(mass) + most)"}, x=self, mass=mass, most=most)
 
 
 @rule("logsumexp")
@@ -133,9 +127,18 @@ def _norm(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, *
 @rule("native_layer_norm")
 def _layer_norm(reader: Reader, input: Value, normalized_shape: Any, weight: Any, bias: Any, eps: Number) -> Any:  # noqa: A002
     dims = [*range(input.rank - len(normalized_shape), input.rank)]
-    mean, away, var = moments(reader, input, dims)
+    mean, _, var = moments(reader, input, dims)
     rstd = reader.each("f.rsqrt(var + eps)", "rstd", var=var, eps=eps)
-    return _scaled(reader, reader.each("away * rstd", "normal", away=away, rstd=rstd), weight, bias), mean, rstd
+    return _scaled(reader, normal(reader, input, mean, rstd), weight, bias), mean, rstd
+
+
+def normal(reader: Reader, x: Value, mean: Value, rstd: Value) -> Value:
+    """Return what is normalised: a kernel may also subtract what both make of the mean."""
+    away = reader.each("x - mean", "away", x=x, mean=mean)
+    return reader.ways(
+        reader.each("away * rstd", "normal", away=away, rstd=rstd), {"apart": "x * rstd - mean * rstd"},
+        x=x, mean=mean, rstd=rstd,
+    )  # fmt: skip
 
 
 @rule("_fused_rms_norm", "rms_norm")

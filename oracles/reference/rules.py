@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oracles.reference import elementwise, moves, pieces, products, reductions, windows
+from oracles.reference import elementwise, gradients, moves, pieces, products, reductions, scatter, windows
 from oracles.reference.reading import Rule
 
-assert all((moves, pieces, products, reductions, windows)), "imported for the rules that they register"
+_REGISTERED = gradients, moves, pieces, products, reductions, scatter, windows
+assert all(_REGISTERED), "imported for their rules"
 RULES: Mapping[str, Rule] = elementwise.RULES

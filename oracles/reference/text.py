@@ -15,9 +15,9 @@ from typing import Any
 
 from oracles.formula import trace
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import OUTER, Operand
 from oracles.reference.dims import Dim, UnreadableError
-from oracles.reference.lines import Line, Lines, is_point, substituted
+from oracles.reference.lines import KEPT, Line, Lines, is_point, substituted
 
 _WIDEST = 116
 _TAKEN = frozenset({"f", *keyword.kwlist, *dir(builtins)})
@@ -163,11 +163,22 @@ class _Plain(ast.NodeTransformer):
         value: Any = node.value
         if not isinstance(value, Dim):
             return node
-        if value.name == "...":
+        if value.name == OUTER:
             raise UnreadableError(
-                "meets along '...', where rows are by themselves: give the dimension a name in `shapes`"
+                f"has places along {OUTER!r}, where rows are by themselves: give the dimension a name in `shapes`"
             )
         return ast.Constant(value.name)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Sums along all dimensions without a name are sums over rows."""
+        if not (isinstance(node.func, ast.Attribute) and node.func.attr in (*KEPT, "extent")):
+            self.generic_visit(node)
+            return node
+        *values, dims = node.args
+        names = [each.value.name for each in ast.walk(dims) if isinstance(each, ast.Constant)]  # type: ignore[union-attr]
+        along = [ast.Constant(name) for name in names]
+        node.args = [*map(self.visit, values), along[0] if len(along) == 1 else ast.Tuple([*along], ast.Load())]
+        return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)

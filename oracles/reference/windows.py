@@ -14,6 +14,7 @@ from oracles.reference.elementwise import rule
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
 from oracles.reference.reading import Number, Reader, Value
+from oracles.reference.recording import Two
 from oracles.reference.sizes import floored, of, plus
 
 
@@ -27,8 +28,8 @@ class Window:
     dilation: int = 1
 
 
-def _each(numbers: Any, count: int) -> Sequence[int]:
-    """One number for each axis, of some or of one for all."""
+def each_of(numbers: Any, count: int) -> Sequence[int]:
+    """Return one number for each axis, of some or of one for all."""
     found = [numbers] if isinstance(numbers, int) else [*numbers]
     if not all(isinstance(each, int) for each in found):
         raise UnreadableError("has windows that follow from extents: formulas have such of fixed steps alone")
@@ -38,22 +39,22 @@ def _each(numbers: Any, count: int) -> Sequence[int]:
 @rule("convolution", "_convolution")
 def _convolution(
     reader: Reader, input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any,  # noqa: A002
-    transposed: bool, output_padding: Any, groups: int, **_: object,
+    transposed: bool, output_padding: Any, groups: int | Two, **_: object,
 ) -> Value:  # fmt: skip
     count = weight.rank - 2
-    steps = zip(*(_each(each, count) for each in (stride, padding, dilation, output_padding)), strict=True)
+    steps = zip(*(each_of(each, count) for each in (stride, padding, dilation, output_padding)), strict=True)
     value, weight = split(reader, input, 1, groups), split(reader, weight, 0, groups)
     if transposed:  # of weights the axis after that of groups is that of the input's channels
         weight = replace(weight, axes=(weight.axes[0], weight.axes[2], weight.axes[1], *weight.axes[3:]))
     windows = list[Axis]()
     for at in range(3, 3 + count):
-        weight, own = _apart(reader, weight, at, value)
+        weight, own = apart(reader, weight, at, value)
         windows.append(own)
     value = as_axis(reader, as_axis(reader, value, 1, weight.axes[0]), 2, weight.axes[2])
     for at, (window, (step, pad, dilated, more)) in enumerate(zip(windows, steps, strict=True), 3):
         how = Window(step, pad, dilated)
         value = (
-            _transposed(reader, value, at, window, how, more) if transposed else _slid(reader, value, at, window, how)
+            _transposed(reader, value, at, window, how, more) if transposed else slid(reader, value, at, window, how)
         )
     axes = (value.axes[0], (*weight.axes[0], *weight.axes[1]), *value.axes[3:])
     terms = replace(value, axes=(weight.axes[2], *windows))
@@ -64,8 +65,8 @@ def _convolution(
     return reader.each("y + bias", "conv", y=found, bias=replace(bias, axes=(*bias.axes, *[()] * count)))
 
 
-def _apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value, Axis]:
-    """Weights whose axis of a window has one dimension, or one element, and none of another value."""
+def apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value, Axis]:
+    """Return weights whose axis of a window has one dimension, or one element, and none of another value."""
     axis = weight.axes[at]
     if not axis:
         return weight, axis
@@ -75,8 +76,8 @@ def _apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value,
     return weight, axis
 
 
-def _slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outside: float = 0.0) -> Value:
-    """A value whose axis is where windows lie, with the dimension of places in them beside its axes."""
+def slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outside: float = 0.0) -> Value:
+    """Return a value whose axis is where windows lie, with the dimension of places in them beside its axes."""
     if not window and how == Window(1, 0, how.dilation):
         return value
     value, dim = single(reader, value, at)
@@ -120,10 +121,10 @@ def _pooled(
     reader: Reader, value: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, outside: float
 ) -> tuple[Value, Sequence[tuple[Dim, Axis, Dim, Window]]]:
     """A value with windows beside its axes, and for each axis what it was, where windows lie, and the window."""
-    count = len(_each(kernel, 0)) or 1
+    count = len(each_of(kernel, 0)) or 1
     count = max(count, value.rank - 2 if isinstance(kernel, int) else 0)
-    sizes = _each(kernel, count)
-    numbers = zip(sizes, _each(stride or sizes, count), _each(padding, count), _each(dilation, count), strict=True)
+    sizes = each_of(kernel, count)
+    numbers = zip(sizes, *(each_of(each, count) for each in (stride or sizes, padding, dilation)), strict=True)
     found = list[tuple[Dim, Axis, Dim, Window]]()
     for at, (size, step, before, dilated) in enumerate(numbers, value.rank - count):
         how = Window(step, before, dilated)

@@ -72,6 +72,7 @@ def check(
     shapes: Mapping[str, str] | str | None = None,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     values: Mapping[str, str] | str | None = None,
+    fixed: Mapping[str, int] | None = None,
     contract: Contract | None = None,
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
@@ -95,6 +96,7 @@ def check(
     In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
     into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
     like them, and `values` are what they are drawn from: "any" of them has NaN, infinities and overflow judged, too.
+    `fixed` are extents that never change, such as {"k": 3}.
     The kernel's parameters are those of the reference by their names, or by their places.
 
     `cases` are case files or folders of them, run first. How many cases are drawn is said by the options of pytest,
@@ -107,7 +109,7 @@ def check(
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
         if isinstance(kernel, Kernel):
             capabilities, contract = kernel.capabilities, kernel.contract
-        found = read(reference, shapes, example_inputs, values, capabilities, arrays, contract)
+        found = read(reference, shapes, example_inputs, values, capabilities, arrays, contract, fixed)
         measures = contract is None
         op, contract, capabilities = found.op, found.contract, found.capabilities(capabilities)
         if GIVEN.asked is None:

@@ -111,13 +111,22 @@ def read(
     capabilities: Capabilities | None,
     arrays: Arrays = "torch",
     contract: Contract | None = None,
+    fixed: Mapping[str, int] | None = None,
 ) -> Read:
     """Return a reference, whose op is known from then on, and the contract that is given, or what is held against a
     kernel without one. Raises CheckError."""
     dtypes = (capabilities or Capabilities()).dtypes
     drawn, name = FINITE if values is None else values, _name(reference)
     try:
-        found = derive(reference, shapes, example_inputs=example_inputs, values=drawn, name=name, dtype=_traced(dtypes))
+        found = derive(
+            reference,
+            shapes,
+            example_inputs=example_inputs,
+            values=drawn,
+            name=name,
+            dtype=_traced(dtypes),
+            fixed=fixed,
+        )
         OPS.pop(name, None)
         make_known(found.op)
         _MADE[name] = found.op

@@ -18,6 +18,8 @@ from oracles.ops import OPS
 _STEPS = (2, 4, 8, 16, 32, 64)
 _USUAL = 64
 """An extent that is a multiple of all of them."""
+_MOST = 1 << 16
+"""The tensors of a case have no more elements: those of four dimensions have fewer along each."""
 _EXTENTS = (1, 3, 5, 6, 12, 20, 24, 40, 48, 96, 112, 160, 192)
 _REFUSED = (Status.RAISED, Status.REJECTED)
 
@@ -68,8 +70,11 @@ def accepted(pool: Pool, target: Target) -> Accepted | None:
 
 
 def _sized(base: Template, dim: str, size: int) -> Case:
-    sizes = {**dict.fromkeys(base.draw.sizes, _USUAL), dim: size}
-    rank = max(2, rank_of(base.draw)) if OUTER in OPS[base.draw.op].inputs[0].axes else None
+    op = OPS[base.draw.op]
+    most = max(len(each.axes) for each in op.inputs)
+    usual = next((size for size in reversed(_STEPS) if size**most <= _MOST), 1)
+    sizes = {**dict.fromkeys(base.draw.sizes, usual), dim: size}
+    rank = max(2, rank_of(base.draw)) if OUTER in op.inputs[0].axes else None
     return made(sized(extended(base.draw, sizes), 2, rank))
 
 

@@ -1,0 +1,140 @@
+"""What torch's operations of gradients are: of convolutions, attention, norms and losses by places. It has parts of
+others, which are read as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from oracles.reference.dims import Axis, UnreadableError
+from oracles.reference.elementwise import rule
+from oracles.reference.lines import number, template
+from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
+from oracles.reference.products import product, scaled, weights
+from oracles.reference.reading import Reader, Value
+from oracles.reference.recording import Two
+from oracles.reference.reductions import normal
+from oracles.reference.scatter import counted_into, is_place
+from oracles.reference.windows import Window, apart, each_of, slid
+
+
+@rule("convolution_backward")
+def _of_convolution(
+    reader: Reader, grad_output: Value, input: Value, weight: Value, stride: Any, padding: Any, dilation: Any,  # noqa: A002
+    transposed: bool, groups: int | Two, output_mask: Sequence[bool], **_: object,
+) -> Any:  # fmt: skip
+    if transposed:
+        raise UnreadableError("is the gradient of a transposed convolution, which has no formula")
+    count = weight.rank - 2
+    numbers = (each_of(each, count) for each in (stride, padding, dilation))
+    steps = [Window(*each) for each in zip(*numbers, strict=True)]
+    dy, x, w = split(reader, grad_output, 1, groups), split(reader, input, 1, groups), split(reader, weight, 0, groups)
+    dy = as_axis(reader, as_axis(reader, dy, 1, w.axes[0]), 2, w.axes[1])
+    x = as_axis(reader, as_axis(reader, x, 1, w.axes[0]), 2, w.axes[2])
+    windows = list[Axis]()
+    for at in range(3, 3 + count):
+        w, own = apart(reader, w, at, replace(x, axes=(*x.axes, *dy.axes)))
+        windows.append(own)
+    by_input, by_weight, by_bias = output_mask
+    return (
+        _by_input(reader, dy, x, w, windows, steps) if by_input else None,
+        _by_weight(reader, dy, x, w, windows, steps) if by_weight else None,
+        reader.reduced("total", "sums", grad_output, [0, *range(2, 2 + count)], False) if by_bias else None,
+    )
+
+
+def _by_input(reader: Reader, dy: Value, x: Value, w: Value, windows: Sequence[Axis], steps: Sequence[Window]) -> Value:
+    """An element of the input is in all windows that it lies away from by whole steps."""
+    for at, (window, how) in enumerate(zip(windows, steps, strict=True), 3):
+        dy, out = single(reader, dy, at)
+        _, place = single(reader, x, at)
+        index = linear(reader, {place: 1.0, **dict.fromkeys(window, -float(how.dilation))}, float(how.before))
+        if how.stride > 1:
+            index = template("a / step", {"a": index, "step": number(float(how.stride))})
+        dy = with_axis(taken_at(reader, dy, out, index, (place, *window), 0.0), at, (place,))
+    axes = (dy.axes[0], (*w.axes[0], *w.axes[2]), *dy.axes[3:])
+    terms = replace(dy, axes=(w.axes[1], *windows))
+    return replace(reader.reduced("dot", "by_input", terms, None, False, w), axes=axes)
+
+
+def _by_weight(
+    reader: Reader, dy: Value, x: Value, w: Value, windows: Sequence[Axis], steps: Sequence[Window]
+) -> Value:
+    for at, (window, how) in enumerate(zip(windows, steps, strict=True), 3):
+        x = slid(reader, x, at, window, how)
+        x = as_axis(reader, x, at, dy.axes[at])
+    terms = replace(x, axes=(x.axes[0], *x.axes[3:]))
+    found = reader.reduced("dot", "by_weight", terms, None, False, dy)
+    return replace(found, axes=((*w.axes[0], *w.axes[1]), w.axes[2], *windows))
+
+
+@rule("_scaled_dot_product_flash_attention_for_cpu_backward")
+def _of_attention(
+    reader: Reader, grad_out: Value, query: Value, key: Value, value: Value, out: Value, is_causal: bool,
+    scale: Any = None, attn_mask: Any = None, **_: object,
+) -> Any:  # fmt: skip
+    p = weights(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask)
+    dp = product(reader, grad_out, _turned(value), "dp")
+    delta = reader.reduced("dot", "delta", grad_out, -1, True, out)
+    ds = reader.each("p * (dp - delta)", "ds", p=p, dp=dp, delta=delta)
+    dq, dk = (product(reader, a, b, hint) for a, b, hint in ((ds, key, "dq"), (_turned(ds), query, "dk")))
+    dv = product(reader, _turned(p), grad_out, "dv")
+    return *(scaled(reader, each, query, scale) for each in (dq, dk)), dv
+
+
+@rule("native_layer_norm_backward")
+def _of_layer_norm(
+    reader: Reader, grad_out: Value, input: Value, normalized_shape: Sequence[Any], mean: Value, rstd: Value,  # noqa: A002
+    weight: Value | None, output_mask: Sequence[bool], **_: object,
+) -> Any:  # fmt: skip
+    first = input.rank - len(normalized_shape)
+    rows, dims = [*range(first)], [*range(first, input.rank)]
+    h, g = normal(reader, input, mean, rstd), grad_out
+    if weight is not None:
+        g = reader.each("dy * w", "g", dy=grad_out, w=weight)
+    gh, gx = reader.each("g * h", "t", g=g, h=h), reader.each("g * x", "t", g=g, x=input)
+    ga, gb = (reader.reduced("avg", "mean", each, dims, True) for each in (g, gh))
+    dx = reader.each("rstd * (g - a - h * b)", "dx", rstd=rstd, g=g, h=h, a=ga, b=gb)
+    s, t = (reader.reduced("total", "total", each, dims, True) for each in (g, gx))
+    slope = "(s * mean - t) * rstd * rstd * rstd / n"
+    reader.ways(
+        dx, {"linear": f"rstd * g + {slope} * x + (-({slope}) * mean - s * rstd / n)"},
+        x=input, rstd=rstd, mean=mean, g=g, n=Value(reader.count(input, dims)), s=s, t=t,
+    )  # fmt: skip
+    dw = reader.each("dy * h", "t", dy=grad_out, h=h)
+    summed = [reader.reduced("total", "sums", each, rows, False) if rows else each for each in (dw, grad_out)]
+    return tuple(each if asked else None for each, asked in zip((dx, *summed), output_mask, strict=True))
+
+
+def _turned(value: Value) -> Value:
+    return replace(value, axes=(*value.axes[:-2], value.axes[-1], value.axes[-2]))
+
+
+@rule("nll_loss_backward")
+def _of_nll_loss(
+    reader: Reader, grad_output: Value, self: Value, target: Value, weight: Any, reduction: int, **_: object
+) -> Value:
+    if weight is not None:
+        raise UnreadableError("weighs classes: write it out")
+    [dim] = self.axes[-1] or [None]
+    if dim is None:
+        raise UnreadableError("takes places along one element")
+    own = reader.each("-g", "t", g=grad_output)
+    if reduction == 1:
+        own = reader.with_count("self / count", "t", own, reader.count(target, None))
+    wide = replace(own, axes=(*own.axes, ())) if not reduction else own
+    mask = is_place(reader, target, dim)
+    parts = {"mask": mask, "g": reader.expression(wide)}
+    made = reader.lines.add(template("f.where(mask, g, 0.0)", parts), "picked")
+    return Value(made, self.axes, wide.has | target.has | {dim}, self.dtype)
+
+
+@rule("embedding_dense_backward")
+def _of_embedding(
+    reader: Reader, grad_output: Value, indices: Value, padding_idx: int, scale_grad_by_freq: bool, **_: object
+) -> Value:
+    if padding_idx >= 0 or scale_grad_by_freq:
+        raise UnreadableError("leaves a row out, or counts rows: write it out")
+    [rows, _width] = reader.shape()
+    return counted_into(reader, grad_output, indices, [*range(indices.rank)], reader.dim(rows), 0)

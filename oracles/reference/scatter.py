@@ -1,0 +1,93 @@
+"""Sums of elements whose place says where they go: scatter_add, index_add, index_put, and the gradients of gathers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from oracles.reference.dims import Axis, Dim, UnreadableError
+from oracles.reference.elementwise import rule
+from oracles.reference.lines import template
+from oracles.reference.reading import Number, Reader, Value
+
+
+def is_place(reader: Reader, index: Value, dim: Dim) -> ast.expr:
+    """Return whether an index says this place along a dimension."""
+    if not index.places or not isinstance(index.expression, ast.Name):
+        raise UnreadableError(
+            "puts elements at places that it calculates: a formula puts them at those of an input of integers"
+        )
+    known = reader.indices.setdefault(index.places, dim.name)
+    if known != dim.name:
+        raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}")
+    return template("place == index", {"place": reader.place(dim), "index": index.expression})
+
+
+def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[int], axis: Axis, at: int) -> Value:
+    """Return the sums of all elements of a source that go to the same place of an axis, which takes the place of
+    those along which they lie. The axes of the index are those of the source that it has dimensions of."""
+    if len(axis) != 1:
+        raise UnreadableError("puts elements along what is no dimension")
+    [dim] = axis
+    mask = is_place(reader, index, dim)
+    parts = {"mask": mask, "x": reader.expression(source)}
+    made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "hits")
+    terms = Value(made, source.axes, source.has | index.has | {dim}, source.dtype)
+    found = reader.reduced("total", "sums", terms, [*along], False)
+    axes = [*found.axes]
+    axes.insert(at, axis)
+    return Value(found.expression, tuple(axes), found.has, found.dtype)
+
+
+@rule("index_add")
+def _index_add(reader: Reader, self: Value, dim: int, index: Value, source: Value, alpha: Number = 1) -> Value:
+    at = reader.axes(self, dim)[0]
+    source = _lying_as(reader, source, index, at)
+    found = counted_into(reader, source, index, [at], self.axes[at], at)
+    return reader.each("self + alpha * sums", "added", self=self, alpha=alpha, sums=found)
+
+
+@rule("scatter_add")
+def _scatter_add(reader: Reader, self: Value, dim: int, index: Value, src: Value) -> Value:
+    at = reader.axes(self, dim)[0]
+    if any(a != b for place, (a, b) in enumerate(zip(self.axes, src.axes, strict=True)) if place != at):
+        raise UnreadableError("puts elements along one dimension that have others than what they go to")
+    if index.axes[at] != src.axes[at]:
+        raise UnreadableError("has fewer places than elements")
+    found = counted_into(reader, src, index, [at], self.axes[at], at)
+    return reader.each("self + sums", "added", self=self, sums=found)
+
+
+@rule("scatter_reduce")
+def _scatter_reduce(
+    reader: Reader, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
+) -> Value:
+    if reduce != "sum" or not include_self:
+        raise UnreadableError(f"reduces by {reduce!r}: sums to what is there have a formula")
+    found: Value = _scatter_add(reader, self, dim, index, src)
+    return found
+
+
+@rule("index_put", "_unsafe_index_put")
+def _index_put(
+    reader: Reader, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, **_: Any
+) -> Value:
+    there = [(at, each) for at, each in enumerate(indices) if each is not None]
+    if not accumulate or len(there) != 1 or there[0][1].dtype == "torch.bool":
+        raise UnreadableError("puts elements at places that may be the same: sums along one dimension have a formula")
+    [(at, index)] = there
+    values = _lying_as(reader, values, index, at)
+    found = counted_into(reader, values, index, [*range(at, at + index.rank)], self.axes[at], at)
+    return reader.each("self + sums", "added", self=self, sums=found)
+
+
+def _lying_as(reader: Reader, source: Value, index: Value, at: int) -> Value:
+    """A source whose axes from one on are those of an index: of one element where it is the same everywhere."""
+    own = source.axes[at : at + index.rank]
+    if any(mine and mine != theirs for mine, theirs in zip(own, index.axes, strict=True)):
+        raise UnreadableError("has other elements than places")
+    return Value(
+        source.expression, (*source.axes[:at], *index.axes, *source.axes[at + index.rank :]), source.has, source.dtype,
+        source.condition, source.places,
+    )  # fmt: skip
