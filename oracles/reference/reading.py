@@ -17,6 +17,8 @@ from oracles.reference.sizes import Sizes
 
 NOTES = "input", "constant"
 """Steps that are no operations."""
+_CASTS = "_to_copy", "to"
+"""Steps that are none of those that are counted: in f32 there are none, whatever else the reference is read in."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Reader:
             raise UnreadableError("has no formula")
         before = len(self.lines.found)
         found = rule(self, **{name: self._argument(each) for name, each in given.items()})
-        self.operations += len(self.lines.found) > before
+        self.operations += len(self.lines.found) > before and op not in _CASTS
         if isinstance(changed, Use):  # in its place
             self._values[changed.step] = found
         return found

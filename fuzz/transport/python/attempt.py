@@ -184,10 +184,12 @@ class Attempt:
                 f"it has no parameter {name!r} and returned no {self._arrays.noun} for it, but {what}",
             )
         if tuple(found.shape) != output.layout.shape:
-            return records.WRONG_SHAPE, f"{name} has the shape {list(found.shape)}, not {list(output.layout.shape)}"
-        if found.dtype != self._arrays.dtypes[output.dtype]:
-            own = str(found.dtype).removeprefix("torch.")
-            return records.WRONG_DTYPE, f"{name} has the dtype {own}, not {output.dtype}"
+            said = f"the shape of {name} is {list(found.shape)}, must be {list(output.layout.shape)}"
+            return records.WRONG_SHAPE, said
+        expected = self._arrays.dtypes[output.dtype]
+        if found.dtype != expected:
+            own, must = (str(each).removeprefix("torch.") for each in (found.dtype, expected))
+            return records.WRONG_DTYPE, f"the dtype of {name} is {own}, must be {must}"
         return None
 
 

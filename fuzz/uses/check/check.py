@@ -133,7 +133,7 @@ def check(
     )  # fmt: skip
     [target] = _chosen(declaration, targets)
     here = OwnProcess(target, function, found.takes if found else None)
-    said = found.said if found else ""
+    said = found.said_of(kernel) if found else ""
     taken = accepted(here, target) if measures and GIVEN.asked is None else None
     check_targets(
         [target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures, taken=taken

@@ -100,7 +100,20 @@ class Read:
             return {}
         by_name = {*theirs.values()} <= {*own}
         found = theirs if by_name else dict(zip(theirs, own, strict=False))
+        astray = [mine for name, mine in found.items() if mine in theirs.values() and mine != theirs[name]]
+        if astray:
+            order = ", ".join(theirs.values())
+            raise CheckError(
+                f"the reference takes ({order}), and the kernel ({', '.join(own)}), whose {astray[0]!r} is at another "
+                f"place: which is which? Call all of them alike, or wrap it: fuzz.check(lambda {order}: mine(...), ...)"
+            )
         return {name: mine for name, mine in found.items() if name != mine}
+
+    def said_of(self, kernel: Callable[..., Any]) -> str:
+        """What was read, and which parameter of the kernel's function is given which tensor, where that is not said by
+        their names."""
+        given = ", ".join(f"{mine} is given {name}" for name, mine in self.called(kernel).items())
+        return f"{self.said}; by its place {given}" if given else self.said
 
 
 def read(

@@ -185,6 +185,7 @@ def test_says_what_was_read() -> None:
         "reference rms_norm: x[..., n], w[n] -> y[..., n], 6 operations, "
         "same value as the reference in float64 at 3 sets of extents"
     )
+    assert derive(rms_norm, "x=... n, w=n", dtype="bfloat16").said == derive(rms_norm, "x=... n, w=n").said
     assert derive(cross_entropy, "x=b n, label=b").op.operand("label").index == "n"
 
 

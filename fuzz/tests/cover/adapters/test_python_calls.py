@@ -43,8 +43,8 @@ def test_returned_outputs(run_python: RunPython) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "verdict", "said"),
     [
-        ("return x[:, :3]", Status.WRONG_SHAPE, Verdict.FAIL_SHAPE, "y has the shape [3, 3], not [3, 4]"),
-        ("return x.double()", Status.WRONG_DTYPE, Verdict.FAIL_DTYPE, "y has the dtype float64, not f32"),
+        ("return x[:, :3]", Status.WRONG_SHAPE, Verdict.FAIL_SHAPE, "the shape of y is [3, 3], must be [3, 4]"),
+        ("return x.double()", Status.WRONG_DTYPE, Verdict.FAIL_DTYPE, "the dtype of y is float64, must be float32"),
         ("return {'z': x}", Status.RAISED, Verdict.CRASH, "no parameter 'y' and returned no tensor for it, but dict"),
         ("pass", Status.RAISED, Verdict.CRASH, "returned no tensor for it, but NoneType"),
     ],

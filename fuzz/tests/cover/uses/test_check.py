@@ -25,12 +25,6 @@ _DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0
 _O2 = ("c-*@native:gcc-O2",)
 
 
-@pytest.fixture(autouse=True)
-def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said is read line by line."""
-    monkeypatch.setenv("COLUMNS", "1000")
-
-
 @pytest.fixture
 def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fuzz.CKernel:
     """A kernel that drops eps."""

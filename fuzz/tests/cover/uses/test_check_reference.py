@@ -66,6 +66,14 @@ def test_what_computes_the_same_passes_and_what_does_not_fails(capsys: pytest.Ca
     with pytest.raises(fuzz.CheckFailed, match="FAIL  _short  wrong values") as caught:
         _check(_short, shapes=shapes)
     assert said in str(caught.value)
+    assert "; by its place rows is given x, gain is given w\n" in str(caught.value)
+
+
+def test_names_at_other_places_are_refused_with_both_orders() -> None:
+    """By its place `x` would be given `w`, and the right kernel would fail."""
+    said = r"takes \(x, w\), and the kernel \(weight, x\), whose 'x' is at another place: .*lambda x, w: mine"
+    with pytest.raises(fuzz.CheckError, match=said):
+        _check(lambda weight, x: rms_norm(x, weight), shapes={"x": "... n", "w": "n"})
 
 
 def linear(x: Any, w: Any, b: Any) -> Any:
