@@ -50,23 +50,29 @@ def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:
     others = [failure for failure in same[_CASES:] if not any(_telling(failure[0])[:2])]
     if not any(failed for _, failed in elements):
         return None
-    return Places(first.output, _learned(elements, others[:: -(-len(others) // _CHECKED) or 1]))
+    some = others[:: -(-len(others) // _CHECKED) or 1]
+    # What is shown is the first case: whatever is said is true of that.
+    return Places(first.output, _learned(elements, [*(each for each in others if each is known[0]), *some]))
 
 
 def _learned(elements: list[Element], others: Sequence[tuple[Case, Judgement]]) -> Learned:
     """The rule of these elements; where another failing case contradicts it, one that is true of both. In rows of 9 to
     11 a tail of 8 is one of 4.
 
-    What makes it longer is left out: an element that should be bad may be right by chance.
+    What makes it longer is left out: an element that should be bad may be right by chance. One that is bad and should
+    be right is so by no chance: then there is no such rule.
     """
-    learned, again = _taught_by(elements), _RELEARNED
+    learned, again, seen = _taught_by(elements), _RELEARNED, list[Element]()
     for failure in others:
         more = list(_elements(*failure))
+        seen += more
         if again and learned.exact and any(learned.rule.holds(traits) != failed for traits, failed in more):
             other, again = _taught_by([*elements, *more]), again - 1
             if other.exact and other.rule.size <= max(learned.rule.size, 1):
                 learned, elements = other, [*elements, *more]
-    return _without_luck(learned, elements)
+    astray = sum(failed and not learned.rule.holds(traits) for traits, failed in seen)
+    found = _without_luck(learned, elements)
+    return replace(found, probes=found.probes + astray)
 
 
 def _without_luck(learned: Learned, elements: Sequence[Element]) -> Learned:

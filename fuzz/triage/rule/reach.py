@@ -16,8 +16,8 @@ from fuzz.triage.rule.rule import Atom, Rule, Trait, Traits
 from fuzz.triage.rule.thresholds import plainest
 
 _EDGE = 8
-"""A limit lies where so many probes pass beyond the nearest failure as hold so many failures on this side of it: if it
-went on as it does there, it would have failed by then (all but e^-8 of the time)."""
+"""A limit lies where so many probes pass beyond the nearest failure that, if it went on as it does among the nearest so
+many failures on this side of it, it would have failed by then (all but e^-8 of the time)."""
 _MOST = 3
 """The most conditions that a person reads at once."""
 _TELLING, _FEWEST = 0.05, 12
@@ -153,16 +153,22 @@ def _within(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
 
 def _limit(ordered: Sequence[_Number]) -> tuple[float, float] | None:
     """A pair: below the second number there is no hit, and the first is the next one above. So many lie between it and
-    the first hit as hold a few hits beyond that. None where too few are known below."""
+    the first hit as would hardly all pass if it went on as it does just beyond that. None where too few are known
+    below."""
     lowest = next(each.value for each in ordered if each.hit)
     inside = [each.hit for each in ordered if each.counts and each.value >= lowest]
     outside = [each.value for each in ordered if each.counts and each.value < lowest]
     hits = [place for place, hit in enumerate(inside, 1) if hit][:_EDGE]
-    room = math.ceil(hits[-1] * _EDGE / len(hits)) if hits else len(outside) + 1
+    room = _room(len(hits) / (hits[-1] + 1)) if hits else len(outside) + 1
     if room > len(outside):
         return None
     outer = outside[-room]
     return next(each.value for each in ordered if each.value > outer), outer
+
+
+def _room(share: float) -> int:
+    """Return how many pass in a row where each fails by that chance, all but e^-8 of the time."""
+    return math.ceil(-_EDGE / math.log1p(-share))
 
 
 def _sufficient(probes: Sequence[Traits], failed: Sequence[bool]) -> list[Rule]:

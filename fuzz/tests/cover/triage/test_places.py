@@ -40,6 +40,18 @@ def test_a_longer_row_shows_what_short_ones_cannot(lengths: tuple[int, ...]) -> 
     assert _said(failures).startswith("tail of 8 = inside, in y (")
 
 
+def test_what_is_not_true_of_the_smallest_case_is_not_said() -> None:
+    """It has one row, and that is bad: that the second row is would be read as nonsense."""
+    failures = list[tuple[Case, Judgement]]()
+    for rows, n in ((1, 1), (2, 8), (2, 9), (2, 16), (2, 17), *((2, n) for n in range(20, 90))):
+        case, mask = given_case((rows, n), 1, "contiguous"), np.zeros((rows, n), bool)
+        mask[-1] = True
+        check = OutputCheck("y", "numeric", (rows - 1, 0), 9.0, failing=n, mask=mask)
+        failures.append((case, Judgement("c-mine@native:gcc-O2", case, Verdict.FAIL_NUMERIC, 9.0, check)))
+    assert _said(failures[1:]).startswith("row >= 1, in y (")
+    assert _said(failures) == "no simple pattern in y"
+
+
 def test_an_element_that_looks_right_by_chance_makes_no_further_condition() -> None:
     failures = [_failure(2, n) for n in (21, 22, 23, 30)] + [_failure(1, 13, right=10)]
     assert _said(failures).startswith("tail of 8 = inside, in y (")

@@ -45,6 +45,17 @@ def test_both_limits_are_said_and_fresh_cases_do_not_contradict_them(seed: int) 
     assert not wrong
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_where_everything_fails_on_one_side_the_limit_is_close_to_that(seed: int) -> None:
+    """Four that pass below are enough; a limit of 38 where 129 fails and 128 passes is read as a mistake."""
+    traits, _ = _drawn(1200, seed)
+    failed = [int(each[N]) >= 129 for each in traits]
+    (atom,) = reach_of(traits, failed, 200).necessary.atoms
+    below = sorted({int(each[N]) for each in traits if int(each[N]) < 129})
+    assert (atom.trait, atom.relation) == (N, ">=")
+    assert below[-5] < int(atom.values[0]) <= 129
+
+
 def test_either_that_is_wrong_is_told() -> None:
     """Or the measure could not fail."""
     above = Rule((Atom(N, ">=", (5,), 1.0),))
