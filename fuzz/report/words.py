@@ -110,14 +110,15 @@ def _evidence(rule: StatedRule) -> str:
         tests = f"{rule.inside:,} where it says that it fails and {rule.outside:,} where it says that it passes"
         counted += f"; {rule.inside + rule.outside:,} of them were drawn to refute it, {tests}"
     if rule.hidden:
-        counted += f"; {rule.hidden:,} more fail{'s' * (rule.hidden == 1)} with ordinary values only"
+        of = f"in {rule.hidden:,} of {rule.met:,} that meet it" if rule.met else f"in {rule.hidden:,} more that meet it"
+        counted += f"; {of} the error is within what is allowed, which with ordinary values it is not"
     return counted + (f"; it is true of {rule.searched:,} further cases of a search" if rule.searched else "")
 
 
 def tested_words(rule: StatedRule) -> str:
     """Return how hard somebody tried to refute the rule, in a few words."""
     further = rule.inside + rule.outside + rule.searched
-    hidden = f", but for {rule.hidden:,} whose values hide it" if rule.hidden else ""
+    hidden = f"; values hide it in {rule.hidden:,}{f' of {rule.met:,}' if rule.met else ''}" if rule.hidden else ""
     return f"tested on {further:,} further cases, none against it{hidden}" if further else ""
 
 

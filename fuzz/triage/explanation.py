@@ -152,6 +152,8 @@ class StatedRule:
     """The same condition with other numbers, under which other failures were seen."""
     not_varied: tuple[str, ...] = ()
     """What all cases had in common that could have been varied."""
+    met: int = 0
+    """How many of the cases meet it, those included that are hidden; 0 where that was not counted."""
 
 
 @dataclass(frozen=True)

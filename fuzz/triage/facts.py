@@ -128,6 +128,7 @@ def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = No
         conclusion.hides,
         tuple(conclusion.core.bands) if conclusion.core is not None else (),
         () if learned.rule.atoms else tuple(what for what in conclusion.could_vary if what not in conclusion.varied),
+        conclusion.met,
     )
 
 

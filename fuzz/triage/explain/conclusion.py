@@ -64,6 +64,8 @@ class Conclusion:
     """Why a rule that agrees with every probe does not stand."""
     reach: RuleBounds | None = None
     """How far it goes where the rule is not certain, as far as there was time for it."""
+    met: int = 0
+    """The number of probes that fail as the rule says, and of hidden ones."""
     suggestion: Suggestion | None = None
     """What its kernel may be meant to declare, where it refuses what it fails for."""
 
@@ -114,7 +116,8 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
         could,
         doubt,
     )
-    said = Conclusion(learned, places_of(alike or own), law, core, *about)
+    failing = sum(evidence.failed[place] and learned.holds(evidence.traits[place]) for place in counted)
+    said = replace(Conclusion(learned, places_of(alike or own), law, core, *about), met=failing + hidden[0])
     return said if said.certain else replace(said, reach=_reach(evidence))
 
 

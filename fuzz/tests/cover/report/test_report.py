@@ -21,17 +21,21 @@ from fuzz.execute.reach import reach_of
 from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judge, Judgement
-from fuzz.report.brief import Commands
+from fuzz.report.brief import Commands, brief_of
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _other_targets, allowance_lines, full_text
 from fuzz.report.listings import listing
 from fuzz.report.progress import LiveLine, Progress, minutes, progress_line
 from fuzz.report.totals import bugs_words, mostly_unjudged, run_notes
+from fuzz.report.words import rule_lines
+from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
-from fuzz.triage.explanation import Number
+from fuzz.tests.common.told import NOTHING
+from fuzz.triage.explanation import Alternative, Number, StatedRule
 from fuzz.triage.facts import explanation_of, worst_element
 from fuzz.triage.finding import Finding
+from fuzz.triage.rule.rule import Atom, Rule
 from oracles.dtypes import ITEMSIZE, form
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
@@ -69,6 +73,24 @@ def test_the_values_of_small_tensors_can_be_read_off_the_screen() -> None:
     for shape, more in (((4, 4), 1), ((1, 17), 0), ((3, 0), 0)):
         lines = _said(a_case("rms_norm", (), shape))
         assert sum(line.startswith("                [") for line in lines) == more, shape
+
+
+@pytest.mark.parametrize(
+    ("hidden", "met", "first", "whole"),
+    [
+        (0, 293, "", ""),
+        (17, 310, "; values hide it in 17 of 310", "in 17 of 310 that meet it the error is within what is allowed,"),
+        (17, 0, "; values hide it in 17", "in 17 more that meet it the error is within what is allowed,"),
+    ],
+)
+def test_a_rule_says_in_how_many_cases_that_meet_it_nothing_shows(
+    hidden: int, met: int, first: str, whole: str
+) -> None:
+    rule = StatedRule((Alternative(Rule((Atom(N, ">=", (3,), 1.0),))),), 549, 276, 125, 320, hidden, met=met)
+    told = replace(NOTHING, rule=rule, explained="whole")
+    assert brief_of(told).evidence == f"tested on 721 further cases, none against it{first}"
+    [(_, line)] = rule_lines(told)
+    assert whole in line
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
