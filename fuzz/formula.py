@@ -14,6 +14,7 @@ from oracles.formula.trace import (
     Node,
     Outputs,
     avg,
+    cumprod,
     dot,
     elementary,
     extent,
@@ -21,6 +22,8 @@ from oracles.formula.trace import (
     online_total,
     point,
     position,
+    prod,
+    scan,
     take,
     total,
     welford_mean,
@@ -29,8 +32,8 @@ from oracles.formula.trace import (
 )
 
 __all__ = [  # noqa: PLE0604 (`NAMES` are strings)
-    "FormulaError", "Node", "Outputs", "avg", "dot", "extent", "greatest", "online_total", "point", "position", "take",
-    "total", "welford_mean", "welford_squares", "where",
+    "FormulaError", "Node", "Outputs", "avg", "cumprod", "dot", "extent", "greatest", "online_total", "point",
+    "position", "prod", "scan", "take", "total", "welford_mean", "welford_squares", "where",
     *NAMES,
 ]  # fmt: skip
 

@@ -26,6 +26,7 @@ from oracles.formula.trace import (
     greatest,
     ordered,
     position,
+    scan,
     take,
     total,
     welford_mean,
@@ -107,6 +108,8 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
         return (g * 2.0 * (args[0] - welford_mean(args[0], node.label)),)
     if kind == "take":
         return (_of_take(node, g), *[None] * (len(args) - 1))
+    if kind == "scan":
+        return _of_scan(node, g)
     if kind == "negate":
         return (-g,)
     slope = node.function.gradient
@@ -118,6 +121,19 @@ def _of_dot(node: Node, g: Node, place: int) -> Node:
     arg, other = node.args[place], node.args[1 - place]
     over = sorted((g.dims | other.dims) - arg.dims)
     return dot(g, other, over) if over else g * other
+
+
+def _of_scan(node: Node, g: Node) -> Sequence[Node]:
+    """The same recurrence backwards: what h(t) is worth is its own adjoint and a(t + 1) times what h(t + 1) is."""
+    (a, _, start), dim = node.args, node.label
+    place, last = position(dim), extent(dim) - 1.0
+    later = take(a, place + 1.0, dim, 0.0) if dim in a.dims else where(place < last, a, 0.0)
+    spread = g if dim in g.dims else where(place >= 0.0, g, 0.0)
+    backwards = scan(take(later, last - place, dim), take(spread, last - place, dim), dim)
+    worth = take(backwards, last - place, dim)
+    before = where(place <= 0.0, start, take(node, place - 1.0, dim, 0.0))
+    first = where(place <= 0.0, worth * a, 0.0)
+    return worth * before, worth, first
 
 
 def _of_take(node: Node, g: Node) -> Node:

@@ -18,7 +18,7 @@ Kind = Literal[
     "tensor", "parameter", "constant", "extent", "position",
     "add", "subtract", "multiply", "divide", "negate", "function",
     "sum", "max", "dot", "welford_mean", "welford_squares", "online",
-    "where", "at_most", "less", "point", "take",
+    "where", "at_most", "less", "point", "take", "scan",
 ]  # fmt: skip
 REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares", "online")
 _EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take")

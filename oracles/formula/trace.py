@@ -25,12 +25,12 @@ from oracles.formula.node import READS, REDUCTIONS, FormulaError, Kind, Node, Op
 from oracles.lazy import lazy
 
 __all__ = [
-    "REDUCTIONS", "Along", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg", "dot",
-    "elementary", "extent", "greatest", "lifted", "online_total", "ordered", "point", "position", "run", "take",
-    "total", "trace", "welford_mean", "welford_squares", "where",
+    "REDUCTIONS", "Along", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg",
+    "cumprod", "dot", "elementary", "extent", "greatest", "lifted", "online_total", "ordered", "point", "position",
+    "prod", "run", "scan", "take", "total", "trace", "welford_mean", "welford_squares", "where",
 ]  # fmt: skip
 
-_MEETING = (*REDUCTIONS, "take", "position", "extent")
+_MEETING = (*REDUCTIONS, "take", "position", "extent", "scan")
 
 Outputs = Mapping[str, Node]
 Along = str | Sequence[str]
@@ -120,6 +120,24 @@ def take(table: Node, index: Operand, dim: str, outside: float | None = None) ->
         raise FormulaError(f"take along {dim!r}: the table has only the dimensions {sorted(table.dims)}")
     args = (table, index) if outside is None else (table, index, Node("constant", value=float(outside)))
     return Node("take", args, table.dims - {dim} | index.dims, dim)
+
+
+def scan(factor: Operand, value: Operand, dim: str, start: Operand = 0.0) -> Node:
+    """A linear recurrence along a dimension: h(t) = factor(t) h(t - 1) + value(t), where h(-1) is the start."""
+    args = lifted(factor), lifted(value), lifted(start)
+    if dim not in args[0].dims | args[1].dims or dim in args[2].dims:
+        raise FormulaError(f"scan over {dim!r}: the factor or what is added has it, and the start has not")
+    return Node("scan", args, frozenset().union(*(each.dims for each in args)), dim)
+
+
+def cumprod(value: Operand, dim: str) -> Node:
+    """The products of all elements up to each along a dimension."""
+    return scan(value, 0.0, dim, 1.0)
+
+
+def prod(value: Operand, dim: str) -> Node:
+    """The product of all elements along a dimension."""
+    return take(cumprod(value, dim), extent(dim) - 1.0, dim, 1.0)
 
 
 def point(value: Node) -> Node:

@@ -13,7 +13,7 @@ from oracles.formula.node import Node
 from oracles.reference.dims import Dim, Pair, UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import number, of_dims, template
-from oracles.reference.maps import as_axis, linear, single, taken_at, with_axis
+from oracles.reference.maps import as_axis, linear, single, spread, taken_at, with_axis
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
 from oracles.reference.sizes import floored, of, plus
@@ -199,6 +199,30 @@ def _flip(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
             parts = {"n": template("f.extent(dim)", {"dim": of_dims([along])}), "place": reader.place(along)}
             self = taken_at(reader, self, along, template("n - 1.0 - place", parts), [along])
     return self
+
+
+@rule("cumprod")
+def _cumprod(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+    at = reader.axes(self, dim)[0]
+    return _multiplied(reader, self, at, "f.cumprod(x, dim)") if self.axes[at] else self
+
+
+@rule("prod")
+def _prod(reader: Reader, self: Value, dim: int | None = None, keepdim: bool = False, **_: object) -> Value:
+    for at in reversed(reader.axes(self, dim)):
+        gone = self.axes[at]
+        value = _multiplied(reader, self, at, "f.prod(x, dim)") if gone else self
+        axes = (*self.axes[:at], *([()] if keepdim else ()), *self.axes[at + 1 :])
+        self = replace(value, axes=axes, has=value.has.difference(value.axes[at]))
+    return self
+
+
+def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
+    """What products along an axis are, with that axis still."""
+    value, along = single(reader, value, at)
+    value = value if along in value.has else spread(reader, value, along)
+    parts = {"x": reader.expression(value), "dim": of_dims([along])}
+    return replace(value, expression=reader.lines.add(template(text, parts), "product"), condition=None)
 
 
 @rule("cumsum")

@@ -320,7 +320,7 @@ class Budget(SettledProblem):
 
     @lazy
     def _slack(self) -> float | F64:
-        reduced = {self.inputs.axes(node) for node in self.inputs.trace.nodes if node.kind in REDUCTIONS}
+        reduced = {self.inputs.axes(node) for node in self.inputs.trace.nodes if node.kind in REDUCED}
         longest: int | F64 = 1
         for axes in reduced:
             longest = np.maximum(longest, self.inputs.count(axes))

@@ -25,6 +25,7 @@ from oracles.formula.affine.forms import (
     upwards,
 )
 from oracles.formula.affine.operations import FAR, added, function
+from oracles.formula.affine.recurrences import recurrence
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
 from oracles.formula.affine.welford import updated
@@ -256,6 +257,6 @@ def products_are_alike(a: F64, b: F64, axes: Axes, dtype: Format, inputs: Inputs
 
 REDUCED: Mapping[Kind, Callable[[SettledProblem, Node, Sequence[Form]], Form]] = {
     "sum": total, "dot": dot, "max": greatest, "take": took, "welford_mean": updated, "welford_squares": updated,
-    "online": online,
+    "online": online, "scan": recurrence,
 }  # fmt: skip
 """What makes the form of each kind of reduction."""

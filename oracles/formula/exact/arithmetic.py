@@ -60,6 +60,10 @@ class Arithmetic(Protocol):
         no place."""
         ...
 
+    def joined(self, parts: Sequence[Values], axis: int) -> Values:
+        """Values one after the other along an axis."""
+        ...
+
 
 def along(operation: Callable[[Values, int], Values], values: Values, axes: Axes) -> Values:
     """A total or a maximum along one axis after the other."""
@@ -117,6 +121,9 @@ class Float64:
     def take(self, table: F64, index: F64, axis: int, outside: F64 | None = None) -> F64:
         return took(table, index, axis, outside)
 
+    def joined(self, parts: Sequence[F64], axis: int) -> F64:
+        return np.concatenate(parts, axis)
+
 
 class Precise:
     """mpmath at its current working precision, element by element: the judge of single elements."""
@@ -154,6 +161,9 @@ class Precise:
         self, table: NDArray[Any], index: NDArray[Any], axis: int, outside: NDArray[Any] | None = None
     ) -> NDArray[Any]:
         return took(table, index, axis, outside)
+
+    def joined(self, parts: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
+        return np.concatenate(parts, axis)
 
 
 class Double:
@@ -196,6 +206,10 @@ class Double:
     ) -> DoubleDouble:
         high, low = (None, None) if outside is None else (outside.high, outside.low)
         return DoubleDouble(took(table.high, index.high, axis, high), took(table.low, index.high, axis, low))
+
+    def joined(self, parts: Sequence[DoubleDouble], axis: int) -> DoubleDouble:
+        high, low = (np.concatenate([getattr(each, name) for each in parts], axis) for name in ("high", "low"))
+        return DoubleDouble(high, low)
 
 
 _OPERATORS: Mapping[Kind, Callable[[Any, Any], Any]] = {

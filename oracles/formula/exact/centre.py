@@ -22,6 +22,7 @@ from oracles.elementary.functions import function
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along, within
 from oracles.formula.exact.contraction import Axes, Places, spans
 from oracles.formula.exact.lengths import Extents, Lengths
+from oracles.formula.exact.recurrences import at_place, recurred
 from oracles.formula.made import completed
 from oracles.formula.trace import FormulaError, Node, Trace, ordered
 from oracles.lazy import lazy
@@ -165,6 +166,8 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
         return arithmetic.where(*args)
     if kind == "take":
         return arithmetic.take(args[0], args[1], *inputs.axes(node), *args[2:])
+    if kind == "scan":
+        return recurred(arithmetic, args, inputs.axes(node)[0], inputs.extents[node.label])
     if kind in ("at_most", "less"):
         return arithmetic.compare(kind, args[0], args[1])
     raise FormulaError(f"{kind}: no arithmetic knows it")
@@ -218,6 +221,9 @@ def elements(
             return _lifted(node, inputs.leaf(node, fixed), arithmetic)
         if node.kind == "take":
             return taken(node, fixed)
+        if node.kind == "scan" and (place := dict(fixed).get(node.label)) is not None:
+            whole = value(node, frozenset(each for each in fixed if each[0] != node.label))
+            return at_place(whole, inputs.axes(node)[0], place)
         # What is reduced here is no dimension of the node, and so is fixed in no argument.
         args = [other(node, place, fixed, partial(value, arg, fixed)) for place, arg in enumerate(node.args)]
         return step(node, args, arithmetic, inputs)

@@ -67,6 +67,10 @@ class Extended:
         high, low, exponent = (took(each, at, axis, other) for each, other in zip(parts, others, strict=True))
         return ExtendedDouble(DoubleDouble(high, low), exponent)
 
+    def joined(self, parts: Sequence[ExtendedDouble], axis: int) -> ExtendedDouble:
+        high, low, exponent = (np.concatenate(some, axis) for some in zip(*map(_parts, parts), strict=True))
+        return ExtendedDouble(DoubleDouble(high, low), exponent)
+
 
 def _parts(values: ExtendedDouble) -> Sequence[NDArray[Any]]:
     return values.fraction.high, values.fraction.low, values.exponent

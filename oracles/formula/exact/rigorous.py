@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,6 +152,10 @@ class Rigorous:
             return Near(value)
         error, none = np.broadcast_to(table.error, table.value.shape), np.zeros((1,) * table.value.ndim)
         return Near(value, self._plain.take(np.ascontiguousarray(error), index.value, axis, none))
+
+    def joined(self, parts: Sequence[Near], axis: int) -> Near:
+        errors = [np.broadcast_to(each.error, each.shape) for each in parts]
+        return Near(np.concatenate([each.value for each in parts], axis), np.concatenate(errors, axis))
 
 
 def _are_ordinary(a: F64, b: F64) -> bool:

@@ -20,6 +20,7 @@ from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, step
 from oracles.formula.exact.counts import counted
+from oracles.formula.exact.recurrences import at_place
 from oracles.formula.simulated.orders import total
 from oracles.formula.simulated.roundings import Roundings
 from oracles.formula.tiers.problem import FormulaProblem
@@ -172,6 +173,8 @@ class Simulated:
             return self._rounding.function(node.function, args[0], dtype)
         if node.kind in ("welford_mean", "welford_squares", "online"):
             return self._updated(node, args[0])
+        if node.kind == "scan":
+            return self._scanned(node, args)
         if node.kind in REDUCTIONS:
             return self._summed(node, args)
         return self._round(args[0] * args[1], node)
@@ -298,6 +301,46 @@ class Simulated:
             parts = [self._joined(parts[at : at + 2], node) for at in range(0, len(parts), 2)]
         first, other, _ = parts[0]
         return self._placed((first if node.kind == "welford_mean" else other)[..., 0], node)
+
+    def _scanned(self, node: Node, args: list[F64]) -> F64:
+        """A recurrence: one place after the other, in blocks that are carried on, or as a tree."""
+        (axis,), n = self.inputs.axes(node), self.inputs.extents[node.label]
+        a, b, h = args
+        order = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
+        if isinstance(order, Sequential) or self.order in ("declared", "reversed", "permuted"):
+            found = list[F64]()
+            for place in range(n):
+                h = self._advanced(node, h, at_place(a, axis, place), at_place(b, axis, place))
+                found.append(h)
+            return np.concatenate(found, axis) if found else at_place(a * h + b, axis, slice(0, 0))
+        blocks = [(at_place(a, axis, place), at_place(b, axis, place)) for place in range(n)]
+        if self.order == "lanes":
+            size = int(self.random.integers(2, 9))
+            for first in range(0, n, size):
+                for place in range(first + 1, min(first + size, n)):
+                    blocks[place] = self._after(node, blocks[place - 1], blocks[place])
+                for place in range(first, min(first + size, n) if first else first):
+                    blocks[place] = self._after(node, blocks[first - 1], blocks[place])
+        else:
+            step = 1
+            while step < n:
+                blocks = [
+                    self._after(node, blocks[place - step], each) if place >= step else each
+                    for place, each in enumerate(blocks)
+                ]
+                step *= 2
+        return np.concatenate([self._advanced(node, h, *each) for each in blocks], axis)
+
+    def _after(self, node: Node, before: tuple[F64, F64], block: tuple[F64, F64]) -> tuple[F64, F64]:
+        """Two blocks as one."""
+        return self._round(before[0] * block[0], node), self._advanced(node, before[1], *block)
+
+    def _advanced(self, node: Node, h: F64, a: F64, b: F64) -> F64:
+        dtype = self._dtype(node)
+        h = self._rounding.taken(h, dtype)
+        if self.fused and self.contract.fused and dtype is not DOUBLE and self.random.random() < _FUSED:
+            return self._rounding.sum(a * h, b, dtype)
+        return self._rounding.sum(self._round(a * h, node), b, dtype)
 
     def _joined(self, parts: list[_Part], node: Node) -> _Part:
         found = parts[0]

@@ -22,6 +22,6 @@ def dependent(inputs: Inputs, doubts: Mapping[Node, Mask]) -> Mapping[Node, Mask
 
 
 def _reduced(inputs: Inputs, node: Node, mask: Mask) -> Mask:
-    if node.kind not in (*REDUCTIONS, "take"):
+    if node.kind not in (*REDUCTIONS, "take", "scan"):
         return mask
     return np.asarray(np.logical_or.reduce(mask, axis=inputs.axes(node), keepdims=True))

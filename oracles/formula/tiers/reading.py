@@ -35,7 +35,7 @@ class Reading:
         """Whether rows, or problems, may be filled up, so that others may stand beside; parameters may be columns."""
         fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
         kinds = {node.kind for node in self.trace.nodes}
-        return fit and self.joins_orders and kinds.isdisjoint(("position", "take", "where"))
+        return fit and self.joins_orders and kinds.isdisjoint(("position", "take", "where", "scan"))
 
     @lazy
     def multiplies_length(self) -> bool:

@@ -293,3 +293,12 @@ def test_comparisons_are_those_of_torch(name: str) -> None:
     """Where values are the same, too."""
     compare = getattr(torch, name)
     derive(lambda x: torch.where(compare(x, x.abs()), x + 1.0, compare(x, 0.5).float()))
+
+
+def test_products_are_read_along_an_axis_or_all() -> None:
+    def last(reference: Callable[..., Any]) -> str:
+        return derive(reference, "x=b n").formula.text.splitlines()[-1].strip()
+
+    assert last(lambda x: x.cumprod(-1)) == 'return {"y": f.cumprod(x, "n")}'
+    assert last(lambda x: x.prod(0, keepdim=True) * x) == 'return {"y": f.prod(x, "b") * x}'
+    assert last(lambda x: x.prod()) == 'return {"y": f.prod(f.prod(x, "n"), "b")}'

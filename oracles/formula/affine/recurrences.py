@@ -1,0 +1,114 @@
+"""Forms of linear recurrences, h(t) = a(t) h(t - 1) + b(t).
+
+A kernel may go one place after the other, in blocks that are carried on, or as a tree, which multiplies the a of a
+block before it knows h. Whatever it does, a term b(r) reaches h(t) times the product of the a between, by t - r
+products and, in each place between, an addition; a tree has one addition more at each of its levels. So with the
+magnitudes M(t) = |a(t)| M(t - 1) + |b(t)|, in which nothing cancels,
+
+    E(t) = |a(t)| E(t - 1) + (error of a) |h(t - 1)| + (error of b) + 2 u M(t),  and at last log2(t) u M(t) more.
+
+In the worst case, for rounding errors that repeat are not random. All are errors of each element by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.formula.affine.errors import either, marked
+from oracles.formula.affine.forms import DUST, Form, Mask, dust
+from oracles.formula.affine.setting import SettledProblem
+from oracles.formula.exact.recurrences import at_place
+from oracles.formula.trace import Node
+from oracles.summation import Sequential
+
+_SLACK = 1 + 2.0**-20
+"""What the product of (1 + u) is more than the sum of u, of as many places as a dimension has."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """What is known at one place."""
+
+    centre: F64
+    size: F64
+    """M."""
+    error: F64
+    grown: F64
+    """The largest product of the magnitudes of a up to here, of neighbours or of any."""
+    most: F64
+    """The largest of all magnitudes so far, and of those products."""
+
+
+def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
+    """The form of a recurrence."""
+    (axis,), dtype = here.inputs.axes(node), here.dtype(node)
+    count, one_by_one = here.inputs.extents[node.label], isinstance(here.order(node), Sequential)
+    adds = not _is_nothing(args[1])
+    u = (dtype.u + dust(dtype)) * _SLACK
+    lost = dtype.eta if here.contract.denormals == "preserve" else dtype.tiny
+    a, b, start = args
+    found = list[_Place]()
+    size = np.abs(start.centre) + start.spread
+    least = np.maximum(size, 1.0)
+    now = _Place(start.centre, size, start.spread, np.ones_like(size) if adds else least, least)
+    for place in range(count):
+        now = _next(now, _at(a, axis, place), _at(b, axis, place), u, adds=adds, one_by_one=one_by_one)
+        found.append(now)
+    if not found:
+        shape = [*np.broadcast_shapes(*(each.centre.shape for each in args))]
+        shape[axis] = 0
+        return Form(np.zeros(shape), dtype, dtype.precision)
+    centre, size, error, most = (
+        np.concatenate([getattr(each, name) for each in found], axis) for name in ("centre", "size", "error", "most")
+    )
+    places = np.arange(1.0, count + 1.0).reshape([count if at == axis else 1 for at in range(centre.ndim)])
+    if adds and not one_by_one:
+        error = error + np.ceil(np.log2(places) + 1) * u * size
+    # What underflows, of at most two products of each place, is multiplied by no more than there is on any way.
+    error = error + np.where(size > 0, 2 * places * lost * (most * most if adds else most), 0.0)
+    may = _from_here(marked(either(args), *(~np.isfinite(each.centre) for each in args)), centre.shape, axis)
+    over = ~(most * (1 + 2 * u * (places + 1)) < dtype.limit)
+    may = marked(may, over if over.any() else None, None if np.isfinite(centre).all() else ~np.isfinite(centre))
+    error = np.where(np.isfinite(error), error, np.inf)
+    return Form(centre, dtype, dtype.precision, rest=error * (1 + DUST), may=may)
+
+
+def _next(before: _Place, a: tuple[F64, F64], b: tuple[F64, F64], u: float, *, adds: bool, one_by_one: bool) -> _Place:
+    """The place after one, with centres and spreads of a and b."""
+    (factor, off), (value, more) = a, b
+    with np.errstate(all="ignore"):
+        wide = np.abs(factor) + off
+        product = factor * before.centre
+        size = wide * before.size + np.abs(value) + more
+        error = wide * before.error + off * np.abs(before.centre) + more
+        centre = product + value
+        if one_by_one:
+            rounded = wide * (np.abs(before.centre) + before.error)
+            rounded = u * rounded + (u * (np.abs(centre) + error + u * rounded) if adds else 0.0)
+        else:
+            rounded = (2 if adds else 1) * u * size
+        grown = np.maximum(before.grown, 1.0) * wide if adds else before.grown * np.maximum(wide, 1.0)
+        most = np.maximum(np.maximum(before.most, size), grown)
+        size = size * (1 + 2 * u)
+    return _Place(centre, size, error + rounded, grown, most)
+
+
+def _at(form: Form, axis: int, place: int) -> tuple[F64, F64]:
+    return at_place(form.centre, axis, place), at_place(form.spread, axis, place)
+
+
+def _is_nothing(form: Form) -> bool:
+    return form.is_exact and not form.centre.any()
+
+
+def _from_here(mask: Mask | None, shape: Sequence[int], axis: int) -> Mask | None:
+    """Where a mask is set at a place or before it."""
+    if mask is None:
+        return None
+    found: Any = np.logical_or.accumulate(np.broadcast_to(mask, np.broadcast_shapes(mask.shape, tuple(shape))), axis)
+    return np.asarray(found)
