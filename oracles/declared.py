@@ -50,6 +50,9 @@ def check_declared(op: Op) -> None:
         for dim, size in extents.items():
             if dim not in op.named or size < 1 or op.fixed.get(dim, size) != size:
                 raise OpError(f"{op.name}: {field}: {dim!r} cannot be {size}: only named dimensions can, and 1 or more")
+    for dims, size in op.least.items():
+        if not {*dims.split()} <= {*op.named} or not dims.split() or size < 1:
+            raise OpError(f"{op.name}: least: {dims!r} cannot be {size}: named dimensions can, and 1 or more")
     for each in op.operands:
         _check_integers(op, each)
     for flip in op.flips:

@@ -16,7 +16,7 @@ from typing import Any
 
 from oracles.declared import AXIS, check_declared
 from oracles.dim import Dim, counts_of, dims_of, steps_of
-from oracles.formula.made import Counts, completed
+from oracles.formula.made import Counts, completed, few
 from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
 from oracles.operand import OUTER, Flip, Operand, Parameter
@@ -50,6 +50,9 @@ class Op:
     are there already, and of a stream of random numbers."""
     fixed: Extents = field(default_factory=dict)
     """The dimensions that always have so many elements, such as {"half": 2} of rotary embeddings."""
+    least: Extents = field(default_factory=dict)
+    """The number of elements that a dimension has at least, or several together, such as {"h w": 2} of a variance over
+    both: of fewer it has no meaning."""
     shapes: tuple[Extents, ...] = ()
     """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
     {"group": 8, "head": 4}: a share of the cases has them."""
@@ -154,11 +157,12 @@ class Op:
         return counts_of(self.formula, self.inputs, self.parameters)
 
     def whole(self, extents: Extents) -> Extents | None:
-        """Return the extents with those that follow from them; None where one would be none, or no whole number."""
-        if not self.made:
-            return extents
+        """Return the extents with those that follow from them; None where one would be none, or no whole number, or
+        where there are fewer than there must be."""
+        if self.least and few(self.least, {**dict.fromkeys(self.named, max(self.least.values())), **extents}):
+            return None
         try:
-            return completed(self.made, extents)
+            return completed(self.made, extents) if self.made else extents
         except FormulaError:
             return None
 
@@ -266,8 +270,6 @@ class Op:
 
     def has_fixed(self, grid: tuple[int, ...], axis: int, extents: Extents) -> bool:
         """Whether what is fixed is so with these extents, and others follow from them."""
-        if not self.fixed and not self.made:
-            return True
         known = {**self.sizes(grid, axis), **extents}
         return all(known.get(dim, size) == size for dim, size in self.fixed.items()) and self.whole(known) is not None
 

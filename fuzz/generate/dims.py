@@ -16,7 +16,7 @@ from fuzz.base.feature import Feature
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.coverage import STEP, TILES
 from fuzz.generate.sketch import ENOUGH_ROWS, ROWS, USUAL_CASE, N, Sketch, fitting, fitting_n
-from oracles.formula.made import follows, short
+from oracles.formula.made import few, follows, short
 from oracles.op import Extents, Op
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
@@ -138,10 +138,10 @@ def fitted(sketch: Sketch) -> Sketch:
 
 def possible(sketch: Sketch) -> Sketch:
     """The sketch with so much shorter extents, where some are fixed, that the largest step has not too many terms, and
-    with so much longer ones, where its op makes others of them, that none of these is without elements, or no whole
-    number."""
+    with so much longer ones that none is shorter than it must be, and that none of those that its op makes of them is
+    without elements, or no whole number."""
     op = OPS[sketch.capability.op]
-    if not op.made and (not op.fixed or _has_rows_alone(op)):
+    if not op.made and not op.least and (not op.fixed or _has_rows_alone(op)):
         return sketch
     extents = _Extents(fitted(sketch), Dice(Stream(0)), 0)
     extents.keep(extents.drawn)
@@ -155,7 +155,7 @@ def possible(sketch: Sketch) -> Sketch:
         if extents.known[longest] >= before:  # a kernel takes no shorter ones
             break
     for _ in range(_LARGEST):  # a kernel may take no longer ones
-        longer = short(op.made, extents.known)
+        longer = short(op.made, extents.known) | few(op.least, extents.known)
         if not longer:
             break
         extents.keep({dim: extents.known[dim] + 1 for dim in longer})

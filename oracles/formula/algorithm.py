@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from oracles.formula.exact.arithmetic import Float64, Precise
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.lengths import BESIDE
+from oracles.formula.made import grown
 from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
 
@@ -88,7 +89,7 @@ def is_addend(op: Op, name: str) -> bool:
     known = [*(each.name for each in op.operands), *(each.name for each in op.parameters)]
     without, whole = traced(op, [each for each in known if each != name]), traced(op, known)
     random, parameters = np.random.default_rng(0), {each.name: 0.5 for each in op.parameters}
-    tensors = {each: _data(op, each, dims, random) for each, dims in whole.tensors.items()}
+    tensors = _tensors(op, whole, random)
     tensors[name] = np.zeros_like(tensors[name])
     found, zeroed = (evaluate(Inputs(graph, tensors, parameters), Float64()) for graph in (without, whole))
     return all(
@@ -141,7 +142,7 @@ def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> T
 def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str], ...]) -> None:
     """Compare all outputs in mpmath, on random data."""
     random = np.random.default_rng(0)
-    tensors = {name: _data(op, name, dims, random) for name, dims in graph.tensors.items()}
+    tensors = _tensors(op, graph, random)
     parameters = {node.label: 0.5 for node in graph.locals.values() if node.kind == "parameter"}
     with mpmath.workprec(_BITS):
         ways = [evaluate(Inputs(each, tensors, parameters), Precise()) for each in (graph, other)]
@@ -152,9 +153,16 @@ def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str],
                     raise FormulaError(f"{op.name}: with its algorithm {words}, {name} has another exact value")
 
 
-def _data(op: Op, name: str, dims: Sequence[str], random: np.random.Generator) -> NDArray[Any]:
-    """Random values of a tensor, of the extents that are fixed."""
-    shape, operand = [op.fixed.get(dim, _SIZE) for dim in dims], op.operand(name)
+def _tensors(op: Op, graph: Trace, random: np.random.Generator) -> dict[str, NDArray[Any]]:
+    """Random values of all tensors, of extents of which others can follow."""
+    some = {dim: op.fixed.get(dim, _SIZE) for dims in graph.tensors.values() for dim in dims}
+    sizes = grown(graph.counts, some, op.fixed)
+    return {name: _data(op, name, [sizes[dim] for dim in dims], random) for name, dims in graph.tensors.items()}
+
+
+def _data(op: Op, name: str, shape: Sequence[int], random: np.random.Generator) -> NDArray[Any]:
+    """Random values of a tensor."""
+    operand = op.operand(name)
     if operand.dtype == "bool":
         return random.random(shape) < 0.5
     if operand.integers:

@@ -59,6 +59,13 @@ def short(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
     return frozenset(found)
 
 
+def few(least: Mapping[str, int], known: Mapping[str, int]) -> frozenset[str]:
+    """Return the dimensions that are too short where some have a least number of elements: of several together the
+    shortest one."""
+    some = {dims: dims.split() for dims, size in least.items() if math.prod(known[dim] for dim in dims.split()) < size}
+    return frozenset(min(dims, key=known.__getitem__) for dims in some.values())
+
+
 def grown(counts: Counts, known: Mapping[str, int], fixed: Collection[str] = ()) -> dict[str, int]:
     """Return known extents, of which those that are too short and not fixed are so much longer that none is."""
     found = dict(known)

@@ -132,7 +132,6 @@ def _derived(asked: Asked, name: str) -> Derived:
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
     extents = [{each.name: each.sizes[which] for each in dims.values()} for which in (0, 1)]
     agreement = hold(op, asked.call, [*extents, third(dims, asked.fixed, drawn)])
-    agreement = replace(agreement, picky=agreement.picky or drawn != _TRIED[0])
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     constants = {**defaults_of(asked.reference), **asked.constants}
@@ -140,7 +139,13 @@ def _derived(asked: Asked, name: str) -> Derived:
     said = _said(asked, op, reader.operations, agreement)
     inputs = tuple(_drawn(asked, op, each, agreement.positive) for each in op.inputs)
     return Derived(
-        replace(op, inputs=inputs, summary=said), shown, said, asked.called, constants, agreement, asked.call
+        replace(op, inputs=inputs, least=agreement.least, summary=said),
+        shown,
+        said,
+        asked.called,
+        constants,
+        agreement,
+        asked.call,
     )
 
 

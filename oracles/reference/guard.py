@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
 """What NaN and the like are compared with, where windows make many terms."""
 _DOUBLED = 3
 """So often are extents doubled at most for which a reference raises, since a window does not fit in."""
+_TOGETHER = 3
+"""Of so many dimensions at most it is asked whether the reference raises for one element along all of them."""
 _LEADING = (2, 3)
 """The dimensions that "..." stands for in the last set."""
 
@@ -46,8 +49,9 @@ class Agreement:
     """The inputs that must be positive for the outputs to be numbers."""
     empty: bool
     """Whether tensors without elements are the same to both. The reference may raise for them."""
-    picky: bool
-    """Whether the reference raises for some dimension of one element."""
+    least: Mapping[str, int]
+    """The number of elements along a dimension, or several, that the reference does not raise for, where it raises for
+    one."""
 
 
 def hold(op: Op, reference: Callable[..., Any], extents: Sequence[Mapping[str, int]]) -> Agreement:
@@ -63,7 +67,8 @@ def hold(op: Op, reference: Callable[..., Any], extents: Sequence[Mapping[str, i
         for word, arrays in _plain(op, sizes, wanted, outer=_LEADING if at == len(extents) - 1 else None):
             _compare(op, reference, arrays, word)
     specials = _specials(op, reference, least, wanted)
-    return Agreement(len(extents), specials, wanted, *_edges(op, reference, least, wanted))
+    empty = _edges(op, reference, least, wanted)
+    return Agreement(len(extents), specials, wanted, empty, _least(op, reference, least, wanted))
 
 
 def _taken(
@@ -81,15 +86,13 @@ def _taken(
     return found
 
 
-def _edges(
-    op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]
-) -> tuple[bool, bool]:
-    """Whether both are the same of no elements, and whether the reference raises for one."""
-    free, empty, picky = [dim for dim in sizes if dim not in op.fixed], not op.counted, False
-    for dim in free:
+def _edges(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
+    """Whether both are the same of no elements; they are of one, unless the reference raises for that."""
+    empty = not op.counted
+    for dim in (dim for dim in sizes if dim not in op.fixed):
         for size in (0, 1) if empty else (1,):
             if op.whole({**sizes, dim: size}) is None:
-                empty, picky = False, True
+                empty = False
                 continue
             arrays = drawn(op, {**sizes, dim: size}, np.random.default_rng(3), positive)
             try:
@@ -97,8 +100,39 @@ def _edges(
             except UnreadableError as error:
                 if size and error.__cause__ is None:
                     raise
-                empty, picky = empty and bool(size), picky or bool(size)
-    return empty, picky
+                empty = empty and bool(size)
+    return empty
+
+
+def _least(
+    op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]
+) -> Mapping[str, int]:
+    """The least numbers of elements along dimensions with which the reference does not raise, where it raises for one,
+    or for one along several together."""
+    found = dict[str, int]()
+    free = [dim for dim in sizes if dim not in op.fixed]
+    for count in range(1, _TOGETHER + 1):
+        for dims in combinations(free, count):
+            if any({*each.split()} <= {*dims} for each in found):
+                continue
+            least = range(2, sizes[dims[0]] + 1) if count == 1 else (2,)
+            if not _takes(op, reference, {**sizes, **dict.fromkeys(dims, 1)}, positive):
+                taken = (
+                    size for size in least if count > 1 or _takes(op, reference, {**sizes, dims[0]: size}, positive)
+                )
+                found[" ".join(dims)] = next(taken, sizes[dims[0]])
+    return found
+
+
+def _takes(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
+    """Whether the reference does not raise; where extents that follow from others would be none, nobody asks it."""
+    if op.whole(sizes) is None:
+        return True
+    try:
+        widened(reference, drawn(op, sizes, np.random.default_rng(3), positive))
+    except Exception:  # whatever it raises
+        return False
+    return True
 
 
 def _compare(op: Op, reference: Callable[..., Any], arrays: Arrays, word: str) -> None:

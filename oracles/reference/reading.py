@@ -172,7 +172,8 @@ class Reader:
         """Return a value, of which other expressions of these have the same exact value, by what they are called."""
         line = self.lines.line(value.expression) if value.expression is not None else None
         if line is not None:
-            parts = {name: self.expression(each) for name, each in given.items()}
+            met = zip(given, self.met(*given.values()), strict=True)
+            parts = {name: self.expression(each) for name, each in met}
             line.ways |= {name: template(text, parts) for name, text in ways.items()}
         return value
 

@@ -129,7 +129,8 @@ def _layer_norm(reader: Reader, input: Value, normalized_shape: Any, weight: Any
     dims = [*range(input.rank - len(normalized_shape), input.rank)]
     mean, _, var = moments(reader, input, dims)
     rstd = reader.each("f.rsqrt(var + eps)", "rstd", var=var, eps=eps)
-    return _scaled(reader, normal(reader, input, mean, rstd), weight, bias), mean, rstd
+    found = _scaled(reader, normal(reader, input, mean, rstd), weight, bias)
+    return _folded(reader, found, input, mean, rstd, weight, bias), mean, rstd
 
 
 def normal(reader: Reader, x: Value, mean: Value, rstd: Value) -> Value:
@@ -158,6 +159,16 @@ def _scaled(reader: Reader, value: Value, weight: Any, bias: Any) -> Value:
     return value if bias is None else reader.each("x + bias", "moved", x=value, bias=bias)
 
 
+def _folded(reader: Reader, found: Value, x: Value, mean: Value, rstd: Value, weight: Any, bias: Any) -> Value:
+    """Return what is normalised and scaled: a kernel may make one factor and one term of a row or channel first."""
+    if weight is None:
+        return found
+    end = "(bias - mean * (rstd * weight))" if bias is not None else "(-mean * (rstd * weight))"
+    moved: dict[str, Value] = {} if bias is None else {"bias": bias}
+    text = f"x * (rstd * weight) + {end}"
+    return reader.ways(found, {"folded": text}, x=x, mean=mean, rstd=rstd, weight=weight, **moved)
+
+
 @rule("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional")
 def _batch_norm(
     reader: Reader, input: Value, weight: Any, bias: Any, training: bool, eps: Number,  # noqa: A002
@@ -168,12 +179,12 @@ def _batch_norm(
         None if each is None else replace(each, axes=channel) for each in (weight, bias, running_mean, running_var)
     )
     if training:
-        mean, away, var = moments(reader, input, [at for at in range(input.rank) if at != 1])
+        mean, var = moments(reader, input, [at for at in range(input.rank) if at != 1])[::2]
     else:
         mean, var = running_mean, running_var
-        away = reader.each("x - mean", "away", x=input, mean=mean)
     rstd = reader.each("f.rsqrt(var + eps)", "rstd", var=var, eps=eps)
-    return _scaled(reader, reader.each("away * rstd", "normal", away=away, rstd=rstd), weight, bias), mean, rstd
+    found = _scaled(reader, normal(reader, input, mean, rstd), weight, bias)
+    return _folded(reader, found, input, mean, rstd, weight, bias), mean, rstd
 
 
 @rule("native_group_norm")
@@ -187,11 +198,12 @@ def _group_norm(
     **_: object,
 ) -> Any:
     cut = split(reader, input, 1, group)
-    mean, away, var = moments(reader, cut, [*range(2, cut.rank)])
+    mean, var = moments(reader, cut, [*range(2, cut.rank)])[::2]
     rstd = reader.each("f.rsqrt(var + eps)", "rstd", var=var, eps=eps)
-    normal = reader.each("away * rstd", "normal", away=away, rstd=rstd)
-    whole = (normal.axes[0], (*normal.axes[1], *normal.axes[2]), *normal.axes[3:])
-    channel = [()] * (input.rank - 2)
+    found = normal(reader, cut, mean, rstd)
+    whole, channel = (found.axes[0], (*found.axes[1], *found.axes[2]), *found.axes[3:]), [()] * (input.rank - 2)
     weight, bias = (None if each is None else replace(each, axes=(*each.axes, *channel)) for each in (weight, bias))
-    mean, rstd = (replace(each, axes=each.axes[:2]) for each in (mean, rstd))
-    return _scaled(reader, replace(normal, axes=whole), weight, bias), mean, rstd
+    x, found = replace(cut, axes=whole), replace(found, axes=whole)
+    of_group = [replace(each, axes=(*whole[:2], *channel)) for each in (mean, rstd)]
+    found = _folded(reader, _scaled(reader, found, weight, bias), x, of_group[0], of_group[1], weight, bias)
+    return found, *(replace(each, axes=each.axes[:2]) for each in (mean, rstd))

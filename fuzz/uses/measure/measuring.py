@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from fuzz.base.case import Case
 from fuzz.base.dispatch import Dispatch
 from fuzz.base.draw import Draw, Part
 from fuzz.execute.pool import Pool
+from fuzz.generate.dims import LARGE_WORK
 from fuzz.generate.menus import usual
 from fuzz.judge.fitting import Run
 from fuzz.triage.trial.variations import extended, made, rank_of, sized
@@ -25,6 +26,7 @@ from fuzz.uses.measure.tree import Tree
 from oracles.declared import AXIS
 from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import MAYBE, Contract
+from oracles.formula.made import grown
 from oracles.formula.trace import Node
 from oracles.operand import OUTER
 from oracles.ops import OPS
@@ -161,24 +163,35 @@ class Template:
     def sized(self, along: str, terms: int) -> Case:
         """A case with about so many terms in sums along dimensions; where there are none, of so many elements. Raises
         ValueError or UnmeasurableError."""
-        kernel, op, sizes = self.target.kernel, OPS[self.target.kernel.op], dict[str, int]()
+        kernel, op = self.target.kernel, OPS[self.target.kernel.op]
         able, summed = kernel.capability, along.split()
-        others = [dim for dim in op.inputs[0].axes if dim not in summed]
-        each = max(2, round(terms ** (1 / max(1, len(summed)))))
-        dispatch = Dispatch(able, self.target.size_limit)
+        others = [dim for dim in op.inputs[0].axes if dim not in summed and dim not in op.fixed]
+        always = math.prod(op.fixed[dim] for dim in summed if dim in op.fixed)
+        each = _share(terms / always, [dim for dim in summed if dim not in op.fixed])
+        dispatch, why = Dispatch(able, self.target.size_limit), "it has too many terms"
         for at_once in _ROWS:
-            rows = {dim: max(2, round(at_once ** (1 / len(others)))) if summed else terms for dim in others}
-            for dim in self.draw.sizes:
+            rows = dict.fromkeys(others, _share(at_once if summed else terms, others))
+            sizes = dict(op.fixed)
+            for dim in self.draw.sizes.keys() - op.fixed.keys():
                 size = each if dim in summed else rows.get(dim, _OTHERS)
                 step, most = able.step(dim), kernel.capabilities.max.get(dim)
                 size = -(-size // step) * step
                 sizes[dim] = size if most is None else max(step, min(size, most // step * step))
+            sizes = grown(op.made, sizes, op.fixed)
             outer = each if OUTER in summed else min(at_once, rows.get(OUTER, 1))
+            if outer * op.work(sizes) > LARGE_WORK:
+                continue
             rank = max(2, rank_of(self.draw)) if OUTER in op.inputs[0].axes else None
             case = made(sized(extended(self.draw, sizes), outer, rank))
             if dispatch.accepts(case):
                 return case
-        raise UnmeasurableError(able.refusal(case) or "it is too slow")
+            why = able.refusal(case) or "it is too slow"
+        raise UnmeasurableError(why)
+
+
+def _share(elements: float, dims: Sequence[str]) -> int:
+    """The extent of each of some dimensions that have about so many elements together."""
+    return max(2, round(math.pow(elements, 1 / max(1, len(dims)))))
 
 
 def template(target: Target, dtype: str) -> Template:

@@ -66,7 +66,10 @@ def batch_norm(x, w, b):
     mean = f.avg(x, ("n", "s"))
     away = x - mean
     var = f.avg(away * away, ("n", "s"))
-    return {"y": away * f.rsqrt(var + 1e-05) * w + b}
+    rstd = f.rsqrt(var + 1e-05)
+    normal = away * rstd
+    y = normal * w + b
+    return {"y": y}
 """,
         ),
         (

@@ -181,6 +181,46 @@ def test_shapes_that_the_reference_raises_for_are_not_tried() -> None:
     assert min(sizes) == 2
 
 
+def spread(x: Any) -> Any:
+    """It is of one element that torch says it needs two, whichever dimension has them."""
+    return torch.nn.functional.instance_norm(x)
+
+
+def test_dimensions_that_need_two_elements_together_have_them() -> None:
+    found = read(spread, "x=b c h w", None, None, None)
+    op = found.derived.op
+    assert dict(op.least) == {"h w": 2}
+    assert '    least={"h w": 2},' in found.derived.module
+    sizes = set[tuple[int, int]]()
+
+    def mine(x: Any) -> Any:
+        sizes.add((min(x.shape[2:]), max(x.shape[2:])))
+        return (x - x.mean((2, 3), keepdim=True)) * (x.var((2, 3), correction=0, keepdim=True) + 1e-5).rsqrt()
+
+    fuzz.check(mine, reference=spread, shapes="x=b c h w", max_cases=24, seed=1)
+    assert (1, 1) not in sizes
+    assert any(shorter == 1 for shorter, _ in sizes)
+
+
+def batch_norm(x: Any, w: Any, b: Any, m: Any, v: Any) -> Any:
+    return torch.nn.functional.batch_norm(x, m, v.abs(), w, b)
+
+
+def test_a_normalisation_may_make_a_factor_and_a_term_first() -> None:
+    def folded(x: Any, w: Any, b: Any, m: Any, v: Any) -> Any:
+        factor = w * (v.abs() + 1e-5).rsqrt()
+        return x * factor[:, None] + (b - m * factor)[:, None]
+
+    def forgets(x: Any, w: Any, b: Any, m: Any, v: Any) -> Any:
+        factor = w * (v.abs() + 1e-5).rsqrt()
+        return x * factor[:, None] + (b - m * factor.bfloat16().float())[:, None]
+
+    shapes = "x=b c n, w=c, b=c, m=c, v=c"
+    fuzz.check(folded, reference=batch_norm, shapes=shapes, max_cases=16, seed=1)
+    with pytest.raises(fuzz.CheckFailed):
+        fuzz.check(forgets, reference=batch_norm, shapes=shapes, max_cases=16, seed=1)
+
+
 def test_a_reference_in_place_of_an_op_is_refused_beside_one() -> None:
     with pytest.raises(fuzz.CheckError, match="against an op or a reference, not both"):
         _check(softmax, softmax, op="softmax")

@@ -44,6 +44,18 @@ def test_an_order_is_read_from_what_meets(n: int) -> None:
         assert found.words == tree.words
 
 
+def test_an_elementwise_function_of_many_dimensions_is_measured_on_few_elements() -> None:
+    most = 0
+
+    def mine(x: Any) -> Any:
+        nonlocal most
+        most = max(most, x.numel())
+        return torch.relu(x)
+
+    fuzz.check(mine, reference=torch.relu, shapes="x=a b c d e", max_cases=1, seed=1)
+    assert 100 < most < 1 << 20
+
+
 def test_what_is_no_tree_is_not_read() -> None:
     random = np.random.default_rng(0)
     with pytest.raises(UnreadableError):
