@@ -33,7 +33,7 @@ _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
 _DOUBLED = 3
 """So often are extents doubled at most for which a reference raises, since a window does not fit in."""
 _TOGETHER = 3
-"""Of so many dimensions at most it is asked whether the reference raises for one element along all of them."""
+"""The most dimensions that have one element at once when the reference is tried."""
 _LEADING = (2, 3)
 """The dimensions that "..." stands for in the last set."""
 
