@@ -101,21 +101,19 @@ def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int
     """Return the first lines of every report as a terminal shows them, and what to type next. So many columns are taken
     `before` the first line."""
     said = brief_of(told, width)
-    lines = [*_folded(f"{said.case}  ->  ", said.outcome, width), *_folded("", said.evidence, width)]
-    head = wrapped(said.headline, width, before=before)
-    lines = _placed(head, lines, said.where, width, before)
+    head, seen = wrapped(said.headline, width, before=before), _folded(f"{said.case}  ->  ", said.outcome, width)
+    lines = [*_placed(head, seen, said.where, width, before), *_folded("", said.evidence, width)]
     if commands.repro:
         lines += _pair(f"next: {commands.repro}", f"everything: {commands.show}", width)
     return "\n".join(lines)
 
 
 def _placed(head: Sequence[str], lines: Sequence[str], where: str, width: int, before: int) -> list[str]:
-    """Return both, with where it fails at the end of the first line that has room for it, else in a line of its own.
-    What a line says must end in it."""
+    """Return both, with where it fails at the end of either, if there is room for it; else in a line of its own."""
     every = [*head, *lines]
     for place, line in enumerate(every if where else ()):
         room = width - len(line) - len(where) - (before if place == 0 else 0)
-        if room >= 2 and not line.endswith(("->", ",")):
+        if room >= 2 and place in (len(head) - 1, len(every) - 1):
             return [*every[:place], f"{line}{' ' * room}{where}", *every[place + 1 :]]
     return [*head, *wrapped(f"  in {where}", width), *lines] if where else every
 
