@@ -15,7 +15,7 @@ from fuzz.findings.bucket import Bucket, hangs
 from fuzz.findings.explainer import Explainer
 from fuzz.judge.trouble import error_words
 from fuzz.report.brief import Provenance, brief, commands_of
-from fuzz.report.console import print_failure
+from fuzz.report.console import print_failure, print_lines
 from fuzz.report.totals import counted
 from fuzz.triage.attribute.history import Need, recognise
 from fuzz.triage.diagnosis import TimeShares
@@ -84,7 +84,7 @@ def explain_findings(
 
     failures = counted(len(explainer.waiting), "failure")
     limits = f"{seconds:.0f} s at most for each cause, {allowed:.0f} s in all"
-    err.print(f"shrinking and explaining {failures}: {limits}; Ctrl-C skips the rest", soft_wrap=True)
+    print_lines(err, [f"shrinking and explaining {failures}: {limits}; Ctrl-C skips the rest"])
     with err.status("") as status:
         explainer.stop, explainer.workers = lambda: interruption.wanted, workers
         explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))
