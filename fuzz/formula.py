@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oracles.elementary.functions import NAMES
+from oracles.formula.selection import argmax, argmin, argsort, sort, topk
 from oracles.formula.trace import (
     FormulaError,
     Node,
@@ -32,8 +33,9 @@ from oracles.formula.trace import (
 )
 
 __all__ = [  # noqa: PLE0604 (`NAMES` are strings)
-    "FormulaError", "Node", "Outputs", "avg", "cumprod", "dot", "extent", "greatest", "online_total", "point",
-    "position", "prod", "scan", "take", "total", "welford_mean", "welford_squares", "where",
+    "FormulaError", "Node", "Outputs", "argmax", "argmin", "argsort", "avg", "cumprod", "dot", "extent", "greatest",
+    "online_total", "point", "position", "prod", "scan", "sort", "take", "topk", "total", "welford_mean",
+    "welford_squares", "where",
     *NAMES,
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, Real, end_to_end, head
 from oracles.dtypes import Format
+from oracles.ranks import Ranks
 from oracles.rounding import half_gap, half_gap_of
 
 FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
@@ -26,6 +27,20 @@ ABOVE_ONE = float(np.nextafter(1.0, 2.0))
 
 Mask = NDArray[np.bool_]
 Flags = NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceSet:
+    """What places may be, of an output that has this shape with all axes of its formula."""
+
+    ranks: Ranks
+    shape: tuple[int, ...]
+
+    def compared(self, got: F64) -> tuple[Mask, Mask, Mask]:
+        """Return where places are right for certain, may be right, and stand there again."""
+        full = got.reshape(self.shape)
+        found = (*self.ranks.allowed(full), self.ranks.repeated(full))
+        return found[0].reshape(got.shape), found[1].reshape(got.shape), found[2].reshape(got.shape)
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,8 @@ class Enclosure:
     """The sign that a zero must have, as 1 or -1; 0 where it is free. None: it is free everywhere."""
     mirrored: Mask | None = None
     """The infinities that may have the other sign as well. None: there are none."""
+    places: tuple[PlaceSet, ...] = ()
+    """What an output of places may be, by each algorithm: the ends say nothing then. (): it is none."""
 
     def wrong_zeros(self, got: F64) -> Mask | None:
         """The zeros of a wrong sign; None where there is none."""
@@ -99,6 +116,8 @@ class Comparison:
     unsure: Mask
     ratio: F64
     """The err/budget: above 1 exactly for failures; inf for NaN and inf in the wrong place."""
+    repeated: Mask | None = None
+    """The failures that are right by themselves: places that stand there twice. None: there are none."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +136,17 @@ class Worst:
 
 def passes(enclosure: Enclosure, got: F64) -> bool:
     """Whether every element certainly conforms. The common case, so it is kept short; False decides nothing."""
+    if enclosure.places:
+        found = compare(enclosure, got)
+        return not (found.failing.any() or found.unsure.any())
     low, high = enclosure.inner
     return bool(((got >= low) & (got <= high)).all()) and enclosure.wrong_zeros(got) is None
 
 
 def compare(enclosure: Enclosure, got: F64) -> Comparison:
     """Judge every element of `got` (float64, canonical shape)."""
+    if enclosure.places:
+        return _compared_places(enclosure, got)
     inside = (got >= enclosure.inner[0]) & (got <= enclosure.inner[1])
     possible = (got >= enclosure.outer[0]) & (got <= enclosure.outer[1])
     if enclosure.zero is not None:
@@ -143,6 +167,18 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
         inside |= enclosure.unjudged
     failing = ~(inside | possible)
     return Comparison(failing, possible & ~inside, _ratios(enclosure, got, inside, failing))
+
+
+def _compared_places(enclosure: Enclosure, got: F64) -> Comparison:
+    judged = np.ones(got.shape, bool) if enclosure.unjudged is None else ~enclosure.unjudged
+    inside = possible = ~judged
+    for each in enclosure.places:
+        certain, maybe, again = each.compared(got)
+        inside, possible = inside | certain, possible | maybe
+    again = again & judged & possible
+    failing = ~possible | again
+    ratio = np.where(failing, np.inf, 0.0)
+    return Comparison(failing, possible & ~inside & ~failing, ratio, again if again.any() else None)
 
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
@@ -179,6 +215,8 @@ def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
     off the error rather than added to the budget: in 16 bits it is a thousand times the rest, and every kernel, right
     or wrong by one bit, would stand between 1 and 2.
     """
+    if enclosure.places:
+        return np.zeros(got.shape)
     # Infinities and NaN take part; whoever asks settles them by the verdict.
     with np.errstate(all="ignore"):
         error = head(got - enclosure.centre)

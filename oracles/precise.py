@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mpmath
@@ -39,14 +39,17 @@ class Bounds:
     """True of an infinity that may have the other sign as well."""
     integer: bool = False
     """Whether it is an integer."""
+    members: tuple[int, ...] | None = None
+    """All places that are right, each of them once along its ranks. None: it is no place, or any between the ends."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Special rules that apply, in words."""
         rules = {ALLOWED: ("NaN is allowed",), REQUIRED: ("NaN is required",), FORBIDDEN: ()}[self.nan]
         signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
+        places = (f"any place of {_listed(self.members)}, each once",) if len(self.members or ()) > 1 else ()
         others = (("may also be 0",) if self.zero else ()) + (("of either sign",) if self.mirrored else ())
-        return rules + signs + others
+        return rules + signs + places + others
 
     @lazy
     def ends(self) -> tuple[float, float]:
@@ -67,7 +70,16 @@ class Bounds:
     @property
     def decision(self) -> tuple[object, ...]:
         """All that a verdict depends on; two precisions must agree on it."""
-        return self.ends, self.nan, self.zero, self.sign, self.mirrored
+        return self.ends, self.nan, self.zero, self.sign, self.mirrored, self.members
+
+
+_LISTED = 6
+
+
+def _listed(places: Sequence[int] | None) -> str:
+    """Places in words."""
+    shown = [str(each) for each in places or ()]
+    return ", ".join(shown if len(shown) <= _LISTED else [*shown[:_LISTED], f"{len(shown) - _LISTED} more"])
 
 
 def conforms(bounds: Bounds, got: float) -> bool:
@@ -76,6 +88,8 @@ def conforms(bounds: Bounds, got: float) -> bool:
         return bounds.may_be_nan
     if bounds.nan == REQUIRED:
         return False
+    if bounds.members is not None:
+        return got in bounds.members
     if not got and bounds.sign and (math.copysign(1.0, got) < 0) != (bounds.sign < 0):
         return False
     low, high = bounds.ends

@@ -265,7 +265,9 @@ class Truth:
             blunt = is_blunt(enclosure, got, flat)
             return OutputCheck(name, result, worst, float(ratio.flat[flat]), escalated=escalated, blunt=blunt)
         value, contradicts = float(got[index]), False
-        if self.confirms:
+        if comparison.repeated is not None and comparison.repeated[index]:
+            contradicts = True  # it stands there twice, which nothing allows
+        elif self.confirms:
             if self._confirm(name, contract, index, value, passing=False) is None:
                 return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
             certain = self.bounds(contract, name, index, True)

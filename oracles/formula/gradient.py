@@ -15,6 +15,7 @@ import numpy as np
 from oracles.formula.exact.arithmetic import Precise
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.made import completed, counts_of, grown
+from oracles.formula.selection import place as placed
 from oracles.formula.trace import (
     REDUCTIONS,
     FormulaError,
@@ -106,6 +107,10 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
         return (g / extent(node.label),)
     if kind == "welford_squares":
         return (g * 2.0 * (args[0] - welford_mean(args[0], node.label)),)
+    if kind == "ranked":
+        return _of_ranked(node, g), None
+    if kind == "place":
+        return None, None
     if kind == "take":
         return (_of_take(node, g), *[None] * (len(args) - 1))
     if kind == "scan":
@@ -142,15 +147,34 @@ def _of_take(node: Node, g: Node) -> Node:
     if dim not in index.dims:
         return where(place <= index, where(index <= place, g, 0.0), 0.0)
     copy = position(f"{dim}_copy", extent(dim))
-    taken: dict[Node, Node] = {}
+    return _taken_back(copied(index, dim, copy), g, dim, copy)
+
+
+def _taken_back(index: Node, g: Node, dim: str, copy: Node) -> Node:
+    """What elements get from all places along a copy of their dimension that took them."""
+    place, moved = position(dim), take(g, copy, dim) if dim in g.dims else g
+    return total(where(place <= index, where(index <= place, moved, 0.0), 0.0), copy.label)
+
+
+def copied(index: Node, dim: str, copy: Node) -> Node:
+    """Return an index that counts along the copy where it counted along the dimension."""
+    found: dict[Node, Node] = {}
     for each in ordered([index]):
         if each.kind == "position" and each.label == dim:
-            taken[each] = copy
+            found[each] = copy
         else:
             dims = each.dims - {dim} | {copy.label} if dim in each.dims else each.dims
-            taken[each] = replace(each, args=tuple(taken[arg] for arg in each.args), dims=dims)
-    moved = take(g, copy, dim) if dim in g.dims else g
-    return total(where(place <= taken[index], where(taken[index] <= place, moved, 0.0), 0.0), copy.label)
+            found[each] = replace(each, args=tuple(found[arg] for arg in each.args), dims=dims)
+    return found[index]
+
+
+def _of_ranked(node: Node, g: Node) -> Node:
+    """At the place where the element of the rank stands: of equal ones, of which there is no gradient, the first."""
+    (table, rank), dim = node.args, node.label
+    if dim not in rank.dims:
+        return _of_take(Node("take", (table, placed(table, rank, dim, "first")), node.dims, dim), g)
+    copy = position(f"{dim}_copy", extent(dim))
+    return _taken_back(placed(table, copied(rank, dim, copy), dim, "first"), g, dim, copy)
 
 
 def _check(graph: Trace, found: Trace, of: str, by: Sequence[str]) -> None:

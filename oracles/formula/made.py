@@ -111,6 +111,8 @@ def value_of(count: Node, extents: Mapping[str, int]) -> Fraction:
         return _OPERATIONS[count.kind](*args)
     if count.kind == "divide" and args[1]:
         return args[0] / args[1]
+    if count.kind == "within":  # beyond its limit by so many it is as many less than none
+        return args[0] if args[0] <= args[1] else args[1] - args[0]
     if count.operation == "floor":
         return Fraction(math.floor(args[0]))
     raise FormulaError(f"{_said(count)}: extents are made of extents and numbers, by + - * / and floor")
@@ -121,6 +123,8 @@ def _said(count: Node) -> str:
     if count.kind == "constant":
         return f"{count.value:g}"
     args = [_said(arg) for arg in count.args]
+    if count.kind == "within":
+        return args[0]
     signs = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
     if count.kind in signs:
         return f"({f' {signs[count.kind]} '.join(args)})"

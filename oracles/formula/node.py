@@ -18,10 +18,15 @@ Kind = Literal[
     "tensor", "parameter", "constant", "extent", "position",
     "add", "subtract", "multiply", "divide", "negate", "function",
     "sum", "max", "dot", "welford_mean", "welford_squares", "online",
-    "where", "at_most", "less", "point", "take", "scan",
+    "where", "at_most", "less", "point", "take", "scan", "ranked", "place", "within",
 ]  # fmt: skip
 REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares", "online")
-_EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take")
+_EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take", "ranked", "place")
+EITHER, FIRST, LAST = 0.0, 1.0, 2.0
+"""Which of several equal elements a place is that of."""
+SELECTS: tuple[Kind, ...] = ("ranked", "place")
+TOLD: tuple[Kind, ...] = ("at_most", "less", "place")
+"""These say something of values, and are none of them."""
 
 READS: ContextVar[bool] = ContextVar("READS", default=False)
 """Whether a formula is being run, to read it."""
@@ -42,7 +47,8 @@ class Node:
     """The name of a tensor, a parameter or an elementary function; the dimension of a position or of what is taken, and
     those of a reduction or an extent, such as "c s"."""
     value: float = 0.0
-    """The value of a constant; the constant of an elementary function that has one."""
+    """The value of a constant; the constant of an elementary function that has one; which of several equal elements a
+    place is that of, see `oracles.formula.selection`."""
     low: float = 0.0
     """What such a constant is more than that, where float64 does not hold it."""
     count: Node | None = None
@@ -181,7 +187,7 @@ _HERE: Mapping[str, str] = {
     "matmul": "dot", "mm": "dot", "bmm": "dot", "einsum": "dot", "inner": "dot", "power": "pow", "rint": "round",
     "expit": "sigmoid", "arctan": "atan",
 }  # fmt: skip
-_OWN = ("where", "take", "dot")
+_OWN = ("where", "take", "dot", "argmax", "argmin", "argsort", "sort", "topk")
 
 
 def _refuse_foreign(library: str, name: str) -> NoReturn:

@@ -21,7 +21,7 @@ from typing import Any
 
 from oracles.elementary.functions import NAMES
 from oracles.formula.made import Counts, counts_of
-from oracles.formula.node import READS, REDUCTIONS, FormulaError, Kind, Node, Operand, chosen, lifted, ordered
+from oracles.formula.node import READS, REDUCTIONS, SELECTS, FormulaError, Kind, Node, Operand, chosen, lifted, ordered
 from oracles.lazy import lazy
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "prod", "run", "scan", "take", "total", "trace", "welford_mean", "welford_squares", "where",
 ]  # fmt: skip
 
-_MEETING = (*REDUCTIONS, "take", "position", "extent", "scan")
+_MEETING = (*REDUCTIONS, *SELECTS, "take", "position", "extent", "scan")
 
 Outputs = Mapping[str, Node]
 Along = str | Sequence[str]

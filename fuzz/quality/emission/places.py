@@ -97,6 +97,8 @@ def counted_as(count: Node) -> str:
     if not count.args:
         return number(count)
     args = [counted_as(arg) for arg in count.args]
+    if count.kind == "within":
+        return args[0]
     signs = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
     return f"({f' {signs[count.kind]} '.join(args)})" if count.kind in signs else f"{count.operation}({args[0]})"
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from fuzz.quality.emission import reductions
+from fuzz.quality.emission import reductions, selection
 from fuzz.quality.emission.places import LoopPlaces, applied, converted, counted_as, definition, number
 from fuzz.quality.emission.reductions import FUSED, rounded
 from oracles.formula.contract import Contract
 from oracles.formula.exact.counts import counted
+from oracles.formula.node import SELECTS, TOLD
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import REDUCTIONS, FormulaError, Kind, Node, Trace
 from oracles.lazy import lazy
@@ -77,7 +78,7 @@ class Variant:
         """The function."""
         op, places = self.of.op, self._places
         held = [(self.dtype(node), array, places.count(node.dims)) for node, array in self._arrays.items()]
-        longest = " + ".join({places.count(each.over): None for each in self._sums.values()})
+        longest = " + ".join({places.count(each.over): None for each in (*self._sums.values(), *self._selects)})
         held += [(dtype, f"{what}_{dtype}", longest) for what, dtype in self._scratch]
         lines = [
             f"static __attribute__((noinline)) int {self.name}(const kf_{op.name}_call *call) {{",
@@ -118,6 +119,8 @@ class Variant:
             dtype = self.dtype(node)
             if node.kind == "function":
                 found[definition(node.function.reciprocal_of or node.label, dtype)] = None
+            if node in self._selects:
+                found[selection.ordered(self.dtype(node.args[0]))] = None
             if node in self._sums:
                 each = self._sums[node]
                 found[reductions.tree(dtype)] = None
@@ -137,8 +140,10 @@ class Variant:
             return "f64" if self.of.wide or node.label in self.of.op.integers else "f32"
         if node.kind == "take":
             return self.dtype(node.args[0])
-        if not node.args or node.kind in ("at_most", "less") or node in self._counted:
+        if not node.args or node.kind in TOLD or node in self._counted:
             return "f64"
+        if node.kind == "ranked":
+            return self.dtype(node.args[0])
         if node.is_exact:
             own = {self.dtype(arg) for arg in (node.args[1:] if node.kind == "where" else node.args)}
             return own.pop() if len(own) == 1 else "f64" if "f64" in own else "f32"
@@ -159,7 +164,7 @@ class Variant:
         return self.dtype(node) == "f64" and self._is_moved(node)
 
     def _is_moved(self, node: Node) -> bool:
-        if not node.is_exact or not node.args or node.kind in ("at_most", "less") or self._computed(node) == "f64":
+        if not node.is_exact or not node.args or node.kind in TOLD or self._computed(node) == "f64":
             return node.kind == "tensor" and node.label not in self.of.op.integers
         among = node.args[1:] if node.kind == "where" else node.args[:1]
         return all(self._is_moved(arg) for arg in among if arg.args or arg.kind == "tensor")
@@ -186,6 +191,11 @@ class Variant:
             for node in self._made_nodes
             if node in self._started or node.kind in REDUCTIONS
         }
+
+    @lazy
+    def _selects(self) -> Sequence[Node]:
+        """What is chosen by order, among all elements along a dimension."""
+        return [node for node in self._made_nodes if node.kind in SELECTS]
 
     @lazy
     def _fused(self) -> Mapping[Node, Node]:
@@ -224,8 +234,9 @@ class Variant:
         for node in self._made_nodes:
             last = found[-1] if found else None
             takes = node.kind == "take" and last is not None and node.args[0] in last.nodes  # of all elements at once
-            alone = node in self._sums or takes
-            if alone or last is None or last.dims != node.dims or last.nodes[0] in self._sums:
+            by_itself = (*self._sums, *self._selects)
+            alone = node in by_itself or takes
+            if alone or last is None or last.dims != node.dims or last.nodes[0] in by_itself:
                 found.append(Stage(node.dims, [node]))
             else:
                 last.nodes.append(node)
@@ -245,12 +256,16 @@ class Variant:
         kept = {node for node in self.trace.outputs.values() if node.args}
         for node in self._made_nodes:
             kept.update(arg for arg in self._taken(node) if arg.args and self._stage_of[arg] != self._stage_of[node])
-        return {node: f"{self._names[node]}s" for node in self._made_nodes if node in kept or node in self._sums}
+        return {
+            node: f"{self._names[node]}s" for node in self._made_nodes if node in (*kept, *self._sums, *self._selects)
+        }
 
     @lazy
     def _scratch(self) -> Sequence[tuple[str, str]]:
         """Arrays for the terms of one reduction at a time, by name and dtype."""
         known = [("terms", self.dtype(node)) for node in self._sums]
+        for node in self._selects:
+            known += [("terms", self.dtype(node.args[0])), ("order", "int64_t")]
         fused = [("others", self.dtype(node)) for node, each in self._sums.items() if each in self._fused]
         return tuple(dict.fromkeys([*known, *fused]))
 
@@ -259,12 +274,27 @@ class Variant:
         if stage.nodes[0] in self._sums:
             yield from self._places.looped(stage.dims, self._reduced(stage.nodes[0]))
             return
+        if stage.nodes[0] in self._selects:
+            table, rank = stage.nodes[0].args
+            outer = table.dims - rank.dims - {stage.nodes[0].label}
+            yield from self._places.looped(outer, self._selected(stage.nodes[0]))
+            return
         lines = list[str]()
         for node in stage.nodes:
             lines.append(f"const {self.dtype(node)} {self._names[node]} = {self._expression(node)};")
             if node in self._arrays:
                 lines.append(f"{self._arrays[node]}[{self._places.index(node.dims)}] = {self._names[node]};")
         yield from self._places.looped(stage.dims, lines)
+
+    def _selected(self, node: Node) -> list[str]:
+        """All elements in order once, then one for each rank."""
+        (table, rank), places = node.args, self._places
+        dtype, count = self.dtype(table), places.count(node.over)
+        terms = [f"terms_{dtype}[{places.within(node.over)}] = {self._value(table, node, dtype)};"]
+        found = selection.selected(node, dtype, count, self._value(rank, node, "f64"))
+        each = [f"{self._arrays[node]}[{places.index(node.dims)}] = {found};"]
+        ordered = selection.call(node, dtype, count, self.of.turn)
+        return [*places.loops(node.over, terms), ordered, *places.loops(rank.dims, each)]
 
     def _reduced(self, node: Node) -> list[str]:
         of = self._sums[node]

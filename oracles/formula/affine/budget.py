@@ -20,6 +20,7 @@ from oracles.formula.affine.errors import again, either, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
+from oracles.formula.affine.ranked import is_unsure
 from oracles.formula.affine.read import Read, bits_of, bits_of_whole, number
 from oracles.formula.affine.reductions import REDUCED, started
 from oracles.formula.affine.setting import SettledProblem
@@ -30,6 +31,7 @@ from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Replaced, step
 from oracles.formula.exact.counts import counted
 from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
+from oracles.formula.node import TOLD
 from oracles.formula.trace import REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
 from oracles.rounding import NAMES
@@ -138,7 +140,7 @@ class Budget(SettledProblem):
         if node.kind == "point":
             point = self.pointed(node)
             found += [self._kept_in(read, node.args[0])] if point is None or not point.always else []
-        elif node.is_exact and node.kind not in ("at_most", "less"):
+        elif node.is_exact and node.kind not in TOLD:
             among = node.args[1:] if node.kind == "where" else node.args[:1]
             found += [self._kept_in(read, arg) for arg in among if arg.args or arg.kind == "tensor"]
             found.append(self.dtype(node))
@@ -168,7 +170,12 @@ class Budget(SettledProblem):
             return self._compared(read, node, args)
         if node.kind in ("add", "subtract") and not any(arg.args for arg in node.args):
             return self._added(read, node, args)
-        return self._step(node, args)
+        found = self._step(node, args)
+        if found.ranks is not None and found.ranks.doubt is not None:
+            read.doubts[node] = found.ranks.doubt
+        if node.kind == "take" and (unsure := is_unsure(args[1])).any():
+            read.held[node, None] = np.where(unsure & (found.spread > 0), found.centre, np.nan)
+        return found
 
     def _applied(self, read: Read, node: Node, arg: Form) -> Form:
         """A function of what kernels have in different ways. Where float64 has the argument so wrong that the function

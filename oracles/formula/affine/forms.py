@@ -23,6 +23,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format
 from oracles.formula.exact.contraction import Axes, Places, part
 from oracles.lazy import lazy
+from oracles.ranks import Ranks
 
 Mask = NDArray[np.bool_]
 
@@ -141,6 +142,8 @@ class Form:
     overflows: Mask | None = None
     """Where it may be an infinity of the centre's sign, or else is as the form says: some kernels do not round a
     product that goes into a sum."""
+    ranks: Ranks | None = None
+    """Which places these may be, where they are places of elements of some rank."""
     least: F64 | None = None
     """No kernel has less than this, whatever its errors: squares and their sums are never negative. NaN: not known."""
     edge: Edge | None = None

@@ -13,6 +13,7 @@ from oracles.dtypes import DOUBLE, Format, form
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
 from oracles.formula.affine.forms import (
     DUST,
+    ETA,
     Form,
     Mask,
     Summed,
@@ -25,6 +26,7 @@ from oracles.formula.affine.forms import (
     upwards,
 )
 from oracles.formula.affine.operations import FAR, added, function
+from oracles.formula.affine.ranked import among, is_unsure, placed, ranked
 from oracles.formula.affine.recurrences import recurrence
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
@@ -32,7 +34,7 @@ from oracles.formula.affine.welford import updated
 from oracles.formula.exact.arithmetic import Float64, along, within
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import Axes, Matrices, is_contraction
-from oracles.formula.trace import FormulaError, Kind, Node, exp
+from oracles.formula.trace import Kind, Node, exp
 from oracles.rounding import round_to
 
 _ALIKE = 0.9
@@ -193,10 +195,8 @@ def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Elements of a table, by an index that every kernel knows."""
+    """Elements of a table, by an index: any of those that kernels may take, where they know it in different ways."""
     table, index, *other = args
-    if index.spread.any() or index.may is not None:
-        raise FormulaError("an index that kernels calculate in different ways takes different elements")
     (axis,), none = here.inputs.axes(node), np.zeros((1,) * table.centre.ndim)
     count, outside = here.inputs.extents[node.label], other[0].centre if other else None
 
@@ -215,11 +215,23 @@ def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     may, dtype, bits = either([table]), table.dtype, max(table.bits, *(each.bits for each in other), 1)
     if outside is not None and (round_to(outside, dtype) != outside).any():
         dtype = DOUBLE
-    return Form(
+    found = Form(
         at(table.centre, outside), dtype, bits if outside is None else min(bits, dtype.precision), parts, rest,
         None if may is None else at(may.astype(np.float64)) != 0,
         least=None if table.least is None else at(table.least, outside),
     )  # fmt: skip
+    unsure = is_unsure(index)
+    if index.may is None and not unsure.any():
+        return found
+    any_wild = any_along(may, (axis,))
+    wild = marked(index.may, None if any_wild is None else unsure & any_wild)
+    low, high = among(index, axis, table.centre - table.spread, table.centre + table.spread, outside)
+    away = np.where(low < high, (high / 2 - low / 2) * (1 + DUST) + ETA, 0.0)
+    unsure = unsure & (away > 0)
+    parts = {symbol: np.where(unsure, 0.0, each) for symbol, each in found.parts.items()}
+    rest = np.where(unsure, np.where(np.isnan(away), np.inf, away), none if found.rest is None else found.rest)
+    centre = np.where(unsure, low + away, found.centre)  # as what every kernel has, so that both ends are sharp
+    return replace(found, centre=centre, parts=parts, rest=rest, may=marked(found.may, wild), least=None)
 
 
 def _largest(values: F64, axes: Axes) -> F64:
@@ -257,6 +269,6 @@ def products_are_alike(a: F64, b: F64, axes: Axes, dtype: Format, inputs: Inputs
 
 REDUCED: Mapping[Kind, Callable[[SettledProblem, Node, Sequence[Form]], Form]] = {
     "sum": total, "dot": dot, "max": greatest, "take": took, "welford_mean": updated, "welford_squares": updated,
-    "online": online, "scan": recurrence,
+    "online": online, "scan": recurrence, "ranked": ranked, "place": placed,
 }  # fmt: skip
 """What makes the form of each kind of reduction."""

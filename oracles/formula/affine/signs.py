@@ -17,9 +17,10 @@ from oracles.formula.affine.forms import Form
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import contracted, is_contraction
+from oracles.formula.node import TOLD
 from oracles.formula.trace import Kind, Node
 
-_POSITIVE: tuple[Kind, ...] = ("extent", "position", "at_most", "less")
+_POSITIVE: tuple[Kind, ...] = ("extent", "position", *TOLD)
 _CERTAIN = 1.0 + 2.0**-20
 """A value has the sign of its centre where the centre is larger by this than all that it may err by, which is known to
 many more bits."""

@@ -22,8 +22,10 @@ from oracles.elementary.functions import function
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along, within
 from oracles.formula.exact.contraction import Axes, Places, spans
 from oracles.formula.exact.lengths import Extents, Lengths
+from oracles.formula.exact.ranking import placed, ranked
 from oracles.formula.exact.recurrences import at_place, recurred
 from oracles.formula.made import completed
+from oracles.formula.node import LAST
 from oracles.formula.trace import FormulaError, Node, Trace, ordered
 from oracles.lazy import lazy
 
@@ -168,6 +170,10 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
         return arithmetic.take(args[0], args[1], *inputs.axes(node), *args[2:])
     if kind == "scan":
         return recurred(arithmetic, args, inputs.axes(node)[0], inputs.extents[node.label])
+    if kind == "ranked":
+        return ranked(arithmetic, *args, *inputs.axes(node))
+    if kind == "place":
+        return placed(arithmetic, *args, *inputs.axes(node), last=node.value == LAST)
     if kind in ("at_most", "less"):
         return arithmetic.compare(kind, args[0], args[1])
     raise FormulaError(f"{kind}: no arithmetic knows it")
@@ -224,6 +230,11 @@ def elements(
         if node.kind == "scan" and (place := dict(fixed).get(node.label)) is not None:
             whole = value(node, frozenset(each for each in fixed if each[0] != node.label))
             return at_place(whole, inputs.axes(node)[0], place)
+        if node.kind in ("ranked", "place"):  # a rank may have the dimension that it is one along
+            mine = frozenset(each for each in fixed if each[0] != node.label)
+            looked_at = zip(node.args, (mine, fixed), strict=True)
+            args = [other(node, place, some, partial(value, arg, some)) for place, (arg, some) in enumerate(looked_at)]
+            return step(node, args, arithmetic, inputs)
         # What is reduced here is no dimension of the node, and so is fixed in no argument.
         args = [other(node, place, fixed, partial(value, arg, fixed)) for place, arg in enumerate(node.args)]
         return step(node, args, arithmetic, inputs)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from oracles.formula.node import TOLD
 from oracles.formula.trace import Kind, Node, Trace
 
-_ALWAYS: tuple[Kind, ...] = ("position", "extent", "at_most", "less")
+_ALWAYS: tuple[Kind, ...] = ("position", "extent", *TOLD)
 _AS_ARGUMENTS: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "sum", "dot", "max", "point")
 _CHOSEN: tuple[Kind, ...] = ("where",)
 _MADE = ("floor", "round", "sign")
@@ -32,6 +33,6 @@ def _is_whole(node: Node, known: Collection[Node], integers: Collection[str]) ->
         return node.value.is_integer() and not node.low
     if node.kind == "take":
         return all(arg in known for place, arg in enumerate(node.args) if place != 1)
-    among = node.args[1:] if node.kind in _CHOSEN else node.args
-    passes = node.kind in (*_AS_ARGUMENTS, *_CHOSEN) or node.operation == "abs"
+    among = node.args[:1] if node.kind == "ranked" else node.args[1:] if node.kind in _CHOSEN else node.args
+    passes = node.kind in (*_AS_ARGUMENTS, *_CHOSEN, "ranked") or node.operation == "abs"
     return passes and all(arg in known for arg in among)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as node_replaced
 from typing import Any as Anything
 from typing import Literal
 
@@ -21,6 +22,7 @@ from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, step
 from oracles.formula.exact.counts import counted
 from oracles.formula.exact.recurrences import at_place
+from oracles.formula.node import EITHER, FIRST, LAST, SELECTS, TOLD
 from oracles.formula.simulated.orders import total
 from oracles.formula.simulated.roundings import Roundings
 from oracles.formula.tiers.problem import FormulaProblem
@@ -88,7 +90,7 @@ class Simulated:
         if node.kind == "point":
             point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
             return self._held(node.args[0]) if point is None else point.dtype
-        if node.is_exact and node.kind not in ("at_most", "less"):
+        if node.is_exact and node.kind not in TOLD:
             among = node.args[1:] if node.kind == "where" else node.args[:1]
             values = (each for each in among if each.args or each.kind == "tensor")  # a number lies in any dtype
             return max(map(self._held, values), key=lambda each: each.precision, default=DOUBLE)
@@ -134,7 +136,7 @@ class Simulated:
     def _unspecified(self, node: Node, values: F64) -> F64:
         """What is left of values that became infinite or NaN here: anything."""
         wild = np.zeros((1,) * values.ndim, bool)
-        if node.kind in ("where", "take"):  # what it was given is infinite or NaN already
+        if node.kind in ("where", "take", *SELECTS):  # what it was given is infinite or NaN already
             wild = ~np.isfinite(values)
         else:
             for arg in node.args:
@@ -162,6 +164,8 @@ class Simulated:
             point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
             return args[0] if point is None else self._rounding.point(args[0], point.dtype)
         if node.is_exact:
+            if node.kind == "place" and node.value == EITHER:
+                node = node_replaced(node, value=LAST if self.random.integers(2) else FIRST)
             args = [self._rounding.taken(*each) for each in zip(args, map(self._held, node.args), strict=True)]
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         args, dtype = self._taken(node), self._dtype(node)

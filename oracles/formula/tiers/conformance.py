@@ -29,7 +29,7 @@ from oracles.formula.affine.signs import Signs
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
 from oracles.formula.exact.extended import wide_values
-from oracles.formula.tiers import doubts
+from oracles.formula.tiers import doubts, places
 from oracles.formula.trace import FormulaError, Node, ordered
 from oracles.lazy import lazy
 from oracles.precise import Bounds
@@ -77,6 +77,15 @@ class Conformance:
         """The extents of an output, in the order of the trace's dimensions; (1,) where it has none."""
         return tuple(self.inputs.extents[dim] for dim in self._ordered(output)) or (1,)
 
+    def has_places(self, output: str) -> bool:
+        """Whether an output is of places."""
+        return self._kept(output).ranks is not None
+
+    @lazy
+    def rows(self) -> dict[Any, Any]:
+        """What `oracles.formula.tiers.places` knows of rows of elements, at each precision."""
+        return {}
+
     def _is_integer(self, output: str) -> bool:
         return isinstance(DTYPES[self.outputs[output]], Integer)
 
@@ -85,11 +94,11 @@ class Conformance:
         return dict(zip(self._ordered(output), index, strict=False))  # a number has one element, along no dimension
 
     def _ordered(self, output: str) -> Sequence[str]:
-        return [dim for dim in self.inputs.trace.dims if dim in self._dims(output)]
+        return [dim for dim in self.inputs.trace.dims if dim in self.axes(output)]
 
     def enclosure(self, output: str) -> Enclosure:
         """The conformance sets of all elements of an output, in its shape."""
-        key = self.inputs.trace.outputs[output], self.outputs[output], self._dims(output)
+        key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output)
         if key not in self._enclosures:
             with np.errstate(all="ignore"):
                 self._enclosures[key] = self._enclosure(output, judged(self.outputs[output]))
@@ -101,6 +110,8 @@ class Conformance:
         return {}
 
     def _enclosure(self, output: str, dtype: Format) -> Enclosure:
+        if self.has_places(output):
+            return places.enclosure_of(self, output, self._kept(output), dtype)
         # A row may have millions of elements: one array at a time is held besides those that are kept.
         other = edges.ends(self._kept(output))
         centre, width, own = self.centre(output), self.width(output), self.error(output, self.wide)
@@ -139,6 +150,8 @@ class Conformance:
             return self._bounds(output, tuple(index), judged(self.outputs[output]))
 
     def _bounds(self, output: str, at: tuple[int, ...], dtype: Format) -> Bounds:
+        if self.has_places(output):
+            return places.bounds_of(self, output, at, self._kept(output), dtype)
         quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
         marked, zeros = self._unjudged(output), self._zeros(output)
         if marked is not None and marked[at]:
@@ -171,19 +184,25 @@ class Conformance:
         )  # fmt: skip
 
     def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
+        exact, node = self.exactly(output)
+        return exact.element(node, place)
+
+    def exactly(self, output: str) -> tuple[Exact, Node]:
+        """Return what has an output's exact values, and of which node they are."""
         assert self.exact is not None
         if not self._replaces[output]:
-            return self.exact.element(self.exact.inputs.trace.outputs[output], place)
+            return self.exact, self.exact.inputs.trace.outputs[output]
         # What every kernel rounds, or what overflows in all, depends on the algorithm that they have.
-        return self._rounding.element(self._node(output), place)
+        return self._rounding, self.made(output)
 
     @lazy
     def _replaces(self) -> Mapping[str, bool]:
         """Whether an output is made of what every kernel rounds, or of what overflows."""
         nodes = {node for node, _ in self.budget.replaced}
-        return {output: not nodes.isdisjoint(ordered([self._node(output)])) for output in self.outputs}
+        return {output: not nodes.isdisjoint(ordered([self.made(output)])) for output in self.outputs}
 
-    def _node(self, output: str) -> Node:
+    def made(self, output: str) -> Node:
+        """Return what an output is the rounding of."""
         return self.budget.made(output, self.outputs[output])
 
     @lazy
@@ -208,7 +227,7 @@ class Conformance:
         """How far a centre in float64 (`wide`: in double-double) may lie from the exact value."""
         quick, width = self.shaped(output, self._kept(output).centre), self.width(output)
         relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
-        node = self._node(output)
+        node = self.made(output)
         if node.kind == "function":
             own_bound = (node.function.double if wide else node.function.float64).bound
             relative = max(relative, own_bound.relative)
@@ -222,7 +241,7 @@ class Conformance:
 
     def _wide(self, output: str) -> DoubleDouble | ExtendedDouble:
         """Exact values beside which float64's errors are large, in the output's shape."""
-        found = self._wide_values[self._node(output)]
+        found = self._wide_values[self.made(output)]
         if isinstance(found, DoubleDouble):
             return DoubleDouble(self.shaped(output, found.high), self.shaped(output, found.low))
         high, low = (self.shaped(output, part) for part in (found.fraction.high, found.fraction.low))
@@ -232,6 +251,11 @@ class Conformance:
     def _wide_values(self) -> Mapping[Node, Any]:
         with np.errstate(all="ignore"):
             return wide_values(self.inputs, self.budget.replaced)
+
+    def wide_value(self, node: Node) -> DoubleDouble | ExtendedDouble:
+        """Return the values of a node beside which float64's errors are large."""
+        found: DoubleDouble | ExtendedDouble = self._wide_values[node]
+        return found
 
     def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
         """Rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
@@ -256,7 +280,8 @@ class Conformance:
         with np.errstate(all="ignore"):
             return {name: edges.ends(kept) for name, kept in self._forms.items()}
 
-    def _dims(self, output: str) -> frozenset[str]:
+    def axes(self, output: str) -> frozenset[str]:
+        """Return the dimensions of an output."""
         return self._axes[output]
 
     @lazy
@@ -267,7 +292,7 @@ class Conformance:
     def shaped(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
         """Values that broadcast to an output, in its shape."""
         if output not in self._shapes:
-            dims, extents = self._dims(output), self.inputs.extents
+            dims, extents = self.axes(output), self.inputs.extents
             full = tuple(extents[dim] if dim in dims else 1 for dim in self.inputs.trace.dims)
             self._shapes[output] = full, self.shape(output)
         full, shape = self._shapes[output]
@@ -291,7 +316,7 @@ class Conformance:
         if self.wide and beyond.any():
             found = found | beyond & np.isfinite(self.shaped(output, self._kept(output).centre))
         if self.budget.read.doubts:
-            found = found | self.shaped(output, self._doubts[self._node(output)])
+            found = found | self.shaped(output, self._doubts[self.made(output)])
         return found if found.any() else None
 
     @lazy
@@ -333,7 +358,7 @@ class Conformance:
 
     def _mirrored(self, output: str) -> Mask | None:
         """The infinities that may have the other sign as well."""
-        found = self.budget.read.mirrored.get(self._node(output))
+        found = self.budget.read.mirrored.get(self.made(output))
         return None if found is None else self.shaped(output, found)
 
     def _zeros(self, output: str) -> Flags | None:

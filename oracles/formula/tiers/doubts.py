@@ -8,6 +8,7 @@ import numpy as np
 
 from oracles.enclosure import Mask
 from oracles.formula.exact.centre import Inputs
+from oracles.formula.node import SELECTS
 from oracles.formula.trace import REDUCTIONS, Node
 
 
@@ -22,6 +23,6 @@ def dependent(inputs: Inputs, doubts: Mapping[Node, Mask]) -> Mapping[Node, Mask
 
 
 def _reduced(inputs: Inputs, node: Node, mask: Mask) -> Mask:
-    if node.kind not in (*REDUCTIONS, "take", "scan"):
+    if node.kind not in (*REDUCTIONS, "take", "scan", *SELECTS):
         return mask
     return np.asarray(np.logical_or.reduce(mask, axis=inputs.axes(node), keepdims=True))

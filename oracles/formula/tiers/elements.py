@@ -40,7 +40,8 @@ class Elements:
     def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
         """The budget of one element to first order, in units of the output, by the names of the formula."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
-        return terms_of(conformance.widest(output, index), output, index)
+        widest = conformance.widest(output, index)
+        return () if widest.has_places(output) else terms_of(widest, output, index)
 
     def facts(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool

@@ -204,7 +204,7 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
     """Groups of about so many elements at most, of rows that are nearly as long."""
     known: dict[Hashable, list[_Ask]] = {}
     for at, (problem, structured, queries) in enumerate(asked):
-        if not queries or not problem.size:
+        if not queries or not problem.size or problem.plain.selects:
             continue
         for place, query in enumerate(queries):
             with suppress(NumericsError):  # a contract that the problem contradicts: said where it is judged alone

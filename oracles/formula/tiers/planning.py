@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from oracles.dtypes import DOUBLE, FORMATS, Format
 from oracles.formula.exact.counts import counted
+from oracles.formula.node import SELECTS
 from oracles.formula.tiers.plan import Plan, Value
 from oracles.formula.trace import Kind, Node
 from oracles.operand import OUTER
@@ -22,6 +23,8 @@ class _Apart(Exception):  # noqa: N818 (no error)
 def planned(plan: Plan) -> Plan | None:
     """The plan with all that it is made of; None where a rounding on the way depends on errors before it."""
     trace = plan.trace
+    if any(node.kind in SELECTS for node in trace.nodes):
+        return None
     if counted(trace, {name for name, dtype in plan.tensors.items() if dtype not in FORMATS}):
         return None
     if trace.joined or len(trace.dims) != 2 or OUTER not in trace.dims or plan.is_wide:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from oracles.formula.algorithm import traced
 from oracles.formula.contract import Contract
 from oracles.formula.exact.lengths import BESIDE
+from oracles.formula.node import SELECTS
 from oracles.formula.tiers.plan import Plan
 from oracles.formula.trace import FormulaError, Trace
 from oracles.lazy import lazy
@@ -35,7 +36,12 @@ class Reading:
         """Whether rows, or problems, may be filled up, so that others may stand beside; parameters may be columns."""
         fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
         kinds = {node.kind for node in self.trace.nodes}
-        return fit and self.joins_orders and kinds.isdisjoint(("position", "take", "where", "scan"))
+        return fit and self.joins_orders and kinds.isdisjoint(("position", "take", "where", "scan", *SELECTS))
+
+    @lazy
+    def selects(self) -> bool:
+        """Whether outputs have an order or places to choose by: no screen knows them."""
+        return any(node.kind in SELECTS for node in self.trace.nodes)
 
     @lazy
     def multiplies_length(self) -> bool:
@@ -92,4 +98,4 @@ def reading(
 def _is_separate(op: Op, graph: Trace) -> bool:
     """Whether there are rows and nothing else, and each of them can be read by itself."""
     of_rows = op.turns and not op.further and all(OUTER in op.operand(name).axes for name in graph.outputs)
-    return of_rows and OUTER not in graph.meeting
+    return of_rows and OUTER not in graph.meeting and not any(node.kind == "place" for node in graph.nodes)

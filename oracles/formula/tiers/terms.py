@@ -218,7 +218,7 @@ class Element:
         for node in (each for each in inputs.trace.nodes if each in made_of and each.kind == "tensor"):
             values, stored = inputs.leaf(node), inputs.tensors[node.label].dtype
             said = []
-            if node.dims <= self.conformance._dims(self.output):
+            if node.dims <= self.conformance.axes(self.output):
                 own = float(
                     values[tuple(self._places.get(dim, 0) if dim in node.dims else 0 for dim in inputs.trace.dims)]
                 )

@@ -41,6 +41,8 @@ class Union:
     def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
         """How the fast tier's centre and half-width of an element contradict the precise tier's; "" where they do
         not."""
+        if bounds.members is not None:  # of several places that are right float64 may have another one
+            return ""
         if worst.centre is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
             return ""
         with np.errstate(all="ignore"):
@@ -78,6 +80,7 @@ def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
         unsure=_any(a.unsure, b.unsure),
         zero=_any(a.zero, b.zero),
         mirrored=_any(a.mirrored, b.mirrored),
+        places=(*a.places, *b.places),
         zeros=_zeros(a.zeros, b.zeros),
     )
 
@@ -125,6 +128,7 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
         sign=sign,
         zero=a.zero or b.zero,
         mirrored=a.mirrored or b.mirrored,
+        members=None if a.members is None or b.members is None else tuple(sorted({*a.members, *b.members})),
     )
 
 

@@ -41,7 +41,7 @@ MISTAKES = {
     "Contract(accuracy={'foo': 1.0})": "accuracy: 'foo' is no function; there are atan, cos, ",
     "Contract(accuracy={'floor': 1.0})": "accuracy: floor needs none: its results are exact",
     OWN.replace("exp(x)}}", "formula.foo(x)}}").format("Op(own, X, Y)"): (
-        "own: its formula, given x: AttributeError: fuzz.formula has no function 'foo'; it has abs, atan, "
+        "own: its formula, given x: AttributeError: fuzz.formula has no function 'foo'; it has abs, argmax, "
     ),
     OWN.replace("exp(x)}}", "exp(x, 2)}}").format("Op(own, X, Y)"): "own: exp has no constant: write f.exp(value)",
     OWN.replace("exp(x)}}", "formula.pow(x)}}").format("Op(own, X, Y)"): "own: pow: write f.pow(value, exponent)",

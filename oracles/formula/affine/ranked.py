@@ -1,0 +1,139 @@
+"""Forms of what is selected by order: elements of a rank, and the places where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace as fields_replaced
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.dtypes import DOUBLE
+from oracles.formula.affine.errors import either, marked
+from oracles.formula.affine.forms import DUST, Form, Mask, replace
+from oracles.formula.affine.setting import SettledProblem
+from oracles.formula.affine.sums import any_along
+from oracles.formula.exact.ranking import Order, order_of
+from oracles.formula.node import EITHER, LAST, Node
+from oracles.ranks import Ranks, Window, at, exactly, window_of
+
+_NEXT = 0.5
+_LOST = 2.0**-1000
+"""See `oracles.formula.affine.budget.LOST`."""
+
+
+def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
+    """Places of elements: where kernels may have different ones, they differ by as much as there are."""
+    table, rank = args
+    (axis,) = here.inputs.axes(node)
+    if not here.inputs.extents[node.label]:
+        return _of_nothing(table, rank, axis, 0.0)
+    ranks, order = ranks_of(here, node, args), order_of(_values(here, node, table), axis, last=node.value == LAST)
+    ranks = fields_replaced(ranks, doubt=_doubted(here, node, table, rank, order))
+    centre = at(order, rank.centre.astype(np.int64), axis).astype(np.float64)
+    sure, count = ranks.certain(centre), order.shape[axis]
+    rest = None if sure.all() else np.where(sure, 0.0, float(count - 1))
+    bits = max(1, (count - 1).bit_length())
+    return Form(centre, DOUBLE, bits, rest=rest, may=_wild(table, axis), ranks=ranks)
+
+
+def ranked(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
+    """Elements of a rank. Where every kernel has the same one, its errors; else no more than all ranks move."""
+    from oracles.formula.affine.reductions import took
+
+    table, rank = args
+    (axis,) = here.inputs.axes(node)
+    if not here.inputs.extents[node.label]:
+        return _of_nothing(table, rank, axis, -np.inf)
+    ranks, values = ranks_of(here, node, args), _values(here, node, table)
+    order, places = order_of(values, axis), rank.centre.astype(np.int64)
+    centre = at(order, places, axis).astype(np.float64)
+    found = replace(took(here, node, [table, Form(centre, DOUBLE, rank.bits)]), may=_wild(table, axis))
+    sure = ranks.certain(centre)
+    if sure.all():
+        return found
+    low, high = (at(-np.sort(-(values + side * ranks.far), axis), places, axis) for side in (-1.0, 1.0))
+    away = np.maximum(high - found.centre, found.centre - low) * (1 + DUST)
+    away = np.where(np.isfinite(found.centre), away, 0.0)
+    zero = np.zeros((1,) * away.ndim)
+    parts = {symbol: np.where(sure, each, 0.0) for symbol, each in found.parts.items()}
+    rest = np.where(sure, zero if found.rest is None else found.rest, away)
+    return replace(found, parts=parts, rest=rest, least=None)
+
+
+def ranks_of(here: SettledProblem, node: Node, args: Sequence[Form]) -> Ranks:
+    """Return which ranks the elements of a table may have, in kernels and in exact arithmetic."""
+    table, rank = args
+    (axis,) = here.inputs.axes(node)
+    values = _values(here, node, table)
+    number = np.isfinite(values)
+    far = np.where(number, np.broadcast_to(here.far(table), values.shape), 0.0)
+    if not table.is_exact:  # of what underflows in float64 kernels have zeros, as equal as others
+        far = np.where(np.abs(values) <= _LOST, far + 2 * _LOST, far)
+    own = np.where(number, _own(here, table), 0.0)
+    inner, outer = (window_of(values - each, values + each, axis) for each in (far - own, far + own))
+    if node.value != EITHER:
+        alike = (far + own == 0).all(axis=axis, keepdims=True)
+        ordered = exactly(order_of(values, axis, last=node.value == LAST), axis)
+        inner, outer = (_where(alike, ordered, each) for each in (inner, outer))
+    return Ranks(inner, outer, rank.centre, axis, far, node.value)
+
+
+def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: Order) -> Mask | None:
+    """Where float64 may have another element at a rank than there is: nowhere, if it has all exactly."""
+    own, values, (axis,) = _own(here, table), _values(here, node, table), here.inputs.axes(node)
+    own = np.broadcast_to(np.where(np.isfinite(values), own, 0.0), values.shape)
+    if not own.any():
+        return None
+    window = window_of(values - own, values + own, axis).at(order, axis)
+    doubt: Mask = at(window.first != window.last, rank.centre.astype(np.int64), axis)
+    return doubt if doubt.any() else None
+
+
+def among(index: Form, axis: int, low: F64, high: F64, outside: F64 | None) -> tuple[F64, F64]:
+    """Between what the elements with these ends lie that an uncertain index may take: those at the places that kernels
+    may have, or else all, and what stands where there is no place."""
+    ranks = index.ranks
+    if ranks is not None and ranks.axis == axis and ranks.rank.shape[axis] == 1:
+        possible = ranks.outer.holds(ranks.rank)
+        low, high = np.where(possible, low, np.inf), np.where(possible, high, -np.inf)
+    most, least = high.max(axis=axis, keepdims=True, initial=-np.inf), low.min(axis=axis, keepdims=True, initial=np.inf)
+    if ranks is None and outside is not None:
+        most, least = np.maximum(most, outside), np.minimum(least, outside)
+    return least, most
+
+
+def is_unsure(index: Form) -> Mask:
+    """Where kernels may have another place: an index that is off by less than a half is none."""
+    return np.asarray(index.spread >= _NEXT)
+
+
+def _own(here: SettledProblem, table: Form) -> F64:
+    """How far float64's elements may lie from the exact ones."""
+    if table.is_exact and table.bits <= DOUBLE.precision:
+        return np.zeros((1,) * table.centre.ndim)
+    return here.far(table) * (here.own_share(False) + 2.0**-40) + np.abs(table.centre) * 2.0**-50 + _LOST
+
+
+def _values(here: SettledProblem, node: Node, table: Form) -> F64:
+    """The elements, with all places along the axis; NaN counts as any number, since nothing is said where it is."""
+    dims, extents = here.inputs.trace.dims, here.inputs.extents
+    shape = [extents[dim] if dim == node.label else size for dim, size in zip(dims, table.centre.shape, strict=True)]
+    shape = [*np.broadcast_shapes(tuple(shape), table.spread.shape)]
+    return np.broadcast_to(np.where(np.isnan(table.centre), 0.0, table.centre), shape)
+
+
+def _wild(table: Form, axis: int) -> Mask | None:
+    """Where an element is NaN, or may be: kernels sort it in different ways."""
+    nan = np.isnan(table.centre)
+    return any_along(marked(either([table]), nan if nan.any() else None), (axis,))
+
+
+def _where(mask: Mask, a: Window, b: Window) -> Window:
+    return Window(np.where(mask, a.first, b.first), np.where(mask, a.last, b.last))
+
+
+def _of_nothing(table: Form, rank: Form, axis: int, value: float) -> Form:
+    shape = table.centre.shape
+    full = np.broadcast_shapes((*shape[:axis], 1, *shape[axis + 1 :]), rank.centre.shape)
+    return Form(np.full(full, value), table.dtype, 1, may=np.ones(full, bool))

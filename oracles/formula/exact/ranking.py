@@ -1,0 +1,76 @@
+"""The order of elements along an axis, in any arithmetic: the largest one first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64, DoubleDouble
+from oracles.extendeddouble import ExtendedDouble
+from oracles.formula.exact.arithmetic import Arithmetic, Values
+from oracles.formula.exact.rigorous import Near, UncertainError
+
+Order = NDArray[np.int64]
+
+
+def order_of(values: Values, axis: int, *, last: bool = False) -> Order:
+    """Return the places of elements along an axis, the largest one first; of equal ones the first, or the last."""
+    keys = _keys(values)
+    if last:  # backwards, seen from the other end
+        return np.flip(_ascending(keys, axis), axis)
+    return _ascending([-key for key in keys], axis)
+
+
+def _keys(values: Values) -> list[NDArray[Any]]:
+    """Arrays by which elements are in order, the last of which counts most."""
+    if isinstance(values, ExtendedDouble):
+        high = values.fraction.high
+        size = np.sign(high) * np.where(np.isinf(high), 2.0**60, values.exponent + 2.0**30)
+        return [values.fraction.low, high, np.where(high == 0, 0.0, size)]
+    if isinstance(values, DoubleDouble):
+        return [values.low, values.high]
+    return [values.value if isinstance(values, Near) else values]
+
+
+def _ascending(keys: list[NDArray[Any]], axis: int) -> Order:
+    if len(keys) == 1:  # also of mpmath's numbers
+        return np.argsort(keys[0], axis=axis, kind="stable")
+    return np.lexsort(keys, axis=axis)
+
+
+def ranked(arithmetic: Arithmetic, table: Values, rank: Values, axis: int) -> Values:
+    """Return the elements of these ranks along an axis; of nothing the maximum, -inf."""
+    if not table.shape[axis]:
+        return arithmetic.lift(_of_nothing(table.shape, rank.shape, axis, -np.inf))
+    if isinstance(table, Near) and not isinstance(table.error, float):
+        return _between(arithmetic, table, rank, axis)
+    return arithmetic.take(_sorted(arithmetic, table, axis), rank, axis)
+
+
+def _sorted(arithmetic: Arithmetic, table: Values, axis: int) -> Values:
+    return arithmetic.take(table, arithmetic.lift(order_of(table, axis).astype(np.float64)), axis)
+
+
+def _between(arithmetic: Arithmetic, table: Near, rank: Values, axis: int) -> Near:
+    """What is not known exactly: no rank has less than it would have if all were as small as they may be."""
+    ends = [Near(table.value + side * table.error * (1 + 2.0**-20)) for side in (-1.0, 0.0, 1.0)]
+    low, middle, high = (arithmetic.take(_sorted(arithmetic, each, axis), rank, axis).value for each in ends)
+    error = np.maximum(high - middle, middle - low) + np.abs(middle) * 2.0**-52
+    return Near(middle, np.where(np.isfinite(middle) & ~np.isnan(error), error, np.nan))
+
+
+def placed(arithmetic: Arithmetic, table: Values, rank: Values, axis: int, *, last: bool) -> Values:
+    """Return the places of these ranks along an axis; of nothing 0."""
+    if not table.shape[axis]:
+        return arithmetic.lift(_of_nothing(table.shape, rank.shape, axis, 0.0))
+    if isinstance(table, Near) and not isinstance(table.error, float) and np.any(table.error != 0):
+        raise UncertainError
+    order = order_of(table, axis, last=last).astype(np.float64)
+    return arithmetic.take(arithmetic.lift(order), rank, axis)
+
+
+def _of_nothing(table: tuple[int, ...], rank: tuple[int, ...], axis: int, value: float) -> F64:
+    shape = np.broadcast_shapes((*table[:axis], 1, *table[axis + 1 :]), rank)
+    return np.full(shape, value)

@@ -1,0 +1,119 @@
+"""What an output of places may be: at each rank any place whose element may have it, and no place twice."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import mpmath
+import numpy as np
+
+from oracles.doubledouble import F64, LOST, ULP, DoubleDouble
+from oracles.dtypes import DOUBLE, DTYPES, Format, Integer
+from oracles.enclosure import ALLOWED, Enclosure, Mask, PlaceSet
+from oracles.formula.affine.budget import SAME
+from oracles.formula.affine.forms import Form
+from oracles.formula.node import EITHER, LAST
+from oracles.precise import Bounds
+from oracles.ranks import Ranks, Window, window_of
+
+if TYPE_CHECKING:
+    from oracles.formula.tiers.conformance import Conformance
+
+
+def enclosure_of(conformance: Conformance, output: str, kept: Form, dtype: Format) -> Enclosure:
+    """Return the conformance sets of an output of places."""
+    assert kept.ranks is not None
+    centre, sizes = conformance.shaped(output, kept.centre), conformance.inputs.extents
+    full = tuple(sizes[dim] if dim in conformance.axes(output) else 1 for dim in conformance.inputs.trace.dims)
+    nothing, ends = np.zeros(centre.shape), (centre, centre)
+    ranks = _known_better(conformance, output, kept.ranks) if conformance.wide else kept.ranks
+    return Enclosure(
+        dtype, centre, nothing, nothing, ends, ends, unjudged=_unjudged(conformance, output, kept),
+        places=(PlaceSet(ranks, full),),
+    )  # fmt: skip
+
+
+def _known_better(conformance: Conformance, output: str, ranks: Ranks) -> Ranks:
+    """The ranks of elements in double-double, beside which kernels that calculate in float64 err much."""
+    table = conformance.made(output).args[0]
+    values, form = conformance.wide_value(table), conformance.budget.forms[table]
+    if not isinstance(values, DoubleDouble) or (form.is_exact and form.bits <= DOUBLE.precision):
+        return ranks
+    far, number = ranks.far, np.isfinite(values.high)
+    values = DoubleDouble(np.where(np.isnan(values.high), 0.0, values.high), np.where(number, values.low, 0.0))
+    bound = table.function.double.bound.relative if table.kind == "function" else 0.0
+    own = far * (conformance.budget.own_share(True) + SAME) + np.abs(values.high) * (2 * max(ULP, bound)) + LOST
+    own = np.where(number, own, 0.0)
+    inner, outer = (window_of(values - each, values + each, ranks.axis) for each in (far - own, far + own))
+    return replace(ranks, inner=inner, outer=outer)
+
+
+def _unjudged(conformance: Conformance, output: str, kept: Form) -> Mask | None:
+    """Where an element is NaN, or a place is no number of the output's dtype."""
+    integer = DTYPES[conformance.outputs[output]]
+    highest = integer.highest if isinstance(integer, Integer) else 2**24
+    beyond = conformance.shaped(output, kept.centre + kept.spread) > highest
+    found = beyond if kept.may is None else beyond | conformance.shaped(output, kept.may)
+    return found if found.any() else None
+
+
+def bounds_of(conformance: Conformance, output: str, at: Sequence[int], kept: Form, dtype: Format) -> Bounds:
+    """Return what one element may be, from all exact elements that it is chosen among."""
+    ranks, marked = kept.ranks, _unjudged(conformance, output, kept)
+    assert ranks is not None
+    if marked is not None and marked[tuple(at)]:
+        return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
+    row, rank = _row(conformance, output, conformance.place(output, at), ranks)
+    members = tuple(np.flatnonzero((row.window.first <= rank) & (rank <= row.window.last)).tolist())
+    ends = (mpmath.mpf(end) for end in (min(members), max(members)))
+    return replace(Bounds(dtype, mpmath.mpf(row.order[rank]), *ends), integer=True, members=members)
+
+
+class Row(NamedTuple):
+    """The exact order of the elements along an axis, and the ranks that kernels may give them."""
+
+    order: list[int]
+    window: Window
+
+
+def _row(conformance: Conformance, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[Row, int]:
+    """What all ranks along an axis have in common, and the rank that is asked for."""
+    exact, node = conformance.exactly(output)
+    while node.kind == "point":
+        (node,) = node.args
+    dims = exact.inputs.trace.dims
+
+    def there(shape: tuple[int, ...]) -> list[int]:
+        return [place.get(dim, 0) if size > 1 else 0 for dim, size in zip(dims, shape, strict=True)]
+
+    rank = int(ranks.rank[tuple(there(ranks.rank.shape))])
+    others = {dim: at for dim, at in place.items() if dim != node.label and dim in node.args[0].dims}
+    key = output, tuple(others.values()), mpmath.mp.prec
+    if key not in conformance.rows:
+        count = exact.inputs.extents[node.label]
+        values = [_element(exact.element(node.args[0], {**others, node.label: at})) for at in range(count)]
+        along: list[Any] = [*there(ranks.far.shape)]
+        along[ranks.axis] = slice(None)
+        conformance.rows[key] = _ordered(values, ranks.far[tuple(along)], ranks.ties)
+    return conformance.rows[key], rank
+
+
+def _ordered(values: Sequence[mpmath.mpf], far: F64, ties: float) -> Row:
+    count = len(values)
+    order = sorted(range(count), key=lambda each: (-values[each], -each if ties == LAST else each))
+    if ties != EITHER and not far.any():
+        ranks = np.empty(count, np.int64)
+        ranks[order] = np.arange(count)
+        return Row(order, Window(ranks, ranks))
+    low, high = ([value + side * each for value, each in zip(values, far, strict=True)] for side in (-1, 1))
+    rising, falling = sorted(low), sorted(high)
+    first = [count - bisect_right(rising, each) for each in high]  # as many are larger for certain
+    last = [count - 1 - bisect_left(falling, each) for each in low]
+    return Row(order, Window(np.array(first), np.array(last)))
+
+
+def _element(value: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.mpf(0) if mpmath.isnan(value) else value

@@ -1,0 +1,120 @@
+"""Which ranks elements may have that are known to within some distance: what a place, or one of the largest, may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64, DoubleDouble, Real
+
+Mask = NDArray[np.bool_]
+
+
+class Window(NamedTuple):
+    """The least and the largest rank of each element, counted from 0, the largest element first."""
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+    def holds(self, ranks: F64) -> Mask:
+        """Whether ranks, one for each element, are within."""
+        return (self.first <= ranks) & (ranks <= self.last)
+
+    def at(self, places: NDArray[np.int64], axis: int) -> Window:
+        """Return what is at places along the axis of elements."""
+        return Window(at(self.first, places, axis), at(self.last, places, axis))
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """What places along an axis may be. Arrays have all axes of a formula, and broadcast."""
+
+    inner: Window
+    """The ranks that elements have in some kernel for certain."""
+    outer: Window
+    """The ranks that they may have in any: float64 knows the elements to within its own error."""
+    rank: F64
+    """The rank whose place is asked for."""
+    axis: int
+    far: F64
+    """How far kernels' elements may lie from the exact ones."""
+    ties: float
+    """Which place counts where elements are equal in all kernels, see `oracles.formula.selection`."""
+    doubt: Mask | None = None
+    """Where float64 may have another place than the exact one; None: nowhere."""
+
+    def certain(self, places: F64) -> Mask:
+        """Whether kernels have no other places than these."""
+        window = self.outer.at(places.astype(np.int64), self.axis)
+        return np.asarray((window.first == self.rank) & (window.last == self.rank))
+
+    def allowed(self, places: F64) -> tuple[Mask, Mask]:
+        """Whether places are right for certain, and whether they may be."""
+        count = self.outer.first.shape[self.axis]
+        known = (places >= 0) & (places < count) & (places == np.floor(places))
+        if not count:
+            return known, known
+        whole = np.where(known, places, 0.0).astype(np.int64)
+        inner, outer = (each.at(whole, self.axis).holds(self.rank) for each in (self.inner, self.outer))
+        return known & inner, known & outer
+
+    def repeated(self, places: F64) -> Mask:
+        """Where a place stands that stands before it already, in the order of ranks."""
+        found = np.zeros(places.shape, bool)
+        for axis in (axis for axis, size in enumerate(self.rank.shape) if size > 1):
+            order = np.argsort(places, axis=axis, kind="stable")
+            along = np.take_along_axis(places, order, axis)
+            same = np.zeros(places.shape, bool)
+            before = (slice(None),) * axis
+            same[(*before, slice(1, None))] = np.diff(along, axis=axis) == 0
+            again = np.zeros(places.shape, bool)
+            np.put_along_axis(again, order, same, axis)
+            found |= again
+        return found
+
+
+def at(values: NDArray[Any], places: NDArray[np.int64], axis: int) -> NDArray[Any]:
+    """Return the elements at places along an axis; all arrays have the same axes."""
+    rest = np.broadcast_shapes(_without(values.shape, axis), _without(places.shape, axis))
+    wide = np.broadcast_to(values, (*rest[:axis], values.shape[axis], *rest[axis + 1 :]))
+    there = np.broadcast_to(places, (*rest[:axis], places.shape[axis], *rest[axis + 1 :]))
+    found: NDArray[Any] = np.take_along_axis(wide, there, axis)
+    return found
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], 1, *shape[axis + 1 :])
+
+
+def window_of(low: Real, high: Real, axis: int) -> Window:
+    """Return the ranks of elements between these ends: as many are larger for certain, and as many smaller."""
+    count = low.shape[axis]
+    return Window(_above(low, high, axis), count - 1 - _above(-high, -low, axis))
+
+
+def _above(values: Real, limits: Real, axis: int) -> NDArray[np.int64]:
+    """For each limit, how many values are more."""
+    both = [np.concatenate(pair, axis) for pair in zip(_parts(limits), _parts(values), strict=True)]
+    is_value = np.concatenate([np.zeros(limits.shape, np.int8), np.ones(values.shape, np.int8)], axis)
+    order = np.lexsort((is_value, *(-each for each in both)), axis=axis)  # of equal ones the limits come first
+    counts = np.cumsum(np.take_along_axis(is_value, order, axis), axis, dtype=np.int64)
+    found = np.empty_like(counts)
+    np.put_along_axis(found, order, counts, axis)
+    before = (slice(None),) * axis
+    return found[(*before, slice(limits.shape[axis]))]
+
+
+def _parts(values: Real) -> tuple[F64, ...]:
+    """The parts of numbers, the last of which decides first."""
+    return (values.low, values.high) if isinstance(values, DoubleDouble) else (values,)
+
+
+def exactly(order: NDArray[np.int64], axis: int) -> Window:
+    """Return the ranks of elements whose order every kernel has, and says of equal ones which comes first."""
+    ranks = np.empty_like(order)
+    shape = [size if at == axis else 1 for at, size in enumerate(order.shape)]
+    np.put_along_axis(ranks, order, np.broadcast_to(np.arange(order.shape[axis]).reshape(shape), order.shape), axis)
+    return Window(ranks, ranks)
