@@ -172,8 +172,8 @@ def _outcome_words(told: Explanation) -> str:
 
 
 def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
-    """Yield what becomes of the case with one thing changed, as much as fits into a line, and how the rule was tested.
-    What the rule speaks of comes first."""
+    """Yield what becomes of the case with one thing changed, what the rule speaks of first, and how the rule was
+    tested: in a line, or in two where no rule is stated, as then the former is all that there is."""
     rules = [each.cause for each in told.rule.alternatives] if told.rule is not None else []
     ending = tested_words(told.rule) if told.rule is not None else ""
     if told.explained == "not yet":
@@ -182,7 +182,7 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
         ending = no_rule(told)
     passing = [each for each in told.counterfactuals if each.passing]
     passing.sort(key=lambda each: not any(is_named(rule, each.subject) for rule in rules))
-    room = width - 2 - len(ending)
+    room = width - 2 - (len(ending) if told.rule is not None else 0)
     for each in passing:
         words = nearest_words(each)
         room -= len(words) + 2

@@ -87,7 +87,7 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
 def no_rule(told: Explanation) -> str:
     """Return that no simple rule says when it fails, or that there was no time to find one."""
     if told.explained == "in part":
-        return f"no rule in the time that there was{f'; see {told.option}' if told.option else ''}"
+        return f"no rule was found in time{f'; {told.option} gives more' if told.option else ''}"
     return "no simple rule says when"
 
 

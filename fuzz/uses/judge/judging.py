@@ -169,9 +169,9 @@ def _summary(ruling: Ruling, elapsed: float) -> str:
         lines.append(f"{each.verdict:<12} {each.solution}{_why(each)}")
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {each.right_as}"] if each.right_as else []
-    floors = ", ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
-    lines += (
-        [f"detection floor: in half of the outputs an error of this share of them is seen: {floors}"] if floors else []
+    floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
+    lines += [f"detection floor: of outputs that are off by this share of their value, half are seen: {floors}"] * bool(
+        floors
     )
     lines += ruling.not_exercised
     return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])

@@ -74,6 +74,27 @@ def test_what_is_wrong_about_other_values_is_not_accused_of_their_way(probe: str
     assert _judged(probe, {"y": np.zeros((2, 3), "<f4").tobytes()}).verdict is Verdict.NOT_RUN
 
 
+def test_a_wrong_answer_that_the_old_values_allow_is_no_cached_one() -> None:
+    """A layer norm of equal elements may be off by far, and one with a wrong variance is so about others."""
+    equal = np.full((1, 2), 65536.0, "<f4")
+    tensors = {"x": equal, "weight": np.ones(2, "<f4"), "bias": np.ones(2, "<f4")}
+    inputs = {name: Tensor("f32", contiguous(each.shape), each.tobytes()) for name, each in tensors.items()}
+    outputs = {"y": Output("f32", contiguous((1, 2)))}
+    case = Case("layer_norm", {"axis": 1, "eps": 1e-5}, inputs, outputs, structured=True)
+    target = expand([replace(load(built_in()).kernel("layer-norm-generic"), laws=PROBES)], this_host())[0]
+    gave, gives = ({"y": np.array([each], "<f4").tobytes()} for each in ((1.0, 1.0), (0.29290032, 1.7071)))
+    first = EntryJudge(Entry(case), {target.id: Outcome(target.id, Status.RAN, gave)})
+    assert first.judge(target).verdict is Verdict.PASS
+    old = EntryJudge(Entry(case), {target.id: Outcome(target.id, Status.RAN, gives)})
+    assert old.judge(target).verdict is Verdict.PASS, "or it shows nothing"
+    twin = twin_of(case, LawCheck(LAWS[OVERWRITE], 5))
+    said = {
+        came["y"]: EntryJudge(twin, {target.id: Outcome(target.id, Status.RAN, came)}, first).judge(target).verdict
+        for came in (gave, gives)
+    }
+    assert said == {gave["y"]: Verdict.FAIL_LAW, gives["y"]: Verdict.NOT_RUN}
+
+
 @pytest.mark.parametrize("probe", [CALLER, STREAM])
 def test_what_is_right_in_each_way_passes_and_what_is_wrong_has_the_law_broken(probe: str) -> None:
     right = honest(_twin(probe))

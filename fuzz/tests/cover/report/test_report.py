@@ -32,7 +32,7 @@ from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 from fuzz.tests.common.told import NOTHING
-from fuzz.triage.explanation import Alternative, Number, StatedRule
+from fuzz.triage.explanation import Alternative, Counterfactual, Number, StatedRule
 from fuzz.triage.facts import explanation_of, worst_element
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Atom, Rule
@@ -73,6 +73,15 @@ def test_the_values_of_small_tensors_can_be_read_off_the_screen() -> None:
     for shape, more in (((4, 4), 1), ((1, 17), 0), ((3, 0), 0)):
         lines = _said(a_case("rms_norm", (), shape))
         assert sum(line.startswith("                [") for line in lines) == more, shape
+
+
+def test_what_one_change_does_is_told_where_there_was_no_time_for_a_rule() -> None:
+    """The option that gives more is long, and what it would say took the place of what is known."""
+    changes = tuple(Counterfactual(name, 2, (8, 16), (3,)) for name in ("n", "rows"))
+    told = replace(NOTHING, counterfactuals=changes, explained="in part", option="--kernelfuzz-explain-time")
+    assert brief_of(told, 72).evidence == (
+        "passes at n = 8, 16; fails at n = 3; no rule was found in time; --kernelfuzz-explain-time gives more"
+    ), "as much as fits"
 
 
 @pytest.mark.parametrize(
