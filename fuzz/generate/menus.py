@@ -11,6 +11,7 @@ import numpy as np
 
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
+from fuzz.generate.gate_recipes import GATES, LOG_GATES
 from fuzz.generate.positive_recipes import POSITIVE
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
 from fuzz.generate.related import RELATED, Related
@@ -147,6 +148,8 @@ MENUS: Mapping[str, Menu] = {
     "finite": _menu(("normal", "normal", LIKE_FIRST, LIKE_FIRST, LIKE_FIRST, "cancelling", "zero_rows"), _TAME),
     "finite_factor": _menu(tuple(_TAME_FACTORS), _TAME_FACTORS),
     "positive": _menu(tuple(POSITIVE), POSITIVE),
+    "gates": _menu(tuple(GATES), GATES),
+    "log_gates": _menu(tuple(LOG_GATES), LOG_GATES),
     "gradient": _menu(("normal", "normal", "normal", "uniform", "ones", "one_hot"), RECIPES),
     "factor": _menu(tuple(FACTORS), FACTORS),
     "logits": _menu(("normal", *LOGITS), {**RECIPES, **LOGITS}),

@@ -13,6 +13,7 @@ from oracles.operand import FLAGS, Operand
 from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, dtypes_of, example, name_of
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.dims import Drawn, UnreadableError, declared_dims, parsed, third
+from oracles.reference.gates import gates_of
 from oracles.reference.guard import Agreement, hold
 from oracles.reference.maps import single
 from oracles.reference.names import returned_names
@@ -137,7 +138,8 @@ def _derived(asked: Asked, name: str) -> Derived:
     constants = {**defaults_of(asked.reference), **asked.constants}
     constants = {each: value for each, value in constants.items() if each not in asked.called.values()}
     said = _said(asked, op, reader.operations, agreement)
-    inputs = tuple(_drawn(asked, op, each, agreement.positive) for each in op.inputs)
+    gates = gates_of(op)
+    inputs = tuple(_drawn(asked, op, each, agreement.positive, gates) for each in op.inputs)
     return Derived(
         replace(op, inputs=inputs, least=agreement.least, summary=said),
         shown,
@@ -164,13 +166,15 @@ def _taken(asked: Asked) -> tuple[Asked, Drawn, Mapping[str, str]]:
     raise refusal
 
 
-def _drawn(asked: Asked, op: Op, operand: Operand, positive: Collection[str]) -> Operand:
+def _drawn(asked: Asked, op: Op, operand: Operand, positive: Collection[str], gates: Mapping[str, str]) -> Operand:
     """An input with what its values are drawn from: what is asked, or what gives numbers."""
     if operand.integers:
         return operand
     found = asked.values if isinstance(asked.values, str) else asked.values.get(operand.name, FINITE)
     if found == FINITE and operand.name in positive:
         return replace(operand, values="positive")
+    if found == FINITE and operand.name in gates:
+        return replace(operand, values=gates[operand.name])
     one = len(operand.axes) == 1 and operand.name != op.main and not isinstance(asked.values, Mapping)
     return replace(operand, values={FINITE: "finite_factor", ANY: "factor"}.get(found, found) if one else found)
 

@@ -16,7 +16,7 @@ from oracles.formula.exact.arithmetic import Arithmetic, Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.rigorous import Rigorous, UncertainError
 from oracles.formula.made import follows, grown
-from oracles.formula.trace import trace
+from oracles.formula.trace import FormulaError, trace
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.reference.dims import UnreadableError
@@ -97,7 +97,7 @@ def _edges(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], posi
             arrays = drawn(op, {**sizes, dim: size}, np.random.default_rng(3), positive)
             try:
                 _compare(op, reference, arrays, "normal")
-            except UnreadableError as error:
+            except (UnreadableError, FormulaError) as error:
                 if size and error.__cause__ is None:
                     raise
                 empty = empty and bool(size)

@@ -60,6 +60,10 @@ class Reader:
     """The axes into which others are cut."""
     indices: dict[str, str] = field(default_factory=dict)
     """The dimension along which an input of integers says places."""
+    turns: Dim | None = None
+    """The dimension that a loop goes through."""
+    starts: dict[str, Value] = field(default_factory=dict)
+    """What it begins with, by how its turns call what the one before made."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
     step: Step = field(init=False)

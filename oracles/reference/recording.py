@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from oracles.reference.dims import Pair, UnreadableError
+from oracles.reference.loops import rolled, word
 
 Reference = Callable[..., Any]
 
@@ -78,9 +79,13 @@ def record(
     """Return what the reference does with the tensors of two calls: gradients by their parts, as far as torch says so
     and the operation is none of the known ones. Raises UnreadableError."""
     (first, keys), (second, _) = (_graph(reference, names, call, known) for call in calls)
-    nodes = [[node for node in graph.graph.nodes if not _is_item(node)] for graph in (first, second)]
-    if [_word(node) for node in nodes[0]] != [_word(node) for node in nodes[1]]:
-        raise UnreadableError(f"with other extents it does something else: {_difference(nodes)}")
+    nodes = [_nodes(graph.graph.nodes) for graph in (first, second)]
+    if [*map(word, nodes[0])] != [*map(word, nodes[1])]:
+        refused = f"with other extents it does something else: {_difference(nodes)}"
+        turns = [rolled(graph.graph) for graph in (first, second)]
+        nodes = [_nodes(each) for each in turns if each is not None]
+        if len(nodes) < len(turns) or [*map(word, nodes[0])] != [*map(word, nodes[1])]:
+            raise UnreadableError(f"{refused}. A loop is read if its turns take one place after the other")
     numbered = [{node: at for at, node in enumerate(some)} for some in nodes]
     pairs = [*zip(*nodes, strict=True)]
     steps = [_step(a, b, numbered, (first, second)) for a, b in pairs if a.op != "output"]
@@ -174,18 +179,17 @@ def _marking() -> Any:
     return Marking()
 
 
+def _nodes(nodes: Iterable[Any]) -> Sequence[Any]:
+    return [node for node in nodes if not _is_item(node)]
+
+
 def _is_item(node: Any) -> bool:
     return bool(node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem")
 
 
-def _word(node: Any) -> str:
-    """What a node does, but for numbers."""
-    return f"{node.op} {node.target}" if node.op == "call_function" else str(node.op)
-
-
 def _difference(nodes: Sequence[Sequence[Any]]) -> str:
     for a, b in zip(*nodes, strict=False):
-        if _word(a) != _word(b):
+        if word(a) != word(b):
             return f"{_name(a)} or {_name(b)}{_where(a)}"
     return f"{len(nodes[0])} operations or {len(nodes[1])}"
 

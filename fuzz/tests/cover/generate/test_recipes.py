@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fuzz.base.stream import Stream
+from fuzz.generate.gate_recipes import GATES, LOG_GATES
 from fuzz.generate.menus import FACTORS, recipes
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec
 from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
@@ -19,6 +20,7 @@ from oracles.dtypes import FLOATS, FORMATS
 KEYS = st.integers(0, 2**64 - 1)
 MENUS: dict[str, Mapping[str, Recipe]] = {
     "rows": RECIPES, "factors": FACTORS, "logits": LOGITS, "probabilities": PROBABILITIES, "logs": LOG_PROBABILITIES,
+    "gates": GATES, "log gates": LOG_GATES,
 }  # fmt: skip
 
 

@@ -1,0 +1,83 @@
+"""Kernels of recurrences are held against a loop in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fuzz
+from fuzz.tests.common.own_pack import unknown_afterwards
+from fuzz.uses.check.plan import GIVEN, Options
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+    with unknown_afterwards():
+        yield
+
+
+def decayed(x: Any, a: Any) -> Any:
+    h, ys = torch.zeros_like(x[:, 0]), []
+    for t in range(x.shape[1]):
+        h = a[:, t] * h + x[:, t]
+        ys.append(h)
+    return torch.stack(ys, 1)
+
+
+def by_blocks(x: Any, a: Any, *, carries: bool = True) -> Any:
+    """Products of a and sums in blocks of four, which are carried on."""
+    h, ys = torch.zeros_like(x[:, 0]), []
+    for start in range(0, x.shape[1], 4):
+        own, kept = x[:, start : start + 4].clone(), a[:, start : start + 4].cumprod(1)
+        for t in range(1, own.shape[1]):
+            own[:, t] += a[:, start + t] * own[:, t - 1]
+        ys.append(own + kept * h[:, None])
+        h = ys[-1][:, -1] if carries else own[:, -1]
+    return torch.cat(ys, 1)
+
+
+def half_carried(x: Any, a: Any) -> Any:
+    """What is carried on is of one block alone."""
+    return by_blocks(x, a, carries=False)
+
+
+def as_tree(x: Any, a: Any) -> Any:
+    """Neighbours first, then pairs of them, and so on."""
+    step = 1
+    while step < x.shape[1]:
+        more, kept = a[:, step:] * x[:, :-step], a[:, step:] * a[:, :-step]
+        x = torch.cat([x[:, :step], x[:, step:] + more], 1)
+        a = torch.cat([a[:, :step], kept], 1)
+        step *= 2
+    return x
+
+
+def rounded(x: Any, a: Any) -> Any:
+    """What is carried is stored in 16 bits."""
+    h, ys = torch.zeros_like(x[:, 0]), []
+    for t in range(x.shape[1]):
+        h = (a[:, t] * h + x[:, t]).bfloat16().float()
+        ys.append(h)
+    return torch.stack(ys, 1)
+
+
+def one_late(x: Any, a: Any) -> Any:
+    """Each place has the factor of the one before."""
+    return decayed(x, torch.cat([a[:, :1], a[:, :-1]], 1))
+
+
+@pytest.mark.parametrize("right", [decayed, by_blocks, as_tree], ids=lambda each: each.__name__)
+def test_no_order_is_held_against_a_kernel(right: Any) -> None:
+    fuzz.check(right, reference=decayed, shapes="x=b t, a=b t", max_cases=300, seed=1)
+
+
+@pytest.mark.parametrize("wrong", [half_carried, rounded, one_late], ids=lambda each: each.__name__)
+def test_what_is_another_recurrence_is_caught(wrong: Any) -> None:
+    with pytest.raises(fuzz.CheckFailed, match=f"FAIL  {wrong.__name__}  wrong values"):
+        fuzz.check(wrong, reference=decayed, shapes="x=b t, a=b t", max_cases=300, seed=1)

@@ -1,0 +1,147 @@
+"""Loops over a dimension, found in what they unroll to: one turn stands for all, and markers for what it takes of each.
+
+A Python loop over time is traced as often as it turns, so that graphs of two lengths differ. Here nodes are sorted by
+the last place that they follow from, of those that `select` or `unbind` gives one after the other. Where each place has
+the same nodes, made in the same way of what the places have and of what the turn before made, the nodes of one turn
+stay, between these markers: `each` is what is taken of a place, `carried` what the turn before made of something,
+`recurrence` that this makes it, `stacked` and `joined` are all that the turns made, and `last` is what the last made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from oracles.reference.dims import UnreadableError
+from oracles.reference.turns import NoLoopError, Turns, name_of, plain
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What stands in the place of an operation of torch."""
+
+    name: str
+    parameters: tuple[str, ...]
+    _overloadname: str = ""
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self) -> None:
+        """It is read, and never run."""
+
+    @property
+    def _schema(self) -> Any:
+        arguments = [SimpleNamespace(name=each, default_value=None) for each in self.parameters]
+        return SimpleNamespace(name=f"loop::{self.name}", arguments=arguments)
+
+
+EACH = Marker("each", ("self", "dim"))
+CARRIED = Marker("carried", ("start",))
+RECURRENCE = Marker("recurrence", ("carried", "value"))
+STACKED, JOINED = Marker("stacked", ("self", "dim")), Marker("joined", ("self", "dim"))
+LAST = Marker("last", ("self",))
+
+
+def rolled(graph: Any) -> Sequence[Any] | None:
+    """Return the nodes of a graph with one turn of its loop; None where it has none that is known."""
+    graph.eliminate_dead_code()
+    try:
+        return _Rolled(Turns(plain(graph))).nodes()
+    except NoLoopError:
+        return None
+
+
+class _Rolled:
+    """A graph with the nodes of one turn, the second."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._of = turns
+
+    def nodes(self) -> Sequence[Any]:
+        """Return its nodes."""
+        from torch.fx import Graph
+
+        self._new, self._copies = Graph(), dict[Any, Any]()
+        self._carried, self._own = dict[int, Any](), dict[int, Any]()
+        for node in self._of.all:
+            if node.op == "placeholder":
+                self._copy(node)
+        for node in self._of.body[1]:  # what it takes from outside comes first
+            place = self._of.places.get(node)
+            for arg in node.all_input_nodes if place is None else (place.table,):
+                if arg not in self._of.at:
+                    self._copy(arg)
+        for start in self._of.starts.values():
+            self._copy(start)
+        for at, node in enumerate(self._of.body[1]):
+            self._own[at] = self._turned(at, node)
+        ends = [node for node in self._of.all if node.op == "output"]
+        for node in ends:
+            self._new.node_copy(node, self._copy)
+        return [*self._new.nodes]
+
+    def _turned(self, at: int, node: Any) -> Any:
+        """One node of the turn that stands for all."""
+        place = self._of.places.get(node)
+        if place is not None and self._of.is_taken(node):
+            return self._marked(EACH, (self._copy(place.table), place.dim), node)
+        if name_of(node) == "select_scatter" and self._of.at.get(node.args[0]) == (0, at):  # all of it is written to
+            return self._marked(STACKED, (self._here(node.args[1]), node.args[2]), node)
+        copied = self._new.node_copy(node, self._here)
+        if at not in self._of.starts:
+            return copied
+        before = self._carried.get(at)
+        return copied if before is None else self._marked(RECURRENCE, (before, copied), node)
+
+    def _here(self, node: Any) -> Any:
+        """What stands for a node that the second turn takes."""
+        if node not in self._of.at:
+            return self._copy(node)
+        turn, at = self._of.at[node]
+        if turn == 1:
+            return self._own[at]
+        if at not in self._carried:
+            if at in self._own:  # it has a new value already
+                raise UnreadableError("a loop takes what the turn before made for more than its own recurrence")
+            self._carried[at] = self._marked(CARRIED, (self._copy(self._of.starts[at]),), node)
+        return self._carried[at]
+
+    def _copy(self, node: Any) -> Any:
+        """What stands for a node outside of the loop."""
+        if node in self._copies:
+            return self._copies[node]
+        if node in self._of.at and node not in self._of.places:
+            turn, at = self._of.at[node]
+            if turn != self._of.count - 1:
+                raise NoLoopError
+            own = self._own[at]
+            last = own if own.target is STACKED else self._marked(LAST, (own,), node)
+            return self._copies.setdefault(node, last)
+        found = self._gathered(node) or self._new.node_copy(node, self._copy)
+        return self._copies.setdefault(node, found)
+
+    def _gathered(self, node: Any) -> Any:
+        """All that the turns made of something, one beside the other."""
+        if name_of(node) not in ("stack", "cat") or len(node.args[0]) != self._of.count:
+            return None
+        places = [self._of.at.get(each) for each in node.args[0]]
+        at = places[0][1] if places[0] is not None else -1
+        if places != [(turn, at) for turn in range(self._of.count)]:
+            return None
+        dim = node.args[1] if len(node.args) > 1 else 0
+        return self._marked(STACKED if name_of(node) == "stack" else JOINED, (self._own[at], dim), node)
+
+    def _marked(self, marker: Marker, args: tuple[Any, ...], like: Any) -> Any:
+        found = self._new.create_node("call_function", marker, args, {}, marker.name)
+        found.meta = dict(like.meta)
+        return found
+
+
+def word(node: Any) -> str:
+    """What a node does, but for numbers."""
+    said = node.target.name if isinstance(node.target, Marker) else node.target
+    return f"{node.op} {said}" if node.op == "call_function" else str(node.op)

@@ -1,0 +1,204 @@
+"""The turns of a loop, found among the nodes that it unrolls to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_LEAST = 3
+"""Fewer turns than this are no loop."""
+_LIKE = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty")
+"""These follow from a shape alone."""
+
+
+class NoLoopError(Exception):
+    """A graph that is no loop."""
+
+
+def name_of(node: Any) -> str:
+    schema = getattr(node.target, "_schema", None)
+    return str(schema.name).partition("::")[2] if schema is not None else str(getattr(node.target, "__name__", ""))
+
+
+def shape_of(node: Any) -> tuple[int, ...]:
+    return tuple(getattr(node.meta.get("val"), "shape", ()))
+
+
+def plain(graph: Any) -> Sequence[Any]:
+    """The nodes, without copies of what has the shape already, and with each calculated once."""
+    known = dict[Any, Any]()
+    for node in [*graph.nodes]:
+        if node.op != "call_function":
+            continue
+        if name_of(node) == "copy" and shape_of(node.args[1]) == shape_of(node):
+            node.replace_all_uses_with(node.args[1])
+            graph.erase_node(node)
+            continue
+        key = str(node.target), str(node.args), str(node.kwargs)
+        if key in known:
+            node.replace_all_uses_with(known[key])
+            graph.erase_node(node)
+        known.setdefault(key, node)
+    graph.eliminate_dead_code()
+    return [*graph.nodes]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What a node is of a table."""
+
+    table: Any
+    dim: int
+    index: int
+
+
+def _place(node: Any) -> _Place | None:
+    if node.op != "call_function":
+        return None
+    if name_of(node) == "select" and isinstance(node.args[2], int):
+        rank = len(shape_of(node.args[0]))
+        dim, index = node.args[1] % rank, node.args[2]
+        return _Place(node.args[0], dim, index % shape_of(node.args[0])[dim])
+    of = node.args[0] if name_of(node) == "getitem" else None
+    if of is not None and name_of(of) == "unbind":
+        dim = of.args[1] if len(of.args) > 1 else of.kwargs.get("dim", 0)
+        return _Place(of.args[0], dim % len(shape_of(of.args[0])), node.args[1])
+    return None
+
+
+class Turns:
+    """The nodes of a graph by the turn in which they are made."""
+
+    def __init__(self, nodes: Sequence[Any]) -> None:
+        self.all = nodes
+        self.places = {node: place for node in nodes if (place := _place(node)) is not None}
+        self.count = self._counted()
+        self._turn = dict[Any, int]()
+        for node in nodes:
+            self._turn[node] = self._turn_of(node)
+        numbers = {node: at for at, node in enumerate(nodes)}
+        ranked = sorted(nodes, key=lambda node: self._rank(node, numbers))
+        turns = [[node for node in ranked if self._turn[node] == turn] for turn in range(self.count)]
+        if any(len(turn) != len(turns[0]) for turn in turns[:-1]):
+            raise NoLoopError
+        final = self._final(turns[-2], turns[-1])
+        ahead = [at for at, node in enumerate(final) if node is None]
+        turns[-1] = final
+        # What a turn makes of what the one before made alone was taken for a part of that.
+        places = sum(self.is_taken(node) for node in turns[0])
+        rest = [at for at in range(places, len(final)) if at not in ahead]
+        self.body = [
+            [*each[:places], *(turns[turn - 1][at] for at in ahead if turn), *(each[at] for at in rest)]
+            for turn, each in enumerate(turns)
+        ]
+        self.at = {node: (turn, at) for turn, body in enumerate(self.body) if turn for at, node in enumerate(body)}
+        self.starts = dict[int, Any]()
+        self._check()
+
+    def _final(self, before: Sequence[Any], last: Sequence[Any]) -> list[Any]:
+        """The node of the last turn for each of the turn before it; None where it has no such node: what that would
+        have been made for was never reached."""
+        found = dict[Any, Any]()
+        for node in before:
+            place = self.places.get(node)
+            for other in last if place is None else ():
+                if other not in found.values() and self._follows(node, other, found):
+                    found[node] = other
+                    break
+            for other in last if place is not None else ():
+                mine = self.places.get(other)
+                if mine is not None and place is not None and (mine.table, mine.dim) == (place.table, place.dim):
+                    found[node] = other
+        return [found.get(node) for node in before]
+
+    def _follows(self, node: Any, other: Any, found: Mapping[Any, Any]) -> bool:
+        """Whether a node is made of the last turn's values as another of those of the turn before."""
+        if node.target != other.target or len(node.all_input_nodes) != len(other.all_input_nodes):
+            return False
+        for mine, theirs in zip(node.all_input_nodes, other.all_input_nodes, strict=True):
+            turn = self._turn[mine]
+            if turn == self.count - 2 and found.get(mine) is not theirs:
+                return False
+            if turn != self.count - 2 and self._turn[theirs] != (turn + 1 if turn >= 0 else turn):
+                return False
+        return True
+
+    def _rank(self, node: Any, numbers: Mapping[Any, int]) -> tuple[int, int, int]:
+        """Where a node comes in its turn: first what is taken of places, whichever was taken first."""
+        place = self.places.get(node)
+        if place is None or not self.is_taken(node):
+            return 1, numbers[node], 0
+        return 0, numbers[place.table], place.dim
+
+    def is_taken(self, node: Any) -> bool:
+        """Return whether it is what one place has of something from outside."""
+        return node in self.places and self._turn[self.places[node].table] < 0
+
+    def _counted(self) -> int:
+        found = dict[tuple[Any, int], set[int]]()
+        for place in self.places.values():
+            found.setdefault((place.table, place.dim), set()).add(place.index)
+        whole = [len(some) for (table, dim), some in found.items() if len(some) == shape_of(table)[dim] >= _LEAST]
+        if not whole or len({*whole}) > 1:
+            raise NoLoopError
+        return whole[0]
+
+    def _turn_of(self, node: Any) -> int:
+        if name_of(node) in _LIKE:
+            return -1
+        place = self.places.get(node)
+        if place is not None and self._turn[place.table] < 0:
+            return place.index if shape_of(place.table)[place.dim] == self.count else -1
+        return max((self._turn[arg] for arg in node.all_input_nodes), default=-1)
+
+    def _check(self) -> None:
+        """Whether all turns are alike."""
+        any_turn = [self._made(node, 2) for node in self.body[2]]
+        first = [node for node in self.all if self._turn[node] == 0]
+        # What the first turn makes of what it begins with alone follows from no place.
+        known = [*first, *(node for node in self.all if self._turn[node] < 0 and node.op == "call_function")]
+        for at, made in enumerate(any_turn):
+            self.at[next((node for node in known if self._begins(node, at, made)), None)] = 0, at
+        if None in self.at or any(node not in self.at for node in first):
+            raise NoLoopError
+        for turn in range(1, self.count):
+            if [self._made(node, turn) for node in self.body[turn]] != any_turn:
+                raise NoLoopError
+
+    def _begins(self, node: Any, at: int, made: Any) -> bool:
+        """Whether the first turn has a node in the place of one that others have: then it is noted."""
+        starts = dict[int, Any]()
+        if node in self.at or not self._matches(made, self._made(node, 0), starts):
+            return False
+        self.starts |= starts
+        return True
+
+    def _matches(self, made: Any, first: Any, starts: dict[int, Any]) -> bool:
+        if not (isinstance(made, tuple) and isinstance(first, tuple) and len(made) == len(first)):
+            return bool(made == first)
+        if (made[:1], first[:1]) == (("before",), ("outside",)):
+            return {**starts, **self.starts}.get(made[1], first[1]) is starts.setdefault(made[1], first[1])
+        return all(self._matches(each, other, starts) for each, other in zip(made, first, strict=True))
+
+    def _made(self, node: Any, turn: int) -> Any:
+        """How a node is made, in words that are the same in every turn."""
+        place = self.places.get(node)
+        if place is not None and self._turn[place.table] < 0:
+            return "each", ("outside", place.table), place.dim
+        given = [self._said(each, turn) for each in node.args]
+        if name_of(node) == "select_scatter":
+            given[3] = "turn" if node.args[3] == turn else given[3]
+        return str(node.target), tuple(given), tuple((k, self._said(v, turn)) for k, v in sorted(node.kwargs.items()))
+
+    def _said(self, arg: Any, turn: int) -> Any:
+        if isinstance(arg, (list, tuple)):
+            return tuple(self._said(each, turn) for each in arg)
+        if not hasattr(arg, "op"):
+            return "value", str(arg)
+        if arg in self.at:
+            own, at = self.at[arg]
+            if turn - own not in (0, 1):
+                raise NoLoopError
+            return ("here", at) if own == turn else ("before", at)
+        return "outside", arg
