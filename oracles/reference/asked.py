@@ -65,10 +65,10 @@ def name_of(reference: Callable[..., Any]) -> str:
 
 def asked_of(
     reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
-    dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str,
+    dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
 ) -> Iterator[Asked]:  # fmt: skip
-    """What may be meant, the most general first."""
-    dims = None if shapes is None else parsed(shapes)
+    """What may be meant, the most general first; `twice` is of `parsed`."""
+    dims = None if shapes is None else parsed(shapes, twice=twice)
     reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # what torch.compile was given
     reference = as_tensors(reference)
     named, needed = _parameters(reference, dims)

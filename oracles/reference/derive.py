@@ -111,7 +111,7 @@ def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
 
 
 def _derived(asked: Asked, name: str) -> Derived:
-    asked, drawn, dtypes = _taken(asked)
+    asked, drawn, dtypes = taken(asked)
     dims = declared_dims(asked.dims, asked.fixed, drawn)
     calls = [example(asked, dims, dtypes, which) for which in (0, 1)]
     recording = record(asked.call, [*asked.dims], calls, RULES)
@@ -151,8 +151,8 @@ def _derived(asked: Asked, name: str) -> Derived:
     )
 
 
-def _taken(asked: Asked) -> tuple[Asked, Drawn, Mapping[str, str]]:
-    """What the reference takes: with the dtype that is asked or else f32, and with any extents, or long ones, or
+def taken(asked: Asked) -> tuple[Asked, Drawn, Mapping[str, str]]:
+    """Return what the reference takes: with the dtype that is asked or else f32, and with any extents, or long ones, or
     multiples of some; the dtypes of its tensors."""
     refusal: UnreadableError | None = None
     for dtype in dict.fromkeys((asked.dtype, "float32")):

@@ -81,8 +81,9 @@ def third(dims: Mapping[str, Dim], fixed: Mapping[str, int], drawn: Drawn) -> Ma
     return {**free, **{name: fixed[name] for name in dims if name in fixed}}
 
 
-def parsed(shapes: Mapping[str, str] | str) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of dimensions by tensor, from {"x": "b n", "w": "n"} or "x=b n, w=n"."""
+def parsed(shapes: Mapping[str, str] | str, *, twice: bool = False) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of dimensions by tensor, from {"x": "b n", "w": "n"} or "x=b n, w=n"; a tensor may have one
+    `twice` where no formula is read."""
     if isinstance(shapes, str):
         parts = [part.partition("=") for part in shapes.replace(";", ",").split(",") if part.strip()]
         if bad := [name for name, equals, _ in parts if not equals]:
@@ -93,7 +94,7 @@ def parsed(shapes: Mapping[str, str] | str) -> Mapping[str, tuple[str, ...]]:
     if len({dim for dims in found.values() for dim in dims}) < len(given):
         raise UnreadableError("shapes: dimensions are named in small letters, and two become one")
     for name, dims in found.items():
-        if any(dim == OUTER for dim in dims[1:]) or len({*dims}) < len(dims):
+        if any(dim == OUTER for dim in dims[1:]) or (len({*dims}) < len(dims) and not twice):
             raise UnreadableError(
                 f"shapes: {name}={' '.join(dims)}: each name stands there once, and '...' before them"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -190,8 +191,9 @@ def _evaluated(op: Op, arrays: Arrays, arithmetic: Arithmetic, of: Callable[[Any
     return {name: arrangement.returned(name, of(found[node]), inputs.extents) for name, node in graph.outputs.items()}
 
 
-def widened(reference: Callable[..., Any], arrays: Arrays) -> Sequence[NDArray[Any]]:
-    """Return the outputs of a reference of float64 tensors that rounds nothing to a shorter float."""
+def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = True) -> Sequence[NDArray[Any]]:
+    """Return the outputs of a reference of float64 tensors that rounds nothing to a shorter float; or, where
+    nothing `widens`, those of the tensors as they are."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -205,9 +207,9 @@ def widened(reference: Callable[..., Any], arrays: Arrays) -> Sequence[NDArray[A
             return function(*map(wide, args), **{name: wide(each) for name, each in (kwargs or {}).items()})
 
     before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
+    torch.set_default_dtype(torch.float64 if widens else before)
     try:
-        with torch.enable_grad(), Wide():
+        with torch.enable_grad(), Wide() if widens else nullcontext():
             returned = reference(**{name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
     finally:
         torch.set_default_dtype(before)

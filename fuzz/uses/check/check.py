@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -34,6 +34,7 @@ from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.reference import read
+from fuzz.uses.check.replay import Wanted, check_by_replay
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told, width
 from fuzz.uses.check.retrieval import origin_words, sign
 from fuzz.uses.corpus.folder import entries_of, in_batches
@@ -69,6 +70,7 @@ def check(
     *,
     op: Op | str | None = None,
     reference: Callable[..., Any] | None = None,
+    oracle: Literal["formula", "replay"] = "formula",
     shapes: Mapping[str, str] | str | None = None,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     values: Mapping[str, str] | str | None = None,
@@ -96,7 +98,8 @@ def check(
     In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
     into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
     like them, and `values` are what they are drawn from: "any" of them has NaN, infinities and overflow judged, too.
-    `fixed` are extents that never change, such as {"k": 3}.
+    `fixed` are extents that never change, such as {"k": 3}. What no formula is read from may be run in float64 itself,
+    `oracle="replay"`, which is weaker: see the page on references.
     The kernel's parameters are those of the reference by their names, or by their places.
 
     `cases` are case files or folders of them, run first. How many cases are drawn is said by the options of pytest,
@@ -104,6 +107,13 @@ def check(
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
     found, measures = None, False
+    if oracle == "replay":
+        if reference is None or isinstance(kernel, Kernel):
+            raise CheckError("oracle='replay': a plain function is held against a reference")
+        dtypes = (capabilities or Capabilities()).dtypes
+        wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time)
+        check_by_replay(kernel, reference, wanted)
+        return
     if reference is not None:
         if op is not None:
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")

@@ -1,0 +1,67 @@
+"""What cannot be read is held against a replay in float64, if one asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fuzz
+from fuzz.uses.check.plan import GIVEN, Options
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+
+
+def clipped(x: Any) -> Any:
+    """A value decides what it does."""
+    size = x.norm()
+    return x / size if size > 1 else x
+
+
+def mine(rows: Any) -> Any:
+    return rows / max(1.0, float(rows.square().sum().sqrt()))
+
+
+def always(x: Any) -> Any:
+    return x / x.norm()
+
+
+def test_a_refusal_names_the_replay_which_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(
+        fuzz.CheckError, match=r'a value decides what it does.*; oracle="replay" compares a kernel with'
+    ):
+        fuzz.check(mine, reference=clipped, shapes="x=b n")
+    fuzz.check(mine, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
+    said = capsys.readouterr().err
+    assert "mine passed a replay: 12 cases, " in said
+    assert "oracle: replay, weaker than a formula: errors below 16 times what 16 replays" in said
+    with pytest.raises(fuzz.CheckFailed, match=r"FAIL  always  wrong values\n    the output\[") as caught:
+        fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
+    assert "oracle: replay, weaker than a formula" in str(caught.value)
+
+
+def test_what_is_no_output_of_the_reference_is_said() -> None:
+    def told(kernel: Any) -> str:
+        with pytest.raises(fuzz.CheckFailed) as caught:
+            fuzz.check(kernel, reference=clipped, shapes="x=b n", oracle="replay", max_cases=2, seed=1)
+        return str(caught.value).splitlines()[0]
+
+    assert "the output has the shape " in told(lambda x: mine(x)[:, :0])
+    assert told(lambda x: (mine(x), x)).endswith("returned 2 outputs, where the reference has 1")
+    assert "raised ValueError: none of this" in told(lambda x: (_ for _ in ()).throw(ValueError("none of this")))
+
+
+def test_what_a_replay_does_not_judge_is_refused() -> None:
+    with pytest.raises(fuzz.CheckError, match="a plain function is held against a reference"):
+        fuzz.check(mine, op="softmax", oracle="replay")
+    able = fuzz.Capabilities(dtypes=("e4m3fn",))
+    with pytest.raises(fuzz.CheckError, match="tensors of e4m3fn are not compared with a replay"):
+        fuzz.check(mine, reference=clipped, shapes="x=b n", oracle="replay", capabilities=able)
+    with pytest.raises(fuzz.CheckFailed, match="NOTHING WAS JUDGED"):
+        fuzz.check(lambda x: x, reference=lambda x: x * float("nan"), oracle="replay", max_cases=2, seed=1)

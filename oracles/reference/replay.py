@@ -1,0 +1,146 @@
+"""The replay: what a reference returns in float64, and how much that moves where each operation rounds at random.
+
+For references that no formula is read from. It is a weaker judge than a formula: nothing proves the centre where a
+problem is badly conditioned, rounding errors that are not random are not among those that were tried, and what depends
+on a decision that rounding may turn is not judged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64
+from oracles.dtypes import SINGLE
+from oracles.reference.guard import Arrays, widened
+
+RUNS = 16
+"""The number of replays that round at random."""
+TIMES = 16.0
+"""What is allowed, in the largest difference among them. Torch in f32 and second ways to the same values needed at most
+2.3 of it, of 25 to 40 inputs of each of 12 functions, normal, positive, of few values or with a large mean: attention,
+softmax, norms, a variance, logsumexp, cumulated sums and products, a convolution, an RNN, clipping and solving."""
+_PLAIN = frozenset(f"aten::{name}" for name in (
+    "cat", "stack", "clone", "copy", "copy_", "index", "gather", "where", "_to_copy", "relu", "max", "min", "amax",
+    "amin", "maximum", "minimum", "abs", "neg", "sort", "topk", "index_select", "embedding", "masked_fill", "clamp",
+    "clamp_min", "clamp_max", "floor", "ceil", "round", "sign", "roll", "flip", "constant_pad_nd", "select_scatter",
+    "slice_scatter", "tril", "triu", "repeat", "fill_", "zero_", "masked_fill_", "index_put_",
+))  # fmt: skip
+"""They round nothing."""
+_LINEAR = frozenset(f"aten::{name}" for name in (
+    "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "cumsum", "index_add", "scatter_add",
+))  # fmt: skip
+"""They err in proportion to the sum of magnitudes."""
+_PARTS = frozenset(f"aten::{name}" for name in (
+    "native_layer_norm", "native_group_norm", "native_batch_norm", "_softmax", "_log_softmax", "_safe_softmax", "var",
+    "var_mean", "std", "logsumexp",
+))  # fmt: skip
+"""They round in each of their parts."""
+_ALGEBRA = tuple(f"aten::{name}" for name in ("linalg_", "_linalg", "cholesky", "triangular_solve", "inverse", "lu_"))
+"""They are what they would be of matrices that are off by roundings of their largest elements: backward stable."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One output."""
+
+    value: F64
+    """NaN, or an infinity, where the reference has one in float64 or in any of its replays: it is not judged there."""
+    allowed: F64
+    """How far a kernel's value may be off before it is rounded to its dtype."""
+
+
+def replayed(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Replayed]:
+    """Return the outputs of a reference of these inputs. Raises what the reference does."""
+    exact = widened(reference, arrays)
+    others = [widened(reference, {n: _single(each) for n, each in arrays.items()}, widens=False)]
+    others += [_noisy(reference, arrays, seed) for seed in range(RUNS)]
+    found = list[Replayed]()
+    for at, value in enumerate(exact):
+        if any(len(run) != len(exact) or run[at].shape != value.shape for run in others):
+            shape = np.full(value.shape, math.nan)
+            found.append(Replayed(shape, shape))
+            continue
+        with np.errstate(all="ignore"):
+            away = np.max([np.abs(run[at] - value) for run in others], axis=0, initial=0.0)
+            known = np.isfinite(value) & np.isfinite(away)
+            allowed = TIMES * away + 4 * SINGLE.u * np.abs(value) + SINGLE.tiny
+        found.append(Replayed(np.where(known, value, math.nan), np.where(known, allowed, math.nan)))
+    return found
+
+
+def _single(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(np.float32) if array.dtype.kind == "f" else array
+
+
+def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int) -> Sequence[F64]:
+    """A replay in which all that is calculated, and all that is given, rounds at random as in f32."""
+    import torch
+    from torch._decomp import decomposition_table
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    chance = torch.Generator().manual_seed(seed)
+
+    def off(size: Any) -> Any:
+        return (2 * torch.rand(size.shape, generator=chance, dtype=torch.float64) - 1) * SINGLE.u * size
+
+    class Noise(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs, name = kwargs or {}, function._schema.name
+            if name in _PARTS and function in decomposition_table:
+                with self:
+                    return decomposition_table[function](*args, **kwargs)
+            given = [each for each in _tensors((args, kwargs)) if each.is_floating_point()]
+            if name.startswith(_ALGEBRA):
+                args = _each(args, lambda each: each + off(each.abs().amax().expand_as(each)) * each.shape[-1] ** 0.5)
+            before = {each.untyped_storage().data_ptr() for each in given}
+            found = function(*args, **kwargs)
+            if not given or name in _PLAIN:
+                return found
+            size = function(*_each(args, lambda each: each.abs()), **kwargs) if name in _LINEAR else None
+            root = math.sqrt(_terms(name, args, given, found))
+            for each in _tensors(found):
+                own = each.untyped_storage().data_ptr() not in before
+                if each.is_floating_point() and each.numel() and (own or name.endswith("_")):
+                    each += off(each.abs() if size is None else size.abs()) * root
+            return found
+
+    def called(**tensors: Any) -> Any:
+        given = {n: each + off(each.abs()) if each.is_floating_point() else each for n, each in tensors.items()}
+        with Noise():
+            return reference(**given)
+
+    return widened(called, arrays)
+
+
+def _terms(name: str, args: Any, given: Sequence[Any], found: Any) -> int:
+    """How many terms are added up for one element, as far as shapes say so."""
+    size = max([each.numel() for each in _tensors(found)] or [1])
+    inner = max(each.shape[-1] if each.dim() else 1 for each in given) if name in _LINEAR else 1
+    return int(max(1, inner, *(each.numel() // max(size, 1) for each in given)))
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _tensors([*value.values()])
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _tensors(each)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same, with each tensor of floats changed."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return change(value) if value.is_floating_point() and value.dim() else value
+    return type(value)(_each(each, change) for each in value) if isinstance(value, (list, tuple)) else value

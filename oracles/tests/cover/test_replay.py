@@ -1,0 +1,85 @@
+"""What a reference is in float64, and how far a kernel may be off that is held against a replay of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oracles.reference.replay import replayed
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+
+def solve(a: Any, b: Any) -> Any:
+    return torch.linalg.solve(a, b)
+
+
+def rnn(x: Any, w: Any) -> Any:
+    h = torch.zeros(len(x), len(w), dtype=x.dtype)
+    for t in range(x.shape[1]):
+        h = torch.tanh(x[:, t] + h @ w)
+    return h
+
+
+def clipped(x: Any) -> Any:
+    size = x.norm()
+    return x / size if size > 1 else x
+
+
+def layer_norm(x: Any) -> Any:
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def _of(**shapes: tuple[int, ...]) -> Mapping[str, NDArray[Any]]:
+    random = np.random.default_rng(0)
+    return {name: random.normal(size=shape).astype(np.float32).astype(np.float64) for name, shape in shapes.items()}
+
+
+_CASES: Mapping[Callable[..., Any], Mapping[str, NDArray[Any]]] = {
+    solve: _of(a=(8, 8), b=(8, 2)), rnn: _of(x=(3, 5, 4), w=(4, 4)), clipped: _of(x=(3, 5)), layer_norm: _of(x=(3, 40)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reference", _CASES, ids=lambda each: each.__name__)
+def test_a_kernel_in_f32_is_allowed_and_one_of_11_bits_is_not(reference: Callable[..., Any]) -> None:
+    arrays = _CASES[reference]
+    [found] = replayed(reference, arrays)
+    plain = {name: torch.from_numpy(array).float() for name, array in arrays.items()}
+    coarse = {name: (each * 2.0**13 + each) - each * 2.0**13 for name, each in plain.items()}  # 11 bits are left
+    right, wrong = (reference(**given).double().numpy() for given in (plain, coarse))
+    assert (np.abs(right - found.value) <= found.allowed).all()
+    assert (np.abs(wrong - found.value) > found.allowed).any()
+    exact = reference(**{name: torch.from_numpy(array) for name, array in arrays.items()}).numpy()
+    assert np.allclose(found.value, exact, rtol=1e-12)
+
+
+def test_casts_of_a_reference_are_no_part_of_its_value() -> None:
+    [found] = replayed(lambda x: (x.bfloat16() * 3).to(x.dtype), {"x": np.array([1.0 + 2.0**-20])})
+    assert found.value.tolist() == [3.0 * (1.0 + 2.0**-20)]
+
+
+def test_a_matrix_that_is_badly_conditioned_allows_more() -> None:
+    near = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-12]])
+    [bad], [good] = (replayed(solve, {"a": a, "b": np.ones((2, 1))}) for a in (near, np.eye(2)))
+    assert bad.allowed.max() > 100 * good.allowed.max()
+
+
+def test_what_rounding_decides_is_not_judged_or_allowed_both_ways() -> None:
+    def stepped(x: Any) -> Any:
+        return torch.floor(x * (1 / 3))
+
+    def shortened(x: Any) -> Any:
+        return x[x * (1 / 3) * 3 > 1]
+
+    [found] = replayed(stepped, {"x": np.array([3.0, 4.0])})
+    assert found.allowed[0] > 1
+    assert found.allowed[1] < 1e-3
+    [found] = replayed(shortened, {"x": np.array([1.0, 2.0])})
+    assert np.isnan(found.value).all()
+    [found] = replayed(lambda x: torch.log(x), {"x": np.array([-1.0, 1.0])})
+    assert np.isnan(found.value).tolist() == [True, False]
