@@ -35,6 +35,8 @@ _ULP = 4.0
 may be a product with the reciprocal."""
 _SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
 """What is not judged unless it is asked for."""
+_SMALL = 1 << 15
+"""Tensors of so few elements are filled and calculated with in less time than torch takes to think of their shapes."""
 _MADE: dict[str, Op] = {}
 """The ops that checks made of references, by name: one gives way to the next of its name."""
 
@@ -64,7 +66,9 @@ class Read:
         import torch
 
         op = self.derived.op
-        for device in ("meta", "cpu"):  # shapes alone are enough for most, and soon asked
+        # Shapes alone are enough for most, and soon asked of much work; of little the many steps of a loop take longer.
+        small = sum(each.layout.size for each in case.inputs.values()) <= _SMALL
+        for device in ("cpu",) if small else ("meta", "cpu"):
             tensors = {
                 name: torch.zeros(each.layout.shape, device=device,
                                   dtype=torch.int64 if op.operand(name).index else
