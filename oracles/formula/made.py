@@ -27,6 +27,8 @@ def counts_of(nodes: Iterable[Node], known: Iterable[str]) -> Counts:
         if node.label in known:
             raise FormulaError(f"position({node.label!r}, ...): a tensor says already how many places there are")
         other = found.setdefault(node.label, node.count)
+        if node.count.kind == "within":  # it says more
+            found[node.label] = node.count
         if _said(other) != _said(node.count):
             raise FormulaError(f"position({node.label!r}, ...): it has {_said(other)} places, and {_said(node.count)}")
     return found

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from types import CodeType, FrameType
 from typing import Any
 
@@ -32,6 +33,8 @@ __all__ = [
 
 _MEETING = (*REDUCTIONS, *SELECTS, "take", "position", "extent", "scan")
 
+_SELECTING = ("argmax", "argmin", "argsort", "sort", "topk")
+"""The functions of `oracles.formula.selection`, which is made of these."""
 Outputs = Mapping[str, Node]
 Along = str | Sequence[str]
 """A dimension, or several that are reduced as one: "c" or ("c", "s")."""
@@ -39,7 +42,10 @@ Formula = Callable[..., Outputs]
 
 
 def __getattr__(name: str) -> Callable[..., Node]:
-    """Return what an elementary function makes of a value, by the function's name."""
+    """Return what an elementary function makes of a value, by the function's name; or what selects by order."""
+    if name in _SELECTING:
+        selecting: Callable[..., Node] = getattr(import_module("oracles.formula.selection"), name)
+        return selecting
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return elementary(name)

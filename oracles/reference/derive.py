@@ -8,10 +8,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from oracles.formula.trace import ordered, trace
 from oracles.op import Op
 from oracles.operand import FLAGS, Operand
 from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, dtypes_of, example, name_of
 from oracles.reference.backward import GIVEN, OF
+from oracles.reference.casts import dtype_of
 from oracles.reference.dims import Drawn, UnreadableError, declared_dims, parsed, third
 from oracles.reference.gates import gates_of
 from oracles.reference.guard import Agreement, hold
@@ -20,6 +22,7 @@ from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
 from oracles.reference.recording import record
 from oracles.reference.rules import RULES
+from oracles.reference.selection import kept
 from oracles.reference.text import Formula, formula, identifier, written
 
 FINITE, ANY = "finite", "any"
@@ -118,7 +121,9 @@ def _derived(asked: Asked, name: str) -> Derived:
     reader = Reader(
         recording, {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}, RULES, dims
     )
-    outputs = [_of_dims(reader, reader.unrounded(each)) for each in reader.read()]
+    read = reader.read()
+    kinds = [dtype_of(each) for each in read]
+    outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
     names = _output_names(asked, recording.names, len(outputs))
     own = inspect.getdoc(asked.reference) or ""
     summary = own.split("\n")[0].replace("\\", "").replace('"', "'").strip()
@@ -127,7 +132,9 @@ def _derived(asked: Asked, name: str) -> Derived:
         dict(zip(names, map(reader.expression, outputs), strict=True)), summary,
     )  # fmt: skip
     operands = _inputs(asked, dtypes, reader.indices)
-    returned = tuple(Operand(each, _dims_of(value)) for each, value in zip(names, outputs, strict=True))
+    returned = tuple(
+        Operand(each, _dims_of(value), dtype=kind) for each, value, kind in zip(names, outputs, kinds, strict=True)
+    )
     file = f"<formula of {asked.name}, {getattr(asked.reference, '__module__', '')}>"
     function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
@@ -187,9 +194,22 @@ def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
     parts = [f"reference {asked.name}: {shapes[0]} -> {shapes[1]}, {count}, {same}"]
     if agreement.positive and asked.values != ANY:
         parts.append(f"{' and '.join(agreement.positive)} drawn positive: else there is NaN")
+    if loose := _made_of_places(op):
+        parts.append(f"{' and '.join(loose)} not judged where places may be others: made of them by arithmetic")
     if agreement.specials:
         parts.append(f"other than the reference where {agreement.specials} goes in")
     return "; ".join(parts)
+
+
+def _made_of_places(op: Op) -> Sequence[str]:
+    """Outputs of integers that are no places themselves, but made of some."""
+    graph = trace(op.formula, {each.name: each.axes for each in op.inputs})
+    places = {name: any(each.kind == "place" for each in ordered([node])) for name, node in graph.outputs.items()}
+    return [
+        each.name
+        for each in op.outputs
+        if each.integers and places[each.name] and graph.outputs[each.name].kind != "place"
+    ]
 
 
 def _dims_of(value: Value) -> str:
@@ -200,7 +220,7 @@ def _of_dims(reader: Reader, value: Value) -> Value:
     """An output with one dimension along each axis."""
     for at in range(value.rank):
         if len(value.axes[at]) != 1:
-            value, _ = single(reader, value, at)
+            value = kept(reader, value, at) or single(reader, value, at)[0]
     return value
 
 

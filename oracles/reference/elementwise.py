@@ -187,21 +187,6 @@ def opposite(reader: Reader, value: Value) -> Value:
     return replace(value, expression=None, dtype="torch.bool", condition=made)
 
 
-@rule("_to_copy", "to")
-def _cast(reader: Reader, self: Value, dtype: str | None, **_: object) -> Value:
-    to = self.dtype if dtype is None else dtype
-    floats = "float" in self.dtype, "float" in to
-    if "float8" in to or (floats == (True, False) and to != "torch.bool") or (self.places and "int" not in to):
-        raise UnreadableError(f"rounds to {to.removeprefix('torch.')}, which is meant: formulas have no such rounding")
-    if floats[0] and to == "torch.bool":
-        return Value(None, self.axes, self.has, to, condition=reader.mask(self))
-    line = reader.lines.line(self.expression) if self.expression is not None else None
-    if line is None or to not in HALVES or self.dtype in HALVES:
-        return replace(self, dtype=to)
-    line.rounded = True
-    return replace(reader.line("f.point(x)", "rounded", self, x=self), dtype=to)
-
-
 @rule("clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_conj")
 def _same(reader: Reader, self: Value, **_: object) -> Value:
     return self

@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.formula.arrangement import Arrangement
-from oracles.formula.exact.arithmetic import Arithmetic, Float64
-from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.rigorous import Rigorous, UncertainError
 from oracles.formula.made import follows, grown
-from oracles.formula.trace import FormulaError, trace
+from oracles.formula.trace import FormulaError
 from oracles.op import Op
 from oracles.operand import OUTER
+from oracles.reference.alike import Arrays, Evaluated
 from oracles.reference.dims import UnreadableError
 
-Arrays = Mapping[str, NDArray[Any]]
 _AGREE = 1e-9
 """What both may differ by, relative to the largest element of an output: each rounds in its own order."""
 _ORDERS = 64.0
@@ -137,8 +134,12 @@ def _takes(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], posi
 
 
 def _compare(op: Op, reference: Callable[..., Any], arrays: Arrays, word: str) -> None:
-    here = value(op, arrays)
     shapes = ", ".join(f"{name}{list(array.shape)}" for name, array in arrays.items())
+    try:
+        evaluated = Evaluated(op, arrays)
+    except FormulaError as error:  # of nothing there is no place
+        raise UnreadableError(f"of {shapes}: {error}") from error
+    here = evaluated.outputs
     try:
         there = dict(zip(here, widened(reference, arrays), strict=True))
     except Exception as error:  # whatever it raises
@@ -150,6 +151,7 @@ def _compare(op: Op, reference: Callable[..., Any], arrays: Arrays, word: str) -
         if mine.shape != theirs.shape:
             both = f"{list(theirs.shape)} of the reference and {list(mine.shape)} by the formula"
             raise UnreadableError(f"{name} has the shape {both}, of {shapes}")
+        mine, theirs = evaluated.comparable(name, theirs)
         at = _first_difference(mine, theirs)
         if at is not None and _first_difference(mine, theirs, _rounded_off(op, arrays)[name]) is not None:
             both = f"{name}{list(at)} = {theirs[at]:.17g}, and the formula {mine[at]:.17g}"
@@ -170,25 +172,16 @@ def _first_difference(
 
 def value(op: Op, arrays: Arrays) -> Arrays:
     """Return the outputs of an op's formula in float64, as kernels return them."""
-    return _evaluated(op, arrays, Float64(), lambda found: found)
+    return Evaluated(op, arrays).outputs
 
 
 def _rounded_off(op: Op, arrays: Arrays) -> Arrays:
     """How far at most float64 rounds each output off: all of it where terms cancel, of one element to the mean, say."""
     try:
-        found = _evaluated(op, arrays, Rigorous(), lambda near: np.broadcast_to(near.error, near.shape))
+        found = Evaluated(op, arrays, Rigorous(), lambda near: np.broadcast_to(near.error, near.shape)).outputs
     except UncertainError:
         return dict.fromkeys((each.name for each in op.outputs), np.zeros(()))
     return {name: np.nan_to_num(error, nan=0.0) for name, error in found.items()}
-
-
-def _evaluated(op: Op, arrays: Arrays, arithmetic: Arithmetic, of: Callable[[Any], NDArray[Any]]) -> Arrays:
-    arrangement = Arrangement(op, {name: array.shape for name, array in arrays.items()}, arrays[op.main].ndim - 1)
-    graph = trace(op.formula, {each.name: each.axes for each in op.inputs})
-    tensors = {name: arrangement.collapsed(name, array) for name, array in arrays.items()}
-    inputs = Inputs(graph, tensors, {})
-    found = evaluate(inputs, arithmetic)
-    return {name: arrangement.returned(name, of(found[node]), inputs.extents) for name, node in graph.outputs.items()}
 
 
 def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = True) -> Sequence[NDArray[Any]]:
@@ -240,8 +233,9 @@ def _specials(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], p
         for name, array in arrays.items():
             if array.dtype.kind == "f" and array.size and not (name in positive and special < 0):
                 array.reshape(-1)[array.size // 2] = special
-        here, there = value(op, arrays), widened(reference, arrays)
-        if any(_first_difference(a, b) is not None for a, b in zip(here.values(), there, strict=True)):
+        here, there = Evaluated(op, arrays), widened(reference, arrays)
+        pairs = (here.comparable(name, theirs) for name, theirs in zip(here.outputs, there, strict=True))
+        if any(_first_difference(*pair) is not None for pair in pairs):
             other.append(word)
     return " and ".join([", ".join(other[:-1]), other[-1]] if len(other) > 1 else other)
 

@@ -40,7 +40,7 @@ class Line:
     @property
     def stays(self) -> bool:
         """Whether it has a name whatever it is used for: a contract may speak of it."""
-        return bool(self.rounded or self.ways or self.own or _call(self.expression) in KEPT)
+        return bool(self.rounded or self.ways or self.own or called(self.expression) in KEPT)
 
 
 @dataclass
@@ -136,7 +136,7 @@ def is_number(expression: ast.expr, value: float | None = None) -> bool:
 
 def is_point(expression: ast.expr) -> TypeGuard[ast.Call]:
     """Whether an expression rounds a value."""
-    return _call(expression) == "point" and isinstance(expression, ast.Call)
+    return called(expression) == "point" and isinstance(expression, ast.Call)
 
 
 def substituted(expression: ast.expr, given: Mapping[str, ast.expr]) -> ast.expr:
@@ -191,9 +191,9 @@ class _Shown(ast.NodeTransformer):
         return ast.Name(node.id.rpartition(" ")[2])
 
 
-def _call(expression: ast.expr) -> str:
-    """The name of the function of `f` whose value it is."""
+def called(expression: ast.expr) -> str:
+    """Return the name of the function of `f` whose value an expression is, or its negative; "" of others."""
     while isinstance(expression, ast.UnaryOp):
         expression = expression.operand
-    called = expression.func if isinstance(expression, ast.Call) else None
-    return called.attr if isinstance(called, ast.Attribute) else ""
+    of = expression.func if isinstance(expression, ast.Call) else None
+    return of.attr if isinstance(of, ast.Attribute) else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -127,15 +126,13 @@ def taken(reader: Reader, table: Value, at: int, index: Value, hint: str) -> Val
     if len(table.axes[at]) != 1:
         raise UnreadableError("takes along what is no dimension")
     [dim] = table.axes[at]
-    if not index.places or not isinstance(index.expression, ast.Name):
-        raise UnreadableError(
-            "takes elements at places that it calculates: a formula takes them at those of an input of integers"
-        )
-    known = reader.indices.setdefault(index.places, dim.name)
+    known = reader.indices.setdefault(index.places, dim.name) if index.places else dim.name
     if known != dim.name:
         raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}")
     if dim not in table.has:
         return table
-    parts = {"x": reader.expression(table), "index": index.expression, "dim": of_dims([dim])}
+    at_places = index.expression if index.places else reader.expression(index)
+    assert at_places is not None
+    parts = {"x": reader.expression(table), "index": at_places, "dim": of_dims([dim])}
     made = reader.lines.add(template("f.take(x, index, dim)", parts), hint)
     return Value(made, table.axes, table.has - {dim} | index.has, table.dtype)

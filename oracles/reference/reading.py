@@ -137,6 +137,8 @@ class Reader:
             raise UnreadableError("has no formula")
         before = len(self.lines.found)
         found = rule(self, **{name: self._argument(each) for name, each in given.items()})
+        if isinstance(found, Value) and "float" not in self.step.dtype:  # a count of flags is of integers
+            found = replace(found, dtype=self.step.dtype)
         self.operations += len(self.lines.found) > before and op not in _CASTS
         if isinstance(changed, Use):  # in its place
             self._values[changed.step] = found
@@ -235,6 +237,10 @@ class Reader:
         if value.places:
             raise UnreadableError(
                 f"calculates with {value.places!r}, whose dtype is one of integers: they can be places alone"
+            )
+        if "float8" in value.dtype:
+            raise UnreadableError(
+                f"goes on from {value.dtype.removeprefix('torch.')}: formulas round to that at their end"
             )
         if value.expression is not None:
             return value.expression

@@ -26,22 +26,17 @@ def _mean(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, *
 
 
 @rule("amax")
-def _amax(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
+def most(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the maximum along axes."""
     return reader.reduced("greatest", "most", self, dim, keepdim)
 
 
 @rule("amin")
-def _amin(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
+def least(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the minimum along axes."""
     negative = reader.each("-x", "t", x=self)
     found = reader.reduced("greatest", "t", negative, dim, keepdim)
     return reader.line("-x", "least", found, x=found)
-
-
-@rule("max", "min")
-def _max(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Any:
-    """With a dimension torch also returns places, which have no formula: nothing may use them."""
-    found = (_amax if reader.step.op == "max" else _amin)(reader, self, dim, keepdim)
-    return found if dim is None else (found, None)
 
 
 @rule("any", "all")

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
-from oracles.reference.guard import Arrays, widened
+from oracles.reference.alike import Arrays
+from oracles.reference.guard import widened
 
 RUNS = 16
 """The number of replays that round at random."""

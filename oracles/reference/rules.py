@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oracles.reference import elementwise, gradients, moves, pieces, products, recurrences, reductions, scatter, windows
+from oracles.reference import (
+    casts,
+    elementwise,
+    gradients,
+    moves,
+    pieces,
+    products,
+    recurrences,
+    reductions,
+    scatter,
+    selection,
+    windows,
+)
 from oracles.reference.reading import Rule
 
-_REGISTERED = gradients, moves, pieces, products, recurrences, reductions, scatter, windows
+_REGISTERED = casts, gradients, moves, pieces, products, recurrences, reductions, scatter, selection, windows
 assert all(_REGISTERED), "imported for their rules"
 RULES: Mapping[str, Rule] = elementwise.RULES

@@ -23,8 +23,8 @@ def unit(x, two):
     size = (x * x).sum(-1, keepdim=True)
     return x * two / (size + EPS).sqrt()
 
-def sorts(x):
-    return x.sort(-1).values
+def middle(x):
+    return x.median(-1).values
 """
 
 
@@ -51,8 +51,8 @@ def test_what_is_printed_declares_the_op_that_is_judged(cli_here: Cli, tmp_path:
 def test_what_cannot_be_read_is_one_line(cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "refs.py").write_text(_REFS)
     (tmp_path / "beside.py").write_text("EPS = 0.5\n")
-    done = cli_here("derive", f"{tmp_path / 'refs.py'}:sorts")
+    done = cli_here("derive", f"{tmp_path / 'refs.py'}:middle")
     assert (done.returncode, done.stdout) == (4, "")
-    assert done.stderr == "kernelfuzz: reference sorts cannot be read: aten.sort (refs.py line 11) has no formula\n"
+    assert done.stderr == "kernelfuzz: reference middle cannot be read: aten.median (refs.py line 11) has no formula\n"
     done = cli_here("derive", f"{tmp_path / 'refs.py'}:missing")
-    assert "has no function 'missing'; it has unit, sorts" in done.stderr
+    assert "has no function 'missing'; it has unit, middle" in done.stderr

@@ -1,0 +1,34 @@
+"""Kernels of routing, of places and of sorted rows are held against torch's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fuzz
+from fuzz.tests.common import selecting
+from fuzz.tests.common.own_pack import unknown_afterwards
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unexplained: None) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    with unknown_afterwards():
+        yield
+
+
+@pytest.mark.parametrize(("reference", "kernel"), selecting.RIGHT, ids=selecting.name)
+def test_what_computes_the_same_passes(reference: Callable[..., Any], kernel: Callable[..., Any]) -> None:
+    fuzz.check(kernel, reference=reference, shapes="x=... n", max_cases=24, seed=1)
+
+
+@pytest.mark.parametrize(("reference", "kernel"), selecting.QUICK, ids=selecting.name)
+def test_what_selects_others_is_found(reference: Callable[..., Any], kernel: Callable[..., Any]) -> None:
+    with pytest.raises(fuzz.CheckFailed) as caught:
+        fuzz.check(kernel, reference=reference, shapes="x=... n", max_cases=60, seed=1)
+    assert "wrong values" in str(caught.value)

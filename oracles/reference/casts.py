@@ -1,0 +1,87 @@
+"""Casts, and roundings to whole numbers. Those to shorter floats are no part of a value, all others are meant."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from oracles.dtypes import DTYPES, FORMATS
+from oracles.reference.dims import UnreadableError
+from oracles.reference.elementwise import HALVES, rule
+from oracles.reference.lines import called
+from oracles.reference.reading import Reader, Value
+
+_OWN: Mapping[str, str] = {f"torch.{each.spelling}": name for name, each in DTYPES.items()}
+"""What torch's dtypes are called here."""
+_ROUNDED = ("floor", "round", "sign", "argmax", "argmin", "argsort", "position", "extent")
+_KEPT = ("total", "greatest", "take", "where", "point")
+"""What these make of whole numbers is one."""
+
+
+@rule("_to_copy", "to")
+def _cast(reader: Reader, self: Value, dtype: str | None, **_: object) -> Value:
+    to = self.dtype if dtype is None else dtype
+    if "float8" in self.dtype and to != self.dtype:
+        raise UnreadableError(f"goes on from {self.dtype.removeprefix('torch.')}: formulas round to that at their end")
+    if self.places and "int" not in to:
+        raise UnreadableError(f"makes numbers of {self.places!r}, whose dtype is one of integers: they are places")
+    if to == "torch.bool":
+        return Value(None, self.axes, self.has, to, condition=reader.mask(self))
+    if "int" in to:
+        return self if self.places else replace(_cut(reader, self), dtype=to)
+    line = reader.lines.line(self.expression) if self.expression is not None else None
+    if line is None or to not in HALVES or self.dtype in HALVES:
+        return replace(self, dtype=to)
+    line.rounded = True
+    return replace(reader.line("f.point(x)", "rounded", self, x=self), dtype=to)
+
+
+@rule("trunc", "fix")
+def _cut(reader: Reader, self: Value) -> Value:
+    """Return the whole number towards zero."""
+    expression = reader.expression(self)
+    if is_whole(reader, expression):
+        return replace(self, expression=expression, condition=None)
+    return reader.line("f.where(x < 0.0, -f.floor(-x), f.floor(x))", "whole", self, x=self)
+
+
+@rule("ceil")
+def _ceil(reader: Reader, self: Value) -> Value:
+    return reader.each("-f.floor(-x)", "ceil", x=self)
+
+
+@rule("round.decimals")
+def _decimals(reader: Reader, self: Value, **_: Any) -> Value:
+    raise UnreadableError("rounds to decimals: write torch.round(x * 10) / 10")
+
+
+def is_whole(reader: Reader, expression: ast.expr) -> bool:
+    """Whether an expression of the formula is a whole number for certain."""
+    if isinstance(expression, ast.Name):
+        line = reader.lines.line(expression)
+        return line is not None and is_whole(reader, line.expression)
+    if isinstance(expression, ast.Constant):
+        return isinstance(expression.value, (int, float)) and float(expression.value).is_integer()
+    if isinstance(expression, ast.UnaryOp):
+        return isinstance(expression.op, ast.USub) and is_whole(reader, expression.operand)
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, (ast.Add, ast.Sub, ast.Mult)):
+        return is_whole(reader, expression.left) and is_whole(reader, expression.right)
+    if isinstance(expression, ast.Subscript):  # the places beside the elements of some rank
+        return isinstance(expression.slice, ast.Constant) and expression.slice.value == 1
+    if not isinstance(expression, ast.Call):
+        return False
+    name, args = called(expression), expression.args
+    if name == "where":
+        return all(is_whole(reader, each) for each in args[1:])
+    return name in _ROUNDED or (name in _KEPT and is_whole(reader, args[0]))
+
+
+def dtype_of(value: Value) -> str:
+    """Return the dtype of an output as an operand has it: "" of floats that are as long as the first input."""
+    own = _OWN.get(value.dtype, "")
+    if not own and "float" not in value.dtype:
+        known = ", ".join(name for name in DTYPES if name not in FORMATS)
+        raise UnreadableError(f"returns {value.dtype.removeprefix('torch.')}: outputs of integers are {known}")
+    return own if own in DTYPES and (own not in FORMATS or FORMATS[own].only_stores) else ""
