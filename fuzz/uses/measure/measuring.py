@@ -67,6 +67,8 @@ def measured(pool: Pool, target: Target, contract: Contract) -> Measured:
     dtypes = target.kernel.capabilities.dtypes
     dtype = SINGLE.name if SINGLE.name in dtypes else dtypes[0]
     found, orders, unread = Measured(target.id, dtype), dict[str, Seen](), dict[str, str]()
+    if whole := [each.name for each in OPS[target.kernel.op].outputs if each.integers]:
+        return replace(found, trouble=f"{' and '.join(whole)} {'is' if len(whole) == 1 else 'are'} of integers")
     try:
         base = template(target, dtype)
         nodes = [node for node in Bench(pool, target, base.case).trace.nodes if node.kind in SUMS]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,11 +33,27 @@ def _keys(values: Values) -> list[NDArray[Any]]:
         return [values.fraction.low, high, np.where(high == 0, 0.0, size)]
     if isinstance(values, DoubleDouble):
         return [values.low, values.high]
-    return [values.value if isinstance(values, Near) else values]
+    if isinstance(values, Near):
+        return [values.value]
+    return [dense(values.reshape(-1).tolist()).reshape(values.shape) if values.dtype == object else values]
+
+
+def dense(values: Sequence[mpmath.mpf]) -> F64:
+    """Return whole numbers that are in the order of these, and equal where these are. Comparing mpmath's numbers takes
+    long: it is left to those that are the same in float64."""
+    rounded = np.array([float(each) for each in values])
+    order = np.argsort(rounded, kind="stable")
+    found, before, key = np.empty(len(values)), None, -1.0
+    ends = np.flatnonzero(np.diff(rounded[order]) != 0) + 1
+    for run in np.split(order, ends) if len(values) else ():
+        for at in sorted(run.tolist(), key=values.__getitem__) if len(run) > 1 else run.tolist():
+            key += before is None or values[at] != before
+            found[at], before = key, values[at]
+    return found
 
 
 def _ascending(keys: list[NDArray[Any]], axis: int) -> Order:
-    if len(keys) == 1:  # also of mpmath's numbers
+    if len(keys) == 1:
         return np.argsort(keys[0], axis=axis, kind="stable")
     return np.lexsort(keys, axis=axis)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,9 +14,10 @@ from oracles.dtypes import DOUBLE, DTYPES, Format, Integer
 from oracles.enclosure import ALLOWED, Enclosure, Mask, PlaceSet
 from oracles.formula.affine.budget import SAME
 from oracles.formula.affine.forms import Form
+from oracles.formula.exact.ranking import dense, order_of
 from oracles.formula.node import EITHER, LAST
 from oracles.precise import Bounds
-from oracles.ranks import Ranks, Window, window_of
+from oracles.ranks import Ranks, Window, exactly, window_of
 
 if TYPE_CHECKING:
     from oracles.formula.tiers.conformance import Conformance
@@ -102,17 +102,13 @@ def _row(conformance: Conformance, output: str, place: Mapping[str, int], ranks:
 
 
 def _ordered(values: Sequence[mpmath.mpf], far: F64, ties: float) -> Row:
-    count = len(values)
-    order = sorted(range(count), key=lambda each: (-values[each], -each if ties == LAST else each))
-    if ties != EITHER and not far.any():
-        ranks = np.empty(count, np.int64)
-        ranks[order] = np.arange(count)
-        return Row(order, Window(ranks, ranks))
-    low, high = ([value + side * each for value, each in zip(values, far, strict=True)] for side in (-1, 1))
-    rising, falling = sorted(low), sorted(high)
-    first = [count - bisect_right(rising, each) for each in high]  # as many are larger for certain
-    last = [count - 1 - bisect_left(falling, each) for each in low]
-    return Row(order, Window(np.array(first), np.array(last)))
+    keys = dense(values)
+    order = order_of(keys, 0, last=ties == LAST)
+    if not far.any():
+        return Row(order.tolist(), exactly(order, 0) if ties != EITHER else window_of(keys, keys, 0))
+    ends = [value + side * each for side in (-1, 1) for value, each in zip(values, far.tolist(), strict=True)]
+    low, high = np.split(dense(ends), 2)
+    return Row(order.tolist(), window_of(low, high, 0))
 
 
 def _element(value: mpmath.mpf) -> mpmath.mpf:
