@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 
 from oracles.formula.node import FormulaError, Kind, Node, ordered
 
@@ -34,6 +35,7 @@ def counts_of(nodes: Iterable[Node], known: Iterable[str]) -> Counts:
     return found
 
 
+@lru_cache(maxsize=4096)  # a search asks for each case anew
 def extents_of(count: Node) -> frozenset[str]:
     """Return the dimensions of whose extents a count is made."""
     return frozenset(dim for node in ordered([count]) if node.kind == "extent" for dim in node.over)
@@ -104,11 +106,16 @@ def completed(counts: Counts, known: Mapping[str, int], least: int | None = None
 
 def value_of(count: Node, extents: Mapping[str, int]) -> Fraction:
     """Return what a count is. Raises FormulaError for one that is made of something else than extents."""
+    return _value_of(count, tuple(sorted((dim, extents[dim]) for dim in extents_of(count))))
+
+
+@lru_cache(maxsize=1 << 16)  # a search asks for the same few again and again
+def _value_of(count: Node, known: tuple[tuple[str, int], ...]) -> Fraction:
     if count.kind == "constant":
         return Fraction(count.value)
     if count.kind == "extent":
-        return Fraction(math.prod(extents[dim] for dim in count.over))
-    args = [value_of(arg, extents) for arg in count.args]
+        return Fraction(math.prod(size for _, size in known))
+    args = [value_of(arg, dict(known)) for arg in count.args]
     if count.kind in _OPERATIONS:
         return _OPERATIONS[count.kind](*args)
     if count.kind == "divide" and args[1]:

@@ -14,6 +14,7 @@ from fuzz.judge.values import problem_of
 from oracles.doubledouble import head
 from oracles.enclosure import Enclosure
 from oracles.formula.contract import Contract
+from oracles.ops import OPS
 from oracles.summation import NumericsError
 from oracles.truth import Truth
 
@@ -33,6 +34,17 @@ def detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: Co
             for each in found.values():
                 shares[next(iter(case.inputs.values())).dtype] += _shares(each)
     return {dtype: float(f"{np.median(some):.{_DIGITS - 1}e}") for dtype, some in sorted(shares.items()) if some}
+
+
+def unvaried(op: str, seed: int, kernels: Sequence[Kernel]) -> Mapping[str, int]:
+    """Return the dimensions of which all cases at the beginning of a search have one extent, although it could be
+    another, with that: there is no room for more terms."""
+    seen = defaultdict[str, set[int]](set)
+    for batch in islice(batches(Search(op, seed, kernels)), _TURNS):
+        for draw in (made.draw for made in batch if made.draw is not None):
+            for dim, size in draw.sizes.items():
+                seen[dim].add(size)
+    return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in OPS[op].fixed}
 
 
 def _shares(found: Enclosure) -> list[float]:

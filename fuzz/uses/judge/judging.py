@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from rich.console import Console
 from fuzz.adapters.pack import load
 from fuzz.base.probe import GHOST, STREAM
 from fuzz.findings.book import book_in
+from fuzz.generate.dims import MOST_WORK
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
-from fuzz.uses.judge.floor import detection_floors
+from fuzz.uses.judge.floor import detection_floors, unvaried
 from fuzz.uses.judge.problem import Problem, problems_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import Solution, solution_of
@@ -33,6 +35,8 @@ from fuzz.uses.starting import select_targets, writable
 from oracles.reference.derive import Derived
 from oracles.reference.dims import parsed
 
+_VARIED = 4
+"""Where all dimensions that are not fixed have so many elements, there is room for others."""
 _PROBED_ONE_IN = 4
 """Cases of which one is called again by a probe: there are five of them, and few cases."""
 
@@ -66,7 +70,7 @@ class Judged:
 def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judged:
     """Judge the solutions, and tell it in lines of so many columns. Raises ProblemError where the problem or a solution
     cannot be read."""
-    problem, found = _read(asked)
+    problem, found = read_problem(asked)
     solutions = dict[str, tuple[str, Solution]]()
     for words in _files(asked.solutions):
         solution = solution_of(words, problem)
@@ -116,26 +120,40 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     floors = detection_floors(found.op.name, seed, pack.kernels, pack.kernels[0].contract)
     ruling = Ruling(
         VERSION, worst_of(rulings), asked.against, found.said, seed, session.tally.cases, str(folder),
-        probes, floors, _unseen(not_exercised(undeclared), laws), rulings,
+        probes, floors, _unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, pack.kernels)), rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
     return Judged(ruling, "\n\n".join([*lines, wrapped_text(_summary(ruling, elapsed), width)]))
 
 
-def _unseen(undeclared: list[str], laws: tuple[str, ...]) -> tuple[str, ...]:
-    return (*undeclared, *([] if STREAM in laws else [f"not exercised, as there is no GPU: the probe {STREAM}"]))
+def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, int]) -> tuple[str, ...]:
+    extents = ", ".join(f"any {dim} but {size}" for dim, size in always.items())
+    few = [f"not exercised, as that many terms take too long: {extents}"] if extents else []
+    probes = [] if STREAM in laws else [f"not exercised, as there is no GPU: the probe {STREAM}"]
+    return (*undeclared, *few, *probes)
 
 
-def _read(asked: Asked) -> tuple[Problem, Derived]:
-    """The problem, and its op."""
+def read_problem(asked: Asked) -> tuple[Problem, Derived]:
+    """Return the problem and its op: the first with room for all dimensions, or else that with most room."""
     refusal: ProblemError | None = None
+    best: tuple[int, Problem, Derived] | None = None
     for problem in problems_of(asked.against):
         if asked.shapes is not None:
             problem = replace(problem, shapes=dict(_pairs(asked.shapes)))
+        if best is not None and problem.smaller == best[1].smaller:
+            continue
         try:
-            return problem, derived(problem, asked.values)
+            found = derived(problem, asked.values)
         except ProblemError as error:
             refusal = refusal or error
+            continue
+        work = found.op.work({**dict.fromkeys(found.op.named, _VARIED), **found.op.fixed})
+        if work <= MOST_WORK:
+            return problem, found
+        if best is None or work < best[0]:
+            best = work, problem, found
+    if best is not None:
+        return best[1:]
     assert refusal is not None
     raise refusal
 

@@ -7,9 +7,9 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -26,10 +26,10 @@ from fuzz.uses.judge.source import (
 )  # fmt: skip
 from fuzz.uses.reference import function_at
 
-_LARGE, _LEAST, _STEP = 16, 24, 8
-"""Whole numbers of a problem above 16 are extents of a benchmark: they become multiples of 8 from 24 on, no two of them
-one. Smaller ones say how many heads or groups there are, or the size of a window; but for batches, which are no
-multiples, so that nothing else is as long, and for groups, into which all others divide."""
+_LARGE, _STEPS = 15, ((24, 8), (8, 4))
+"""Whole numbers of a problem from 16 on are extents of a benchmark: they become multiples of 8 from 24 on, no two of
+them one, or else of 4 from 8 on. Smaller ones say how many heads or groups there are, or the size of a window; but for
+batches, which are no multiples, so that nothing else is as long, and for groups, into which all others divide."""
 _BATCHES = (5, 7, 11, 13)
 
 
@@ -49,6 +49,8 @@ class Problem:
     data: Data | None = None
     examples: tuple[Mapping[str, int], ...] = ()
     """The extents of dimensions in the inputs that come with it."""
+    smaller: bool = False
+    """Whether its numbers are the smaller ones of those that it could have."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +103,18 @@ def problems_of(words: str) -> Iterator[Problem]:
 
 def _of_modules(path: Path, text: str) -> Iterator[Problem]:
     """With small numbers in the place of large ones, as far as the module can be made of those: another one for each
-    name, or else another one for each number; with those that there are where neither makes one."""
+    name, or else another one for each number; the same with smaller ones; with those that there are where none makes
+    one."""
     refusal: BaseException | None = None
     is_made = False
-    for by_name in (True, False):
+    for steps, by_name in product(_STEPS, (True, False)):
         try:
-            found = of_module(path, executed(path, text, _with_small_numbers(text, by_name=by_name)))
+            found = of_module(path, executed(path, text, _with_small_numbers(text, steps, by_name=by_name)))
         except (Exception, SystemExit) as error:  # whatever the problem raises
             refusal = error
         else:
             is_made = True
-            yield from found
+            yield from (replace(each, smaller=steps != _STEPS[0]) for each in found)
     if not is_made:
         try:
             yield from of_module(path, executed(path, text))
@@ -191,8 +194,9 @@ def _dimensions(
 class _Small(ast.NodeTransformer):
     """Puts small numbers in the place of large ones, and none that is there already."""
 
-    def __init__(self, taken: Iterable[int], *, by_name: bool) -> None:
-        self._free = (size for size in count(_LEAST, _STEP) if size not in taken)
+    def __init__(self, taken: Iterable[int], steps: tuple[int, int], *, by_name: bool) -> None:
+        self._free = (size for size in count(*steps) if size not in taken)
+        self._groups = steps[1]
         self._batches = (size for size in _BATCHES if size not in taken)
         self._by_name = by_name
         self._smaller: dict[int, int] = {}
@@ -204,7 +208,7 @@ class _Small(ast.NodeTransformer):
                 self._smaller[batch] = next(self._batches, batch)
             groups = _number_called(node, "group")
             if groups is not None and groups > _LARGE:
-                self._smaller[groups] = _STEP
+                self._smaller[groups] = self._groups
         found: ast.stmt = self.visit(node)
         return found
 
@@ -224,11 +228,11 @@ def _number_called(node: ast.stmt, word: str) -> int | None:
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
 
 
-def _with_small_numbers(text: str, *, by_name: bool) -> ast.Module:
+def _with_small_numbers(text: str, steps: tuple[int, int], *, by_name: bool) -> ast.Module:
     """Only what stands at the top, where the extents are, and in the functions that make inputs."""
     tree = ast.parse(text)
     numbers = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int)}
-    small = _Small(numbers, by_name=by_name)
+    small = _Small(numbers, steps, by_name=by_name)
     for at, each in enumerate(tree.body):
         is_maker = isinstance(each, ast.FunctionDef) and each.name.startswith("get_")
         if isinstance(each, (ast.Assign, ast.AnnAssign)) or is_maker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from fuzz.judge.fitting import Run
 from fuzz.triage.trial.storage import grids
 from fuzz.triage.trial.variations import base_of, made, of_dtype, sized
 from oracles.dtypes import SINGLE
+from oracles.op import Op
 from oracles.ops import OPS
 
 _LARGEST = 1 << 11
@@ -65,24 +67,30 @@ class KernelRuns:
 
 
 def gathered(pool: Pool, targets: Sequence[Target], seed: int, most: int, over: Callable[[], bool]) -> KernelRuns:
-    """Run cases until there are so many or time is over."""
+    """Run cases until there are so many or time is over, or hardly any that is drawn is small enough."""
     found = KernelRuns()
     running = [each for each in targets if not isinstance(pool.statuses.get(each.id), NotRun)]
     if not running:
         return found
     kernel = running[0].kernel
+    largest = _LARGEST + _always(OPS[kernel.op])
     for number, batch in enumerate(batches(Search(kernel.op, seed, [kernel]))):
-        cases = [each.case for each in batch if 0 < each.case.elements <= _LARGEST]
+        cases = [each.case for each in batch if 0 < each.case.elements <= largest]
         if number % _BESIDE == 0:
             cases += _telling(cases)
         cases = [case for case in cases if kernel.capability.accepts(case)][: most - found.cases]
         for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
             found.add(case, [(each, outcomes[each.id]) for each in running if each.id in outcomes])
         found.cases += len(cases)
-        found.cut_short = found.cases < most and over()
+        found.cut_short = found.cases < most and (over() or number >= most)
         if found.cases >= most or found.cut_short:
             break
     return found
+
+
+def _always(op: Op) -> int:
+    """The number of elements of tensors that always have as many, such as the weights of a module."""
+    return sum(math.prod(op.fixed[dim] for dim in each.axes) for each in op.operands if {*each.axes} <= op.fixed.keys())
 
 
 def _words(status: Status) -> str:

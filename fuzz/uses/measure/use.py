@@ -19,8 +19,8 @@ from fuzz.uses.measure.second_look import contradicted
 from fuzz.uses.session import Session
 
 _ELSEWHERE = "right with sums in any order and casts or none; wrong as measured at the extents of the failing case"
-_CASES = 64
-"""The cases of a search that are looked at again."""
+_CASES, _FAILING = 64, 32
+"""The cases of a search that are looked at again, and the smallest of them that are judged in other ways."""
 
 
 @dataclass
@@ -62,7 +62,8 @@ class Measuring:
                 continue
             runs = gathered(self.pool, [target], self.seed, most, lambda: time.monotonic() > ends).runs
             if target.id in failing:
-                self.right_as[target.id] = right_as(runs, target.contract)
+                smallest = sorted(runs, key=lambda run: run.case.elements)[:_FAILING]
+                self.right_as[target.id] = right_as(smallest, target.contract)
                 continue
             record = self.records[target.id]
             found = contradicted(self.pool, target, record, runs, lambda: time.monotonic() > ends)

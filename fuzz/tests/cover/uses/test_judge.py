@@ -76,7 +76,7 @@ def test_a_module_is_judged_by_a_module_with_its_weights(cli_here: Cli, tmp_path
     right = _MODEL.replace("class Model(", "class ModelNew(").replace("/ 2.0", "* 0.5")
     (tmp_path / "right.py").write_text(right)
     (tmp_path / "wrong.py").write_text(right.replace("torch.relu(", "torch.relu(self.linear.bias - "))
-    words = ("--against", "model.py", "--seed", "1", "--no-shrink", "--trusted", "--max-cases", "16")
+    words = ("--against", "model.py", "--seed", "1", "--no-shrink", "--trusted", "--max-cases", "8")
     done = cli_here("judge", "right.py", "wrong.py", *words)
     assert done.returncode == 1, done.stderr
     # On a machine with a GPU it runs there too.

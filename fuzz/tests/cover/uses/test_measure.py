@@ -56,6 +56,19 @@ def test_an_elementwise_function_of_many_dimensions_is_measured_on_few_elements(
     assert 100 < most < 1 << 20
 
 
+def test_weights_that_are_always_large_do_not_keep_a_wrong_kernel_from_being_looked_at() -> None:
+    """What else it is right as is asked of small cases: none is, if weights count."""
+
+    def product(x: Any, w: Any) -> Any:
+        return x @ w
+
+    def mine(x: Any, w: Any) -> Any:
+        return x.bfloat16().float() @ w.bfloat16().float()
+
+    with pytest.raises(fuzz.CheckFailed, match="right as f32 with inputs rounded to bf16; wrong as f32"):
+        fuzz.check(mine, reference=product, shapes="x=b k, w=k n", fixed={"k": 48, "n": 64}, max_cases=8, seed=1)
+
+
 def test_what_is_no_tree_is_not_read() -> None:
     random = np.random.default_rng(0)
     with pytest.raises(UnreadableError):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.uses.judge.judging import Asked, read_problem
 from fuzz.uses.judge.problem import problems_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import derived
@@ -77,3 +78,35 @@ def _said(tmp_path: Path, text: str) -> str:
 )  # fmt: skip
 def test_a_problem_is_read(text: str, words: str, tmp_path: Path) -> None:
     assert words in _said(tmp_path, text)
+
+
+LARGE = """
+import torch
+from torch import nn
+
+channels, depth = 64, 16
+
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, 2 * channels, (7, 9), padding=8, bias=False)
+
+    def forward(self, x):
+        return self.conv(x)
+
+def get_inputs():
+    return [torch.rand(4, channels, depth, depth)]
+
+def get_init_inputs():
+    return [channels]
+"""
+
+
+def test_numbers_are_so_small_that_there_is_room_for_other_extents(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(LARGE)
+    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, tmp_path, False, (), None, None)
+    problem, _ = read_problem(asked)
+    assert problem.smaller
+    assert sorted(problem.fixed.values()) == [7, 9, 12, 24]
+    [first, *_] = problems_of(asked.against)
+    assert sorted(first.fixed.values()) == [7, 9, 24, 48]
