@@ -51,7 +51,7 @@ def check_declared(op: Op) -> None:
             if dim not in op.named or size < 1 or op.fixed.get(dim, size) != size:
                 raise OpError(f"{op.name}: {field}: {dim!r} cannot be {size}: only named dimensions can, and 1 or more")
     for dims, size in op.least.items():
-        if not {*dims.split()} <= {*op.named} or not dims.split() or size < 1:
+        if not {*dims.split()} <= {*op.named, *op.made} or not dims.split() or size < 1:
             raise OpError(f"{op.name}: least: {dims!r} cannot be {size}: named dimensions can, and 1 or more")
     for each in op.operands:
         _check_integers(op, each)

@@ -71,6 +71,19 @@ class Enclosure:
     places: tuple[PlaceSet, ...] = ()
     """What an output of places may be, by each algorithm: the ends say nothing then. (): it is none."""
 
+    def shares(self) -> list[float]:
+        """Return how far each element must at least be off to be seen, as a share of its value, as far as that is
+        judged and not zero: half of what it may be, and half of what lies between numbers of its dtype."""
+        centre = head(self.centre)
+        low, high = self.outer
+        with np.errstate(all="ignore"):
+            share = ((high - low) / 2 + half_gap(centre, self.form, centre < 0)) / np.abs(centre)
+        judged = np.isfinite(share) & (centre != 0)
+        if self.unjudged is not None:
+            judged &= ~self.unjudged
+        each: list[float] = share[judged].tolist()
+        return each
+
     def wrong_zeros(self, got: F64) -> Mask | None:
         """The zeros of a wrong sign; None where there is none."""
         if self.zeros is None or not (zero := got == 0).any():  # `got.all()` would warn of signaling NaN

@@ -16,7 +16,7 @@ from typing import Any
 
 from oracles.declared import AXIS, check_declared
 from oracles.dim import Dim, counts_of, dims_of, steps_of
-from oracles.formula.made import Counts, completed, few
+from oracles.formula.made import Counts, completed, few, follows
 from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
 from oracles.operand import OUTER, Flip, Operand, Parameter
@@ -24,6 +24,10 @@ from oracles.operand import OUTER, Flip, Operand, Parameter
 Extents = Mapping[str, int]
 """The number of elements along dimensions, by name."""
 NO_EXTENTS: Extents = MappingProxyType({})
+
+
+_MANY = 1 << 10
+"""What a dimension has whose extent is not known: more than any that must have some."""
 
 
 @dataclass(frozen=True)
@@ -157,14 +161,20 @@ class Op:
         return counts_of(self.formula, self.inputs, self.parameters)
 
     def whole(self, extents: Extents) -> Extents | None:
-        """Return the extents with those that follow from them; None where one would be none, or no whole number, or
-        where there are fewer than there must be."""
-        if self.least and few(self.least, {**dict.fromkeys(self.named, max(self.least.values())), **extents}):
-            return None
+        """Return the extents with those that follow from them; None where one would be none, unless those have none,
+        or no whole number, or where there are fewer than there must be."""
+        if self.least:
+            many = dict.fromkeys(self.named, _MANY)
+            if few(self.least, self.made, {**many, **self.fixed, **extents}):
+                return None
+        if not self.made:
+            return extents
         try:
-            return completed(self.made, extents) if self.made else extents
+            found = completed(self.made, extents)
         except FormulaError:
             return None
+        none = (dim for dim in self.made if found.get(dim) == 0)
+        return None if any(all(found[each] for each in follows(self.made, [dim])) for dim in none) else found
 
     @lazy
     def tiled(self) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ def possible(sketch: Sketch) -> Sketch:
         if extents.known[longest] >= before:  # a kernel takes no shorter ones
             break
     for _ in range(_LARGEST):  # a kernel may take no longer ones
-        longer = short(op.made, extents.known) | few(op.least, extents.known)
+        longer = short(op.made, extents.known) | few(op.least, op.made, extents.known)
         if not longer:
             break
         extents.keep({dim: extents.known[dim] + 1 for dim in longer})

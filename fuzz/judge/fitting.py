@@ -116,6 +116,11 @@ class Run:
             self._widths[contract] = mean if 2 * judged.size >= sizes.size else math.inf
         return self._widths[contract]
 
+    def share(self, contract: Contract) -> float:
+        """How far an element may lie from its exact value, as a share of that: the median of those that are judged."""
+        shares = [share for each in self._enclosures(contract).values() for share in each.shares()]
+        return float(np.median(shares)) if shares else math.inf
+
     def _sizes(self, contract: Contract) -> NDArray[np.float64]:
         found: list[NDArray[Any]] = []
         with np.errstate(all="ignore"):

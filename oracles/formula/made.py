@@ -63,11 +63,12 @@ def short(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
     return frozenset(found)
 
 
-def few(least: Mapping[str, int], known: Mapping[str, int]) -> frozenset[str]:
-    """Return the dimensions that are too short where some have a least number of elements: of several together the
-    shortest one."""
-    some = {dims: dims.split() for dims, size in least.items() if math.prod(known[dim] for dim in dims.split()) < size}
-    return frozenset(min(dims, key=known.__getitem__) for dims in some.values())
+def few(least: Mapping[str, int], counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
+    """Return the dimensions of tensors that are too short where some have a least number of elements: of several
+    together the shortest one, and those that a dimension follows from that no tensor has."""
+    sizes = completed(counts, known, least=0)
+    some = (dims.split() for dims, size in least.items() if math.prod(sizes[dim] for dim in dims.split()) < size)
+    return follows(counts, (min(dims, key=sizes.__getitem__) for dims in some))
 
 
 def grown(counts: Counts, known: Mapping[str, int], fixed: Collection[str] = ()) -> dict[str, int]:

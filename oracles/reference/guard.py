@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.formula.exact.rigorous import Rigorous, UncertainError
-from oracles.formula.made import follows, grown
+from oracles.formula.made import completed, follows, grown
 from oracles.formula.trace import FormulaError
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -119,6 +119,14 @@ def _least(
                     size for size in least if count > 1 or _takes(op, reference, {**sizes, dims[0]: size}, positive)
                 )
                 found[" ".join(dims)] = next(taken, sizes[dims[0]])
+    for count in range(1, _TOGETHER + 1):  # the same of dimensions that no tensor has
+        for dims in combinations(op.made, count):
+            shortest = {**sizes, **dict.fromkeys(follows(op.made, dims) - op.fixed.keys(), 1)}
+            shortest = grown(op.made, shortest, op.fixed)
+            made = completed(op.made, shortest, least=0)
+            is_new = not any({*each.split()} <= {*dims} for each in found) and all(made[dim] == 1 for dim in dims)
+            if is_new and not _takes(op, reference, shortest, positive):
+                found[" ".join(dims)] = 2
     return found
 
 

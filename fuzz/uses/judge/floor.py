@@ -11,8 +11,6 @@ import numpy as np
 from fuzz.base.kernel import Kernel
 from fuzz.generate.search import Search, batches
 from fuzz.judge.values import problem_of
-from oracles.doubledouble import head
-from oracles.enclosure import Enclosure
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 from oracles.summation import NumericsError
@@ -32,7 +30,7 @@ def detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: Co
             except NumericsError:  # the case contradicts the contract: it is not judged
                 continue
             for each in found.values():
-                shares[next(iter(case.inputs.values())).dtype] += _shares(each)
+                shares[next(iter(case.inputs.values())).dtype] += each.shares()
     return {dtype: float(f"{np.median(some):.{_DIGITS - 1}e}") for dtype, some in sorted(shares.items()) if some}
 
 
@@ -45,16 +43,3 @@ def unvaried(op: str, seed: int, kernels: Sequence[Kernel]) -> Mapping[str, int]
             for dim, size in draw.sizes.items():
                 seen[dim].add(size)
     return {dim: min(sizes) for dim, sizes in seen.items() if len(sizes) == 1 and dim not in OPS[op].fixed}
-
-
-def _shares(found: Enclosure) -> list[float]:
-    """Half of what each element may be, as a share of its value, as far as that is judged and not zero."""
-    centre = np.abs(head(found.centre))
-    low, high = found.outer
-    with np.errstate(all="ignore"):
-        share = (high - low) / 2 / centre
-    judged = np.isfinite(share) & (centre > 0)
-    if found.unjudged is not None:
-        judged &= ~found.unjudged
-    each: list[float] = share[judged].tolist()
-    return each

@@ -17,6 +17,9 @@ from oracles.summation import NumericsError
 
 _WORDS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"}
 _USED, _TRIED = 1 / 32, 16
+_TELLING, _SEVERAL = 0.1, 3
+"""In so many wrong runs fewer bits allow at most this share of a value, or else to be right by them proves little: with
+8 bits a long sum may be anything."""
 _TF32, _BF16 = 13, 16
 """The bits of an f32 number that TF32 and bf16 leave out."""
 
@@ -48,7 +51,8 @@ def _others(runs: Sequence[Run], contract: Contract, expected: str) -> Iterator[
         if dtype != expected and form(dtype).precision < SINGLE.precision:
             other = replace(contract, compute=dtype)
             # Of so few bits nearly anything is right; what uses them up is meant.
-            if max((run.ratio(other) or 0.0 for run in runs), default=0.0) > _USED:
+            used = max((run.ratio(other) or 0.0 for run in runs), default=0.0)
+            if used > _USED and sum(run.share(other) <= _TELLING for run in runs) >= _SEVERAL:
                 yield dtype, lambda run, other=other: not _is_wrong(run, other)  # type: ignore[misc]
 
 

@@ -186,11 +186,17 @@ def spread(x: Any) -> Any:
     return torch.nn.functional.instance_norm(x)
 
 
+def spread_of_windows(x: Any, k: Any) -> Any:
+    return spread(torch.nn.functional.conv2d(x, k))
+
+
 def test_dimensions_that_need_two_elements_together_have_them() -> None:
     found = read(spread, "x=b c h w", None, None, None)
     op = found.derived.op
     assert dict(op.least) == {"h w": 2}
     assert '    least={"h w": 2},' in found.derived.module
+    windows = read(spread_of_windows, "x=b c h w, k=o c i j", None, None, None, fixed={"i": 3, "j": 3}).derived.op
+    assert dict(windows.least) == {"h_out w_out": 2}
     sizes = set[tuple[int, int]]()
 
     def mine(x: Any) -> Any:
