@@ -11,10 +11,10 @@ from oracles.reference.dims import Axis, UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import number, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
-from oracles.reference.products import product, scaled, weights
+from oracles.reference.products import product, scaled, scored
 from oracles.reference.reading import Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.reductions import normal
+from oracles.reference.reductions import normal, softmax
 from oracles.reference.scatter import counted_into, is_place
 from oracles.reference.windows import Window, apart, each_of, slid
 
@@ -74,7 +74,12 @@ def _of_attention(
     reader: Reader, grad_out: Value, query: Value, key: Value, value: Value, out: Value, is_causal: bool,
     scale: Any = None, attn_mask: Any = None, **_: object,
 ) -> Any:  # fmt: skip
-    p = weights(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask)
+    scores = scored(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask)
+    p = softmax(reader, scores, -1)
+    most = reader.reduced("greatest", "most", scores, -1, True)
+    mass = reader.reduced("total", "mass", reader.each("f.exp(x - most)", "e", x=scores, most=most), -1, True)
+    # The forward kept the logarithm of the sum alone: what is made of that is off by as many ulp as it is large.
+    p = reader.ways(p, {"by_lse": "f.exp(x - (f.log(mass) + most))"}, x=scores, mass=mass, most=most)
     dp = product(reader, grad_out, _turned(value), "dp")
     delta = reader.reduced("dot", "delta", grad_out, -1, True, out)
     ds = reader.each("p * (dp - delta)", "ds", p=p, dp=dp, delta=delta)

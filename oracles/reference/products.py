@@ -12,7 +12,7 @@ from oracles.reference.lines import of_dims, template
 from oracles.reference.maps import as_axis, copied
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.reductions import _softmax
+from oracles.reference.reductions import softmax
 
 
 def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:
@@ -66,14 +66,14 @@ def _attention(
 ) -> Any:  # fmt: skip
     if dropout_p:
         raise UnreadableError("leaves some out by chance")
-    p = weights(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask)
+    p = softmax(reader, scored(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask), -1)
     found = product(reader, p, value, "attention")
     # Its second value is what gradients are calculated with, which have a formula of their own.
     return (found, reader.each("x", x=query)) if len(reader.step.shapes) > 1 else found
 
 
-def weights(reader: Reader, query: Value, key: Value, *, is_causal: bool, scale: Any, mask: Any) -> Value:
-    """Return what attention weighs values by."""
+def scored(reader: Reader, query: Value, key: Value, *, is_causal: bool, scale: Any, mask: Any) -> Value:
+    """Return the scores of which the softmax is what attention weighs values by."""
     scores = product(reader, query, replace(key, axes=(*key.axes[:-2], key.axes[-1], key.axes[-2])), "scores")
     scores = scaled(reader, scores, query, scale)
     if is_causal:
@@ -87,8 +87,7 @@ def weights(reader: Reader, query: Value, key: Value, *, is_causal: bool, scale:
         scores = replace(scores, expression=reader.lines.add(made, "scores"), has=scores.has | mask.has)
     elif isinstance(mask, Value):
         scores = reader.each("x + mask", "scores", x=scores, mask=mask)
-    found: Value = _softmax(reader, scores, -1)
-    return found
+    return scores
 
 
 def scaled(reader: Reader, scores: Value, query: Value, scale: Any) -> Value:

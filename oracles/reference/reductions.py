@@ -81,7 +81,7 @@ def _var(
 
 
 @rule("_softmax", "_safe_softmax")
-def _softmax(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+def softmax(reader: Reader, self: Value, dim: int, **_: object) -> Value:
     most = reader.reduced("greatest", "most", self, dim, True)
     e = reader.each("f.exp(x - most)", "e", x=self, most=most)
     mass = reader.reduced("total", "mass", e, dim, True)

@@ -73,7 +73,7 @@ def test_a_right_kernel_passes() -> None:
 
 @pytest.mark.usefixtures("unexplained")
 @pytest.mark.parametrize(
-    ("kernel", "words"), [(by_128, "wrong values"), (cut, "wrong values"), (wide, "int32, not int8")]
+    ("kernel", "words"), [(by_128, "wrong values"), (cut, "wrong values"), (wide, "is int32, must be int8")]
 )
 def test_wrong_codes_are_found(kernel: Callable[..., Any], words: str) -> None:
     with pytest.raises(fuzz.CheckFailed) as caught:
