@@ -182,7 +182,7 @@ def test_inputs_of_integers_are_read_by_the_kernel_in_c(tmp_path: Path) -> None:
             assert (found.alarms, found.found, "C" in found.not_run) == ([], 0, False), op
             assert found.runs["gcc-O2"] >= 8
     assert (
-        "(&call->x, r * n_n + (int64_t)load_f64(&call->label, r))"
+        "(&call->x, r * n_n + (int64_t)(load_f64(&call->label, r)))"
         in (tmp_path / "cross_entropy" / "emitted.c").read_text()
     )
 
