@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -48,7 +49,8 @@ def derived(problem: Problem, values: str) -> Derived:
         examples = [{dim: size for dim, size in each.items() if dim in found.op.named} for each in problem.examples]
         return replace(found, op=replace(found.op, shapes=tuple(each for each in examples if each)))
     except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
-        how = "" if problem.shapes else "; here: --shapes 'x=b n, w=n', with a word for each of its dimensions"
+        own = ", ".join(f"{name}=b n" for name in inspect.signature(problem.reference).parameters)
+        how = "" if problem.shapes else f"; if dimensions are not clear: --shapes '{own}', with a word for each of them"
         raise ProblemError(f"{error}{how}") from error
 
 

@@ -214,7 +214,7 @@ def test_a_task_is_judged_by_its_reference(cli_here: Cli, tmp_path: Path) -> Non
         ("def kernel(x):\n    return x\n", "import sys\nsys.exit(0)\ndef ref(x): ...\n", "ref.py: SystemExit: 0"),
         ("def kernel(x):\n    return x\n", "import sys\ndef ref(x):\n    sys.exit(0)\n", "--shapes"),
         ("class ModelNew: ...\n", f"{_MODEL}\nraise SystemExit(0)\n", "ref.py: "),
-        ("def kernel(x, w):\n    return x\n", "def ref(x, w):\n    return x * w\n", "--shapes 'x=b n, w=n'"),
+        ("def kernel(x, w):\n    return x\n", "def ref(x, w):\n    return x * w\n", "--shapes 'x=b n, w=b n'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_one_line(
