@@ -30,8 +30,10 @@ from fuzz.base.outcome import Outcome
 from fuzz.cli import app
 from fuzz.cli.exits import leave
 from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_program, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target
+from fuzz.uses.check.plan import GIVEN, Options
 from oracles.ops import OPS
 from oracles.tests.common.whole import WHOLE
 
@@ -77,6 +79,14 @@ def run_cli(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
         timeout=HANG_S,
         check=False,
     )
+
+
+@pytest.fixture
+def quick_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """`fuzz.check` explains nothing, and keeps its findings in this test's folder; its ops are known no longer."""
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+    with unknown_afterwards():
+        yield
 
 
 @pytest.fixture

@@ -107,9 +107,11 @@ def check(
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
     found, measures = None, False
+    if oracle not in ("formula", "replay"):
+        raise CheckError(f"oracle={oracle!r}: it is 'formula' or 'replay'")
     if oracle == "replay":
-        if reference is None or isinstance(kernel, Kernel):
-            raise CheckError("oracle='replay': a plain function is held against a reference")
+        if reference is None or isinstance(kernel, Kernel) or op is not None or contract is not None:
+            raise CheckError("oracle='replay': a plain function is held against a reference, without op and contract")
         dtypes = (capabilities or Capabilities()).dtypes
         wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time)
         check_by_replay(kernel, reference, wanted)

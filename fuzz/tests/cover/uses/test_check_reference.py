@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,6 @@ import pytest
 import fuzz
 from fuzz import Capabilities, Contract, Op
 from fuzz.adapters.registry import expand
-from fuzz.tests.common.own_pack import unknown_afterwards
-from fuzz.uses.check.plan import GIVEN, Options
 from fuzz.uses.check.reference import lenient, read
 from fuzz.uses.check.retrieval import retrieved
 from oracles.ops import OPS
@@ -22,11 +20,7 @@ from oracles.ops import OPS
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    with unknown_afterwards():
-        yield
+pytestmark = pytest.mark.usefixtures("quick_checks")
 
 
 def rms_norm(x: Any, w: Any) -> Any:

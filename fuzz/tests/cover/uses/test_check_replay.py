@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fuzz
-from fuzz.uses.check.plan import GIVEN, Options
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+pytestmark = pytest.mark.usefixtures("quick_checks")
 
 
 def clipped(x: Any) -> Any:
@@ -60,6 +56,10 @@ def test_what_is_no_output_of_the_reference_is_said() -> None:
 def test_what_a_replay_does_not_judge_is_refused() -> None:
     with pytest.raises(fuzz.CheckError, match="a plain function is held against a reference"):
         fuzz.check(mine, op="softmax", oracle="replay")
+    with pytest.raises(fuzz.CheckError, match="without op and contract"):
+        fuzz.check(mine, reference=clipped, contract=fuzz.Contract(), oracle="replay")
+    with pytest.raises(fuzz.CheckError, match="oracle='reply': it is 'formula' or 'replay'"):
+        fuzz.check(mine, reference=clipped, oracle="reply")  # type: ignore[arg-type]
     able = fuzz.Capabilities(dtypes=("e4m3fn",))
     with pytest.raises(fuzz.CheckError, match="tensors of e4m3fn are not compared with a replay"):
         fuzz.check(mine, reference=clipped, shapes="x=b n", oracle="replay", capabilities=able)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,13 @@ import pytest
 
 import fuzz
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
-from fuzz.tests.common.own_pack import unknown_afterwards
-from fuzz.uses.check.plan import GIVEN, Options
 from fuzz.uses.measure.reading import Meeting, UnreadableError, read_tree
 from fuzz.uses.measure.tree import Tree, known
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    with unknown_afterwards():
-        yield
+pytestmark = pytest.mark.usefixtures("quick_checks")
 
 
 def _answers(tree: Tree) -> Meeting:

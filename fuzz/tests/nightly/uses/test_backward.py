@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 import fuzz
-from fuzz.tests.common.own_pack import unknown_afterwards
-from fuzz.uses.check.plan import GIVEN, Options
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 Tensors = Mapping[str, Any]
 
 
-@pytest.fixture(autouse=True)
-def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    with unknown_afterwards():
-        yield
+pytestmark = pytest.mark.usefixtures("quick_checks")
 
 
 def softmax(x: Any) -> Any:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fuzz
-from fuzz.tests.common.own_pack import unknown_afterwards
-from fuzz.uses.check.plan import GIVEN, Options
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    with unknown_afterwards():
-        yield
+pytestmark = pytest.mark.usefixtures("quick_checks")
 
 
 def decayed(x: Any, a: Any) -> Any:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fuzz
-from fuzz.uses.check.plan import GIVEN, Options
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
+pytestmark = pytest.mark.usefixtures("quick_checks")
 
 
 def solve(a: Any, b: Any) -> Any:
