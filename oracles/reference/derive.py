@@ -14,7 +14,7 @@ from oracles.operand import FLAGS, Operand
 from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, dtypes_of, example, name_of
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
-from oracles.reference.dims import Drawn, UnreadableError, declared_dims, parsed, third
+from oracles.reference.dims import Dim, Drawn, UnreadableError, declared_dims, extent, parsed, third
 from oracles.reference.gates import gates_of
 from oracles.reference.guard import Agreement, hold
 from oracles.reference.maps import single
@@ -31,6 +31,8 @@ FINITE, ANY = "finite", "any"
 _TRIED = Drawn(), Drawn(least=13), Drawn(least=29), Drawn(times=2), Drawn(times=8)
 """The extents that a reference is traced with, the first that it takes: of some it takes multiples alone, and windows
 must fit in."""
+_MOST_ELEMENTS = 1 << 24
+"""A tensor of more is not made: what memory holds of what a reference makes of it, nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -164,13 +166,19 @@ def taken(asked: Asked) -> tuple[Asked, Drawn, Mapping[str, str]]:
     refusal: UnreadableError | None = None
     for dtype in dict.fromkeys((asked.dtype, "float32")):
         for drawn in _TRIED:
-            tried = replace(asked, dtype=dtype)
+            tried, dims = replace(asked, dtype=dtype), declared_dims(asked.dims, asked.fixed, drawn)
+            if refusal is not None and any(_elements(some, dims) > _MOST_ELEMENTS for some in asked.dims.values()):
+                continue
             try:
-                return tried, drawn, dtypes_of(tried, declared_dims(asked.dims, asked.fixed, drawn))
+                return tried, drawn, dtypes_of(tried, dims)
             except UnreadableError as error:
                 refusal = refusal or error
     assert refusal is not None
     raise refusal
+
+
+def _elements(some: Sequence[str], dims: Mapping[str, Dim]) -> int:
+    return max(extent(dims[each] for each in some))
 
 
 def _drawn(asked: Asked, op: Op, operand: Operand, positive: Collection[str], gates: Mapping[str, str]) -> Operand:

@@ -21,7 +21,7 @@ from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
 from fuzz.uses.judge.floor import detection_floors, unvaried
-from fuzz.uses.judge.problem import Problem, problems_of
+from fuzz.uses.judge.problem import LAST, Problem, problems_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.source import ProblemError
@@ -140,7 +140,7 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
     for problem in problems_of(asked.against):
         if asked.shapes is not None:
             problem = replace(problem, shapes=dict(_pairs(asked.shapes)))
-        if best is not None and problem.smaller == best[1].smaller:
+        if best is not None and problem.tier in (best[1].tier, LAST):
             continue
         try:
             found = derived(problem, asked.values)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count, product
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -30,7 +30,12 @@ _LARGE, _STEPS = 15, ((24, 8), (8, 4))
 """Whole numbers of a problem from 16 on are extents of a benchmark: they become multiples of 8 from 24 on, no two of
 them one, or else of 4 from 8 on. Smaller ones say how many heads or groups there are, or the size of a window; but for
 batches, which are no multiples, so that nothing else is as long, and for groups, into which all others divide."""
+_PARTS = 8, 4, 2
+"""Where none of them makes a module, all but the batch become such a part, so that two that must be one stay so."""
 _BATCHES = (5, 7, 11, 13)
+
+
+LAST = 2
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,9 @@ class Problem:
     data: Data | None = None
     examples: tuple[Mapping[str, int], ...] = ()
     """The extents of dimensions in the inputs that come with it."""
-    smaller: bool = False
-    """Whether its numbers are the smaller ones of those that it could have."""
+    tier: int = 0
+    """Which numbers it has: 0 for the larger ones of those that it could have, 1 for the smaller ones, LAST for what is
+    read where none of these is."""
 
 
 @dataclass(frozen=True)
@@ -103,23 +109,32 @@ def problems_of(words: str) -> Iterator[Problem]:
 
 def _of_modules(path: Path, text: str) -> Iterator[Problem]:
     """With small numbers in the place of large ones, as far as the module can be made of those: another one for each
-    name, or else another one for each number; the same with smaller ones; with those that there are where none makes
-    one."""
+    name, or else another one for each number; the same with smaller ones; then with a part of each, or those that there
+    are, and at last with extents that do not vary but for the first one, a batch."""
     refusal: BaseException | None = None
-    is_made = False
-    for steps, by_name in product(_STEPS, (True, False)):
+    made: Sequence[Problem] = ()
+    for tier, numbers in _numbers(text):
+        if tier == LAST and made and made[0].tier == LAST:
+            break  # of the largest part that makes one
         try:
-            found = of_module(path, executed(path, text, _with_small_numbers(text, steps, by_name=by_name)))
+            made = [replace(each, tier=tier) for each in of_module(path, executed(path, text, numbers))]
         except (Exception, SystemExit) as error:  # whatever the problem raises
-            refusal = error
+            refusal = refusal or error
         else:
-            is_made = True
-            yield from (replace(each, smaller=steps != _STEPS[0]) for each in found)
-    if not is_made:
-        try:
-            yield from of_module(path, executed(path, text))
-        except (Exception, SystemExit):
-            raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
+            yield from made
+    if not made:
+        raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
+    yield from map(_of_batches, made[:1])
+
+
+def _of_batches(problem: Problem) -> Problem:
+    """The same of which the first dimension alone varies."""
+    assert problem.shapes is not None
+    assert problem.module is not None
+    batch = problem.shapes[problem.module.inputs[0]].split()[0]
+    extents = {**problem.fixed, **problem.examples[0]}
+    fixed = {dim: size for dim, size in extents.items() if dim != batch}
+    return replace(problem, fixed=fixed, examples=({batch: extents[batch]},))
 
 
 def of_module(path: Path, module: ModuleType) -> Sequence[Problem]:
@@ -192,11 +207,11 @@ def _dimensions(
 
 
 class _Small(ast.NodeTransformer):
-    """Puts small numbers in the place of large ones, and none that is there already."""
+    """Puts small numbers in the place of large ones: those that `smaller` gives, for one name or for all."""
 
-    def __init__(self, taken: Iterable[int], steps: tuple[int, int], *, by_name: bool) -> None:
-        self._free = (size for size in count(*steps) if size not in taken)
-        self._groups = steps[1]
+    def __init__(self, smaller: Callable[[int], int], taken: Iterable[int], groups: int, *, by_name: bool) -> None:
+        self._small = smaller
+        self._groups = groups
         self._batches = (size for size in _BATCHES if size not in taken)
         self._by_name = by_name
         self._smaller: dict[int, int] = {}
@@ -216,9 +231,17 @@ class _Small(ast.NodeTransformer):
         value = node.value
         if isinstance(value, int) and not isinstance(value, bool) and (value > _LARGE or value in self._smaller):
             if value not in self._smaller:
-                self._smaller[value] = next(self._free)
+                self._smaller[value] = self._small(value)
             return ast.copy_location(ast.Constant(self._smaller[value]), node)
         return node
+
+
+def _next_of(free: Iterator[int], _: int) -> int:
+    return next(free)
+
+
+def _part_of(part: int, size: int) -> int:
+    return size // part
 
 
 def _number_called(node: ast.stmt, word: str) -> int | None:
@@ -228,11 +251,22 @@ def _number_called(node: ast.stmt, word: str) -> int | None:
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
 
 
-def _with_small_numbers(text: str, steps: tuple[int, int], *, by_name: bool) -> ast.Module:
+def _numbers(text: str) -> Iterator[tuple[int, ast.Module]]:
+    """The text with other numbers, by tier."""
+    tree = ast.parse(text)
+    taken = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int)}
+    for tier, (first, step) in enumerate(_STEPS):
+        for by_name in (True, False):
+            free = (size for size in count(first, step) if size not in taken)
+            yield tier, _with_numbers(text, _Small(partial(_next_of, free), taken, step, by_name=by_name))
+    for part in _PARTS:
+        yield LAST, _with_numbers(text, _Small(partial(_part_of, part), taken, 1, by_name=True))
+    yield LAST, tree
+
+
+def _with_numbers(text: str, small: _Small) -> ast.Module:
     """Only what stands at the top, where the extents are, and in the functions that make inputs."""
     tree = ast.parse(text)
-    numbers = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int)}
-    small = _Small(numbers, steps, by_name=by_name)
     for at, each in enumerate(tree.body):
         is_maker = isinstance(each, ast.FunctionDef) and each.name.startswith("get_")
         if isinstance(each, (ast.Assign, ast.AnnAssign)) or is_maker:

@@ -106,7 +106,40 @@ def test_numbers_are_so_small_that_there_is_room_for_other_extents(tmp_path: Pat
     (tmp_path / "problem.py").write_text(LARGE)
     asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, tmp_path, False, (), None, None)
     problem, _ = read_problem(asked)
-    assert problem.smaller
+    assert problem.tier == 1
     assert sorted(problem.fixed.values()) == [7, 9, 12, 24]
     [first, *_] = problems_of(asked.against)
     assert sorted(first.fixed.values()) == [7, 9, 24, 48]
+
+
+TIED = """
+import torch
+from torch import nn
+
+batch_size, channels, out_channels, width = 32, 32, 64, 32
+
+class Model(nn.Module):
+    def __init__(self, channels, out_channels):
+        super().__init__()
+        self.conv = nn.ConvTranspose1d(channels, out_channels, 4, stride=2, padding=1)
+        self.norm = nn.LayerNorm(out_channels)
+
+    def forward(self, x):
+        return self.norm(self.conv(x))
+
+def get_inputs():
+    return [torch.rand(batch_size, channels, width)]
+
+def get_init_inputs():
+    return [channels, out_channels]
+"""
+
+
+def test_a_module_of_which_one_extent_decides_another_varies_in_its_batch(tmp_path: Path) -> None:
+    """The norm takes rows as long as there are channels, which the width doubled is: any other numbers make no module,
+    or none that takes any width."""
+    (tmp_path / "problem.py").write_text(TIED)
+    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, tmp_path, False, (), None, None)
+    problem, found = read_problem(asked)
+    assert problem.examples == ({"d0": 4},)
+    assert "x[d0, d1, d2]" in found.said
