@@ -75,7 +75,7 @@ def undeclared(capability: Capability) -> Undeclared:
         "strides": (f"any but {able.strides}",) if able.strides != "any" else (),
         "axis": ("any but the last",) if able.axis != "any" and op.turns else (),
         "aliases": ("in place",) if not able.aliases else (),
-        "overlap": ("an output over an input in part",) if capability.shares_memory and not able.overlap else (),
+        "overlap": ("an output over a part of an input",) if capability.shares_memory and not able.overlap else (),
         "params": tuple(
             each.name
             for each in op.parameters

@@ -3,7 +3,7 @@ ones, by which a failure shows what it needs of its values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from fuzz.base.draw import GIVEN, Given
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.base.stream import Reals, Stream
 from oracles.dtypes import form
+from oracles.formula.contract import Contract
 
 Values = NDArray[np.generic]
 
@@ -135,8 +136,15 @@ _LIKE_GIVEN: Mapping[str, Like] = {
 """Recipes for values of about the size of the given ones."""
 VALUES = (GIVEN, *(name for name in _LIKE_GIVEN if name != NANS))
 """All recipes that start from given values."""
+_NO_NUMBER = ("one NaN", "one infinity")
 UNEVEN = ("normal", "large", "tiny", "one NaN", "one infinity", "spike")
 """Recipes for values of which no two neighbours are alike, so that one that is written over shows."""
+
+
+def judged_values(contract: Contract, recipes: Sequence[str] = VALUES) -> tuple[str, ...]:
+    """Return the recipes by which a kernel of the contract can be told right or wrong: with an element in each row that
+    is no number it passes whatever it does, where such elements are not judged."""
+    return tuple(each for each in recipes if contract.nonfinite != "unspecified" or each not in _NO_NUMBER)
 
 
 Plainer = Callable[[Reals], Reals]

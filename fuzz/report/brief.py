@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fuzz.adapters.target import TargetId
+from fuzz.base.draw import GIVEN
 from fuzz.findings.lookup import short_words
 from fuzz.report.words import (
+    counterfactual_lines,
     element,
     is_named,
     nearest_words,
@@ -147,13 +149,15 @@ def _where(told: Explanation) -> str:
 
 
 def _case_words(case: SmallestCase, width: int) -> str:
-    """Return the inputs in a few words, their values where these fit into a line, else their shapes, and the
-    parameters."""
+    """Return the inputs in a few words: their values as far as a line has room for them, those of the first ones
+    first, else their shapes; and the parameters."""
     parameters = "".join(f", {name} = {value.decimal}" for name, value in case.parameters.items() if name != AXIS)
-    values = ", ".join(f"{name} = {nested(memory)}" for name, memory in case.inputs.items() if memory.values)
-    shapes = ", ".join(f"{name} {_shape(memory)}" for name, memory in case.inputs.items())
-    are_few = len(values) <= width - len("    ->") and all(memory.values for memory in case.inputs.values())
-    return (values if are_few else f"{shapes} ({case.recipe})" if case.recipe else shapes) + parameters
+    said = {name: f"{name} {_shape(memory)}" for name, memory in case.inputs.items()}
+    values = {name: f"{name} = {nested(memory)}" for name, memory in case.inputs.items() if memory.values}
+    for some in (values, *({name: words} for name, words in values.items())):
+        said |= some if len(", ".join({**said, **some}.values())) <= width - len("    ->") else {}
+    made = f" ({case.recipe})" if said != values and case.recipe not in ("", GIVEN) else ""
+    return ", ".join(said.values()) + made + parameters
 
 
 def _shape(memory: Memory) -> str:
@@ -184,10 +188,13 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
     passing.sort(key=lambda each: not any(is_named(rule, each.subject) for rule in rules))
     room = width - 2 - (len(ending) if told.rule is not None else 0)
     for each in passing:
-        words = nearest_words(each)
-        room -= len(words) + 2
-        if room < 0:
+        both = (nearest_words(each), nearest_words(replace(each, failing=())))
+        words = next((words for words in both if len(words) <= room), "")
+        if not words:
             break
+        room -= len(words) + 2
         yield words
+    if not passing and told.rule is None:
+        yield from counterfactual_lines(told.counterfactuals)
     if ending:
         yield ending

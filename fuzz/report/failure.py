@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fuzz.adapters.target import TargetId
+from fuzz.base.draw import GIVEN
 from fuzz.report.brief import Commands
 from fuzz.report.words import (
     contract_words,
@@ -104,7 +105,8 @@ def _case_lines(told: Explanation) -> Iterator[str]:
     if case.twin is not None:
         yield from _twin_lines(case, case.twin)
     structured = "structured: worst-case budget" if case.structured else "random rounding: statistical budget"
-    yield _line("values", f"recipe {case.recipe} ({structured})")
+    made = "those of the case file" if case.recipe == GIVEN else f"recipe {case.recipe}"
+    yield _line("values", f"{made} ({structured})")
 
 
 def _number(value: Number) -> str:
@@ -154,11 +156,11 @@ def _worst_lines(worst: WorstElement, shown: Collection[str]) -> Iterator[str]:
     but for the `shown` inputs, whose values stand there already."""
     if worst.failing:
         against = (
-            "contradicts the declared contract: outside the worst-case budget too"
+            "more than rounding can explain: outside the worst-case budget too"
             if worst.contradicts
             else "an accuracy failure: outside the statistical budget, inside the worst case"
         )
-        yield _line("failing", f"{worst.failing} of {worst.of} elements of {worst.output}; {against}")
+        yield _line("failing", f"{worst.failing} of {worst.of} elements of {worst.output} in this case; {against}")
     yield _line("worst", element(worst.output, worst.index))
     yield _line("got", _number(worst.got))
     yield _line("expected", _number(worst.expected))

@@ -197,13 +197,13 @@ def suggestion_words(found: Suggestion) -> str:
 
 
 def places_words(found: Places) -> str:
-    """Return which elements are bad."""
-    learned, elements = found.learned, f"{found.learned.probes:,} elements"
+    """Return which elements are bad, and of how many cases that is true."""
+    learned, elements = found.learned, f"{found.learned.probes:,} elements of all failing cases that were looked at"
     if not learned.exact:
         return f"no simple pattern in {found.output}"
     if not learned.rule.atoms:
         return f"all of {found.output} ({elements})"
-    return f"{learned.rule}, in {found.output} ({elements} agree)"
+    return f"{learned.rule}, in {found.output} ({elements})"
 
 
 def nested(memory: Memory) -> str:

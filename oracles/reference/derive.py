@@ -205,7 +205,7 @@ def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
     if loose := _made_of_places(op):
         parts.append(f"{' and '.join(loose)} not judged where places may be others: made of them by arithmetic")
     if agreement.specials:
-        parts.append(f"other than the reference where {agreement.specials} goes in")
+        parts.append(f"of an input with {agreement.specials} the reference itself returns something else")
     return "; ".join(parts)
 
 

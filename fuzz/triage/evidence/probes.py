@@ -11,7 +11,7 @@ from fuzz.adapters.target import Target, lane_counts
 from fuzz.base.case import CACHE_LINE, Guard
 from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
-from fuzz.generate.given import UNEVEN, VALUES
+from fuzz.generate.given import UNEVEN, VALUES, judged_values
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.triage.trial import storage
 from fuzz.triage.trial import variations as vary
@@ -95,7 +95,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     yield from (storage.placed_at(base, "before", place) for place in range(CACHE_LINE // itemsize))
     yield storage.placed_at(base, "after", 0)
     yield from (storage.placed_at(base, "after", 0, [name]) for name in names if name != op.main)
-    yield from (vary.with_values(base, values, seed) for values in VALUES for seed in (1, 2))
+    yield from (vary.with_values(base, values, seed) for values in judged_values(target.contract) for seed in (1, 2))
     for name, recipes in vary.integers_of(base).items():
         integers = [vary.with_integers(base, {name: recipe}) for recipe in recipes]
         yield from (replace(draw, seed=seed) for draw in integers for seed in (1, 2))
@@ -190,7 +190,7 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
             rows = n if rank > 1 and n <= _SQUARE else rows
         dtype = pick(x.dtype, able.dtypes)
         layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in storage.grids(base)}
-        values = pick(x.recipe, VALUES if storage.is_apart(base) else UNEVEN)
+        values = pick(x.recipe, judged_values(target.contract, VALUES if storage.is_apart(base) else UNEVEN))
         without, dtypes_of = pick(frozenset(), dropped), pick({}, dtypes)
         constant, step_of = pick(None, constants), pick(storage.steps_of(base), steps)
         joined = pick(None, absent)

@@ -14,7 +14,7 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
-from fuzz.generate.given import VALUES
+from fuzz.generate.given import VALUES, judged_values
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.triage.explanation import Counterfactual
 from fuzz.triage.trial import storage
@@ -121,7 +121,8 @@ def _edits(base: Draw, trials: Trials | None) -> Iterator[_Edit]:
         now = base.parameters.get(parameter.name, unset)
         others = [v for v in vary.values_of(base, parameter) if v != now]
         yield _Edit(parameter.name, now, others, _parameter, _with_parameter(parameter.name))
-    values = [each for each in VALUES if each not in (own.recipe, GIVEN)]
+    judged = judged_values(trials.target.contract) if trials is not None else VALUES
+    values = [each for each in judged if each not in (own.recipe, GIVEN)]
     yield _Edit("values", own.recipe, values, _one_of(VALUES), lambda draw, recipe: vary.with_values(draw, recipe, 1))
     for name in storage.grids(base):
         laid = base.part(name).place.layout

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from fuzz.base.case import CACHE_LINE, Case, CaseError, Layout, Origin, contiguous
-from fuzz.base.draw import Draw, Given, Part, Placement
+from fuzz.base.draw import GIVEN, Draw, Given, Part, Placement
 from fuzz.generate.given import DRAWN, Values, given_rows, plain, rows_of
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.realise import draw_of, layout_of, realise
@@ -71,7 +71,7 @@ def reduced(draw: Draw, how: Reduction) -> Draw:
     params = {**draw.params, **how.params, AXIS: len(outer) if how.collapsed else draw.axis}
     kinds = {how.values.get(part.name, DRAWN) for part in draw.parts if part.given}
     origin = draw.origin or Origin()
-    recipe = origin.recipe if kinds == {DRAWN} else " ".join(sorted(kinds))
+    recipe = origin.recipe if kinds == {DRAWN} else GIVEN
     return replace(
         draw,
         n=how.columns[1],

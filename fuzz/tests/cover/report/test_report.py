@@ -32,10 +32,11 @@ from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 from fuzz.tests.common.told import NOTHING
-from fuzz.triage.explanation import Alternative, Counterfactual, Number, StatedRule
+from fuzz.tests.cover.findings.test_codec import FULL
+from fuzz.triage.explanation import Alternative, Counterfactual, Memory, Number, Places, StatedRule
 from fuzz.triage.facts import explanation_of, worst_element
 from fuzz.triage.finding import Finding
-from fuzz.triage.rule.rule import Atom, Rule
+from fuzz.triage.rule.rule import Atom, Learned, Rule
 from oracles.dtypes import ITEMSIZE, form
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
@@ -80,8 +81,49 @@ def test_what_one_change_does_is_told_where_there_was_no_time_for_a_rule() -> No
     changes = tuple(Counterfactual(name, 2, (8, 16), (3,)) for name in ("n", "rows"))
     told = replace(NOTHING, counterfactuals=changes, explained="in part", option="--kernelfuzz-explain-time")
     assert brief_of(told, 72).evidence == (
-        "passes at n = 8, 16; fails at n = 3; no rule was found in time; --kernelfuzz-explain-time gives more"
+        "passes at n = 8, 16; fails at n = 3; passes at rows = 8, 16; "
+        "no rule was found in time; --kernelfuzz-explain-time gives more"
     ), "as much as fits"
+
+
+def test_of_many_values_those_that_pass_stand_in_the_first_lines() -> None:
+    values = Counterfactual("values", "given", ("large", "zeros", "spike", "last row"), ("ones", "integers", "normal"))
+    told = replace(NOTHING, counterfactuals=(values,), explained="whole")
+    assert brief_of(told).evidence.startswith("passes at values = large, zeros, spike, last row; no simple rule")
+    alike = replace(values, passing=(), failing=("ones",))
+    assert brief_of(replace(told, counterfactuals=(alike,))).evidence.startswith("fails alike with other values; ")
+
+
+def test_each_count_says_of_which_cases_it_is() -> None:
+    """'1 of 1' and '721 elements' of one page contradict each other where these are not named."""
+    text = "\n".join(line.strip() for line in full_text(replace(FULL, places=_EVERYWHERE), Commands()).split("\n"))
+    assert "failing       3 of 4 elements of y in this case; more than rounding can explain" in text
+    assert "bad elements  all of y (721 elements of all failing cases that were looked at)" in text
+
+
+_EVERYWHERE = Places("y", Learned(Rule(), 721, 721))
+
+
+def _memory(shape: tuple[int, ...], *values: str) -> Memory:
+    strides = tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))
+    return Memory("f32", shape, strides, 0, 0, "before", values)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"x": _memory((1, 4), "1", "2", "3", "4")}, "x = [[1, 2, 3, 4]]"),
+        ({"x": _memory((1, 2), "1", "2"), "w": _memory((300,))}, "x = [[1, 2]], w 300 f32 (normal)"),
+        ({"x": _memory((1, 4), *["-0.49959484"] * 4), "w": _memory((4,), *["-0.7"] * 4)},
+         "x = [[-0.49959484, -0.49959484, -0.49959484, -0.49959484]], w 4 f32 (normal)"),
+        ({"x": _memory((8,), *["-0.49959484"] * 8)}, "x 8 f32 (normal)"),
+    ],
+)  # fmt: skip
+def test_few_values_stand_in_the_first_lines_where_a_line_has_room(inputs: dict[str, Memory], words: str) -> None:
+    case = replace(NOTHING.case, inputs=inputs)
+    assert brief_of(replace(NOTHING, case=case)).case == words
+    given = brief_of(replace(NOTHING, case=replace(case, recipe="given"))).case
+    assert given == words.replace(" (normal)", ""), "values of its own have no name to speak of"
 
 
 @pytest.mark.parametrize(

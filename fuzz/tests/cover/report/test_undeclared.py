@@ -18,7 +18,7 @@ def _kernel(name: str, **able: object) -> CKernel:
 
 
 _NEITHER = (
-    "rstd (takes); bf16, f64 (dtypes); any but the last (axis); an output over an input in part (overlap); "
+    "rstd (takes); bf16, f64 (dtypes); any but the last (axis); an output over a part of an input (overlap); "
     "invalid input, to be rejected (outside)"
 )
 

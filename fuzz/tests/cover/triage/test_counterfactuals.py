@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Kernel
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.casefile import Found, save
 from fuzz.report.words import counterfactual_words, nearest_words
@@ -23,8 +25,10 @@ _TAIL_OF_4 = ("for (size_t i = 0; i < n; i++) total", "for (size_t i = 0; i < n 
 _EPS = ("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.5f)")
 
 
-def _beside(edit: tuple[str, str], found: Case) -> tuple[Trials, Case, dict[str, Counterfactual]]:
-    target = target_of(with_edits(edit), "O2")
+def _beside(
+    edit: tuple[str, str], found: Case, kernel: Kernel | None = None
+) -> tuple[Trials, Case, dict[str, Counterfactual]]:
+    target = target_of(kernel or with_edits(edit), "O2")
     with WorkerPool([target]) as pool:
         case, judgement = failing(pool, target, found)
         trials = Trials(pool, target, Family.of(judgement))
@@ -48,6 +52,19 @@ def test_the_lengths_that_pass_are_those_without_a_tail() -> None:
     assert "; fails at n = 2, 3, 5 to 7, 9, 15, 17, 31, 33, 63, 65, 127, 129" in counterfactual_words(told["n"])
     assert nearest_words(told["n"]) == "passes at n = 4, 8, 12, 16; fails at n = 2, 3, 5, 6"
     assert told["rows"].passing == ()
+
+
+def test_what_is_not_judged_is_no_fact() -> None:
+    """With a NaN in each row a kernel passes whatever it does, where what is no number is not judged."""
+    found = given_case((3, 23), 1, "pitched")
+    _, small, told = _beside(_TAIL_OF_4, found)
+    assert "one infinity" in told["values"].passing + told["values"].failing
+    assert small.origin.recipe == told["values"].own == "given", "the case has values of its own, and 'ones' may pass"
+    kernel = with_edits(_TAIL_OF_4)
+    loose = replace(kernel, contract=replace(kernel.contract, nonfinite="unspecified"))
+    _, _, told = _beside(_TAIL_OF_4, found, loose)
+    assert not {"one NaN", "one infinity"} & {*told["values"].passing, *told["values"].failing}
+    assert told["values"].failing
 
 
 def test_a_parameter_that_hides_it_is_among_them() -> None:
