@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -69,6 +69,7 @@ def show(options: ShowOptions) -> Exit:
     pack = pack_words(options.pack, options.untrusted) or file_words(path)
     origin = Provenance(found.run_seed, "", pack, numbered=True)
     commands = commands_of(told, path, origin, case.origin.place)
+    commands = replace(commands, snippet=f"{commands.show} --snippet")
     out = console.results()
     width = console.room(out)
     console.print_failure(out, brief(told, commands, min(width, WIDTH)))

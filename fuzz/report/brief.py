@@ -55,6 +55,8 @@ class Commands:
     case_file: str = ""
     as_found: str = ""
     found_by: str = ""
+    snippet: str = ""
+    """It stands in the place of `show` where that is what its user reads already."""
 
 
 def commands_of(told: Explanation, path: Path | None, origin: Provenance, place: str = "") -> Commands:
@@ -106,7 +108,8 @@ def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int
     head, seen = wrapped(said.headline, width, before=before), _folded(f"{said.case}  ->  ", said.outcome, width)
     lines = [*_placed(head, seen, said.where, width, before), *_folded("", said.evidence, width)]
     if commands.repro:
-        lines += _pair(f"next: {commands.repro}", f"everything: {commands.show}", width)
+        more = f"to paste: {commands.snippet}" if commands.snippet else f"everything: {commands.show}"
+        lines += _pair(f"next: {commands.repro}", more, width)
     return "\n".join(lines)
 
 

@@ -208,11 +208,14 @@ def _ratio(judgement: Judgement) -> str:
 def worth_explaining(
     judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
 ) -> list[Judgement]:
-    """The first failure of each kernel and verdict; where all pass, the target it was found on, else the worst pass."""
+    """What was found, where it fails so again; else the first failure of each kernel and verdict, that on its target
+    first; where all pass, the target it was found on, else the worst pass."""
     distinct: dict[tuple[str, Verdict], Judgement] = {}
-    for judgement in judgements:
+    for judgement in sorted(judgements, key=lambda each: found is None or each.target != found.target):
         if judgement.verdict is not Verdict.PASS and judgement.verdict is not Verdict.NOT_RUN:
             distinct.setdefault((targets[judgement.target].kernel.name, judgement.verdict), judgement)
+            if found is not None and (judgement.target, judgement.verdict.value) == (found.target, found.verdict):
+                return [judgement]
     if distinct:
         return list(distinct.values())
     passing = [judgement for judgement in judgements if judgement.verdict is Verdict.PASS]

@@ -32,6 +32,9 @@ def test_the_first_lines_name_it_and_it_says_the_rest(cli_here: Cli, planted: Pl
     shown = cli_here("show", *command)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("FAIL  planted  wrong values ")
+    assert f"everything: kernelfuzz show {command[0]}" in found.stdout
+    assert "everything: " not in shown.stdout, "this is everything"
+    assert f"to paste: kernelfuzz show {' '.join(command)} --snippet" in shown.stdout
     for label in ("op", "values", "failing", "got", "expected", "allowed", "budget", "reproduce", "as found"):
         assert re.search(rf"^  {label} ", shown.stdout, re.MULTILINE), label
     as_data = cli_here("show", *command, "--json")

@@ -9,7 +9,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.casefile import Found
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
-from fuzz.uses.replay import found_lines, script_line
+from fuzz.uses.replay import found_lines, script_line, worth_explaining
 
 
 def _absent(target: str, strides: str = "contiguous") -> str:
@@ -47,3 +47,15 @@ def test_a_program_for_a_target_that_passes_says_so_and_who_fails() -> None:
     assert script_line(path, passes, [passes, fails]) == (
         f"repro.c: runs the case on {target.id}, where it passes; torch-mine@cpu fails, in another language"
     )
+
+
+def test_a_replay_tells_of_the_target_that_show_names() -> None:
+    """What is known of it, its rule above all, is known of that one alone."""
+    targets = {each.id: each for each in (target_of(GENERIC, "O0"), target_of(GENERIC, "O2"))}
+    first, second = (Judgement(name, "", Verdict.FAIL_NUMERIC) for name in targets)
+    assert worth_explaining([first, second], targets, None) == [first]
+    assert worth_explaining([first, second], targets, Found(second.target, "FAIL_NUMERIC", 1, "1.0")) == [second]
+    other = Found(second.target, "CRASH", 1, "1.0")
+    assert worth_explaining([first, second], targets, other) == [second], "it fails, though in another way"
+    passes = Judgement(second.target, "", Verdict.PASS)
+    assert worth_explaining([first, passes], targets, other) == [first]
