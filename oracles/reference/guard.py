@@ -19,6 +19,7 @@ from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.reference.alike import Arrays, Evaluated
 from oracles.reference.dims import UnreadableError
+from oracles.reference.interception import intercepted
 
 _AGREE = 1e-9
 """What both may differ by, relative to the largest element of an output: each rounds in its own order."""
@@ -196,21 +197,19 @@ def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = Tru
     """Return the outputs of a reference of float64 tensors that rounds nothing to a shorter float; or, where
     nothing `widens`, those of the tensors as they are."""
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
 
     def wide(given: Any) -> Any:
         return torch.float64 if isinstance(given, torch.dtype) and given.is_floating_point else given
 
-    class Wide(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if function._schema.name in ("aten::_softmax", "aten::_log_softmax"):
-                args = (*args[:2], False)  # the last one says that it takes halves
-            return function(*map(wide, args), **{name: wide(each) for name, each in (kwargs or {}).items()})
+    def called(function: Any, args: Any, kwargs: Any) -> Any:
+        if function._schema.name in ("aten::_softmax", "aten::_log_softmax"):
+            args = (*args[:2], False)  # the last one says that it takes halves
+        return function(*map(wide, args), **{name: wide(each) for name, each in kwargs.items()})
 
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64 if widens else before)
     try:
-        with torch.enable_grad(), Wide() if widens else nullcontext():
+        with torch.enable_grad(), intercepted(called) if widens else nullcontext():
             returned = reference(**{name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
     finally:
         torch.set_default_dtype(before)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from oracles.reference.recording import Place
+from oracles.reference.tracing import Place
 
 
 def locals_of(steps: Sequence[Sequence[Place]]) -> Mapping[int, str]:

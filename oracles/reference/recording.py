@@ -1,32 +1,20 @@
 """What a reference does, call by call of torch's own operations, in two calls with other extents.
 
-A graph of `make_fx` says nothing of extents: they are numbers in it. So the reference is called twice, and the graphs
+A graph of one call says nothing of extents: they are numbers in it. So the reference is called twice, and the graphs
 are read in lockstep: what is equal in both is a constant.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from oracles.reference.dims import Pair, UnreadableError
 from oracles.reference.loops import rolled, word
+from oracles.reference.tracing import Place, Traced, ValueDecidesError, own_folders, traced
 
 Reference = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A line of a file in which code of the user's was at work."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{os.path.basename(self.file)} line {self.line}"  # noqa: PTH119 (a file may be called <stdin>)
 
 
 @dataclass(frozen=True)
@@ -78,7 +66,7 @@ def record(
 ) -> Recording:
     """Return what the reference does with the tensors of two calls: gradients by their parts, as far as torch says so
     and the operation is none of the known ones. Raises UnreadableError."""
-    (first, keys), (second, _) = (_graph(reference, names, call, known) for call in calls)
+    (first, keys), (second, _) = (_traced(reference, names, call, known) for call in calls)
     nodes = [_nodes(graph.graph.nodes) for graph in (first, second)]
     if [*map(word, nodes[0])] != [*map(word, nodes[1])]:
         refused = f"with other extents it does something else: {_difference(nodes)}"
@@ -93,18 +81,15 @@ def record(
     return Recording(steps, returned, keys)
 
 
-def _graph(
+def _traced(
     reference: Reference, names: Sequence[str], call: Mapping[str, Any], known: Container[str]
-) -> tuple[Any, Sequence[str]]:
+) -> tuple[Traced, Sequence[str]]:
     import torch
-    from torch.fx import Interpreter, traceback
-    from torch.fx.experimental.proxy_tensor import make_fx
 
     keys: list[str] = []
 
     def flat(*tensors: Any) -> tuple[Any, ...]:
-        with _marking():
-            returned = reference(**dict(zip(names, tensors, strict=True)))
+        returned = reference(**dict(zip(names, tensors, strict=True)))
         if isinstance(returned, Mapping):
             keys[:] = map(str, returned)
             returned = tuple(returned.values())
@@ -115,34 +100,12 @@ def _graph(
             )
         return found
 
-    tensors = [call[name] for name in names]
     try:
-        with traceback.preserve_node_meta(), torch.enable_grad():
-            # Autograd's own operations are recorded first: what functionalises refuses `requires_grad_`.
-            plain = make_fx(flat)(*tensors)
-            whole = torch.func.functionalize(Interpreter(plain).run, remove="mutations")
-            made = make_fx(whole, decomposition_table=_backward_by_parts(known))(*tensors)
+        return traced(flat, [call[name] for name in names], known), keys
     except UnreadableError:
         raise
     except Exception as error:  # whatever it raises, or torch, where a value decides
         raise UnreadableError(_why(error)) from error
-    return made, keys
-
-
-def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]]:
-    """What torch's operations of gradients are made of."""
-    from torch._decomp import decomposition_table as parts
-
-    names = {op: op._schema.name.partition("::")[2] for op in parts if hasattr(op, "_schema")}
-    return {op: parts[op] for op, name in names.items() if "_backward" in name and name not in known}
-
-
-def _own() -> tuple[str, ...]:
-    """The folders whose code is no reference: torch's, NumPy's and this one."""
-    import numpy as np
-    import torch
-
-    return tuple(os.path.dirname(each) + os.sep for each in (torch.__file__, np.__file__, __file__))  # noqa: PTH120
 
 
 def _why(error: Exception) -> str:
@@ -151,32 +114,12 @@ def _why(error: Exception) -> str:
     trace, place = error.__traceback__, None
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        place = place if file.startswith(_own()) else Place(file, trace.tb_lineno)
+        place = place if file.startswith(own_folders()) else Place(file, trace.tb_lineno)
         trace = trace.tb_next
     where = f" ({place})" if place is not None else ""
-    if "data-dependent" in said.lower() or "tracing tensor" in said or "DataDependent" in type(error).__name__:
+    if isinstance(error, ValueDecidesError):
         return f"a value decides what it does, or becomes a number of Python{where}: a formula has neither"
     return f"{type(error).__name__}{where}: {said[:300]}"
-
-
-def _marking() -> Any:
-    """Return what notes, while it is entered, from which lines each operation is called."""
-    from torch.fx import traceback
-    from torch.overrides import TorchFunctionMode
-
-    *theirs, here = _own()
-
-    class Marking(TorchFunctionMode):  # type: ignore[misc]
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            frame, places = sys._getframe(1), []
-            while frame is not None and frame.f_code.co_filename != __file__:
-                if not frame.f_code.co_filename.startswith((*theirs, here)):
-                    places.append(f"{frame.f_lineno}:{frame.f_code.co_filename}\n")
-                frame = frame.f_back  # type: ignore[assignment]
-            traceback.set_stack_trace(places)
-            return function(*args, **(kwargs or {}))
-
-    return Marking()
 
 
 def _nodes(nodes: Iterable[Any]) -> Sequence[Any]:
@@ -203,15 +146,14 @@ def _where(node: Any) -> str:
 
 
 def _places(node: Any) -> Sequence[Place]:
-    marks = [line.partition(":") for line in (node.meta.get("stack_trace") or "").splitlines()]
-    return [Place(file, int(line)) for line, _, file in marks if line.isdigit()]
+    return node.meta.get("at") or ()
 
 
 def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[Any]) -> Step:
     if a.op == "placeholder":
         return Step("input", "", {}, *_returned(a, b), ())
     if a.op == "get_attr":
-        tensors = [getattr(graph, node.target) for graph, node in zip(graphs, (a, b), strict=True)]
+        tensors = [graph.held[node.target] for graph, node in zip(graphs, (a, b), strict=True)]
         numbers = [each.item() if each.ndim == 0 else None for each in tensors]
         value = None if None in numbers else _either(*numbers)
         return Step("constant", "", {"value": value}, [()], str(tensors[0].dtype), _places(a))

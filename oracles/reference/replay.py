@@ -8,7 +8,7 @@ on a decision that rounding may turn is not judged.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
 from oracles.reference.alike import Arrays
 from oracles.reference.guard import widened
+from oracles.reference.interception import intercepted, tensors_in
 
 RUNS = 16
 """The number of replays that round at random."""
@@ -83,37 +84,37 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int) -> Sequence
     """A replay in which all that is calculated, and all that is given, rounds at random as in f32."""
     import torch
     from torch._decomp import decomposition_table
-    from torch.utils._python_dispatch import TorchDispatchMode
 
     chance = torch.Generator().manual_seed(seed)
 
     def off(size: Any) -> Any:
         return (2 * torch.rand(size.shape, generator=chance, dtype=torch.float64) - 1) * SINGLE.u * size
 
-    class Noise(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs, name = kwargs or {}, function._schema.name
-            if name in _PARTS and function in decomposition_table:
-                with self:
-                    return decomposition_table[function](*args, **kwargs)
-            given = [each for each in _tensors((args, kwargs)) if each.is_floating_point()]
-            if name.startswith(_ALGEBRA):
-                args = _each(args, lambda each: each + off(each.abs().amax().expand_as(each)) * each.shape[-1] ** 0.5)
-            before = {each.untyped_storage().data_ptr() for each in given}
-            found = function(*args, **kwargs)
-            if not given or name in _PLAIN:
-                return found
-            size = function(*_each(args, lambda each: each.abs()), **kwargs) if name in _LINEAR else None
-            root = math.sqrt(_terms(name, args, given, found))
-            for each in _tensors(found):
-                own = each.untyped_storage().data_ptr() not in before
-                if each.is_floating_point() and each.numel() and (own or name.endswith("_")):
-                    each += off(each.abs() if size is None else size.abs()) * root
+    def rounded(function: Any, args: Any, kwargs: Any) -> Any:
+        name = function._schema.name
+        if name in _PARTS and function in decomposition_table:
+            with noise:
+                return decomposition_table[function](*args, **kwargs)
+        given = [each for each in tensors_in((args, kwargs)) if each.is_floating_point()]
+        if name.startswith(_ALGEBRA):
+            args = _each(args, lambda each: each + off(each.abs().amax().expand_as(each)) * each.shape[-1] ** 0.5)
+        before = {each.untyped_storage().data_ptr() for each in given}
+        found = function(*args, **kwargs)
+        if not given or name in _PLAIN:
             return found
+        size = function(*_each(args, lambda each: each.abs()), **kwargs) if name in _LINEAR else None
+        root = math.sqrt(_terms(name, args, given, found))
+        for each in tensors_in(found):
+            own = each.untyped_storage().data_ptr() not in before
+            if each.is_floating_point() and each.numel() and (own or name.endswith("_")):
+                each += off(each.abs() if size is None else size.abs()) * root
+        return found
+
+    noise = intercepted(rounded)
 
     def called(**tensors: Any) -> Any:
         given = {n: each + off(each.abs()) if each.is_floating_point() else each for n, each in tensors.items()}
-        with Noise():
+        with noise:
             return reference(**given)
 
     return widened(called, arrays)
@@ -121,21 +122,9 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int) -> Sequence
 
 def _terms(name: str, args: Any, given: Sequence[Any], found: Any) -> int:
     """How many terms are added up for one element, as far as shapes say so."""
-    size = max([each.numel() for each in _tensors(found)] or [1])
+    size = max([each.numel() for each in tensors_in(found)] or [1])
     inner = max(each.shape[-1] if each.dim() else 1 for each in given) if name in _LINEAR else 1
     return int(max(1, inner, *(each.numel() // max(size, 1) for each in given)))
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _tensors([*value.values()])
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _tensors(each)
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -35,8 +35,6 @@ _ULP = 4.0
 may be a product with the reciprocal."""
 _SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
 """What is not judged unless it is asked for."""
-_SMALL = 1 << 15
-"""Tensors of so few elements are filled and calculated with in less time than torch takes to think of their shapes."""
 _MADE: dict[str, Op] = {}
 """The ops that checks made of references, by name: one gives way to the next of its name."""
 
@@ -65,20 +63,17 @@ class Read:
         """Whether the reference takes a case: one that it raises for has no meaning."""
         import torch
 
-        op = self.derived.op
-        # Shapes alone are enough for most, and soon asked of much work; of little the many steps of a loop take longer.
-        small = sum(each.layout.size for each in case.inputs.values()) <= _SMALL
-        for device in ("cpu",) if small else ("meta", "cpu"):
-            tensors = {
-                name: torch.zeros(each.layout.shape, device=device,
-                                  dtype=torch.int64 if op.operand(name).index else
-                                  torch.bool if op.operand(name).integers else torch.float32)
-                for name, each in case.inputs.items()
-            }  # fmt: skip
-            with warnings.catch_warnings(), suppress(Exception):  # whatever it raises
-                warnings.simplefilter("ignore")
-                self.derived.reference(**tensors)
-                return True
+        # Not on the device meta: torch imports its compiler for that, and no case that is drawn is much work.
+        operand = self.derived.op.operand
+        tensors = {
+            name: torch.zeros(each.layout.shape, dtype=torch.int64 if operand(name).index else
+                              torch.bool if operand(name).integers else torch.float32)
+            for name, each in case.inputs.items()
+        }  # fmt: skip
+        with warnings.catch_warnings(), suppress(Exception):  # whatever it raises
+            warnings.simplefilter("ignore")
+            self.derived.reference(**tensors)
+            return True
         return False
 
     def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
