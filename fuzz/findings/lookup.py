@@ -39,7 +39,9 @@ def short_words(path: Path, pack_option: tuple[str, ...]) -> tuple[str, ...]:
     is_usual = any(path.parent.absolute() == folder.absolute() for folder in usual)
     files = files_in(usual if is_usual else folders(path.parent, pack))
     name, _, digest = path.stem.rpartition("-")
-    for text in (digest[:_DIGEST], name, path.stem):
+    short = [digest[:_DIGEST], f"{name}-{digest[:_DIGEST]}", path.stem]
+    is_judged = pack is not None and path.parent.absolute() == (pack / FINDINGS).absolute()
+    for text in short[is_judged:]:  # what is judged later may fail on the same case
         if len(text) >= SHORTEST and [each.absolute() for each in fitting(text, files)] == [path.absolute()]:
             return (text,) if is_usual else (text, "--findings", str(path.parent))
     return (str(path),)

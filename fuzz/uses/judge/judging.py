@@ -81,17 +81,17 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         folder, problem, {name: each for name, (_, each) in solutions.items()}, found, values=asked.values,
         untrusted=asked.untrusted,
     )  # fmt: skip
-    pack = load(folder)
-    targets = select_targets(pack.kernels, patterns=asked.targets)
+    kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
+    targets = select_targets(kernels, patterns=asked.targets)
     # A device that is not here is no news, unless there is no other.
     targets = tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
     # Not before: no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     here = {target.name.place for target in targets if target.unavailable() is None}
-    laws = tuple(law for law in declared_laws(pack.kernels) if law != STREAM or "cuda" in here)
+    laws = tuple(law for law in declared_laws(kernels) if law != STREAM or "cuda" in here)
     book, limits = book_in(folder / "findings", seed), Limits(None, asked.cases)
     session = Session(
-        targets, book, Terms(pack.kernels, laws, twin_one_in=_PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
+        targets, book, Terms(kernels, laws, twin_one_in=_PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
         screen=screen,
     )  # fmt: skip
     origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
@@ -117,10 +117,10 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         for kernel, (words, _) in solutions.items()
     )
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
-    floors = detection_floors(found.op.name, seed, pack.kernels, pack.kernels[0].contract)
+    floors = detection_floors(found.op.name, seed, kernels, kernels[0].contract)
     ruling = Ruling(
         VERSION, worst_of(rulings), asked.against, found.said, seed, session.tally.cases, str(folder),
-        probes, floors, _unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, pack.kernels)), rulings,
+        probes, floors, _unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)), rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
     return Judged(ruling, "\n\n".join([*lines, wrapped_text(_summary(ruling, elapsed), width)]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -27,14 +27,13 @@ CAPABILITIES = Capabilities(dtypes={dtypes!r}, empty=False)
 # Other ways to make the same call, which a right kernel cannot tell from the usual one.
 PROBES = {probes!r}
 HERE = Path(__file__).parent
-KERNELS = (
-{kernels}
-)
-"""
+KERNELS = ("""
 _KERNEL = """    PythonKernel(
         "{name}", "{op}", HERE / "{name}" / "{file}", "{framework}", CONTRACT, CAPABILITIES, entry="{entry}",
         shown="{shown}", laws=PROBES, untrusted={untrusted},
     ),"""
+_KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re.MULTILINE | re.DOTALL)
+"""The kernels in the text of a pack, with their names."""
 
 
 def derived(problem: Problem, values: str) -> Derived:
@@ -58,13 +57,16 @@ def write_pack(
     folder: Path, problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> None:
     """Write the pack: the op, and below it a folder for each solution by its kernel's name, with its files,
-    with the function that calls it at the end of one."""
+    with the function that calls it at the end of one. Solutions that were judged by the same before stay in it: their
+    findings do."""
     op = found.op
     inputs, outputs = [*found.called], [each.name for each in op.outputs]
     for name, solution in solutions.items():
         for file, text in solution.written(problem, inputs, outputs).items():
             write_whole(_there(folder / name) / file, text)
-    write_whole(folder / "pack.py", _pack(problem, solutions, found, values=values, untrusted=untrusted))
+    head, kernels = _pack(problem, solutions, found, values=values, untrusted=untrusted)
+    earlier = _earlier(folder / "pack.py", head, solutions)
+    write_whole(folder / "pack.py", "\n".join([head, *earlier, *kernels, ")\n"]))
 
 
 def kernel_name(words: str, taken: Sequence[str]) -> str:
@@ -84,13 +86,14 @@ def _there(folder: Path) -> Path:
 
 def _pack(
     problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
-) -> str:  # fmt: skip
+) -> tuple[str, list[str]]:
+    """Return the text of the pack up to its kernels, and that of each of them."""
     dtypes = sorted({_DTYPES[each] for each in problem.dtypes.values() if each in _DTYPES} or {"f32"})
     contract = contract_of(found, "torch", dtypes, strict=values == ANY)
     orders = sorted({type(order).__name__ for order in contract.sums.values()})
     names = ", ".join(sorted(["Capabilities", "Contract", "Op", "Operand", "PythonKernel", *orders]))
     imports = f"from pathlib import Path\n\nfrom fuzz import {names}\n"
-    kernels = (
+    kernels = [
         _KERNEL.format(
             name=name,
             op=found.op.name,
@@ -101,14 +104,20 @@ def _pack(
             shown=f"{'class' if problem.module else 'def'} {each.function}",
         )
         for name, each in solutions.items()
-    )
-    return _PACK.format(
+    ]
+    head = _PACK.format(
         module=found.module.replace("from fuzz import Op, Operand\n", imports),
         contract=_contract(contract),
         dtypes=tuple(dtypes),
         probes=PROBES,
-        kernels="\n".join(kernels),
     )
+    return head, kernels
+
+
+def _earlier(path: Path, head: str, names: Collection[str]) -> list[str]:
+    """Return the kernels of other names in a pack that begins with the same text, if there is one."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [found[0] for found in _KERNELS.finditer(text) if text.startswith(head) and found[1] not in names]
 
 
 def _contract(contract: Contract) -> str:

@@ -16,7 +16,7 @@ _ONE, _OTHER = "b88a1c37e1a7", "b88a1c90d2f4"
     [
         ("findings", (), ("b88a1c",)),
         (".pytest_cache/d/kernelfuzz", ("--pack", "test_mine.py"), ("b88a1c",)),
-        ("judged/mine/findings", ("--pack", "judged/mine"), ("b88a1c",)),
+        ("judged/mine/findings", ("--pack", "judged/mine"), ("mine-fail_numeric-b88a1c",)),
         ("judged/mine/findings", ("--pack", "other"), ("b88a1c", "--findings", "judged/mine/findings")),
         ("state/findings", (), ("b88a1c", "--findings", "state/findings")),
     ],
@@ -41,7 +41,7 @@ def test_a_digest_that_two_kernels_share_names_neither(tmp_path: Path, monkeypat
     for path in paths:
         path.write_text("{}")
     assert [short_words(path, ()) for path in paths] == [
-        (f"mine-fail_numeric-{_ONE}",), ("other-fail_numeric",), ("mine-fail_numeric+2",),
+        ("mine-fail_numeric-b88a1c",), ("other-fail_numeric-b88a1c",), ("mine-fail_numeric+2-b88a1c",),
     ]  # fmt: skip
     assert [_found(short_words(path, ()), ()) for path in paths] == [[path] for path in paths]
 

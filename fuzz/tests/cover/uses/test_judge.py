@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from fuzz.adapters.pack import load
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
+from fuzz.uses.judge.problem import problems_of
 from fuzz.uses.judge.ruling import schema
+from fuzz.uses.judge.solution import solution_of
+from fuzz.uses.judge.written import derived, write_pack
 
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "ruling.schema.json"
 
@@ -136,10 +141,26 @@ def test_each_failure_is_told_once_and_what_it_says_to_type_next_works(cli_here:
     assert "2 failures: 1 s at most for each cause, 3 s in all" in done.stderr
     commands = [line.partition("next: kernelfuzz ")[2] for line in done.stdout.splitlines() if "next: " in line]
     assert len(commands) == 2
-    for command in commands:
+    for name, command in zip(("first", "second"), sorted(commands), strict=True):
         assert len(f"  next: kernelfuzz {command}") <= 80
         again = cli_here(*shlex.split(command))
-        assert (again.returncode, "FAIL_NUMERIC" in again.stdout) == (1, True), again.stderr
+        assert (again.returncode, f"FAIL_NUMERIC  {name}  " in again.stdout) == (1, True), again.stderr
+        assert again.stdout.count("FAIL  ") == 1, "the others have findings of their own"
+
+
+def test_what_was_judged_before_stays_in_the_pack(tmp_path: Path) -> None:
+    """Its findings stay there, and what was said to type next is still to work."""
+    (tmp_path / "ref.py").write_text("def scaled(x, w):\n    return x * w * 2\n")
+    names = ("first", "second", "first")
+    for name, wrong in zip(names, ("x * w", "x", "x * w * 3"), strict=True):
+        (tmp_path / f"{name}.py").write_text(f"def kernel(x, w):\n    return {wrong}\n")
+        problem = replace(next(problems_of(str(tmp_path / "ref.py"))), shapes={"x": "b n", "w": "n"})
+        solutions = {name: solution_of(str(tmp_path / f"{name}.py"), problem)}
+        found = derived(problem, "finite")
+        write_pack(tmp_path / "pack", problem, solutions, found, values="finite", untrusted=False)
+    assert [each.name for each in load(tmp_path / "pack").kernels] == ["second", "first"]
+    write_pack(tmp_path / "pack", problem, {"other": solutions["first"]}, found, values="any", untrusted=False)
+    assert [each.name for each in load(tmp_path / "pack").kernels] == ["other"], "the others were judged by less"
 
 
 _TASK = """files:
