@@ -16,6 +16,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.execute.pool import Pool
+from fuzz.judge.batch import settle
 from fuzz.judge.fitting import Run
 from fuzz.uses.measure.bench import Bench, UnmeasurableError
 from fuzz.uses.measure.guessing import AGAIN
@@ -47,8 +48,8 @@ def contradicted(
     sums = {each.along: _narrowest(each, runs) for each in measured.sums}
     narrow = replace(tightened(lenient, (), measured.casts), sums={**lenient.sums, **sums})
     told = [run for run in runs if measured.casts or any(_tells(each, _terms(each, run)) for each in measured.sums)]
-    ratios = [(run.ratio(lenient), run) for run in told]
-    suspects = [(ratio, run) for ratio, run in ratios if ratio is not None and run.ratio(narrow) is None]
+    against = [run for run in _uncertain(told, narrow) if run.ratio(narrow) is None]
+    suspects = [(ratio, run) for run in against if (ratio := run.ratio(lenient)) is not None]
     for _, run in sorted(suspects, key=lambda each: -each[0])[:_LOOKED_AT]:
         if over():
             break
@@ -56,6 +57,13 @@ def contradicted(
         if contract is not None and run.ratio(contract) is None and not run.conforms(contract):
             return Contradiction(run.case, contract)
     return None
+
+
+def _uncertain(runs: Sequence[Run], contract: Contract) -> Sequence[Run]:
+    """The runs that may contradict a contract: those that certainly do not are told apart for all of them at once."""
+    queries = [(run, query) for run in runs if (query := run.query(contract)) is not None]
+    settle({run.judge.oracle: (query,) for run, query in queries})
+    return [run for run, query in queries if query not in run.judge.oracle.known]
 
 
 def _narrowest(order: SumOrder, runs: Sequence[Run]) -> Read:
