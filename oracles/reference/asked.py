@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from oracles.operand import OUTER
 from oracles.reference.arrays import as_tensors
-from oracles.reference.dims import Dim, UnreadableError, parsed
+from oracles.reference.dims import Dim, MisnamedError, UnreadableError, parsed
 from oracles.reference.text import identifier
 
 Shapes = Mapping[str, str] | str
@@ -80,7 +80,7 @@ def asked_of(
     known = {**{name: _dtype(each) for name, each in tensors.items()}, **dtypes}
     if dims is not None:
         if unknown := [name for name in dims if name not in named]:
-            raise UnreadableError(f"it has no parameter {unknown[0]!r}: it has {', '.join(named)}")
+            raise MisnamedError(f"shapes names {unknown[0]!r}: {name_of(reference)} has {', '.join(named)}")
         if missing := [name for name in needed if name not in {**dims, **constants}]:
             name = missing[0]
             other = f"the value of what is no tensor, example_inputs={{{name!r}: ...}}"
@@ -132,7 +132,7 @@ def _by_name(named: Sequence[str], examples: Sequence[Any] | Mapping[str, Any]) 
     if not isinstance(examples, Mapping):
         examples = dict(zip(named, examples, strict=False))
     if unknown := [name for name in examples if name not in named]:
-        raise UnreadableError(f"example_inputs: it has no parameter {unknown[0]!r}: it has {', '.join(named)}")
+        raise MisnamedError(f"example_inputs names {unknown[0]!r}, and it has {', '.join(named)}")
     return examples
 
 

@@ -112,7 +112,8 @@ def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
         assert refused is not None
         raise refused
     except UnreadableError as error:
-        raise UnreadableError(f"reference {label} cannot be read: {error}") from error
+        # What a reference raised is worth its frames; ours say less than the message does.
+        raise type(error)(f"reference {label} cannot be read: {error}") from error.__cause__
 
 
 def _derived(asked: Asked, name: str) -> Derived:

@@ -27,6 +27,10 @@ class UnreadableError(OpError):
     """A reference that cannot be read. The message says which operation of which line, and why."""
 
 
+class MisnamedError(UnreadableError):
+    """A word about a tensor that the reference does not have: no other way to read it helps."""
+
+
 @dataclass(frozen=True)
 class Dim:
     """A named dimension."""

@@ -110,11 +110,11 @@ class Attempt:
             status = status if self._returned.built else records.NOT_BUILT
             status = records.MISUSED if self._returned.misused else status
             return Answer(status, {}, damages, {}, self._returned.words)
-        if (words := self._returned_twice()) is not None:
+        returned = [name for name in self._case.outputs if not self._kernel.takes(name)]
+        if words := self._returned_twice() or self._returned_others(returned):
             return Answer(records.MISUSED, {}, damages, {}, words)
         outputs: dict[str, bytes] = {}
         unwritten: dict[str, Any] = {}
-        returned = [name for name in self._case.outputs if not self._kernel.takes(name)]
         for name, output in self._case.outputs.items():
             if name in returned:
                 found = self._returned_tensor(name, returned)
@@ -153,7 +153,7 @@ class Attempt:
         """Every slab once."""
         return iter({slab.index: slab for slab in self._slabs.values()}.values())
 
-    def _returned_twice(self) -> str | None:
+    def _returned_twice(self) -> str:
         """What is wrong where it returned a tensor for an output that it has a parameter for. To return the output
         itself is usual; of another tensor nobody can tell which of the two is the result."""
         written = [name for name in self._case.outputs if self._kernel.takes(name)]
@@ -169,7 +169,18 @@ class Attempt:
             own = [self._given[other] for other in written]
             if found and not any(self._arrays.same_place(*pair) for pair in product(found, own)):
                 return f"it takes {name} and also returned a tensor for it: return nothing, or drop the parameter"
-        return None
+        return ""
+
+    def _returned_others(self, expected: Sequence[str]) -> str:
+        """What to return, where that is several tensors and it returned not one for each."""
+        found = self._returned
+        if len(expected) < 2 or (isinstance(found, dict) and {*expected} <= {*found}):
+            return ""
+        what = f"one {type(found).__name__}"
+        if isinstance(found, (tuple, list, dict)):
+            what = f"a {type(found).__name__} of {len(found)}{f', {[*found]}' if isinstance(found, dict) else ''}"
+        names = ", ".join(expected)
+        return f"it returned {what}: return ({names}), or a dict with these names, or have parameters to write them to"
 
     def _returned_tensor(self, name: str, expected: list[str]) -> Any:
         if isinstance(self._returned, dict):
@@ -181,7 +192,7 @@ class Attempt:
             what = type(self._returned).__name__
             return (
                 records.RAISED,
-                f"it has no parameter {name!r} and returned no {self._arrays.noun} for it, but {what}",
+                f"the kernel has no parameter {name!r} and returned no {self._arrays.noun} for it, but {what}",
             )
         if tuple(found.shape) != output.layout.shape:
             said = f"the shape of {name} is {list(found.shape)}, must be {list(output.layout.shape)}"

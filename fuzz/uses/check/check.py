@@ -133,7 +133,7 @@ def check(
         try:
             kernel.check_op()
         except DeclarationError as error:
-            raise CheckError(str(error)) from error
+            raise CheckError(str(error)) from None
         chosen = _chosen(kernel, targets)
         check_targets(chosen, Plans(max_cases, max_time, seed), cases, said=found.said if found else "")
         return
@@ -159,7 +159,7 @@ def _named(op: Op | str | None) -> str | None:
     try:
         make_known(op)
     except OpError as error:
-        raise CheckError(str(error)) from error
+        raise CheckError(str(error)) from None
     return op.name
 
 
@@ -268,7 +268,7 @@ def _misuse_is_said() -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        raise CheckError(str(error)) from error
+        raise CheckError(str(error)) from None
 
 
 def _tell_undeclared(runner: Runner) -> None:

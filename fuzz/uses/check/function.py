@@ -129,7 +129,7 @@ def declared(
     try:
         able = completed(capabilities or Capabilities(), of_op, signature, returns=returned)
     except DeclarationError as error:
-        raise CheckError(str(error)) from error
+        raise CheckError(str(error)) from None
     kernel = _HereKernel(
         name=name or re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", "")) or op,
         op=op,
@@ -171,7 +171,7 @@ def _signature(
     found = replace(found, parameters=own)
     wrong = [f"parameter {each.name!r} is nothing that it can be called with" for each in nameless]
     for words in (*wrong, *(words for _, words in misfits(op, found))):
-        raise CheckError(f"{words}; {advice}")
+        raise CheckError(f"{getattr(function, '__name__', 'the kernel')}: {words}; {advice}")
     return replace(found, takes_all=False)  # what it has no parameter for, it is not given
 
 

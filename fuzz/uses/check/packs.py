@@ -62,7 +62,7 @@ def pack_targets(folder: Path) -> list[PackTarget]:
     try:
         pack = load(folder)
     except PackError as error:
-        raise CheckError(str(error)) from error
+        raise CheckError(str(error)) from None
     wanted = globs(GIVEN.options.targets)
     found = []
     for kernel in pack.kernels:

@@ -27,7 +27,7 @@ from oracles.op import Op
 from oracles.ops import OPS
 from oracles.reference.asked import name_of
 from oracles.reference.derive import ANY, FINITE, Derived, derive
-from oracles.reference.dims import UnreadableError
+from oracles.reference.dims import MisnamedError, UnreadableError
 from oracles.reference.text import identifier
 
 _ULP = 4.0
@@ -143,10 +143,10 @@ def read(
     except ImportError as error:
         raise CheckError(f"reference: it is read with torch, which is not installed: {error}") from error
     except UnreadableError as error:
-        more = 'oracle="replay" compares a kernel with the function itself in float64, which is weaker'
-        raise CheckError(f"{error}; {more}") from error
+        more = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
+        raise CheckError(f"{error}{'' if isinstance(error, MisnamedError) else more}") from error.__cause__
     except OpError as error:
-        raise CheckError(str(error)) from error
+        raise CheckError(str(error)) from None
     strict = values == ANY
     points = () if contract is not None else found.formula.points
     contract = contract or contract_of(found, arrays, dtypes, strict=strict)

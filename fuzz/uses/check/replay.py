@@ -238,7 +238,7 @@ def check_by_replay(kernel: Callable[..., Any], reference: Callable[..., Any], w
         meant = asked_of(reference, wanted.shapes, wanted.example_inputs, {}, wanted.fixed or {}, values, twice=True)
         asked, drawn, dtypes = taken(next(iter(meant)))
     except UnreadableError as error:
-        raise CheckError(f"reference {name_of(reference)}: {error}") from error
+        raise CheckError(f"reference {name_of(reference)}: {error}") from error.__cause__
     todo = plan(name_of(kernel), wanted.seed, wanted.max_cases, wanted.max_time)
     Replay(kernel, asked, dtypes, dtype, wanted.arrays, values, drawn.times, drawn.least if drawn.least > 1 else 1).run(
         todo

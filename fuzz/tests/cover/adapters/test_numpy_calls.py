@@ -48,7 +48,7 @@ def test_every_dtype_and_layout(tmp_path: Path, cache: Path, dtype: str) -> None
     [
         ("return x[:, :3]", Verdict.FAIL_SHAPE, "the shape of y is [3, 3], must be [3, 4]"),
         ("return x * np.float64(1)", Verdict.FAIL_DTYPE, "the dtype of y is float64, must be float32"),
-        ("return x.tolist()", Verdict.CRASH, "it has no parameter 'y' and returned no array for it, but list"),
+        ("return x.tolist()", Verdict.CRASH, "the kernel has no parameter 'y' and returned no array for it, but list"),
         ("raise ValueError('only short rows')", Verdict.REJECTED, "ValueError: only short rows (planted.py line 5"),
         ("x[0, 0] = 9; return x.copy()", Verdict.FAIL_INPUT_MODIFIED, ""),
     ],

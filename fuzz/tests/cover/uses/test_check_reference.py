@@ -340,3 +340,33 @@ def test_a_reference_in_numpy_judges_kernels_in_either() -> None:
         _check(right, norm, shapes="x=... n, w=n", arrays=arrays)
     with pytest.raises(fuzz.CheckFailed):
         _check(wrong, norm, shapes="x=... n, w=n", arrays="numpy")
+
+
+def _centred(x: Any) -> Any:
+    mean = x.mean(-1, keepdim=True)
+    return x - mean, mean
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (lambda x: _centred(x)[0], "it returned one Tensor: return (y0, mean), or a dict with these names, or "),
+        (lambda x: (*_centred(x), x), "it returned a tuple of 3: return (y0, mean), "),
+        (lambda x: {"centred": x}, "it returned a dict of 1, ['centred']: return (y0, mean), "),
+    ],
+)
+def test_other_outputs_than_the_reference_has_are_a_misuse(kernel: Callable[..., Any], said: str) -> None:
+    """Neither is it a crash, nor is there anything to shrink."""
+    with pytest.raises(fuzz.CheckError) as caught:
+        _check(kernel, _centred, shapes="x=... n")
+    assert said in str(caught.value)
+    _check(lambda x: [*_centred(x)], _centred, shapes="x=... n")
+
+
+def test_a_wrong_name_is_one_line_without_frames_of_ours() -> None:
+    with pytest.raises(fuzz.CheckError) as caught:
+        _check(softmax, softmax, shapes={"rows": "... n"})
+    assert str(caught.value) == "reference softmax cannot be read: shapes names 'rows': softmax has x"
+    assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
+    with pytest.raises(fuzz.CheckError, match=r"^_short: it has no parameter|^_short: parameter 'gain'"):
+        _check(_short, softmax, shapes={"x": "... n"})
