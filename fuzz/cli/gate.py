@@ -129,12 +129,21 @@ def gate(options: GateOptions) -> Exit:
     if idle and code is Exit.NOTHING_RAN:
         code = Exit.OK
     passed, elapsed = code is Exit.OK, time.monotonic() - began
+    strange = _is_of_others(options, corpora)
+    counts_told = {name: count for name, count in ran.counted.items() if count[0] or not strange}
     print_gate(
-        session.out, outline, session.tally, ran.counted, options.base, reasons, undeclared, elapsed,
+        session.out, outline, session.tally, counts_told, options.base, reasons, undeclared, elapsed,
         passed=passed, verbose=options.verbose, stopped=session.over(),
     )  # fmt: skip
     write_reports(outline, wanted)
     return Exit.INTERNAL if session.tell_troubles() and passed else code
+
+
+def _is_of_others(options: GateOptions, corpora: Path | None) -> bool:
+    """Whether nobody asked for the corpora, which are there for the built-in pack, and another one is judged."""
+    from fuzz.uses.corpus.folder import is_of_checkout
+
+    return options.pack is not None and options.corpora is None and is_of_checkout(corpora)
 
 
 @dataclass
@@ -154,7 +163,8 @@ def _remarks(options: GateOptions, ran: GateRun, seen: Ratchet, corpora: Path | 
     from fuzz.uses.gate.plan import unreplayed
     from fuzz.uses.starting import missing_targets, unmatched
 
-    remarks, kernels = _Remarks(notes=unreplayed(corpora)), [kernel.name for kernel in pack.kernels]
+    strange = _is_of_others(options, corpora)
+    remarks, kernels = _Remarks(notes=[] if strange else unreplayed(corpora)), [each.name for each in pack.kernels]
     stopped = ran.session.over()
     ended = stopped or ran.session.interruption.wanted
     remarks.notes += ["stopped at the first failure"] if stopped else []
@@ -163,9 +173,8 @@ def _remarks(options: GateOptions, ran: GateRun, seen: Ratchet, corpora: Path | 
     elif options.update_accuracy and not ended:
         remarks.notes.append(accuracy.update(corpora / "accuracy.json", seen, kernels))
     elif accuracy.others(corpora / "accuracy.json", kernels):
-        remarks.notes.append(
-            f"accuracy not compared: {corpora / 'accuracy.json'} is of other kernels; see --corpora DIR"
-        )
+        told = f"accuracy not compared: {corpora / 'accuracy.json'} is of other kernels; see --corpora DIR"
+        remarks.notes += [] if strange else [told]
     elif not ended:
         targets = [target.id for target in ran.targets]
         lost, notes = accuracy.compare(corpora / "accuracy.json", seen, targets)

@@ -60,6 +60,11 @@ def built_in() -> Path:
     return folder
 
 
+def is_of_checkout(corpora: Path | None) -> bool:
+    """Whether the folder is that of the checkout that this package runs from, which is about the built-in pack."""
+    return corpora == _candidates()[0]
+
+
 def _candidates() -> tuple[Path, ...]:
     return Path(__file__).resolve().parents[3] / "corpora", Path.cwd() / "corpora"
 

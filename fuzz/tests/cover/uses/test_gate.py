@@ -19,6 +19,7 @@ from fuzz.adapters.toolchain import Host
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.cli import app
+from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.common.validity import valid_sarif
 from fuzz.tests.conftest import GENERIC, copy_headers, edited
 from fuzz.uses.corpus.folder import built_in
@@ -121,6 +122,31 @@ def test_what_is_kept_for_other_kernels_is_counted_apart_and_their_accuracy_left
     with pytest.raises(UsageError, match="whose accuracy would be lost: name a folder of your own"):
         repository.gate("--update-accuracy")
     assert accuracy.read_bytes() == before
+
+
+def test_of_a_pack_of_ones_own_nothing_is_said_that_is_about_ours(repository: Repository, tmp_path: Path) -> None:
+    """Cases and accuracy of the built-in kernels lie in the checkout, and nobody asked for them."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "pack.py").write_text(_OWN_OP)
+    (tmp_path / "own" / "mine.py").write_text("def doubled(x):\n    return x + x\n")
+    with unknown_afterwards():
+        code = app(["gate", "--pack", "own", "--max-cases", "16", "-j", "1"], standalone_mode=False)
+    said = repository.printed()
+    assert (code, "\ncases: search 16\n" in said) == (0, True), said
+    assert "accuracy" not in said
+    assert "corpora" not in said
+
+
+_OWN_OP = """
+from pathlib import Path
+from fuzz import Op, Operand, PythonKernel
+
+def doubled(x):
+    return {"y": x + x}
+
+OPS = (Op(doubled, (Operand("x", "... n"),), (Operand("y", "... n"),)),)
+KERNELS = (PythonKernel("mine", "doubled", Path(__file__).parent / "mine.py", "numpy"),)
+"""
 
 
 def test_only_kernels_that_differ_from_the_base_are_searched(repository: Repository) -> None:
