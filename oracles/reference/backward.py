@@ -75,7 +75,7 @@ def _applied(reference: Callable[..., Any]) -> Callable[..., Any]:
 
 def _given(forward: Callable[..., Any], parameters: Sequence[str]) -> Sequence[str]:
     """What the gradients of outputs are called, so that no other tensor is called so."""
-    names = returned_names(inspect.unwrap(getattr(forward, "forward", forward)))
+    names = returned_names(forward)
     taken, found = {*parameters, *(f"d{name}" for name in parameters)}, list[str]()
     for at, own in enumerate(names):
         number = str(at) if len(names) > 1 else ""

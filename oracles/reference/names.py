@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -25,17 +26,26 @@ def locals_of(steps: Sequence[Sequence[Place]]) -> Mapping[int, str]:
 
 
 def returned_names(function: Callable[..., Any]) -> Sequence[str]:
-    """Return what a function calls what it returns, "" where that has no name."""
-    code = getattr(function, "__code__", None)
+    """Return what a function, or a module, calls what it returns, "" where that has no name."""
+    code = getattr(inspect.unwrap(getattr(function, "forward", function)), "__code__", None)
     statements = _statements(code.co_filename) if code is not None else ()
     inside = [
         each for each in statements
         if isinstance(each, ast.FunctionDef) and _first_line(each) == code.co_firstlineno
     ] if code is not None else []  # fmt: skip
-    returns = [each for each in ast.walk(inside[0]) if isinstance(each, ast.Return)] if inside else []
+    returns = [*_returns(inside[0])] if inside else []
     value = returns[-1].value if returns else None
-    parts = value.elts if isinstance(value, ast.Tuple) else [value]
+    parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value]
     return [each.id if isinstance(each, ast.Name) else "" for each in parts]
+
+
+def _returns(node: ast.AST) -> Iterator[ast.Return]:
+    """The return statements of a function, without those of functions in it."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.Return):
+            yield each
+        elif not isinstance(each, (ast.FunctionDef, ast.ClassDef)):
+            yield from _returns(each)
 
 
 def _outside_in(places: Sequence[Place]) -> Iterator[tuple[int, Place]]:

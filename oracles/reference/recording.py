@@ -58,7 +58,7 @@ class Recording:
     steps: Sequence[Step]
     outputs: Sequence[Use]
     names: Sequence[str]
-    """The keys of the outputs, where the reference returns a mapping."""
+    """What the reference calls the outputs, where it returns a mapping or a named tuple."""
 
 
 def record(
@@ -93,6 +93,8 @@ def _traced(
         if isinstance(returned, Mapping):
             keys[:] = map(str, returned)
             returned = tuple(returned.values())
+        elif isinstance(returned, tuple):  # a named one, or one of torch's
+            keys[:] = getattr(returned, "_fields", getattr(returned, "__match_args__", ()))
         found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
         if wrong := [each for each in found if not isinstance(each, torch.Tensor)]:
             raise UnreadableError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -305,3 +305,44 @@ def test_products_are_read_along_an_axis_or_all() -> None:
     assert last(lambda x: x.cumprod(-1)) == 'return {"y": f.cumprod(x, "n")}'
     assert last(lambda x: x.prod(0, keepdim=True) * x) == 'return {"y": f.prod(x, "b") * x}'
     assert last(lambda x: x.prod()) == 'return {"y": f.prod(f.prod(x, "n"), "b")}'
+
+
+class _Centred(NamedTuple):
+    centred: Any
+    mean: Any
+
+
+def _named(x: Any) -> Any:
+    mean = x.mean(-1, keepdim=True)
+    return _Centred(x - mean, mean)
+
+
+def _listed(x: Any) -> Any:
+    def less(mean: Any) -> Any:
+        return x - mean
+
+    middle = x.mean(-1, keepdim=True)
+    return [less(middle), middle]
+
+
+def _forward(_: Any, x: Any) -> Any:
+    mean = x.mean(-1, keepdim=True)
+    centred = x - mean
+    return centred, mean
+
+
+_MODULE = type("Centred", (torch.nn.Module,), {"forward": _forward})
+
+
+@pytest.mark.parametrize(
+    ("reference", "names"),
+    [
+        (_named, ["centred", "mean"]),
+        (_listed, ["y0", "middle"]),
+        (_MODULE(), ["centred", "mean"]),
+        (lambda x: torch.max(x, -1), ["values", "indices"]),
+        (lambda x: (x + 1.0, x * 2.0), ["y0", "y1"]),
+    ],
+)
+def test_outputs_are_called_as_the_reference_calls_them(reference: Callable[..., Any], names: list[str]) -> None:
+    assert [each.name for each in derive(reference, {"x": "... n"}).op.outputs] == names
