@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from fuzz import CKernel, PythonKernel
 
+from .activations import c_kernels as activations_in_c
+from .activations import python_kernels as activations_in_python
 from .layer_norm import c_kernels as layer_norm_in_c
 from .layer_norm import python_kernels as layer_norm_in_python
 from .layer_norm.mutants import layer_norm
 from .rms_norm import c_kernels, python_kernels
 from .rms_norm.mutants import accuracy, history, laws, operands, rms_norm, triton
+from .rope import c_kernels as rope_in_c
+from .rope import python_kernels as rope_in_python
 from .softmax import c_kernels as softmax_in_c
 from .softmax import python_kernels as softmax_in_python
 from .softmax.mutants import softmax
@@ -18,6 +22,7 @@ __all__ = ["KERNELS", "MUTANTS"]
 KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *c_kernels.KERNELS, *python_kernels.KERNELS, *layer_norm_in_c.KERNELS, *layer_norm_in_python.KERNELS,
     *softmax_in_c.KERNELS, *softmax_in_python.KERNELS,
+    *activations_in_c.KERNELS, *activations_in_python.KERNELS, *rope_in_c.KERNELS, *rope_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,

@@ -11,12 +11,22 @@ from oracles.op import Op
 from oracles.ops import (
     fused_add_rms_norm,
     fused_add_rms_norm_backward,
+    gelu,
+    gelu_backward,
+    gelu_tanh,
+    gelu_tanh_backward,
     layer_norm,
     layer_norm_backward,
     log_softmax,
     log_softmax_backward,
     rms_norm,
     rms_norm_backward,
+    rope,
+    rope_backward,
+    rope_interleaved,
+    rope_interleaved_backward,
+    silu_mul,
+    silu_mul_backward,
     softmax,
     softmax_backward,
 )  # fmt: skip
@@ -65,5 +75,7 @@ def _file(op: Op) -> str:
 for _module in (
     rms_norm, fused_add_rms_norm, rms_norm_backward, fused_add_rms_norm_backward,
     layer_norm, layer_norm_backward, softmax, softmax_backward, log_softmax, log_softmax_backward,
+    gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, silu_mul, silu_mul_backward,
+    rope, rope_backward, rope_interleaved, rope_interleaved_backward,
 ):  # fmt: skip
     register(_module.OP)
