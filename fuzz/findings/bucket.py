@@ -9,7 +9,7 @@ from pathlib import Path
 from fuzz.base import __version__
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
-from fuzz.findings.casefile import Found
+from fuzz.findings.casefile import Found, formula_of
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribute.history import Need
 from fuzz.triage.causes import Pile
@@ -132,6 +132,7 @@ class Bucket:
         return Found(
             finding.target, judgement.verdict.value, self.source.seed, __version__, judgement.broken_law,
             explanation=self.told, original=finding.original, history=finding.history,
+            formula=formula_of(finding.case.op),
         )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
 from fuzz.triage.explanation import Explanation
 from oracles.declared import AXIS
+from oracles.formula.algorithm import traced
 from oracles.ops import OPS
 
 VERSION = 3
@@ -64,6 +65,18 @@ class Found:
     """The digest of the case that this one was shrunk from."""
     history: tuple[Case, ...] = ()
     """The calls that must come before the case, in the same process, for it to fail."""
+    formula: str = ""
+    """A digest of what the op said then that is to be computed; '' of files that have none."""
+
+    def is_of_another_formula(self, case: Case) -> bool:
+        """Whether the op, or the reference that it is read from, says now that something else is to be computed."""
+        return bool(self.formula) and self.formula != formula_of(case.op)
+
+
+def formula_of(name: str) -> str:
+    """Return a digest of what an op says that is to be computed."""
+    op = OPS[name]
+    return traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)]).digest
 
 
 def save(path: Path, case: Case, found: Found | None = None) -> None:
@@ -113,8 +126,7 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
         if found.law is not None:
             key, seal = f"{found.law.key:016x}", found.law.seal(case)
             record["found"]["law"] = {"name": found.law.name, "key": key, "seal": seal}
-        if found.original:
-            record["found"]["original"] = found.original
+        record["found"] |= {key: each for key in ("original", "formula") if (each := getattr(found, key))}
         if found.explanation is not None:
             record["found"]["explanation"] = encoded(found.explanation)
         if found.history:
@@ -228,6 +240,7 @@ def _parse_found(value: object, case: Case) -> Found | None:
         _parse_explanation(record),
         text({"original": "", **record}, "original", "found"),
         _parse_history(record, case),
+        text({"formula": "", **record}, "formula", "found"),
     )
 
 

@@ -140,6 +140,8 @@ def found_lines(found: Found | None, case: Case, seen: Mapping[str, Observed], p
     if found is None:
         return
     yield f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"
+    if found.is_of_another_formula(case):
+        yield f"what is to be computed is something else now: {case.op}, or its reference, was changed since then"
     if found.history:
         yield history_line(found.history, case, "replayed in one new process")
     yield from explanation_lines(found.explanation) if found.explanation is not None else ()

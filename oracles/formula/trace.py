@@ -12,6 +12,7 @@ Values have named dimensions. An operation on two of them has the dimensions of 
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -187,6 +188,15 @@ class Trace:
         for name, node in self.locals.items():
             found.setdefault(node, name)
         return found
+
+    @lazy
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that are others where another value is calculated, or the same in another way."""
+        nodes = [*ordered([*self.outputs.values(), *self.counts.values()])]
+        place = {node: at for at, node in enumerate(nodes)}
+        words = [(node.kind, node.label, node.value, node.low, [place[arg] for arg in node.args]) for node in nodes]
+        outputs = {name: place[node] for name, node in self.outputs.items()}
+        return hashlib.sha256(repr((self.tensors, outputs, words)).encode()).hexdigest()[:16]
 
     @lazy
     def nodes(self) -> tuple[Node, ...]:

@@ -27,7 +27,7 @@ from fuzz.laws.registry import Entry
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report import console
 from fuzz.report.progress import LiveLine
-from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
+from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.triage.diagnosis import TimeShares, new_workers
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
@@ -216,7 +216,8 @@ def check_targets(
         runner, pool = session.runner(targets), session.pool
         runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
         measuring = Measuring(pool, targets, todo.seed) if measures else None
-        runner.replay(in_batches(entries_of(each) for each in (*kept(cases, kernel.op), *earlier)))
+        replayed = [*kept(cases, kernel.op), *earlier]
+        runner.replay(in_batches(map(entries_of, replayed)))
         again = bool(runner.tally.findings)
         if not again:
             runner.run(kernel.op, todo.seed)
@@ -241,14 +242,17 @@ def check_targets(
         if bucket.path is not None and signs:
             sign(bucket.path)
     remember(todo, book, earlier)
+    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in replayed)
+    changed = f"  note          {counted(stale, 'kept case')} of another {kernel.op}: it or its reference has changed"
     _tell_undeclared(runner)
     wrong = report(runner.tally, book, pool, targets, todo, pack_option)
     if wrong:
-        notes = "\n".join(filter(None, [_AGAIN if again and not book.errors else "", f"  {said}" if said else ""]))
+        noted = [_AGAIN if again and not book.errors else "", changed if stale else "", f"  {said}" if said else ""]
+        notes = "\n".join(filter(None, noted))
         raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
     told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
-    shown = [told_line, *([f"  {measuring.text}"] if measuring is not None else [])]
+    shown = [told_line, *[changed] * bool(stale), *([f"  {measuring.text}"] if measuring is not None else [])]
     print(wrapped_text("\n".join(shown), columns()), file=sys.stderr)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):

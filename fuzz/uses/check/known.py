@@ -10,7 +10,7 @@ from fuzz.base import __version__
 from fuzz.base.case import CaseError
 from fuzz.findings import casefile, document
 from fuzz.findings.book import FindingBook
-from fuzz.findings.casefile import Found
+from fuzz.findings.casefile import Found, formula_of
 from fuzz.uses.check.plan import CheckPlan
 from fuzz.uses.corpus.folder import Kept, kept_cases, load
 
@@ -42,7 +42,10 @@ def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> Non
         return
     failing = set()
     for bucket in book.buckets.values():
-        how = Found(bucket.judgement.target, bucket.verdict, todo.seed, __version__, bucket.judgement.broken_law)
+        how = Found(
+            bucket.judgement.target, bucket.verdict, todo.seed, __version__, bucket.judgement.broken_law,
+            formula=formula_of(bucket.case.op),
+        )  # fmt: skip
         failing.add(_encoded(Kept(Path(), bucket.case, how)))
     for value in failing:
         todo.database.save(todo.key, value)

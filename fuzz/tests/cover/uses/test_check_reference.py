@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import fuzz
 from fuzz import Capabilities, Contract, Op
 from fuzz.adapters.registry import expand
+from fuzz.uses.check.plan import GIVEN
 from fuzz.uses.check.reference import lenient, read
 from fuzz.uses.check.retrieval import retrieved
 from oracles.ops import OPS
@@ -370,3 +372,23 @@ def test_a_wrong_name_is_one_line_without_frames_of_ours() -> None:
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
     with pytest.raises(fuzz.CheckError, match=r"^_short: it has no parameter|^_short: parameter 'gain'"):
         _check(_short, softmax, shapes={"x": "... n"})
+
+
+def test_a_kept_case_of_another_reference_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """The kernel may be right by what the reference says now."""
+
+    def scaled(x: Any) -> Any:
+        return x * 2.0
+
+    def other(x: Any) -> Any:
+        return x * 3.0
+
+    other.__name__ = "scaled"
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  scaled  wrong values") as caught:
+        _check(other, scaled, shapes="x=... n")
+    [path] = GIVEN.options.output.glob("scaled-*.json")
+    assert "of another scaled" not in str(caught.value)
+    capsys.readouterr()
+    _check(other, other, shapes="x=... n", cases=[path])
+    said = capsys.readouterr().err
+    assert re.search(r"note +\d+ kept cases? of another scaled: it or its reference has changed", said), said

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.verdict import Verdict
-from fuzz.findings.casefile import Found
+from fuzz.findings.casefile import Found, formula_of, from_json, to_json
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
 from fuzz.uses.replay import found_lines, script_line, worth_explaining
@@ -59,3 +59,12 @@ def test_a_replay_tells_of_the_target_that_show_names() -> None:
     assert worth_explaining([first, second], targets, other) == [second], "it fails, though in another way"
     passes = Judgement(second.target, "", Verdict.PASS)
     assert worth_explaining([first, passes], targets, other) == [first]
+
+
+def test_a_replay_says_that_what_is_to_be_computed_has_changed() -> None:
+    case, said = given_case((2, 5), 1), "something else now: rms_norm, or its reference, was changed since then"
+    for formula, is_said in (("", False), (formula_of("rms_norm"), False), (formula_of("softmax"), True)):
+        found = Found("c-mine@native:gcc-O2", "FAIL_NUMERIC", 1, "1.0", formula=formula)
+        _, again = from_json(to_json(case, found))
+        assert again == found, "the file has it"
+        assert any(said in line for line in found_lines(again, case, {}, load(built_in()))) == is_said
