@@ -80,6 +80,7 @@ def _deaf() -> Iterator[None]:
         with warnings.catch_warnings():
             # Python 3.12 warns of threads; those of here wait, or are of NumPy, which prepares for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX's, of its own
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -19,14 +19,14 @@ _OPERATORS = {
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "equal": "eq", "not_equal": "ne",
 }  # fmt: skip
 """What NumPy calls the operators of tensors and numbers."""
+_LIBRARIES = "torch", "jax", "numpy"
 _DEEP = 3
 """Functions that a reference calls are looked at through so many others."""
 
 
 def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
     """Return a reference that takes and returns tensors: itself, or one in NumPy with its arrays in tensors' place."""
-    used = {*_used(reference, _DEEP)}
-    if "numpy" not in used or "torch" in used:
+    if library_of(reference) != "numpy" or not {*_used(reference, _DEEP)} & {*_LIBRARIES}:
         return reference
 
     @wraps(reference)
@@ -36,18 +36,37 @@ def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
     return taken
 
 
+def library_of(reference: Callable[..., Any]) -> str:
+    """Return what a reference calculates with: "torch", "jax", "numpy", or "" of what needs no library by name."""
+    used = {*_used(reference, _DEEP)}
+    if not used & {*_LIBRARIES}:  # it has methods of arrays alone: those of what its module imports
+        own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}
+        used = {_library(each) for each in own.values() if isinstance(each, ModuleType)}
+    return next((each for each in _LIBRARIES if each in used), "")
+
+
 def _used(reference: Any, deep: int) -> Iterator[str]:
     """The libraries of the names that a function looks up, and those that it calls."""
+    yield _library(reference)
+    inner = getattr(reference, "__wrapped__", None)  # of what jax.jit made, say
+    if inner is not None and deep:
+        yield from _used(inner, deep - 1)
     code = getattr(reference, "__code__", None)
     if code is None:
         return
+    yield from (each.partition(".")[0] for each in code.co_names if each.startswith("jax."))  # imported inside
     outer = inspect.getclosurevars(reference)
     for each in (*outer.globals.values(), *outer.nonlocals.values()):
-        module = each.__name__ if isinstance(each, ModuleType) else getattr(each, "__module__", None) or ""
-        library = "numpy" if isinstance(each, np.ufunc) else module.partition(".")[0]
+        library = _library(each)
         yield library
-        if deep and library not in ("numpy", "torch"):
+        if deep and library not in ("numpy", "torch", "jax"):
             yield from _used(each, deep - 1)
+
+
+def _library(value: Any) -> str:
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
+    found = "numpy" if isinstance(value, np.ufunc) else str(module).partition(".")[0]
+    return "jax" if found == "jaxlib" else found
 
 
 class Array(NDArrayOperatorsMixin):

@@ -5,15 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, product
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from oracles.operand import OUTER
-from oracles.reference.arrays import as_tensors
-from oracles.reference.dims import Dim, MisnamedError, UnreadableError, parsed
+from oracles.reference.arrays import as_tensors, library_of
+from oracles.reference.dims import MisnamedError, UnreadableError, parsed
 from oracles.reference.text import identifier
 
 Shapes = Mapping[str, str] | str
@@ -37,6 +33,8 @@ class Asked:
 
     called: Mapping[str, str] = field(default_factory=dict)
     """What the reference calls its tensors; "" of one that has no signature: they are given by their places."""
+    library: str = "torch"
+    """What it calculates with: "jax", or tensors of "torch", which arrays of NumPy are made of."""
 
     def call(self, /, **tensors: Any) -> Any:
         """Call the reference."""
@@ -70,7 +68,7 @@ def asked_of(
     """What may be meant, the most general first; `twice` is of `parsed`."""
     dims = None if shapes is None else parsed(shapes, twice=twice)
     reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # what torch.compile was given
-    reference = as_tensors(reference)
+    library, reference = library_of(reference), as_tensors(reference)
     named, needed = _parameters(reference, dims)
     if not named:
         raise UnreadableError("it has no parameter by name: wrap it, such as lambda x: ref(x)")
@@ -105,7 +103,7 @@ def asked_of(
             reference, {own[name]: some for name, some in each.items()},
             {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed,
             values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},
-            called=dict.fromkeys(called, "") if by_place else called,
+            called=dict.fromkeys(called, "") if by_place else called, library="jax" if library == "jax" else "torch",
         )  # fmt: skip
 
 
@@ -157,41 +155,3 @@ def _like(tensors: Mapping[str, Any]) -> Iterator[Mapping[str, tuple[str, ...]]]
     if leading and apart and whole[-1] not in leading:
         yield {name: (OUTER, *dims[-1:]) if dims[:-1] == leading else dims for name, dims in plain.items()}
     yield plain
-
-
-def dtypes_of(asked: Asked, dims: Mapping[str, Dim]) -> Mapping[str, str]:
-    """Return the dtypes of all tensors. What nobody says is a float, or else what the reference takes."""
-    given = {name: asked.dtypes.get(name, "") for name in asked.dims}
-    known = {name: asked.dtype if not dtype or "float" in dtype else dtype for name, dtype in given.items()}
-    unknown = [name for name, dtype in given.items() if not dtype]
-    refusal: Exception | None = None
-    for some in (some for count in range(min(len(unknown), 2) + 1) for some in combinations(unknown, count)):
-        for kinds in product(("int64", "bool"), repeat=len(some)):
-            tried = {**known, **dict(zip(some, kinds, strict=True))}
-            try:
-                for which in (0, 1):
-                    asked.call(**example(asked, dims, tried, which))
-            except Exception as error:  # whatever it raises
-                refusal = refusal or error
-            else:
-                return tried
-    shapes = ", ".join(f"{name}{[dims[dim].sizes[0] for dim in some]}" for name, some in asked.dims.items())
-    said = " ".join(str(refusal).split())[:300]
-    raise UnreadableError(f"it takes no {shapes}: {type(refusal).__name__}: {said}") from refusal
-
-
-def example(asked: Asked, dims: Mapping[str, Dim], dtypes: Mapping[str, str], which: int) -> Mapping[str, Any]:
-    import torch
-
-    random, found = np.random.default_rng(which), dict[str, Any]()
-    for name, some in asked.dims.items():
-        shape, dtype = tuple(dims[dim].sizes[which] for dim in some), dtypes[name]
-        values: NDArray[Any] = random.random(shape)
-        if dtype == "bool":
-            values = values < 0.5
-        elif "int" in dtype:
-            values = random.integers(0, 2, shape)
-        else:
-            values = values / 2.0 + 0.25
-        found[name] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))
-    return found

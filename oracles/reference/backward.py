@@ -1,4 +1,4 @@
-"""The gradient of a reference, as a reference: what torch's autograd makes of it."""
+"""The gradient of a reference, as a reference: what torch's autograd makes of it, or `jax.vjp`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
+from oracles.reference.arrays import library_of
 from oracles.reference.asked import name_of
 from oracles.reference.names import returned_names
 
@@ -27,7 +28,13 @@ def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in given]
     signature = inspect.Signature([*own.parameters.values(), *more])
 
-    def gradients(*args: Any, **kwargs: Any) -> Mapping[str, Any]:
+    def by_jax(*args: Any, **kwargs: Any) -> Mapping[str, Any]:
+        from oracles.reference.jaxprs.gradients import pulled
+
+        taken = dict(signature.bind(*args, **kwargs).arguments)
+        return pulled(forward, taken, [taken.pop(name) for name in given], by)
+
+    def by_torch(*args: Any, **kwargs: Any) -> Mapping[str, Any]:
         import torch
 
         taken = dict(signature.bind(*args, **kwargs).arguments)
@@ -42,6 +49,7 @@ def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[
             found = torch.autograd.grad(outputs, [taken[name] for name in names], cotangents, allow_unused=not by)
         return {f"d{name}": each for name, each in zip(names, found, strict=True) if each is not None}
 
+    gradients = by_jax if library_of(forward) == "jax" else by_torch
     name = f"{name_of(forward)}_backward"
     own_names = {"__name__": name, "__qualname__": name, "__doc__": f"Gradients of {name_of(forward)}."}
     for each, value in {**own_names, "__module__": forward.__module__, OF: forward, GIVEN: given}.items():
@@ -52,6 +60,8 @@ def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[
 
 def _applied(reference: Callable[..., Any]) -> Callable[..., Any]:
     """A function that calls what was given, which may be a class of `torch.autograd.Function`, or its `apply`."""
+    if library_of(reference) == "jax":
+        return reference
     import torch
 
     given = getattr(reference, "__self__", reference)

@@ -22,7 +22,11 @@ _KEPT = ("total", "greatest", "take", "where", "point")
 
 @rule("_to_copy", "to")
 def _cast(reader: Reader, self: Value, dtype: str | None, **_: object) -> Value:
-    to = self.dtype if dtype is None else dtype
+    return rounded_to(reader, self, self.dtype if dtype is None else dtype)
+
+
+def rounded_to(reader: Reader, self: Value, to: str) -> Value:
+    """Return a value in another dtype."""
     if "float8" in self.dtype and to != self.dtype:
         raise UnreadableError(f"goes on from {self.dtype.removeprefix('torch.')}: formulas round to that at their end")
     if self.places and "int" not in to:
@@ -30,7 +34,7 @@ def _cast(reader: Reader, self: Value, dtype: str | None, **_: object) -> Value:
     if to == "torch.bool":
         return Value(None, self.axes, self.has, to, condition=reader.mask(self))
     if "int" in to:
-        return self if self.places else replace(_cut(reader, self), dtype=to)
+        return self if self.places else replace(whole(reader, self), dtype=to)
     line = reader.lines.line(self.expression) if self.expression is not None else None
     if line is None or to not in HALVES or self.dtype in HALVES:
         return replace(self, dtype=to)
@@ -39,7 +43,7 @@ def _cast(reader: Reader, self: Value, dtype: str | None, **_: object) -> Value:
 
 
 @rule("trunc", "fix")
-def _cut(reader: Reader, self: Value) -> Value:
+def whole(reader: Reader, self: Value) -> Value:
     """Return the whole number towards zero."""
     expression = reader.expression(self)
     if is_whole(reader, expression):

@@ -11,16 +11,16 @@ from typing import Any
 from oracles.formula.trace import ordered, trace
 from oracles.op import Op
 from oracles.operand import FLAGS, Operand
-from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, dtypes_of, example, name_of
+from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, name_of
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
 from oracles.reference.dims import Dim, Drawn, UnreadableError, declared_dims, extent, parsed, third
 from oracles.reference.gates import gates_of
 from oracles.reference.guard import Agreement, hold
+from oracles.reference.library import dtypes_of, held, recorded, specs_of
 from oracles.reference.maps import single
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
-from oracles.reference.recording import record
 from oracles.reference.rules import RULES
 from oracles.reference.selection import kept
 from oracles.reference.text import Formula, formula, identifier, written
@@ -50,6 +50,8 @@ class Derived:
     agreement: Agreement
     reference: Callable[..., Any]
     """It is called with the tensors alone, by their names."""
+    library: str
+    """What it calculates with, "torch" or "jax"."""
 
     @property
     def module(self) -> str:
@@ -119,8 +121,7 @@ def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
 def _derived(asked: Asked, name: str) -> Derived:
     asked, drawn, dtypes = taken(asked)
     dims = declared_dims(asked.dims, asked.fixed, drawn)
-    calls = [example(asked, dims, dtypes, which) for which in (0, 1)]
-    recording = record(asked.call, [*asked.dims], calls, RULES)
+    recording = recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
     reader = Reader(
         recording, {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}, RULES, dims
     )
@@ -142,7 +143,7 @@ def _derived(asked: Asked, name: str) -> Derived:
     function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
     extents = [{each.name: each.sizes[which] for each in dims.values()} for which in (0, 1)]
-    agreement = hold(op, asked.call, [*extents, third(dims, asked.fixed, drawn)])
+    agreement = hold(op, held(asked), [*extents, third(dims, asked.fixed, drawn)])
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     constants = {**defaults_of(asked.reference), **asked.constants}
@@ -158,6 +159,7 @@ def _derived(asked: Asked, name: str) -> Derived:
         constants,
         agreement,
         asked.call,
+        asked.library,
     )
 
 

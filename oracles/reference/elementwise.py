@@ -135,7 +135,8 @@ def _clamp(reader: Reader, self: Value, min: Any, max: Any) -> Value:  # noqa: A
 
 
 @rule("pow")
-def _pow(reader: Reader, self: Value | Number, exponent: Value | Number) -> Value:
+def power(reader: Reader, self: Value | Number, exponent: Value | Number) -> Value:
+    """Return a power."""
     if isinstance(exponent, Value):
         if isinstance(self, Value):
             return reader.each("f.exp(b * f.log(a))", "power", a=self, b=exponent)
@@ -150,7 +151,8 @@ def _pow(reader: Reader, self: Value | Number, exponent: Value | Number) -> Valu
 
 
 @rule("where")
-def _where(reader: Reader, condition: Value, self: Value | Number, other: Value | Number) -> Value:
+def where(reader: Reader, condition: Value, self: Value | Number, other: Value | Number) -> Value:
+    """Return one or another, where a condition is met or not."""
     condition, self, other = reader.met(condition, self, other)
     values = [each for each in (condition, self, other) if isinstance(each, Value)]
     axes = reader.aligned(values)
@@ -161,7 +163,7 @@ def _where(reader: Reader, condition: Value, self: Value | Number, other: Value 
 
 @rule("masked_fill")
 def _masked_fill(reader: Reader, self: Value, mask: Value, value: Value | Number) -> Value:
-    found: Value = _where(reader, mask, value, self)
+    found: Value = where(reader, mask, value, self)
     return found
 
 

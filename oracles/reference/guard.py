@@ -53,7 +53,16 @@ class Agreement:
     one."""
 
 
-def hold(op: Op, reference: Callable[..., Any], extents: Sequence[Mapping[str, int]]) -> Agreement:
+@dataclass(frozen=True)
+class Held:
+    """A reference as the guard runs it, by arrays of float64, integers and flags."""
+
+    outputs: Callable[[Arrays], Sequence[NDArray[Any]]]
+    takes: Callable[[Arrays], object]
+    """Raises what the reference raises."""
+
+
+def hold(op: Op, reference: Held, extents: Sequence[Mapping[str, int]]) -> Agreement:
     """Raise UnreadableError where the formula of an op has another value than the reference."""
     least = _taken(op, reference, dict(zip(extents[0], _SMALL, strict=False)), ()) if op.made else extents[0]
     wanted = _positive(op, least)
@@ -70,14 +79,12 @@ def hold(op: Op, reference: Callable[..., Any], extents: Sequence[Mapping[str, i
     return Agreement(len(extents), specials, wanted, empty, _least(op, reference, least, wanted))
 
 
-def _taken(
-    op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]
-) -> Mapping[str, int]:
+def _taken(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
     """Extents of which none is too short for others that follow from it, or for the reference."""
     found = grown(op.made, {**sizes, **op.fixed}, op.fixed)
     for _ in range(_DOUBLED if op.made else 0):
         try:
-            widened(reference, drawn(op, found, np.random.default_rng(0), positive))
+            reference.takes(drawn(op, found, np.random.default_rng(0), positive))
         except Exception:  # whatever it raises
             found |= {dim: 2 * found[dim] for dim in follows(op.made, op.made) - {*op.fixed}}
         else:
@@ -85,7 +92,7 @@ def _taken(
     return found
 
 
-def _edges(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
+def _edges(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
     """Whether both are the same of no elements; they are of one, unless the reference raises for that."""
     empty = not op.counted
     for dim in (dim for dim in sizes if dim not in op.fixed):
@@ -103,9 +110,7 @@ def _edges(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], posi
     return empty
 
 
-def _least(
-    op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]
-) -> Mapping[str, int]:
+def _least(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
     """The least numbers of elements along dimensions with which the reference does not raise, where it raises for one,
     or for one along several together."""
     found = dict[str, int]()
@@ -131,18 +136,18 @@ def _least(
     return found
 
 
-def _takes(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
+def _takes(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
     """Whether the reference does not raise; where extents that follow from others would be none, nobody asks it."""
     if op.whole(sizes) is None:
         return True
     try:
-        widened(reference, drawn(op, sizes, np.random.default_rng(3), positive))
+        reference.takes(drawn(op, sizes, np.random.default_rng(3), positive))
     except Exception:  # whatever it raises
         return False
     return True
 
 
-def _compare(op: Op, reference: Callable[..., Any], arrays: Arrays, word: str) -> None:
+def _compare(op: Op, reference: Held, arrays: Arrays, word: str) -> None:
     shapes = ", ".join(f"{name}{list(array.shape)}" for name, array in arrays.items())
     try:
         evaluated = Evaluated(op, arrays)
@@ -150,7 +155,7 @@ def _compare(op: Op, reference: Callable[..., Any], arrays: Arrays, word: str) -
         raise UnreadableError(f"of {shapes}: {error}") from error
     here = evaluated.outputs
     try:
-        there = dict(zip(here, widened(reference, arrays), strict=True))
+        there = dict(zip(here, reference.outputs(arrays), strict=True))
     except Exception as error:  # whatever it raises
         raise UnreadableError(
             f"of {shapes} it raises {type(error).__name__}: {' '.join(str(error).split())}"
@@ -233,14 +238,14 @@ def _plain(
 _SPECIALS = {"NaN": math.nan, "an infinity": math.inf, "minus infinity": -math.inf, "1e200": 1e200}
 
 
-def _specials(op: Op, reference: Callable[..., Any], sizes: Mapping[str, int], positive: Sequence[str]) -> str:
+def _specials(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> str:
     other = []
     for word, special in _SPECIALS.items():
         arrays = drawn(op, sizes, np.random.default_rng(1), ())
         for name, array in arrays.items():
             if array.dtype.kind == "f" and array.size and not (name in positive and special < 0):
                 array.reshape(-1)[array.size // 2] = special
-        here, there = Evaluated(op, arrays), widened(reference, arrays)
+        here, there = Evaluated(op, arrays), reference.outputs(arrays)
         pairs = (here.comparable(name, theirs) for name, theirs in zip(here.outputs, there, strict=True))
         if any(_first_difference(*pair) is not None for pair in pairs):
             other.append(word)

@@ -44,6 +44,7 @@ CARRIED = Marker("carried", ("start",))
 RECURRENCE = Marker("recurrence", ("carried", "value"))
 STACKED, JOINED = Marker("stacked", ("self", "dim")), Marker("joined", ("self", "dim"))
 LAST = Marker("last", ("self",))
+MARKERS = ("each", "carried", "recurrence", "stacked", "joined", "last")
 
 
 def rolled(graph: Any) -> Sequence[Any] | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oracles.formula.node import Node
 from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
-from oracles.reference.lines import number, of_dims, template
+from oracles.reference.lines import called, number, of_dims, template
 from oracles.reference.recording import Two
 from oracles.reference.sizes import of
 
@@ -27,11 +27,23 @@ def taken_at(
         if outside is None:
             return value
         value = spread(reader, value, dim)
+    if outside is None and place_along(reader, value.expression) == dim:
+        return replace(value, expression=index, has=frozenset(has))
     parts = {"x": reader.expression(value), "index": index, "dim": of_dims([dim])}
     text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
     parts |= {} if outside is None else {"outside": number(outside)}
     made = reader.lines.add(template(text, parts), "taken")
     return replace(value, expression=made, condition=None, has=value.has - {dim} | frozenset(has))
+
+
+def place_along(reader: Reader, expression: ast.expr | None) -> Dim | None:
+    """Return the dimension that an expression is the place along; None of others."""
+    line = reader.lines.line(expression) if expression is not None else None
+    expression = line.expression if line is not None else expression
+    if not isinstance(expression, ast.Call) or called(expression) != "position":
+        return None
+    found: object = getattr(expression.args[0], "value", None)
+    return found if isinstance(found, Dim) else None
 
 
 def spread(reader: Reader, value: Value, dim: Dim) -> Value:
@@ -80,10 +92,10 @@ def _as_axes(reader: Reader, value: Value, at: int, old: Axis, new: Axis, axes: 
     return found
 
 
-def copied(reader: Reader, value: Value, at: int) -> Value:
-    """Return a value with dimensions of its own along one axis."""
-    copies = tuple(reader.sizes.new(of(dim), f"{dim.name}_copy") for dim in value.axes[at])
-    return as_axis(reader, value, at, copies)
+def copied(reader: Reader, value: Value, at: int, others: Collection[Dim] = ()) -> Value:
+    """Return a value with dimensions of its own along one axis: copies that neither it has nor are among others."""
+    taken = {*others, *(dim for axis in value.axes for dim in axis)}
+    return as_axis(reader, value, at, tuple(reader.copy(dim, taken) for dim in value.axes[at]))
 
 
 def single(reader: Reader, value: Value, at: int) -> tuple[Value, Dim]:

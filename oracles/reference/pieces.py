@@ -27,8 +27,8 @@ def _slice(reader: Reader, self: Value, dim: int = 0, start: Any = None, end: An
     if not isinstance(step, int):
         raise UnreadableError("takes steps that follow from extents")
     whole = _pair(self, at)
-    first, last = (_clipped(each, whole) for each in (start or 0, whole if end is None else end))
-    return _part(reader, self, at, first, last, step, shape[at])
+    first, last = (at_start(each, whole) for each in (start or 0, whole if end is None else end))
+    return part(reader, self, at, first, last, step, shape[at])
 
 
 @rule("split", "split_with_sizes")
@@ -36,13 +36,13 @@ def _split(reader: Reader, self: Value, dim: int = 0, **_: object) -> Sequence[V
     at, start, found = reader.axes(self, dim)[0], (0, 0), list[Value]()
     for shape in reader.step.shapes:
         end = start[0] + shape[at][0], start[1] + shape[at][1]
-        found.append(_part(reader, self, at, start, end, 1, shape[at]))
+        found.append(part(reader, self, at, start, end, 1, shape[at]))
         start = end
     return found
 
 
-def _part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: int, size: Pair) -> Value:
-    """Every so manieth element from one place to another one, as many as there are."""
+def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: int, size: Pair) -> Value:
+    """Return every so manieth element from one place to another one, as many as there are."""
     value, along = single(reader, value, at)
     begin, stop = _place(reader, first, along), _place(reader, last, along)
     length = stop if begin.kind == "constant" and not begin.value else _difference(stop, begin)
@@ -64,7 +64,7 @@ def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
     if not self.axes[at]:
         return replace(self, axes=axes)
     value, along = single(reader, self, at)
-    place = _place(reader, _clipped(index, along.sizes), along)
+    place = _place(reader, at_start(index, along.sizes), along)
     return replace(taken_at(reader, value, along, _number(reader, place), ()), axes=axes)
 
 
@@ -75,8 +75,8 @@ def _pair(value: Value, at: int) -> Pair:
     return one, other
 
 
-def _clipped(given: Any, sizes: Pair) -> Pair:
-    """A place along an axis in both calls, counted from its start."""
+def at_start(given: Any, sizes: Pair) -> Pair:
+    """Return a place along an axis in both calls, counted from its start."""
     both = (int(given.first), int(given.second)) if isinstance(given, Two) else given
     first, second = both if isinstance(both, tuple) else (both, both)
     found = [
@@ -140,7 +140,8 @@ def _pad(reader: Reader, self: Value, pad: Sequence[int], value: Number = 0) -> 
 
 
 @rule("cat", "concatenate")
-def _cat(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
+def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
+    """Return values beside each other along an axis."""
     some = [each for each in tensors if each.axes != ((),) or each.rank == len(reader.shape())]
     at = range(len(reader.shape()))[dim]
     pieces, along = list[Value](), list[Dim]()
@@ -192,7 +193,8 @@ def _roll(reader: Reader, self: Value, shifts: Sequence[int], dims: Sequence[int
 
 
 @rule("flip")
-def _flip(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
+def flipped(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
+    """Return a value with its elements in the opposite order along axes."""
     for at in reader.axes(self, dims):
         if self.axes[at]:
             self, along = single(reader, self, at)
@@ -202,13 +204,15 @@ def _flip(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
 
 
 @rule("cumprod")
-def _cumprod(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+def multiplied_up_to(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+    """Return the product of all elements up to each."""
     at = reader.axes(self, dim)[0]
     return _multiplied(reader, self, at, "f.cumprod(x, dim)") if self.axes[at] else self
 
 
 @rule("prod")
-def _prod(reader: Reader, self: Value, dim: int | None = None, keepdim: bool = False, **_: object) -> Value:
+def multiplied(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Value:
+    """Return the product along axes."""
     for at in reversed(reader.axes(self, dim)):
         gone = self.axes[at]
         value = _multiplied(reader, self, at, "f.prod(x, dim)") if gone else self
@@ -226,8 +230,8 @@ def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
 
 
 @rule("cumsum")
-def _cumsum(reader: Reader, self: Value, dim: int, **_: object) -> Value:
-    """All elements up to each: in any order of additions, of which kernels have many."""
+def cumulated(reader: Reader, self: Value, dim: int, **_: object) -> Value:
+    """Return the sum of all elements up to each: in any order of additions, of which kernels have many."""
     at = reader.axes(self, dim)[0]
     if not self.axes[at]:
         return self

@@ -20,8 +20,8 @@ def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:
     inner, columns = a.axes[-1], b.axes[-1]
     if extent(b.axes[-2]) != extent(inner):
         raise UnreadableError("multiplies matrices along two dimensions: give them one name in `shapes`")
-    if {*columns} & {dim for axis in a.axes for dim in axis}:  # a column for each row, say
-        b = copied(reader, b, -1)
+    if {*columns} & (own := {dim for axis in a.axes for dim in axis}):  # a column for each row, say
+        b = copied(reader, b, -1, own)
     if len(b.axes[-2]) > len(inner) and {*b.axes[-2]}.isdisjoint(dim for axis in a.axes[:-1] for dim in axis):
         a = as_axis(reader, a, -1, b.axes[-2])
     b = as_axis(reader, b, -2, a.axes[-1])

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
 from oracles.reference.lines import Lines, is_point, number, of_dims, template
+from oracles.reference.loops import MARKERS
 from oracles.reference.maps import as_axis, taken_at, with_axis
 from oracles.reference.names import locals_of
 from oracles.reference.powers import guesses
 from oracles.reference.recording import Recording, Step, Two, Use
-from oracles.reference.sizes import Sizes
+from oracles.reference.sizes import Sizes, of
 
 NOTES = "input", "constant"
 """Steps that are no operations."""
-_CASTS = "_to_copy", "to"
+TURNS = "lax.turns"
+"""The step that says how often a loop turns: others are read by it."""
+_CASTS = "_to_copy", "to", "lax.convert_element_type"
 """Steps that are none of those that are counted: in f32 there are none, whatever else the reference is read in."""
 
 
@@ -66,6 +69,7 @@ class Reader:
     """What it begins with, by how its turns call what the one before made."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
+    _copies: dict[Dim, list[Dim]] = field(default_factory=dict)
     step: Step = field(init=False)
     sizes: Sizes = field(init=False)
 
@@ -98,7 +102,8 @@ class Reader:
     def _needed(self) -> frozenset[int]:
         """The steps that outputs are made of, and those that change what is there."""
         found, steps = set[int](), self.recording.steps
-        waiting = [*self.recording.outputs, *(Use(at) for at, step in enumerate(steps) if step.op.endswith("_"))]
+        changing = (at for at, step in enumerate(steps) if step.op.endswith("_") or step.op == TURNS)
+        waiting = [*self.recording.outputs, *map(Use, changing)]
         while waiting:
             at = waiting.pop().step
             if at not in found:
@@ -109,7 +114,9 @@ class Reader:
     @property
     def word(self) -> str:
         """What the present step is called in a message."""
-        return f"aten.{self.step.op}" if self.step.op not in NOTES else f"a {self.step.op}"
+        if self.step.op in (*NOTES, *MARKERS):
+            return "a loop" if self.step.op in MARKERS else f"a {self.step.op}"
+        return self.step.op if self.step.op.startswith("lax.") else f"aten.{self.step.op}"
 
     def _input(self, name: str, dims: tuple[Dim, ...]) -> Value:
         expression = ast.Name(name)
@@ -217,6 +224,33 @@ class Reader:
                 own = found[place].axes[at]
                 if own != finest and extent(own) == extent(finest):
                     found[place] = as_axis(self, found[place], at, finest)
+        return self._apart(found, rank)
+
+    def _apart(self, found: list[Any], rank: int) -> Sequence[Any]:
+        """Values of which none has a dimension where another one has it along another axis: a row for each row, say."""
+        before = set[Dim]()
+        for at in range(-rank, 0):
+            there = {
+                place: found[place].axes[at]
+                for place, each in enumerate(found)
+                if isinstance(each, Value) and each.rank >= -at and each.axes[at]
+            }
+            [axis, *others] = {*there.values()} or {()}
+            if before & {*axis} and not others:
+                copy = tuple(self.copy(dim, before) for dim in axis)
+                for place in there:
+                    found[place] = as_axis(self, found[place], at, copy)
+                axis = copy
+            before |= {*axis}
+        return found
+
+    def copy(self, dim: Dim, taken: Container[Dim]) -> Dim:
+        """Return another dimension that is always as long, and none of those that are taken."""
+        copies = self._copies.setdefault(dim, [])
+        found = next((each for each in copies if each not in taken), None)
+        if found is None:
+            found = self.sizes.new(of(dim), f"{dim.name}_copy")
+            copies.append(found)
         return found
 
     def aligned(self, values: Sequence[Value]) -> tuple[Axis, ...]:

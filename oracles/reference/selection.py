@@ -23,9 +23,9 @@ _PLACES = "torch.int64"
 def _argmax(reader: Reader, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     if dim is None:
         rank, count = self.rank, _whole(self)
-        found = _place(reader, regrouped(reader, self, [count]), 0, reader.step.op, keep=False)
+        found = place_of(reader, regrouped(reader, self, [count]), 0, reader.step.op, keep=False)
         return replace(found, axes=((),) * rank) if keepdim else found
-    return _place(reader, self, reader.axes(self, dim)[0] if self.rank else 0, reader.step.op, keepdim)
+    return place_of(reader, self, reader.axes(self, dim)[0] if self.rank else 0, reader.step.op, keepdim)
 
 
 @rule("max", "min")
@@ -33,7 +33,7 @@ def _max(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **
     found = (most if reader.step.op == "max" else least)(reader, self, dim, keepdim)
     if dim is None or not self.rank:
         return found
-    return found, _place(reader, self, reader.axes(self, dim)[0], f"arg{reader.step.op}", keepdim)
+    return found, place_of(reader, self, reader.axes(self, dim)[0], f"arg{reader.step.op}", keepdim)
 
 
 def _whole(value: Value) -> Pair:
@@ -44,7 +44,8 @@ def _whole(value: Value) -> Pair:
     return one, other
 
 
-def _place(reader: Reader, value: Value, at: int, how: str, keep: bool) -> Value:
+def place_of(reader: Reader, value: Value, at: int, how: str, keep: bool) -> Value:
+    """Return the place of the maximum, or minimum, along an axis."""
     if not value.rank or not value.axes[at]:
         axes = tuple(axis for place, axis in enumerate(value.axes) if keep or place != at)
         return Value(reader.number(0.0), axes, dtype=_PLACES)
@@ -72,6 +73,13 @@ def _topk(
 ) -> tuple[Value, Value]:
     if not sorted:
         raise UnreadableError("returns the largest elements in any order: write sorted=True")
+    return first_ranks(reader, self, k, dim, largest=largest)
+
+
+def first_ranks(
+    reader: Reader, self: Value, k: int | Two, dim: int, *, largest: bool = True
+) -> tuple[Value, Value]:  # fmt: skip
+    """Return the largest elements along an axis in their order, or the smallest, and their places."""
     at = reader.axes(self, dim)[0]
     value, along = _along(reader, self, at)
     count = _count(reader, k)
@@ -102,21 +110,25 @@ def _count(reader: Reader, k: int | Two) -> Node:
 
 @rule("sort", "argsort")
 def _sort(reader: Reader, self: Value, dim: int = -1, descending: bool = False, stable: Any = None, **_: object) -> Any:
-    if not self.rank or not self.axes[reader.axes(self, dim)[0]]:
-        places = Value(reader.number(0.0), self.axes, dtype=_PLACES)
-        return places if reader.step.op == "argsort" else (self, places)
-    at = reader.axes(self, dim)[0]
-    value, along = _along(reader, self, at)
+    y, places = is_sorted(reader, self, dim, stable=bool(stable), descending=descending)
+    return places if reader.step.op == "argsort" else (y, places)
+
+
+def is_sorted(
+    reader: Reader, value: Value, dim: int, *, stable: bool, descending: bool = False
+) -> tuple[Value, Value]:  # fmt: skip
+    """Return a value sorted along an axis, and the places of its elements before."""
+    if not value.rank or not value.axes[reader.axes(value, dim)[0]]:
+        return value, Value(reader.number(0.0), value.axes, dtype=_PLACES)
+    value, along = _along(reader, value, reader.axes(value, dim)[0])
     parts = {"x": reader.expression(value), "dim": of_dims([along])}
     ties, more = (', "first"' if stable else ""), (", descending=True" if descending else "")
     y, order = (
         reader.lines.add(template(f"f.sort(x, dim{ties}{more})[{item}]", parts), hint)
         for item, hint in enumerate(("sorted", "places"))
     )
-    found = replace(value, expression=order, condition=None, dtype=_PLACES)
-    if reader.step.op == "argsort":
-        return found
-    return replace(value, expression=y, condition=None, dtype=reader.step.dtype), found
+    places = replace(value, expression=order, condition=None, dtype=_PLACES)
+    return replace(value, expression=y, condition=None, dtype=reader.step.dtype), places
 
 
 def kept(reader: Reader, value: Value, at: int) -> Value | None:

@@ -147,11 +147,12 @@ def _max_pool(
     ceil_mode: bool = False,
 ) -> Any:  # fmt: skip
     taken, windows = _pooled(reader, self, kernel_size, stride, padding, dilation, ceil_mode, -math.inf)
-    found = _over_windows(reader, taken, "greatest", [window for _, _, window, _ in windows])
+    found = over_windows(reader, taken, "greatest", [window for _, _, window, _ in windows])
     return (found, None) if "indices" in reader.step.op else found
 
 
-def _over_windows(reader: Reader, value: Value, how: str, windows: Sequence[Dim]) -> Value:
+def over_windows(reader: Reader, value: Value, how: str, windows: Sequence[Dim]) -> Value:
+    """Return a reduction over places in windows, which lie beside the axes of a value."""
     found = reader.reduced(how, "pool", replace(value, axes=(*value.axes, tuple(windows))), [value.rank], False)
     return replace(found, axes=value.axes)
 
@@ -166,8 +167,8 @@ def _avg_pool(
     taken, windows = _pooled(reader, self, kernel_size, stride, padding, 1, ceil_mode, 0.0)
     dims = [window for _, _, window, _ in windows]
     if divisor_override is None and (count_include_pad or not any(how.before for *_, how in windows)):
-        return _over_windows(reader, taken, "avg", dims)
-    total = _over_windows(reader, taken, "total", dims)
+        return over_windows(reader, taken, "avg", dims)
+    total = over_windows(reader, taken, "total", dims)
     if divisor_override is not None:
         return reader.each("x / n", "pool", x=total, n=divisor_override)
     for dim, places, window, how in windows:

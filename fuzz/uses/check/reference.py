@@ -25,6 +25,7 @@ from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
 from oracles.ops import OPS
+from oracles.reference.arrays import library_of
 from oracles.reference.asked import name_of
 from oracles.reference.derive import ANY, FINITE, Derived, derive
 from oracles.reference.dims import MisnamedError, UnreadableError
@@ -61,6 +62,8 @@ class Read:
 
     def takes(self, case: Case) -> bool:
         """Whether the reference takes a case: one that it raises for has no meaning."""
+        if self.derived.library == "jax":
+            return self._takes_arrays(case)
         import torch
 
         # Not on the device meta: torch imports its compiler for that, and no case that is drawn is much work.
@@ -73,6 +76,18 @@ class Read:
         with warnings.catch_warnings(), suppress(Exception):  # whatever it raises
             warnings.simplefilter("ignore")
             self.derived.reference(**tensors)
+            return True
+        return False
+
+    def _takes_arrays(self, case: Case) -> bool:
+        from oracles.reference.jaxprs.evaluation import shaped
+
+        kinds = {each.name: "int32" if each.index else "bool" for each in self.derived.op.inputs if each.integers}
+        with suppress(UnreadableError):
+            shaped(
+                self.derived.reference,
+                {name: (each.layout.shape, kinds.get(name, "float32")) for name, each in case.inputs.items()},
+            )
             return True
         return False
 
@@ -144,7 +159,8 @@ def read(
         raise CheckError(f"reference: it is read with torch, which is not installed: {error}") from error
     except UnreadableError as error:
         more = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
-        raise CheckError(f"{error}{'' if isinstance(error, MisnamedError) else more}") from error.__cause__
+        offered = not isinstance(error, MisnamedError) and library_of(reference) != "jax"
+        raise CheckError(f"{error}{more if offered else ''}") from error.__cause__
     except OpError as error:
         raise CheckError(str(error)) from None
     strict = values == ANY

@@ -239,6 +239,8 @@ def check_by_replay(kernel: Callable[..., Any], reference: Callable[..., Any], w
         asked, drawn, dtypes = taken(next(iter(meant)))
     except UnreadableError as error:
         raise CheckError(f"reference {name_of(reference)}: {error}") from error.__cause__
+    if asked.library == "jax":
+        raise CheckError(f"reference {name_of(reference)}: oracle='replay' is for references in torch or NumPy")
     todo = plan(name_of(kernel), wanted.seed, wanted.max_cases, wanted.max_time)
     Replay(kernel, asked, dtypes, dtype, wanted.arrays, values, drawn.times, drawn.least if drawn.least > 1 else 1).run(
         todo

@@ -202,6 +202,8 @@ class ProcessExecutor:
         with warnings.catch_warnings():
             # Python 3.12 warns of threads; these wait, or are of NumPy's linear algebra, which prepares for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
+            # JAX warns of its threads, too, which wait where a reference was traced: no forked process calls it.
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
             process.start()
         theirs.close()
         return _Process(group, process, ours)
