@@ -72,6 +72,17 @@ def test_one_that_has_another_value_is_refused() -> None:
         traced(op, {"x", "y", "eps"}, {"var": "biased"})
 
 
+def test_where_extents_are_long_and_fixed_float64_tells_them_apart() -> None:
+    def biased(x: Node, mean: Node) -> Node:
+        return avg(x * x, "n") - mean * mean * (1.0 + 2.0**-30)
+
+    ways = {**LAYER_NORM.algorithms["var"], "biased": biased}
+    op = replace(LAYER_NORM, fixed={"n": 30_000}, algorithms={"var": ways})
+    assert traced(op, {"x", "y", "eps"}, {"var": "moments"}).outputs
+    with pytest.raises(FormulaError, match="with its algorithm 'biased' of var, y has another exact value"):
+        traced(op, {"x", "y", "eps"}, {"var": "biased"})
+
+
 def test_what_cannot_be_an_algorithm_is_refused_in_words() -> None:
     def circular(var: Node) -> Node:
         return var * 1.0
