@@ -18,7 +18,7 @@ from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case
 from fuzz.base.platform import PLATFORMS
 from fuzz.uses.check.function import Arrays
-from fuzz.uses.check.results import CheckError
+from fuzz.uses.check.results import CheckError, told
 from oracles.declared import OpError
 from oracles.elementary.functions import records
 from oracles.formula.algorithm import FORMULA
@@ -31,6 +31,7 @@ from oracles.reference.derive import ANY, FINITE, Derived, derive
 from oracles.reference.dims import MisnamedError, UnreadableError
 from oracles.reference.text import identifier
 
+__tracebackhide__ = told
 _ULP = 4.0
 """The accuracy of elementary functions in the libraries that kernels are written with; of a quotient half of it, as it
 may be a product with the reciprocal."""
@@ -167,10 +168,10 @@ def read(
     points = () if contract is not None else found.formula.points
     contract = contract or contract_of(found, arrays, dtypes, strict=strict)
     rounded = " and ".join(points)
-    told = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
+    text = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
     unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
-    said = f"{told}; not judged: {words}" if words else told
+    said = f"{text}; not judged: {words}" if words else text
     return Read(found, contract, said)
 
 

@@ -17,13 +17,14 @@ from fuzz.generate.menus import MENUS
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.uses.check.function import Arrays
 from fuzz.uses.check.plan import GIVEN, CheckPlan, Seed, plan
-from fuzz.uses.check.results import CheckError, CheckFailed
+from fuzz.uses.check.results import CheckError, CheckFailed, told
 from oracles.dtypes import FORMATS
 from oracles.reference.asked import Asked, asked_of, name_of
 from oracles.reference.derive import taken
 from oracles.reference.dims import UnreadableError
 from oracles.reference.replay import RUNS, TIMES, Replayed, replayed
 
+__tracebackhide__ = told
 WEAKER = (
     f"oracle: replay, weaker than a formula: errors below {TIMES:g} times what {RUNS} replays of the reference differ "
     "by that round at random are not seen, nor those where rounding may turn a decision"
@@ -95,9 +96,9 @@ class Replay:
             raise CheckFailed("\n".join(lines))
         if not judged:
             raise CheckFailed(f"NOTHING WAS JUDGED: no element of {cases} cases is decided by a replay")
-        told = f"{name} passed a replay: {cases} cases, {judged:,} elements judged, seed {todo.seed}"
-        GIVEN.passed += [told, f"  {WEAKER}"]
-        print(told, f"  {WEAKER}", sep="\n", file=sys.stderr)
+        passed = f"{name} passed a replay: {cases} cases, {judged:,} elements judged, seed {todo.seed}"
+        GIVEN.passed += [passed, f"  {WEAKER}"]
+        print(passed, f"  {WEAKER}", sep="\n", file=sys.stderr)
 
     def _cases(self, seed: int) -> Iterator[_Case]:
         refused, number = 0, 0

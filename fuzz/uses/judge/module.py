@@ -10,6 +10,7 @@ from typing import Any
 from fuzz.base.capability import Capabilities
 from fuzz.uses.check.check import CheckError, check
 from fuzz.uses.check.reference import contract_of
+from fuzz.uses.check.results import told
 from fuzz.uses.judge.problem import Module, of_module
 from fuzz.uses.judge.source import ProblemError, identifier, signed
 from fuzz.uses.judge.written import derived
@@ -17,6 +18,7 @@ from oracles.op import Op
 from oracles.ops import OPS
 from oracles.reference.derive import FINITE
 
+__tracebackhide__ = told
 _DTYPES = {"float16": "f16", "bfloat16": "bf16", "float64": "f64", "float32": "f32"}
 _MADE: dict[str, Op] = {}
 """The ops of earlier checks, by name: one gives way to the next."""

@@ -16,6 +16,7 @@ from fuzz import Capabilities, Contract, Op
 from fuzz.adapters.registry import expand
 from fuzz.uses.check.plan import GIVEN
 from fuzz.uses.check.reference import lenient, read
+from fuzz.uses.check.results import told
 from fuzz.uses.check.retrieval import retrieved
 from oracles.ops import OPS
 
@@ -370,6 +371,9 @@ def test_a_wrong_name_is_one_line_without_frames_of_ours() -> None:
         _check(softmax, softmax, shapes={"rows": "... n"})
     assert str(caught.value) == "reference softmax cannot be read: shapes names 'rows': softmax has x"
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
+    ours = [each.frame for each in caught.traceback if "/fuzz/uses/" in str(each.path)]
+    assert len(ours) > 1
+    assert all(each.f_globals.get("__tracebackhide__") is told for each in ours), "pytest hides them"
     with pytest.raises(fuzz.CheckError, match=r"^_short: it has no parameter|^_short: parameter 'gain'"):
         _check(_short, softmax, shapes={"x": "... n"})
 
