@@ -23,7 +23,7 @@ from oracles.ops import OPS, remembered
 
 USUAL_WORK = 1 << 15
 """Most cases have no step of more terms, see `Op.work`: the oracle takes a few milliseconds for these."""
-_SMALL_WORK = 1 << 13
+SMALL_WORK = 1 << 13
 """Every second one has no step of more: an op of many dimensions would fill what room there is in each case."""
 CHEAP_WORK = 1 << 17
 """What is made of other cases, relatives and probes, has no more: there are many of them."""
@@ -37,7 +37,7 @@ _FREE_ONE_IN = 2
 _BLOCKS = (4, 8, *TILES)
 """The numbers of elements that kernels take at once along a dimension."""
 _LARGEST = 300
-"""No extent is drawn larger, but that of the rows, and those of many tiles."""
+"""No extent is drawn larger, but that of the rows, and those of `fuzz.generate.tiles`."""
 _WINDOWS = 32
 """A case has room for so many windows, where one of many channels has nearly as many terms as other cases."""
 _EMPTY_ONE_IN = 48
@@ -45,18 +45,8 @@ _PUBLISHED_ONE_IN = 4
 """One free case in this many has extents of published models, where its op knows any; of those with whole tiles, every
 second."""
 _BATCHES = (1, 2, 3, 4, 6)
-_FEW_BATCHES = (1, 1, 1, 2)
+FEW_BATCHES = (1, 1, 1, 2)
 """The same of cases with whole tiles: it is not these that they are about."""
-_ROWS_EVERY = 4
-"""One case of rows alone with whole tiles comes where this many of other ops do."""
-_TILED = (64, 16, 128, 64, 32)
-"""The tiles that all dimensions have at once, in turn."""
-_OVER = (0, 0, 0, 1, 1, 1, -1)
-"""How many elements there are more than whole tiles: of every second case, none."""
-_LONG = (1024, 2048)
-"""What is summed over so many elements may be split among programs."""
-_BESIDE_LONG = (8, 16, 32)
-"""The tiles of other dimensions beside a long sum."""
 
 
 @lru_cache(maxsize=64)
@@ -65,6 +55,12 @@ def ranks_of(op: Op) -> Sequence[int]:
     named = max(len(set(each.axes) - {OUTER}) for each in op.operands)
     most = min(MAX_RANK - named, 4 if len(op.inner) == 1 else 3) if OUTER in op.inputs[0].axes else 0
     return range(len(op.inner), len(op.inner) + most + 1)
+
+
+def usual_rank(op: Op) -> int:
+    """The rank of a first input that has two axes beside that of its rows, or one more than named ones, where its op
+    has such."""
+    return min(max(3, len(op.inner) + 1), ranks_of(op)[-1])
 
 
 @remembered(4096)
@@ -87,12 +83,12 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: boo
     that divides the extents, where that is not too much.
     """
     op = OPS[sketch.capability.op]
-    if _has_rows_alone(op):
+    if has_rows_alone(op):
         return _published(sketch, dice) if free and op.shapes and dice.one_in(_PUBLISHED_ONE_IN) else sketch
-    most = LARGE_WORK if dice.one_in(_LARGE_ONE_IN) else dice.pick((_SMALL_WORK, USUAL_WORK))
+    most = LARGE_WORK if dice.one_in(_LARGE_ONE_IN) else dice.pick((SMALL_WORK, USUAL_WORK))
     if free and dice.one_in(_FREE_ONE_IN):
         sketch = replace(sketch, n=fitting_n(sketch.capability, _any(dice, _LARGEST)))
-    extents = _Extents(fitted(sketch), dice, most)
+    extents = Decisions(fitted(sketch), dice, most)
     wished = {dim: wish[each] for dim in op.named if (each := Feature("extent", dim)) in wish}
     if free:
         if op.shapes and dice.one_in(_PUBLISHED_ONE_IN):
@@ -120,7 +116,7 @@ def _published(sketch: Sketch, dice: Dice) -> Sketch:
 def has_room(sketch: Sketch, wished: Extents) -> bool:
     """Whether these extents beside those of the sketch are not too much; of rows alone, which have no others, they are
     not."""
-    extents = _Extents(fitted(sketch), Dice(Stream(0)), USUAL_WORK)
+    extents = Decisions(fitted(sketch), Dice(Stream(0)), USUAL_WORK)
     return not wished or extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
 
 
@@ -141,9 +137,9 @@ def possible(sketch: Sketch) -> Sketch:
     with so much longer ones that none is shorter than it must be, and that none of those that its op makes of them is
     without elements, or no whole number."""
     op = OPS[sketch.capability.op]
-    if not op.made and not op.least and (not op.fixed or _has_rows_alone(op)):
+    if not op.made and not op.least and (not op.fixed or has_rows_alone(op)):
         return sketch
-    extents = _Extents(fitted(sketch), Dice(Stream(0)), 0)
+    extents = Decisions(fitted(sketch), Dice(Stream(0)), 0)
     extents.keep(extents.drawn)
     free = [dim for dim in extents.known if dim not in op.fixed]
     while op.fixed and op.work(extents.known) > MOST_WORK:
@@ -162,59 +158,12 @@ def possible(sketch: Sketch) -> Sketch:
     return extents.sketch
 
 
-def _has_rows_alone(op: Op) -> bool:
+def has_rows_alone(op: Op) -> bool:
     """Whether there is one extent to decide on, beside the number of rows, and a sketch has both."""
     return op.turns and not op.further
 
 
-def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """The sketch with whole tiles in all dimensions at once, or one element less or more; None where kernels have no
-    two dimensions to take tiles of, and of rows alone, which are wide in other cases, for most numbers. In turn, by the
-    number: one tile for all dimensions, or one for each, or a long sum."""
-    op, able = OPS[sketch.capability.op], sketch.capability.able
-    if len(op.tiled) < 2 or (_has_rows_alone(op) and number % _ROWS_EVERY):
-        return None
-    rank = dice.pick([rank for rank in ranks_of(op) if rank > 1 or OUTER not in op.tiled])
-    axis = dice.below(rank) if able.axis == "any" else rank - 1
-    most = most_of_tiles(op)
-    extents = _Extents(fitted(replace(sketch, rank=rank, axis=axis, outer=(), extents={})), dice, most)
-    rounds, kind = divmod(number // _ROWS_EVERY if _has_rows_alone(op) else number, 4)
-    tiles = {dim: _TILED[rounds % len(_TILED)] if kind == 0 else dice.pick(TILES) for dim in _rotated(op.tiled, dice)}
-    if kind == 2 and (reduced := [dim for dim in tiles if op.dimensions[dim].reduced]):
-        tiles = dict.fromkeys(tiles, dice.pick(_BESIDE_LONG)) | {dice.pick(reduced): dice.pick(_LONG)}
-    over = _OVER if dice.one_in(2) else (0,)
-    if op.shapes and dice.one_in(2):
-        extents.publish()
-        tiles = {dim: tile for dim, tile in tiles.items() if dim not in extents.known}
-    for dim, tile in tiles.items():
-        extents.keep({dim: min(tile + dice.pick(over), extents.room(dim))})
-    for dim in _rotated(list(tiles), dice)[:1]:
-        more = {dim: extents.known[dim] + tiles[dim] * dice.below(3)}
-        extents.keep(more if op.work({**extents.known, **more}) <= min(most, LARGE_WORK) else {})
-    extents.draw(batches=_FEW_BATCHES)
-    return extents.sketch
-
-
-def tiled_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """The sketch with one whole tile along one dimension, each dimension and tile in turn by the number, and what there
-    is room for along the others; None of rows alone, which have tiles in other cases."""
-    op = OPS[sketch.capability.op]
-    dims = [dim for dim in op.tiled if dim != OUTER]
-    if _has_rows_alone(op) or not dims:
-        return None
-    extents = _Extents(fitted(replace(sketch, outer=(), extents={})), dice, dice.pick((_SMALL_WORK, USUAL_WORK)))
-    rounds, place = divmod(number, len(dims))
-    extents.keep({dims[place]: TILES[rounds % len(TILES)]})
-    extents.draw()
-    return extents.sketch
-
-
-def most_of_tiles(op: Op) -> int:
-    """The terms that the largest step may have of cases with tiles in all dimensions."""
-    return _SMALL_WORK if _has_rows_alone(op) else MOST_WORK
-
-
-class _Extents:
+class Decisions:
     """The extents of one sketch, decided one after the other."""
 
     def __init__(self, sketch: Sketch, dice: Dice, most: int) -> None:
@@ -280,14 +229,14 @@ class _Extents:
 
     def draw(self, even: int = 1, batches: Sequence[int] = _BATCHES) -> None:
         """Decide on all others: first on those that kernels take tiles of, each as likely before the others."""
-        left = _rotated([dim for dim in self.op.tiled if dim not in self.known and dim != OUTER], self._dice)
+        left = rotated([dim for dim in self.op.tiled if dim not in self.known and dim != OUTER], self._dice)
         for place, dim in enumerate(left):
             room = self.room(dim, () if self._dice.one_in(3) else left[place + 1 :])
             size = self._extent(room)
             self.keep({dim: -(-size // even) * even if -(-size // even) * even <= room else size})
         for dim in (dim for dim in self.op.named if dim not in self.known):
             room = self.room(dim)
-            few = batches is _FEW_BATCHES or not self._dice.one_in(4)
+            few = batches is FEW_BATCHES or not self._dice.one_in(4)
             self.keep({dim: min(room, self._dice.pick(batches)) if few else self._extent(room)})
         for axis in range(len(self._batch)) if OUTER not in self.known else ():
             self.known[OUTER] = math.prod(self._batch[:axis])
@@ -306,7 +255,7 @@ class _Extents:
         return max(1, min(found, room, _LARGEST))
 
 
-def _rotated(dims: Sequence[str], dice: Dice) -> Sequence[str]:
+def rotated(dims: Sequence[str], dice: Dice) -> Sequence[str]:
     start = dice.below(max(1, len(dims)))
     return *dims[start:], *dims[:start]
 

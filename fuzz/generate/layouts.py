@@ -24,6 +24,9 @@ COLUMN_STEP = LayoutClass("column_step", "every second or third element along th
 TRANSPOSED = LayoutClass("transposed", "the row axis is not the fastest in memory")
 REVERSED = LayoutClass("reversed", "the row, the outermost axis, or both run backwards in memory")
 EXPANDED = LayoutClass("expanded", "all rows are one and the same memory (stride 0)")
+BROADCAST = LayoutClass(
+    "broadcast", "all slices along one axis are one and the same memory (stride 0), as one matrix for a whole batch is"
+)
 EXPANDED_ROW = LayoutClass("expanded_row", "all elements of a row are one and the same memory (stride 0)")
 EXPANDED_ALL = LayoutClass(
     "expanded_all", "all elements are one and the same memory, as the gradient of a plain sum is"
@@ -31,17 +34,25 @@ EXPANDED_ALL = LayoutClass(
 
 LAYOUT_CLASSES: Mapping[str, LayoutClass] = {
     layout.name: layout
-    for layout in (CONTIGUOUS, PITCHED, PADDED, COLUMN_STEP, TRANSPOSED, REVERSED, EXPANDED, EXPANDED_ROW, EXPANDED_ALL)
-}
-OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name, EXPANDED_ALL.name})
+    for layout in (
+        CONTIGUOUS, PITCHED, PADDED, COLUMN_STEP, TRANSPOSED, REVERSED, EXPANDED, EXPANDED_ROW, EXPANDED_ALL, BROADCAST,
+    )
+}  # fmt: skip
+OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name, EXPANDED_ALL.name, BROADCAST.name})
 """The classes in which elements share memory; they are for inputs only."""
+
+
+def classes_of(rank: int) -> tuple[str, ...]:
+    """Return the names of the classes that tensors of that rank can be told apart by: where there is one axis beside
+    that of the rows, one matrix for all is one row for all."""
+    return tuple(name for name in LAYOUT_CLASSES if rank > 2 or name != BROADCAST.name)
 
 
 def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Guard, offset: int) -> Layout:
     """A layout of class `name` for rows along `axis`.
 
     `spread` (1 or more) says how far: the elements of each gap for 'pitched' and 'padded'; for 'column_step' the step
-    minus one, between 1 and 2; for 'reversed' which axes. Other classes ignore it.
+    minus one, between 1 and 2; for 'reversed' which axes, and for 'broadcast' which one. Other classes ignore it.
     """
     others = [a for a in reversed(range(len(shape))) if a != axis]
     if name == "pitched":
@@ -57,6 +68,11 @@ def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Gu
     elif name == "expanded":
         strides = [0] * len(shape)
         strides[axis] = 1
+    elif name == "broadcast":
+        several = [each for each in others if shape[each] > 1] or others or [axis]
+        shared = several[-1 if spread % 3 else 0]
+        strides = _nest(shape, [axis, *(each for each in others if each != shared)])
+        strides[shared] = 0
     elif name == "expanded_row":
         strides = _nest(shape, others)
         strides[axis] = 0
@@ -92,7 +108,7 @@ def layout_class(layout: Layout, axis: int) -> str:
     across = [(extent, stride) for extent, stride, is_row in steps if not is_row]
     if along == 0 or any(stride == 0 for _, stride in across):
         if along:
-            return "expanded"
+            return "broadcast" if any(stride for _, stride in across) else "expanded"
         return "expanded_all" if across and not any(stride for _, stride in across) else "expanded_row"
     if any(stride < 0 for _, stride, _ in steps):
         return "reversed"

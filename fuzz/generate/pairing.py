@@ -20,12 +20,13 @@ from fuzz.generate.capabilities import dtype_pairs
 from fuzz.generate.conditions import SAME, SHAPE, Condition, Pair, Together, conditions_of, of_label
 from fuzz.generate.coverage import frame_labels, length_labels
 from fuzz.generate.gaps import PARTS, corners_of
-from fuzz.generate.layouts import OVERLAPPING
+from fuzz.generate.layouts import OVERLAPPING, classes_of
 from fuzz.generate.plan import zeroed
 from fuzz.generate.shapes import Extents, table_of
 from fuzz.generate.sketch import ROWS, Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer_as_shaped
+from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
 
 
@@ -81,6 +82,9 @@ class Pairing:
         if kind.kind == "dtype" and name and second == Feature("dtype"):
             wanted = its if value == SAME else value
             return (wanted, its) not in dtype_pairs(self.capability, name) or (value != SAME and value == its)
+        if kind.kind == "layout" and second == Feature("rank"):
+            axes = len({*op.operand(name).axes} - {OUTER}) - len(op.inner) + int(its)
+            return OUTER in op.operand(name).axes and value not in classes_of(axes)
         if kind == Feature("recipe", op.main):
             return second.kind == "parameter" and about in zeroed(self.capability, value) and float(its) != 0
         return kind.kind == "stack" and value == "many" and other in ((ROWS, "1"), (Feature("rank"), "1"))

@@ -12,13 +12,14 @@ from fuzz.base.draw import Draw, Part, Placement, spread_over
 from fuzz.base.feature import Feature, Kind
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.capabilities import presence
-from fuzz.generate.dims import possible, shaped
-from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
+from fuzz.generate.dims import has_rows_alone, possible, shaped, usual_rank
+from fuzz.generate.layouts import BROADCAST, EXPANDED, LAYOUT_CLASSES, OVERLAPPING, classes_of
 from fuzz.generate.menus import menus_of
 from fuzz.generate.recipes import Recipe
 from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE, SINGLE
+from oracles.op import Op
 from oracles.operand import OUTER, Operand
 from oracles.ops import OPS, remembered
 
@@ -38,6 +39,9 @@ _GUARDS: tuple[Guard, ...] = ("after", "before")
 _ROW_WISE = ("contiguous", "pitched")
 _GAPPED = ("pitched", "padded")
 """The layouts whose spread is the gap between rows."""
+_SHARED_ONE_IN = 3
+"""One input of several matrices in this many, of those in any layout, is one matrix for all: so it is where it is
+expanded, as weights are that a whole batch shares."""
 _RELATED_ONE_IN = 6
 """One gap in this many stands in relation to the length of the rows."""
 _RELATED_GAP = 1024
@@ -55,10 +59,11 @@ def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
         return _ROW_WISE  # whose gaps can be made for the alignment's sake
     names = {
         "pitched": (*_ROW_WISE, "expanded"),
-        "rows": (*_ROW_WISE, "padded", "reversed", "expanded"),
+        "rows": (*_ROW_WISE, "padded", "reversed", "expanded", "broadcast"),
         "any": tuple(LAYOUT_CLASSES),
     }[strides]
-    possible = tuple(name for name in names if capability.shares_memory or name != "reversed")
+    known = classes_of(_axes(op, op.operand(name), usual_rank(op)))
+    possible = tuple(name for name in names if name in known and (capability.shares_memory or name != "reversed"))
     return tuple(name for name in possible if is_input or name not in OVERLAPPING)
 
 
@@ -109,7 +114,7 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
                 is_input,
                 layouts,
                 tuple(layout for layout in layouts if layout in _ROW_WISE),
-                able.strides != "any",
+                able.strides != "any" or not has_rows_alone(op),
                 () if is_input else sources,
                 able.alignment if op.has_rows(operand.name) else 1,
             )
@@ -256,6 +261,8 @@ class _Planner:
         sketch, able, dice = self.sketch, self.able, self.dice
         beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
         drawn = dice.pick(choice.layouts if beyond else choice.usual)
+        if beyond and BROADCAST.name in choice.layouts and len(choice.operand.axes) > 2 and dice.one_in(_SHARED_ONE_IN):
+            drawn = BROADCAST.name
         layout = self._wished("layout", choice) or drawn
         spread, guard = 1 + dice.below(19), dice.pick(_GUARDS)
         n = self._length(choice.operand)
@@ -267,6 +274,8 @@ class _Planner:
         byte = self._wished("byte", choice)
         if byte is not None:
             layout, guard, offset = "contiguous", "before", byte // ITEMSIZE[dtype]
+        if layout not in classes_of(_axes(self.op, choice.operand, sketch.rank)):
+            layout = EXPANDED.name  # there is one axis beside the row
         if layout == "reversed" and able.strides == "rows":
             # The rows backwards, not their elements.
             layout, spread = ("reversed", 3 * (spread % 3) + 1) if sketch.rank > 1 else ("contiguous", spread)
@@ -281,6 +290,11 @@ class _Planner:
                 spread += max(step, EVEN if self.even else 1)
             self.gaps.add(spread)
         return Placement(layout, spread, guard, offset)
+
+
+def _axes(op: Op, operand: Operand, rank: int) -> int:
+    """The number of axes of an operand, given the rank of the first input."""
+    return len({*operand.axes} - {OUTER}) + (rank - len(op.inner) if OUTER in operand.axes else 0)
 
 
 def _aligned(layout: str, spread: int, offset: int, n: int, step: int, steps: int) -> tuple[str, int, Guard, int]:

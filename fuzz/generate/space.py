@@ -11,7 +11,7 @@ from fuzz.base.feature import Answer, Feature, Label
 from fuzz.generate.aliasing import memory_labels
 from fuzz.generate.capabilities import dtype_pairs, may_share, presence
 from fuzz.generate.coverage import POSITIONS, STEP, TILES, named, together
-from fuzz.generate.dims import common, most_of_tiles, ranks_of, some_extents
+from fuzz.generate.dims import common, ranks_of, some_extents
 from fuzz.generate.menus import PLACED, menus_of
 from fuzz.generate.plan import STACKS, layouts_of
 from fuzz.generate.sketch import (
@@ -26,6 +26,7 @@ from fuzz.generate.sketch import (
     fitting,
     free_parameters,
 )
+from fuzz.generate.tiles import most_of_tiles
 from oracles.dtypes import ITEMSIZE
 from oracles.operand import OUTER, Operand, Parameter
 from oracles.ops import OPS

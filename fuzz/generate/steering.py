@@ -15,7 +15,7 @@ from fuzz.base.feature import Feature, Kind, Label
 from fuzz.base.stream import Dice
 from fuzz.generate.capabilities import dtype_pairs, typings
 from fuzz.generate.coverage import STEP, named
-from fuzz.generate.dims import common, has_room, some_extents
+from fuzz.generate.dims import common, has_room, some_extents, usual_rank
 from fuzz.generate.gaps import ALONE, Gaps
 from fuzz.generate.plan import plan, zeroed
 from fuzz.generate.sketch import (
@@ -227,8 +227,14 @@ class _Asking:
         """A layout or a stack. Classes differ only where there are several axes of several elements."""
         op, is_layout, axes = self.op, kind.kind == "layout", self.op.operand(kind.subject).axes
         rows = min(_GRID_ROWS, _LARGEST // max(1, self.wish.get(N, fitting_n(self.capability, 1)))) // 2 * 2
-        grid: Wish = {} if axes == (op.row,) and is_layout else {_AXIS: (2, 3), ROWS: max(2, rows)}
-        grid.update({Feature("extent", dim): 3 for dim in op.further if is_layout and dim in axes})
+        rank = usual_rank(op)
+        grid: Wish = {} if axes == (op.row,) and is_layout else {_AXIS: (rank - 1, rank), ROWS: max(2, rows)}
+        if len(op.inner) > 1:  # so many rows would lie along one axis
+            grid.pop(ROWS, None)
+        named = [dim for dim in op.named if dim in axes and is_layout] if len(op.named) > 1 else []
+        grid.update({Feature("extent", dim): 3 for dim in named if dim != op.row and dim not in op.fixed})
+        if op.row in named:
+            grid.setdefault(N, fitting_n(self.capability, 3 + self.turn % _TAILS))
         return {**self.alone(kind.subject), **grid, kind: answer}
 
     def of_dtype(self, kind: Feature, answer: str | tuple[str, str, str]) -> Wish:

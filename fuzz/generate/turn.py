@@ -15,7 +15,7 @@ from fuzz.base.stream import Dice, Stream, dice_of
 from fuzz.generate.aliasing import ONE_IN, aliased, aliased_as
 from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Labels
-from fuzz.generate.dims import tiled, tiled_along_one
+from fuzz.generate.dims import has_rows_alone
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.generate.pairing import pairing_of
 from fuzz.generate.plan import plan
@@ -24,6 +24,7 @@ from fuzz.generate.relatives import sequence
 from fuzz.generate.shapes import purposeful
 from fuzz.generate.sketch import N, Sketch, drawn_from, near, simplest, sketched
 from fuzz.generate.steering import nudged, steer
+from fuzz.generate.tiles import long_along_one, tiled, tiled_along_one, tiled_along_two
 from fuzz.generate.values import Laid
 from oracles.ops import OPS
 
@@ -50,7 +51,8 @@ TILED_EVERY = 2
 takes as long as all others of the turn."""
 TILE_PLACE = FAN
 """The case of each turn that has a whole tile along one dimension: the first that no call sequence takes the place of,
-and no gap."""
+and no gap. Of ops with several dimensions the next one, which no gap takes then, is long along one, or, where another
+one of the turn is, has whole tiles along two."""
 _EMPTY: Label = (N, 0)
 _EMPTY_EVERY = 6
 """One turn in this many has a case of rows without elements, while its shard has seen none: such a case fills no other
@@ -102,6 +104,7 @@ class TurnMaker:
         self._ahead = ahead
         """The sweep of the gaps begins so many turns further on: that of each capability elsewhere."""
         self._outside = out_of_capability([capability])
+        self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
 
     def cases(self, place: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
@@ -114,7 +117,7 @@ class TurnMaker:
         sketches = list(self._sketches(stream, dice, rank, by_hypothesis=begins))
         made = _calls(place, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
         gaps = self._left(gaps, made)
-        steered, paired = (STEERED, PAIRED) if rank < PARTS else (STEERED_LATER, PAIRED_LATER)
+        steered, paired = (self._steered_first, PAIRED) if rank < PARTS else (STEERED_LATER, PAIRED_LATER)
         planned = list[_Planned]()
         for index in range(len(made), BATCH):
             number, sketch = place.first + index, sketches[index]
@@ -152,10 +155,17 @@ class TurnMaker:
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
-        """The sketch with whole tiles, in the places of a turn that are for them."""
-        if index == 0 and rank % TILED_EVERY == 1:
-            return tiled(sketch, Dice(stream.child("tiles")), rank // TILED_EVERY)
-        return tiled_along_one(sketch, Dice(stream.child("tile")), rank) if index == TILE_PLACE else None
+        """The sketch with whole tiles, or long, in the places of a turn that are for that."""
+        rounds, rest = divmod(rank, TILED_EVERY)
+        if index == 0 and rest == 1:
+            return tiled(sketch, Dice(stream.child("tiles")), rounds)
+        if index == TILE_PLACE:
+            return tiled_along_one(sketch, Dice(stream.child("tile")), rank)
+        if rest == 1 and index in (2, TILE_PLACE + 1):
+            return tiled_along_two(sketch, Dice(stream.child(f"tiles of {index}")), 2 * rounds + (index == 2))
+        if index == (rest or TILE_PLACE + 1):
+            return long_along_one(sketch, Dice(stream.child("long")), rank)
+        return None
 
     def _left(self, gaps: Gaps, made: Sequence[Made]) -> Gaps:
         """The gaps that these cases leave open."""

@@ -12,7 +12,7 @@ from fuzz.base.case import CACHE_LINE, Guard
 from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
 from fuzz.generate.given import UNEVEN, VALUES, judged_values
-from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.generate.layouts import classes_of
 from fuzz.triage.trial import storage
 from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.storage import Memory
@@ -83,12 +83,13 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     several = several or [base]
     yield from _of_sizes(base)
     grids = {name: base.part(name).place.layout for name in storage.grids(base)}
+    classes = classes_of(max(len(base.shape(name)) for name in grids))
     names = [part.name for part in base.parts]
     yield from (vary.sized(base, rows) for rows in _ROWS if rows == 1 or rank > 1)
     yield from (vary.of_dtype(base, dtype) for dtype in target.kernel.able.dtypes)
     for dtype in () if law else target.kernel.able.dtypes:
         yield from (vary.of_dtype(vary.sized(replace(base, n=n), 1), dtype) for n in _LONG_ODD)
-    for layout in LAYOUT_CLASSES:
+    for layout in classes:
         yield from (storage.laid_out(draw, dict.fromkeys(grids, layout)) for draw in (base, *several))
         yield from (storage.laid_out(draw, {name: layout}) for name in grids for draw in several)
     itemsize = ITEMSIZE[base.part(op.main).dtype]
@@ -120,7 +121,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
         yield ranked
         if rank > 2 and rows > 1:  # or the rows follow one another along another axis than the first
             yield from (vary.batched(ranked, (first, *[1] * (rank - 3), rows)) for first in (1, 2))
-        for layout in LAYOUT_CLASSES if rows == 1 else ():
+        for layout in classes if rows == 1 else ():
             yield storage.laid_out(ranked, dict.fromkeys(grids, layout))
             yield from (storage.laid_out(ranked, {name: layout}) for name in grids)
     yield vary.sized(base, vary.batch_of(base), 2, 0)
@@ -170,6 +171,7 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
     dtypes = _dtypes(base, target)
     constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
     own_rank, own_rows, integers_of = vary.rank_of(base), vary.batch_of(base), vary.integers_of(base)
+    classes = {name: classes_of(len(base.shape(name))) for name in storage.grids(base)}
     for number in range(count):
         words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
@@ -189,7 +191,7 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
             n = rows if rows > 1 else n
             rows = n if rank > 1 and n <= _SQUARE else rows
         dtype = pick(x.dtype, able.dtypes)
-        layouts = {name: pick(base.part(name).place.layout, tuple(LAYOUT_CLASSES)) for name in storage.grids(base)}
+        layouts = {name: pick(base.part(name).place.layout, classes[name]) for name in storage.grids(base)}
         values = pick(x.recipe, judged_values(target.contract, VALUES if storage.is_apart(base) else UNEVEN))
         without, dtypes_of = pick(frozenset(), dropped), pick({}, dtypes)
         constant, step_of = pick(None, constants), pick(storage.steps_of(base), steps)

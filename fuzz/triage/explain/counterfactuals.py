@@ -15,7 +15,7 @@ from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 from fuzz.generate.given import VALUES, judged_values
-from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.generate.layouts import LAYOUT_CLASSES, classes_of
 from fuzz.triage.explanation import Counterfactual
 from fuzz.triage.trial import storage
 from fuzz.triage.trial import variations as vary
@@ -126,7 +126,7 @@ def _edits(base: Draw, trials: Trials | None) -> Iterator[_Edit]:
     yield _Edit("values", own.recipe, values, _one_of(VALUES), lambda draw, recipe: vary.with_values(draw, recipe, 1))
     for name in storage.grids(base):
         laid = base.part(name).place.layout
-        classes = [each for each in LAYOUT_CLASSES if each != laid]
+        classes = [each for each in classes_of(len(base.shape(name))) if each != laid]
         yield _Edit(f"layout of {name}", laid, classes, _one_of(LAYOUT_CLASSES), _laid_out(name))
     offset = own.place.offset
     yield _Edit("offset", offset, _OFFSETS, int, lambda draw, other: storage.placed_at(draw, "before", other))

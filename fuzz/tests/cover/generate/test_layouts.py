@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.base.case import Layout, contiguous
-from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING, lay_out
+from fuzz.generate.layouts import LAYOUT_CLASSES, OVERLAPPING, classes_of, lay_out, layout_class
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=3).map(tuple)
 
@@ -65,6 +65,16 @@ def test_expanded_layouts_share_memory() -> None:
     assert lay_out("expanded_row", (2, 3, 5), 2, 1, "after", 0).strides == (3, 1, 0)
     assert lay_out("expanded_all", (2, 3, 5), 2, 1, "after", 0).strides == (0, 0, 0)
     assert lay_out("expanded", (2, 3, 5), 2, 1, "after", 0).extent == 5
+
+
+def test_one_matrix_for_a_whole_batch_has_a_stride_of_0_along_one_axis() -> None:
+    assert lay_out("broadcast", (2, 3, 5), 2, 1, "after", 0).strides == (0, 5, 1)
+    assert lay_out("broadcast", (2, 3, 5), 2, 3, "after", 0).strides == (5, 0, 1)
+    assert lay_out("broadcast", (1, 3, 5), 2, 1, "after", 0).strides == (5, 0, 1), "of one matrix its rows are one"
+    for strides in ((0, 5, 1), (5, 0, 1)):
+        assert layout_class(Layout((2, 3, 5), strides), 2) == "broadcast"
+    assert layout_class(Layout((2, 3, 5), (0, 0, 1)), 2) == "expanded"
+    assert {*classes_of(3)} - {*classes_of(2)} == {"broadcast"}
 
 
 def test_contiguous_is_c_order_whatever_the_axis() -> None:
