@@ -6,6 +6,7 @@ from fuzz import CKernel, PythonKernel
 
 from .activations import c_kernels as activations_in_c
 from .activations import python_kernels as activations_in_python
+from .activations.mutants import activations
 from .layer_norm import c_kernels as layer_norm_in_c
 from .layer_norm import python_kernels as layer_norm_in_python
 from .layer_norm.mutants import layer_norm
@@ -13,6 +14,7 @@ from .rms_norm import c_kernels, python_kernels
 from .rms_norm.mutants import accuracy, history, laws, operands, rms_norm, triton
 from .rope import c_kernels as rope_in_c
 from .rope import python_kernels as rope_in_python
+from .rope.mutants import rope
 from .softmax import c_kernels as softmax_in_c
 from .softmax import python_kernels as softmax_in_python
 from .softmax.mutants import softmax
@@ -26,5 +28,5 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
-    *layer_norm.MUTANTS, *softmax.MUTANTS,
+    *layer_norm.MUTANTS, *softmax.MUTANTS, *activations.MUTANTS, *rope.MUTANTS,
 )  # fmt: skip
