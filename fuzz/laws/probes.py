@@ -26,6 +26,12 @@ def _by(probe: str) -> Callable[[Case, Stream], Case]:
     return twin
 
 
+def _at_another(case: Case, stream: Stream) -> Case:
+    """One of its tensors that can have other values has them."""
+    found = [twin for at in _firsts(case) if (twin := probed(case, FRESH, at)).inputs != case.inputs]
+    return found[int(stream.words(1)[0]) % len(found)]
+
+
 def _has_input(case: Case) -> bool:
     return case.elements > 0 and has_elements(case)
 
@@ -64,8 +70,9 @@ def _law(
     stale: Callable[[Case], str],
     wrong: Callable[[Case], str] | None = None,
     tickets: int = 1,
+    twin: Callable[[Case, Stream], Case] | None = None,
 ) -> Law:
-    return Law(name, summary, fits, _by(name), tickets=tickets, probe=Probe(stale, wrong))
+    return Law(name, summary, fits, twin or _by(name), tickets=tickets, probe=Probe(stale, wrong))
 
 
 _FOLLOW = "the answer did not follow the input: "
@@ -80,6 +87,7 @@ PROBES = (
     _law(
         FRESH, f"called at another address after {CALLS} calls at one", _can_follow,
         lambda twin: f"{_FOLLOW}{_MOVED} gave the output of the old one",
+        twin=_at_another,
     ),
     _law(
         CALLER, "called in a loop of another file and thread, and on a GPU captured as a graph", _has_input,
