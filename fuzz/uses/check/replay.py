@@ -26,8 +26,8 @@ from oracles.reference.replay import RUNS, TIMES, Replayed, replayed
 
 __tracebackhide__ = told
 WEAKER = (
-    f"oracle: replay, weaker than a formula: errors below {TIMES:g} times what {RUNS} replays of the reference differ "
-    "by that round at random are not seen, nor those where rounding may turn a decision"
+    f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
+    f"random, {TIMES:g} times as coarsely as f32, are not seen, nor those where that may turn a decision"
 )
 _EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)
 _MOST = 1 << 13
