@@ -17,7 +17,7 @@ from oracles.reference.casts import dtype_of
 from oracles.reference.dims import Dim, Drawn, UnreadableError, declared_dims, extent, parsed, third
 from oracles.reference.gates import gates_of
 from oracles.reference.guard import Agreement, hold
-from oracles.reference.library import dtypes_of, held, recorded, specs_of
+from oracles.reference.library import dtypes_of, held, recorded, shortens, specs_of
 from oracles.reference.maps import single
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
@@ -48,6 +48,8 @@ class Derived:
     constants: Mapping[str, Any]
     """What the reference's other parameters are, by name."""
     agreement: Agreement
+    shortens: bool
+    """Whether the reference calculates something of f64 in f32."""
     reference: Callable[..., Any]
     """It is called with the tensors alone, by their names."""
     library: str
@@ -158,9 +160,14 @@ def _derived(asked: Asked, name: str) -> Derived:
         asked.called,
         constants,
         agreement,
+        shortens(asked, specs_of(asked, dims, _doubled(dtypes), 0)),
         asked.call,
         asked.library,
     )
+
+
+def _doubled(dtypes: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: "float64" if "float" in dtype else dtype for name, dtype in dtypes.items()}
 
 
 def taken(asked: Asked) -> tuple[Asked, Drawn, Mapping[str, str]]:

@@ -69,6 +69,11 @@ def recorded(asked: Asked, calls: Sequence[Specs]) -> Recording:
     return recording.record(asked.call, names, [_tensors(each, seed) for seed, each in enumerate(calls)], RULES)
 
 
+def shortens(asked: Asked, specs: Specs) -> bool:
+    """Whether a reference calculates in f32 some of what is f64."""
+    return asked.library == "torch" and recording.shortens(asked.call, [*asked.dims], _tensors(specs, 0))
+
+
 def held(asked: Asked) -> Held:
     """Return a reference as it is run in float64."""
     if asked.library == "jax":

@@ -13,6 +13,7 @@ from typing import Any
 from oracles.reference.dims import Pair, UnreadableError
 from oracles.reference.loops import rolled, word
 from oracles.reference.tracing import Place, Traced, ValueDecidesError, own_folders, traced
+from oracles.reference.turns import name_of
 
 Reference = Callable[..., Any]
 
@@ -79,6 +80,19 @@ def record(
     steps = [_step(a, b, numbered, (first, second)) for a, b in pairs if a.op != "output"]
     returned = _merged(pairs[-1][0].args[0], pairs[-1][1].args[0], numbered)
     return Recording(steps, returned, keys)
+
+
+def shortens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> bool:
+    """Whether it makes f32 of something that is f64, given tensors of that. False where it does not take them."""
+    import torch
+
+    try:
+        found, _ = _traced(reference, names, call, ())
+    except UnreadableError:
+        return False
+    casts = [node for node in found.graph.nodes if name_of(node) == "_to_copy"]
+    cast = torch.float64, torch.float32
+    return any((node.args[0].meta["val"].dtype, node.meta["val"].dtype) == cast for node in casts)
 
 
 def _traced(

@@ -20,6 +20,7 @@ from fuzz.base.platform import PLATFORMS
 from fuzz.uses.check.function import Arrays
 from fuzz.uses.check.results import CheckError, told
 from oracles.declared import OpError
+from oracles.dtypes import DOUBLE, SINGLE
 from oracles.elementary.functions import records
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, Contract
@@ -37,6 +38,7 @@ _ULP = 4.0
 may be a product with the reciprocal."""
 _SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
 """What is not judged unless it is asked for."""
+_F64 = DOUBLE.name
 _MADE: dict[str, Op] = {}
 """The ops that checks made of references, by name: one gives way to the next of its name."""
 
@@ -165,10 +167,13 @@ def read(
     except OpError as error:
         raise CheckError(str(error)) from None
     strict = values == ANY
-    points = () if contract is not None else found.formula.points
+    measures = contract is None
+    points = found.formula.points if measures else ()
     contract = contract or contract_of(found, arrays, dtypes, strict=strict)
     rounded = " and ".join(points)
     text = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
+    if measures and _F64 in dtypes and found.shortens:
+        text = f"{text}; f64 is judged as calculated in f32, which the reference casts to"
     unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
     said = f"{text}; not judged: {words}" if words else text
@@ -177,9 +182,11 @@ def read(
 
 def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
     """Return what a kernel of a reference is judged by that declares nothing: `lenient`, and it may round where the
-    reference does, and take any way to a value that is known."""
+    reference does, calculate in f32 what is f64 if that does, and take any way to a value that is known."""
+    plain = lenient(found.op, arrays, dtypes, strict=strict)
     return replace(
-        lenient(found.op, arrays, dtypes, strict=strict),
+        plain,
+        compute=SINGLE.name if _F64 in dtypes and found.shortens else plain.compute,
         points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
         algorithm={local: (FORMULA, *ways) for local, ways in found.op.algorithms.items()},
     )

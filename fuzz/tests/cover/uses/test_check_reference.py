@@ -332,6 +332,27 @@ def test_float64_of_an_op_is_calculated_in_float64() -> None:
         fuzz.check(lambda x: mine(x.float()).to(x.dtype), op="softmax", capabilities=both, max_cases=100, seed=1)
 
 
+def test_what_a_reference_casts_down_is_allowed_and_not_required_of_f64() -> None:
+    """So a kernel may keep f64, or calculate in f32 as the reference does; but not in fewer bits."""
+
+    def norm(x: Any) -> Any:
+        h = x.float()
+        return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+    def wide(x: Any) -> Any:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+    f64: dict[str, Any] = {
+        "reference": norm,
+        "shapes": "x=b n",
+        "capabilities": Capabilities(dtypes=("f64",), empty=False),
+    }
+    for right in (norm, wide):
+        fuzz.check(right, max_cases=20, seed=1, **f64)
+    with pytest.raises(fuzz.CheckFailed, match="f64 is judged as"):
+        fuzz.check(lambda x: norm(x.bfloat16()).double(), max_cases=20, seed=1, **f64)
+
+
 def test_a_reference_in_numpy_judges_kernels_in_either() -> None:
     def norm(x: Any, w: Any) -> Any:
         return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + 1e-6) * w
