@@ -42,8 +42,8 @@ def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutan
     for node in trace.nodes:
         if node.kind in ("sum", "dot"):
             yield _term_of(trace, node)
-        elif node.kind in ("add", "subtract"):
-            yield from _summands_of(trace, node)
+        elif node.kind in ("add", "subtract") and any(each.kind == "tensor" for each in ordered([node])):
+            yield from _summands_of(trace, node)  # what is made of positions alone says where, not how much
         elif node.kind == "function" and not node.is_exact:
             dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
             yield ScaledMutant(f"{_text(trace, node)} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))

@@ -46,6 +46,11 @@ def _quack(relative: float | None, *absolute: float) -> Mapping[str, Tolerance]:
 _RMS_NORM = _quack(1e-3, 1e-4, 1e-2, 1e-1)
 _SOFTMAX = _quack(None, 1e-4, 1e-3, 1e-2)
 _LOG_SOFTMAX = {dtype: Tolerance("FlagGems", 1e-4, TORCH[dtype].relative) for dtype in ("f32", "f16", "bf16")}
+_LIGER = {"f32": Tolerance("Liger", 1e-5, 1e-5), "bf16": Tolerance("Liger", 1e-2, 1e-2)}
+_ROPE = {
+    dtype: Tolerance("Liger", each, each)
+    for dtype, each in zip(("f32", "f16", "bf16"), (1e-5, 1e-2, 1e-1), strict=True)
+}
 SUITES: Mapping[str, Mapping[str, Tolerance]] = {
     "rms_norm": _RMS_NORM,
     "fused_add_rms_norm": _RMS_NORM,
@@ -57,10 +62,14 @@ SUITES: Mapping[str, Mapping[str, Tolerance]] = {
     "softmax_backward": _SOFTMAX,
     "log_softmax": _LOG_SOFTMAX,
     "log_softmax_backward": _LOG_SOFTMAX,
+    "silu_mul": _LIGER,
+    "rope": _ROPE,
+    "rope_backward": _ROPE,
 }
 """By op and dtype, those of a published suite: of Dao-AILab/quack tests/test_rmsnorm.py, test_layernorm.py and
 test_softmax.py, the best of those looked at, and of FlagOpen/FlagGems tests/accuracy_utils.py for what quack has no
-test of. Gradients of log_softmax have n times that absolute tolerance there, which is left out here."""
+test of, where gradients of log_softmax have n times that absolute tolerance, which is left out here; of linkedin/
+Liger-Kernel test/transformers/test_swiglu.py, the functional one, and test_rope.py."""
 
 
 def suite(op: str, dtype: str) -> Tolerance | None:

@@ -57,11 +57,11 @@ def _gcc_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _ops_as_they_were() -> Iterator[None]:
-    """An op that a test brings is not known to the tests after it in the same process."""
-    before = {*OPS}
+    """An op that a test brings is not known to the tests after it in the same process, nor in the place of another."""
+    before = dict(OPS)
     yield
-    for name in {*OPS} - before:
-        del OPS[name]
+    OPS.clear()
+    OPS.update(before)
 
 
 def run_cli(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import ParamSpec, TypeVar
 
@@ -36,6 +36,8 @@ OPS: dict[str, Op] = {}
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_BUILT_IN: Mapping[str, Op] = {}
+"""Those of this package."""
 _MEANT: dict[str, Op] = {}
 """What each name meant when it was last registered, also of ops that are no longer known."""
 _FORGET: list[Callable[[], None]] = []
@@ -56,9 +58,9 @@ def remembered(size: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
 
 def register(op: Op) -> Op:
     """Make an op known. One of that name whose formula stands in the same file gives way to it: that file was read
-    again. Raises OpError where any other has its name."""
+    again; and so does a built-in one. Raises OpError where any other has its name."""
     known = OPS.get(op.name, op)
-    if known != op and _file(known) != _file(op):
+    if known != op and _file(known) != _file(op) and known is not _BUILT_IN.get(op.name):
         raise OpError(f"{op.name}: there is another op of that name")
     if _MEANT.get(op.name, op) != op:
         for forget in _FORGET:
@@ -79,3 +81,4 @@ for _module in (
     rope, rope_backward, rope_interleaved, rope_interleaved_backward,
 ):  # fmt: skip
     register(_module.OP)
+_BUILT_IN = dict(OPS)

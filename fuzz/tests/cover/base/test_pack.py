@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fuzz.adapters.pack import PackError, built_in, load
 from fuzz.tests.conftest import CHECKOUT, GENERIC
-from oracles.ops import OPS
+from oracles.declared import OpError
+from oracles.op import Op
+from oracles.ops import OPS, register
 
 HEAD = """
 from pathlib import Path
@@ -121,7 +124,6 @@ MISTAKES = {
     ),
     OWN.format("Op(own, X + Y, Y)"): "own: two tensors or parameters are called 'y'",
     OWN.format("Op(own, X, (Operand('y', '...'),))"): "own: y has the dimensions '...', and by the formula also 'n'",
-    OWN.replace("own(", "rms_norm(").format("Op(rms_norm, X, Y)"): "rms_norm: there is another op of that name",
     "raise SystemExit(7)": "line 5: SystemExit: 7",
     "1 / 0": "line 5: ZeroDivisionError",
     "def (": "pack.py: SyntaxError: ",
@@ -137,6 +139,20 @@ def test_a_mistake_in_a_pack_is_one_line_that_says_what(mistake: str, tmp_path: 
     assert MISTAKES[mistake] in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_op_of_a_pack_takes_the_place_of_a_built_in_one_but_not_of_another_packs() -> None:
+    def op_of(file: str) -> Op:
+        room: dict[str, Any] = {}
+        exec(compile(OWN.replace("own(", "rms_norm(").format("Op(rms_norm, X, Y)"), file, "exec"), room)
+        [found] = room["OPS"]
+        assert isinstance(found, Op)
+        return found
+
+    one = register(op_of("one.py"))
+    assert OPS["rms_norm"] is one
+    with pytest.raises(OpError, match="rms_norm: there is another op of that name"):
+        register(op_of("two.py"))
 
 
 def test_a_field_that_is_unknown_is_named_with_the_file_beside_the_pack_that_has_it(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def _most(mutant: ScaledMutant) -> Callable[[F64], F64]:
 def test_a_tolerance_is_absolute_and_relative() -> None:
     got, expected = np.array([1.0, 1.1, 0.01, np.nan, np.inf, 0.0]), np.array([1.05, 1.0, 0.0, np.nan, np.inf, np.nan])
     assert Tolerance("mine", 0.005, 0.05).failing(got, expected).tolist() == [False, True, True, False, False, True]
-    assert {*SUITES} == {*OPS}
+    assert {*SUITES} < {*OPS}
 
 
 def test_the_command_prints_and_draws_it(cli_here: Cli, tmp_path: Path) -> None:
