@@ -10,6 +10,7 @@ from fuzz.base import __version__
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
 from fuzz.findings.casefile import Found, formula_of
+from fuzz.findings.narrowing import Narrowing
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribute.history import Need
 from fuzz.triage.causes import Pile
@@ -66,6 +67,8 @@ class Bucket:
     """The same failing runs one by one, until they are sorted by their causes."""
     explanation: Explanation | None = None
     """All that is known of the finding; None where there is none."""
+    narrowing: Narrowing | None = None
+    """What was measured of the kernel, where the finding contradicts that alone."""
 
     @property
     def found(self) -> Finding:
@@ -132,7 +135,7 @@ class Bucket:
         return Found(
             finding.target, judgement.verdict.value, self.source.seed, __version__, judgement.broken_law,
             explanation=self.told, original=finding.original, history=finding.history,
-            formula=formula_of(finding.case.op),
+            formula=formula_of(finding.case.op), narrowing=self.narrowing,
         )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from fuzz.base.case import BIG, Case, CaseError, Origin, Shard
 from fuzz.base.files import write_whole
 from fuzz.base.validity import check_case, unknown_op
-from fuzz.findings import document
+from fuzz.findings import document, narrowing
 from fuzz.findings.codec import decoded, encoded
 from fuzz.findings.document import told
 from fuzz.findings.encoding import (
@@ -32,6 +32,7 @@ from fuzz.findings.encoding import (
     tensor_record,
     text,
 )
+from fuzz.findings.narrowing import Narrowing
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
 from fuzz.triage.explanation import Explanation
@@ -67,6 +68,8 @@ class Found:
     """The calls that must come before the case, in the same process, for it to fail."""
     formula: str = ""
     """A digest of what the op said then that is to be computed; '' of files that have none."""
+    narrowing: Narrowing | None = None
+    """What was measured of the kernel, where the case contradicts that and not what is declared."""
 
     def is_of_another_formula(self, case: Case) -> bool:
         """Whether the op, or the reference that it is read from, says now that something else is to be computed."""
@@ -127,6 +130,8 @@ def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
             key, seal = f"{found.law.key:016x}", found.law.seal(case)
             record["found"]["law"] = {"name": found.law.name, "key": key, "seal": seal}
         record["found"] |= {key: each for key in ("original", "formula") if (each := getattr(found, key))}
+        if found.narrowing is not None:
+            record["found"]["measured"] = found.narrowing.record()
         if found.explanation is not None:
             record["found"]["explanation"] = encoded(found.explanation)
         if found.history:
@@ -241,6 +246,7 @@ def _parse_found(value: object, case: Case) -> Found | None:
         text({"original": "", **record}, "original", "found"),
         _parse_history(record, case),
         text({"formula": "", **record}, "formula", "found"),
+        narrowing.parsed(record.get("measured"), "found.measured"),
     )
 
 

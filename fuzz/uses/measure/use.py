@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
+from fuzz.findings.narrowing import Narrowing
 from fuzz.laws.registry import Entry
 from fuzz.uses.learn.evidence import gathered
 from fuzz.uses.measure.measuring import measured
@@ -69,6 +70,7 @@ class Measuring:
             found = contradicted(self.pool, target, record, runs, lambda: time.monotonic() > ends)
             if found is not None:
                 self.right_as[target.id] = _ELSEWHERE
+                book.narrowings[target.id] = Narrowing.of(found.contract, target.contract)
                 targets[at] = replace(target, kernel=replace(target.kernel, contract=found.contract))
                 session.runner([targets[at]], search=False).replay([[Entry(found.case)]])
         return targets
