@@ -21,14 +21,18 @@ from oracles.reference.alike import Arrays
 from oracles.reference.guard import widened
 from oracles.reference.interception import intercepted, tensors_in
 
-RUNS = 16
-"""The number of replays that round at random."""
+RUNS, _FINE = 12, 6
+"""The number of replays that round at random, and of those that round the same way as finely as f32."""
 TIMES = 16.0
-"""They round so many times as coarsely as f32, and what they differ by is allowed: what a decision makes of a value
-near its threshold is no multiple of what fewer bits make of it. Torch in f32 and second ways to the same values needed
-at most a seventh of that, of 25 to 40 inputs of each of 12 functions, normal, positive, of few values or with a large
-mean: attention, softmax, norms, a variance, logsumexp, cumulated sums and products, a convolution, an RNN, clipping and
-solving."""
+"""They round so many times as coarsely as f32, and what they differ by is allowed. Torch in f32 and second ways to the
+same values needed at most a seventh of that, of 25 to 40 inputs of each of 12 functions, normal, positive, of few
+values or with a large mean: attention, softmax, norms, a variance, logsumexp, cumulated sums and products, a
+convolution, an RNN, clipping and solving."""
+_ALIKE = 0.5
+"""What a coarse replay is off by is `TIMES` what the fine one is, but for this share of the largest: where it is not, a
+decision was turned, and others may be turned in a kernel."""
+_TURNED = 16
+"""Where more than one in so many elements are not judged for that, the others hang on too many decisions."""
 _PLAIN = frozenset(f"aten::{name}" for name in (
     "cat", "stack", "clone", "copy", "copy_", "index", "gather", "where", "_to_copy", "relu", "max", "min", "amax",
     "amin", "maximum", "minimum", "abs", "neg", "sort", "topk", "index_select", "embedding", "masked_fill", "clamp",
@@ -54,7 +58,8 @@ class Replayed:
     """One output."""
 
     value: F64
-    """NaN, or an infinity, where the reference has one in float64 or in any of its replays: it is not judged there."""
+    """NaN where it is not judged: where the reference has one, or an infinity, in float64 or in any of its replays, and
+    where these differ by more than what comes of fewer bits."""
     allowed: F64
     """How far a kernel's value may be off before it is rounded to its dtype."""
 
@@ -63,17 +68,25 @@ def replayed(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Replayed
     """Return the outputs of a reference of these inputs. Raises what the reference does."""
     exact = widened(reference, arrays)
     others = [(widened(reference, {n: _single(each) for n, each in arrays.items()}, widens=False), TIMES)]
-    others += [(_noisy(reference, arrays, seed), 1.0) for seed in range(RUNS)]
+    others += [(_noisy(reference, arrays, seed, TIMES), 1.0) for seed in range(RUNS)]
+    fine = [_noisy(reference, arrays, seed, 1.0) for seed in range(_FINE)]
     found = list[Replayed]()
     for at, value in enumerate(exact):
-        if any(len(run) != len(exact) or run[at].shape != value.shape for run, _ in others):
+        if any(
+            len(run) != len(exact) or run[at].shape != value.shape for run in (*(each for each, _ in others), *fine)
+        ):
             shape = np.full(value.shape, math.nan)
             found.append(Replayed(shape, shape))
             continue
         with np.errstate(all="ignore"):
             away = np.max([np.abs(run[at] - value) * times for run, times in others], axis=0, initial=0.0)
-            known = np.isfinite(value) & np.isfinite(away)
-            allowed = away + 4 * SINGLE.u * np.abs(value) + SINGLE.tiny
+            least = 4 * SINGLE.u * np.abs(value) + SINGLE.tiny
+            pairs = zip((run[at] for run, _ in others[1:]), (run[at] for run in fine), strict=False)
+            bent = np.max([np.abs(value + TIMES * (few - value) - many) for many, few in pairs], axis=0, initial=0.0)
+            finite = np.isfinite(value) & np.isfinite(away)
+            known = finite & (bent <= _ALIKE * away + least)
+            known &= _TURNED * (finite & ~known).sum() <= finite.sum()
+            allowed = away + least
         found.append(Replayed(np.where(known, value, math.nan), np.where(known, allowed, math.nan)))
     return found
 
@@ -82,15 +95,16 @@ def _single(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float32) if array.dtype.kind == "f" else array
 
 
-def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int) -> Sequence[F64]:
-    """A replay in which all that is calculated, and all that is given, rounds at random, coarsely."""
+def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: float) -> Sequence[F64]:
+    """A replay in which all that is calculated, and all that is given, rounds at random, so many times as coarsely as
+    f32."""
     import torch
     from torch._decomp import decomposition_table
 
     chance = torch.Generator().manual_seed(seed)
 
     def off(size: Any) -> Any:
-        return (2 * torch.rand(size.shape, generator=chance, dtype=torch.float64) - 1) * TIMES * SINGLE.u * size
+        return (2 * torch.rand(size.shape, generator=chance, dtype=torch.float64) - 1) * times * SINGLE.u * size
 
     def rounded(function: Any, args: Any, kwargs: Any) -> Any:
         name = function._schema.name

@@ -31,7 +31,7 @@ WEAKER = (
 )
 _EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)
 _MOST = 1 << 13
-"""No tensor has more elements: a case is replayed eighteen times."""
+"""No tensor has more elements: a case is replayed twenty times."""
 _TRIES = 16
 """A reference may raise for so many draws one after the other before it is said to take none."""
 _AFTER = 48
