@@ -31,14 +31,11 @@ MOST = len(PROBES) << 40
 def probed(case: Case, probe: str, element: int = 0) -> Case:
     """Return the case called by a probe, where that is about the values with other ones. `element` is a number among
     all elements of its inputs: `OVERWRITE` changes the first from there on that is not zero, which a kernel that does
-    not look at it would have been wrong about before; `FRESH` halves that tensor. What the calls before have is so
-    what the case has, and what the kernel gives for that is known."""
+    not look at it would have been wrong about before; before `FRESH` that tensor has other ones."""
     params = {**case.params, PROBE: element * len(PROBES) + PROBES.index(probe)}
     called = replace(case, params=params)
     name, place = place_of(called)
     tensor = case.inputs[name]
-    if probe == FRESH:
-        return replace(called, inputs={**case.inputs, name: _halved(tensor)})
     if probe == GHOST:
         return before(called)
     if probe != OVERWRITE:
@@ -84,26 +81,12 @@ def before(case: Case) -> Case:
     name, place = place_of(case)
     tensor = case.inputs[name]
     if probe_of(case) == FRESH:
-        return replace(case, inputs={**case.inputs, name: _times(tensor, 2.0)})
+        return replace(case, inputs={**case.inputs, name: _all_altered(tensor)})
     if probe_of(case) != OVERWRITE:
         return replace(case, inputs={each: _all_altered(one) for each, one in case.inputs.items()})
     values = from_bits(tensor.bits, tensor.dtype, (-1,)).copy()
     values[place] = case.params[WAS]
     return replace(case, inputs={**case.inputs, name: replace(tensor, bits=values.tobytes())})
-
-
-def _halved(tensor: Tensor) -> Tensor:
-    """The tensor with half of each number, if that loses no bit of any; else, and of integers, the tensor."""
-    half = tensor if tensor.dtype in INTEGERS else _times(tensor, 0.5)
-    return half if _times(half, 2.0).bits == tensor.bits else tensor
-
-
-def _times(tensor: Tensor, factor: float) -> Tensor:
-    values = from_bits(tensor.bits, tensor.dtype, (tensor.layout.size,))
-    with np.errstate(all="ignore"):
-        numbers = values.astype(np.float64)
-        other = (numbers * factor).astype(values.dtype)
-    return replace(tensor, bits=np.where(np.isfinite(numbers), other, values).astype(values.dtype).tobytes())
 
 
 def _all_altered(tensor: Tensor) -> Tensor:

@@ -56,10 +56,12 @@ def test_twins_are_cases_and_what_came_before_is_known(some_cases: list[Case], p
         check_case(unprobed(before(twin)))
         assert (probe_of(twin), probe_of(unprobed(twin)), unprobed(twin).params) == (probe, "", case.params)
         changed = [name for name, each in twin.inputs.items() if each != case.inputs[name]]
-        assert bool(changed) == (probe in (OVERWRITE, FRESH, GHOST))
-        if probe in (OVERWRITE, FRESH):
+        # With other values a kernel that is right about the case may be wrong by itself, and be accused of the way.
+        assert bool(changed) == (probe in (OVERWRITE, GHOST))
+        assert (before(twin).inputs != case.inputs) == (probe != OVERWRITE)
+        if probe == OVERWRITE:
             assert changed == [place_of(twin)[0]]
-            assert before(twin).inputs == case.inputs, "what is right before it is known, bit for bit"
+            assert before(twin).inputs == case.inputs
 
 
 def test_a_case_file_cannot_ask_for_another_probe() -> None:
@@ -68,21 +70,14 @@ def test_a_case_file_cannot_ask_for_another_probe() -> None:
             check_case(replace(CASE, params={**CASE.params, PROBE: number}))
 
 
-@pytest.mark.parametrize("probe", [OVERWRITE, FRESH])
-def test_what_is_wrong_about_other_values_is_not_accused_of_their_way(probe: str) -> None:
-    assert _judged(probe, honest(_twin(probe))).verdict is Verdict.PASS
-    assert _judged(probe, {"y": np.zeros((2, 3), "<f4").tobytes()}).verdict is Verdict.NOT_RUN
+def test_what_is_wrong_about_other_values_is_not_accused_of_their_way() -> None:
+    assert _judged(OVERWRITE, honest(_twin(OVERWRITE))).verdict is Verdict.PASS
+    assert _judged(OVERWRITE, {"y": np.zeros((2, 3), "<f4").tobytes()}).verdict is Verdict.NOT_RUN
 
 
-@pytest.mark.parametrize(
-    ("probe", "key", "level", "of_before"),
-    [(OVERWRITE, 5, 65536.0, Verdict.FAIL_LAW), (FRESH, 4, 16384.0, Verdict.PASS)],  # half of all is normalised alike
-)
-def test_a_wrong_answer_that_the_old_values_allow_is_no_cached_one(
-    probe: str, key: int, level: float, of_before: Verdict
-) -> None:
+def test_a_wrong_answer_that_the_old_values_allow_is_no_cached_one() -> None:
     """A layer norm of equal elements may be off by far, and one with a wrong variance is so about others."""
-    equal = np.full((1, 2), level, "<f4")
+    equal = np.full((1, 2), 65536.0, "<f4")
     tensors = {"x": equal, "weight": np.ones(2, "<f4"), "bias": np.ones(2, "<f4")}
     inputs = {name: Tensor("f32", contiguous(each.shape), each.tobytes()) for name, each in tensors.items()}
     outputs = {"y": Output("f32", contiguous((1, 2)))}
@@ -93,16 +88,15 @@ def test_a_wrong_answer_that_the_old_values_allow_is_no_cached_one(
     assert first.judge(target).verdict is Verdict.PASS
     old = EntryJudge(Entry(case), {target.id: Outcome(target.id, Status.RAN, gives)})
     assert old.judge(target).verdict is Verdict.PASS, "or it shows nothing"
-    twin = twin_of(case, LawCheck(LAWS[probe], key))
-    assert twin.case.inputs["x"] != case.inputs["x"]
+    twin = twin_of(case, LawCheck(LAWS[OVERWRITE], 5))
     said = {
         came["y"]: EntryJudge(twin, {target.id: Outcome(target.id, Status.RAN, came)}, first).judge(target).verdict
         for came in (gave, gives)
     }
-    assert said == {gave["y"]: of_before, gives["y"]: Verdict.NOT_RUN}
+    assert said == {gave["y"]: Verdict.FAIL_LAW, gives["y"]: Verdict.NOT_RUN}
 
 
-@pytest.mark.parametrize("probe", [CALLER, STREAM])
+@pytest.mark.parametrize("probe", [FRESH, CALLER, STREAM])
 def test_what_is_right_in_each_way_passes_and_what_is_wrong_has_the_law_broken(probe: str) -> None:
     right = honest(_twin(probe))
     assert _judged(probe, right).verdict is Verdict.PASS
