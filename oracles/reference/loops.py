@@ -10,12 +10,13 @@ stay, between these markers: `each` is what is taken of a place, `carried` what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from oracles.reference.dims import UnreadableError
-from oracles.reference.turns import NoLoopError, Turns, name_of, plain
+from oracles.reference.turns import NoLoopError, Turns, name_of, plain, shape_of
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ MARKERS = ("each", "carried", "recurrence", "stacked", "joined", "last")
 def rolled(graph: Any) -> Sequence[Any] | None:
     """Return the nodes of a graph with one turn of its loop; None where it has none that is known."""
     graph.eliminate_dead_code()
-    try:
-        return _Rolled(Turns(plain(graph))).nodes()
-    except NoLoopError:
-        return None
+    nodes = plain(graph)
+    for backwards in (False, True):
+        with suppress(NoLoopError):
+            return _Rolled(Turns(nodes, backwards=backwards)).nodes()
+    return None
 
 
 class _Rolled:
@@ -89,7 +91,8 @@ class _Rolled:
         """One node of the turn that stands for all."""
         place = self._of.places.get(node)
         if place is not None and self._of.is_taken(node):
-            return self._marked(EACH, (self._copy(place.table), place.dim), node)
+            table = self._turned_round(self._copy(place.table), place.dim, place.table, node)
+            return self._marked(EACH, (table, place.dim), node)
         if name_of(node) == "select_scatter" and self._of.at.get(node.args[0]) == (0, at):  # all of it is written to
             return self._marked(STACKED, (self._here(node.args[1]), node.args[2]), node)
         copied = self._new.node_copy(node, self._here)
@@ -120,8 +123,9 @@ class _Rolled:
             if turn != self._of.count - 1:
                 raise NoLoopError
             own = self._own[at]
-            last = own if own.target is STACKED else self._marked(LAST, (own,), node)
-            return self._copies.setdefault(node, last)
+            if own.target is STACKED:  # in the order of the places
+                return self._copies.setdefault(node, self._turned_round(own, own.args[1], node, node))
+            return self._copies.setdefault(node, self._marked(LAST, (own,), node))
         found = self._gathered(node) or self._new.node_copy(node, self._copy)
         return self._copies.setdefault(node, found)
 
@@ -131,10 +135,26 @@ class _Rolled:
             return None
         places = [self._of.at.get(each) for each in node.args[0]]
         at = places[0][1] if places[0] is not None else -1
-        if places != [(turn, at) for turn in range(self._of.count)]:
-            return None
+        turns = [(turn, at) for turn in range(self._of.count)]
         dim = node.args[1] if len(node.args) > 1 else 0
-        return self._marked(STACKED if name_of(node) == "stack" else JOINED, (self._own[at], dim), node)
+        marker = STACKED if name_of(node) == "stack" else JOINED
+        if places == turns:
+            return self._marked(marker, (self._own[at], dim), node)
+        # Of several places for each turn all would be turned round.
+        if places != turns[::-1] or shape_of(node)[dim] != self._of.count:
+            return None
+        return self._flipped(self._marked(marker, (self._own[at], dim), node), dim, node, node)
+
+    def _turned_round(self, found: Any, dim: int, like: Any, at: Any) -> Any:
+        """What the turns take or make in their order, from that of places, or the other way round."""
+        return self._flipped(found, dim, like, at) if self._of.backwards else found
+
+    def _flipped(self, found: Any, dim: int, like: Any, at: Any) -> Any:
+        import torch
+
+        flipped = self._new.create_node("call_function", torch.ops.aten.flip.default, (found, [dim]))
+        flipped.meta = {**like.meta, "at": at.meta.get("at")}  # a line that calls it by no other name
+        return flipped
 
     def _marked(self, marker: Marker, args: tuple[Any, ...], like: Any) -> Any:
         found = self._new.create_node("call_function", marker, args, {}, marker.name)

@@ -139,6 +139,27 @@ def _pad(reader: Reader, self: Value, pad: Sequence[int], value: Number = 0) -> 
     return self
 
 
+@rule("stack")
+def _stack(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
+    """One of them at each place of a dimension of its own."""
+    if len(tensors) == 1:
+        return _with_unit(tensors[0], dim)
+    one, *rest = reader.met(*(_with_unit(each, dim) for each in tensors))
+    own = reader.sizes.new(Node("constant", value=float(len(tensors))), "stacked")
+    axes = reader.aligned([one, *rest])
+    at = range(len(axes))[dim]
+    place, made, has = reader.place(own), reader.expression(rest[-1]), one.has.union(*(each.has for each in rest))
+    for number_, each in reversed([*enumerate([one, *rest[:-1]])]):
+        parts = {"place": place, "end": number(number_ + 1.0), "a": reader.expression(each), "b": made}
+        made = reader.lines.add(template("f.where(place < end, a, b)", parts), "stacked")
+    return Value(made, (*axes[:at], (own,), *axes[at + 1 :]), has | {own}, one.dtype)
+
+
+def _with_unit(value: Value, dim: int) -> Value:
+    at = dim % (value.rank + 1)
+    return replace(value, axes=(*value.axes[:at], (), *value.axes[at:]))
+
+
 @rule("cat", "concatenate")
 def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Return values beside each other along an axis."""

@@ -74,7 +74,10 @@ def record(
         turns = [rolled(graph.graph) for graph in (first, second)]
         nodes = [_nodes(each) for each in turns if each is not None]
         if len(nodes) < len(turns) or [*map(word, nodes[0])] != [*map(word, nodes[1])]:
-            raise UnreadableError(f"{refused}. A loop is read if its turns take one place after the other")
+            raise UnreadableError(
+                f"{refused}. A loop is read if its turns take one place after the other, from "
+                "either end, and no two of what they carry are made of each other"
+            )
     numbered = [{node: at for at, node in enumerate(some)} for some in nodes]
     pairs = [*zip(*nodes, strict=True)]
     steps = [_step(a, b, numbered, (first, second)) for a, b in pairs if a.op != "output"]

@@ -68,10 +68,10 @@ def _place(node: Any) -> _Place | None:
 
 
 class Turns:
-    """The nodes of a graph by the turn in which they are made."""
+    """The nodes of a graph by the turn in which they are made; `backwards` if the first takes the last place."""
 
-    def __init__(self, nodes: Sequence[Any]) -> None:
-        self.all = nodes
+    def __init__(self, nodes: Sequence[Any], *, backwards: bool) -> None:
+        self.all, self.backwards = nodes, backwards
         self.places = {node: place for node in nodes if (place := _place(node)) is not None}
         self.count = self._counted()
         self._turn = dict[Any, int]()
@@ -80,7 +80,8 @@ class Turns:
         numbers = {node: at for at, node in enumerate(nodes)}
         ranked = sorted(nodes, key=lambda node: self._rank(node, numbers))
         turns = [[node for node in ranked if self._turn[node] == turn] for turn in range(self.count)]
-        if any(len(turn) != len(turns[0]) for turn in turns[:-1]):
+        makes_none = all(map(self.is_taken, turns[0]))  # as where the turns go the other way
+        if makes_none or any(len(turn) != len(turns[0]) for turn in turns[:-1]):
             raise NoLoopError
         final = self._final(turns[-2], turns[-1])
         ahead = [at for at, node in enumerate(final) if node is None]
@@ -135,6 +136,10 @@ class Turns:
         """Return whether it is what one place has of something from outside."""
         return node in self.places and self._turn[self.places[node].table] < 0
 
+    def _place_of(self, turn: int) -> int:
+        """Return the place that a turn takes, and the turn that takes a place."""
+        return self.count - 1 - turn if self.backwards else turn
+
     def _counted(self) -> int:
         found = dict[tuple[Any, int], set[int]]()
         for place in self.places.values():
@@ -149,7 +154,7 @@ class Turns:
             return -1
         place = self.places.get(node)
         if place is not None and self._turn[place.table] < 0:
-            return place.index if shape_of(place.table)[place.dim] == self.count else -1
+            return self._place_of(place.index) if shape_of(place.table)[place.dim] == self.count else -1
         return max((self._turn[arg] for arg in node.all_input_nodes), default=-1)
 
     def _check(self) -> None:
@@ -188,7 +193,7 @@ class Turns:
             return "each", ("outside", place.table), place.dim
         given = [self._said(each, turn) for each in node.args]
         if name_of(node) == "select_scatter":
-            given[3] = "turn" if node.args[3] == turn else given[3]
+            given[3] = "turn" if node.args[3] == self._place_of(turn) else given[3]
         return str(node.target), tuple(given), tuple((k, self._said(v, turn)) for k, v in sorted(node.kwargs.items()))
 
     def _said(self, arg: Any, turn: int) -> Any:

@@ -91,6 +91,65 @@ def test_a_loop_is_a_recurrence(reference: Callable[..., Any], shapes: str, text
     assert [each for each in lines if each in text] == text
 
 
+def returns(a: Any, b: Any) -> Any:
+    """From the last place to the first one, in the order of places."""
+    h = torch.zeros(len(b))
+    ys = []
+    for t in reversed(range(a.shape[1])):
+        h = a[:, t] * h + b[:, t]
+        ys.append(h)
+    return torch.stack(ys[::-1], 1)
+
+
+def put_first(a: Any, b: Any) -> Any:
+    h = torch.zeros(len(b))
+    ys = list[Any]()
+    for a_t, b_t in zip(reversed(a.unbind(1)), reversed(b.unbind(1)), strict=True):
+        h = a_t * h + b_t
+        ys.insert(0, h[:, None])
+    return torch.cat(ys, 1)
+
+
+def written_backwards(a: Any, b: Any) -> Any:
+    y = torch.empty_like(b)
+    h = torch.zeros(len(b))
+    for t in range(a.shape[1] - 1, -1, -1):
+        h = a[:, t] * h + b[:, t]
+        y[:, t] = h
+    return y
+
+
+def as_made(a: Any, b: Any) -> Any:
+    """Both what the turns made in their order, and what the last of them did."""
+    h = torch.zeros(len(b))
+    ys = []
+    for t in reversed(range(a.shape[1])):
+        h = a[:, t] * h + b[:, t]
+        ys.append(h)
+    return torch.stack(ys, 1), h
+
+
+@pytest.mark.parametrize("reference", [returns, put_first, written_backwards, as_made])
+def test_a_loop_may_go_backwards(reference: Callable[..., Any]) -> None:
+    """The guard says that the formula is the reference, and a scan is one of any length."""
+    text = derive(reference, "a=m t, b=m t").formula.text
+    assert text.count("f.scan(") == 1
+    turned = {returns: 3, put_first: 3, written_backwards: 3, as_made: 2}
+    assert text.count('- 1.0 - f.position("t"), "t")') == turned[reference]
+
+
+def test_what_a_loop_made_may_be_returned_the_other_way_round() -> None:
+    def reverse(a: Any, b: Any) -> Any:
+        h = torch.zeros(len(b))
+        ys = []
+        for t in range(a.shape[1]):
+            h = a[:, t] * h + b[:, t]
+            ys.append(h)
+        return torch.stack(ys[::-1], 1)
+
+    assert 'f.scan(a, b, "t")' in derive(reverse, "a=m t, b=m t").formula.text
+
+
 def test_what_is_multiplied_by_again_and_again_is_drawn_close_to_one() -> None:
     found = derive(stacked, "a=m t, b=m t").op
     assert [each.values for each in found.inputs] == ["gates", "finite"]
@@ -124,10 +183,18 @@ def coupled(a: Any, b: Any) -> Any:
     return h + g
 
 
-def backwards(a: Any, b: Any) -> Any:
-    h = torch.zeros(len(b))
-    for t in reversed(range(a.shape[1])):
-        h = a[:, t] * h + b[:, t]
+def mixed(a: Any, b: Any) -> Any:
+    """Two states that are made of each other."""
+    h = g = torch.zeros(len(b))
+    for t in range(a.shape[1]):
+        h, g = a[:, t] * h + b[:, t] * g, g + h
+    return h
+
+
+def both_ways(a: Any, b: Any) -> Any:
+    h, length = torch.zeros(len(b)), a.shape[1]
+    for t in range(length):
+        h = a[:, t] * h + b[:, length - 1 - t]
     return h
 
 
@@ -137,10 +204,8 @@ def backwards(a: Any, b: Any) -> Any:
         (rnn, "makes more of what the turn before made than a factor times it"),
         (squared, "multiplies what the turn before made by itself"),
         (coupled, "takes what the turn before made for more than its own recurrence"),
-        (
-            backwards,
-            "with other extents it does something else: .* A loop is read if its turns take one place",
-        ),
+        (mixed, "with other extents it does something else: .* carry are made of each other"),
+        (both_ways, "with other extents it does something else: .* A loop is read if its turns take one place"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

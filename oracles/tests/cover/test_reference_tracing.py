@@ -48,3 +48,18 @@ def test_what_an_argument_was_written_to_is_no_constant() -> None:
 def test_what_is_drawn_is_no_constant() -> None:
     with pytest.raises(UnreadableError, match="a value decides"):
         derive(lambda x: x * torch.rand(()).item(), "x=b n")
+
+
+def test_tensors_that_are_stacked_have_a_dimension_of_their_own() -> None:
+    def beside(x: Any, y: Any) -> Any:
+        return torch.stack([x, y * 2.0, x.sum(1, keepdim=True).expand_as(x)], 1)
+
+    def interleaved(x: Any, y: Any) -> Any:
+        return torch.stack([x - y, x + y], -1).flatten(-2)
+
+    found = derive(beside, "x=b n, y=b n")
+    assert 'stacked = f.position("stacked", 3.0)' in found.formula.text
+    assert [each.dims for each in found.op.outputs] == ["b stacked n"]
+    assert len(derive(interleaved, "x=b n, y=b n").op.outputs[0].axes) == 2
+    assert derive(lambda x: torch.stack([x.sum(), x.amax()]), "x=b n").op.outputs[0].dims == "stacked"
+    assert "stacked" not in derive(lambda x: torch.stack([x]), "x=b n").formula.text
