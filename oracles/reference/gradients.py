@@ -16,7 +16,7 @@ from oracles.reference.reading import Reader, Value
 from oracles.reference.recording import Two
 from oracles.reference.reductions import normal, softmax
 from oracles.reference.scatter import counted_into, is_place
-from oracles.reference.windows import Window, apart, each_of, slid
+from oracles.reference.windows import Window, apart, convolved, each_of, slid
 
 
 @rule("convolution_backward")
@@ -24,21 +24,25 @@ def _of_convolution(
     reader: Reader, grad_output: Value, input: Value, weight: Value, stride: Any, padding: Any, dilation: Any,  # noqa: A002
     transposed: bool, groups: int | Two, output_mask: Sequence[bool], **_: object,
 ) -> Any:  # fmt: skip
-    if transposed:
-        raise UnreadableError("is the gradient of a transposed convolution, which has no formula")
+    by_input, by_weight, by_bias = output_mask
+    whole: Value | None = None
+    dy, x = grad_output, input
+    if transposed:  # it is the gradient of a convolution by its input: that is its own
+        given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": 0, "groups": groups}
+        whole = convolved(reader, dy, weight, None, transposed=False, **given) if by_input else None
+        dy, x = x, dy
     count = weight.rank - 2
     numbers = (each_of(each, count) for each in (stride, padding, dilation))
     steps = [Window(*each) for each in zip(*numbers, strict=True)]
-    dy, x, w = split(reader, grad_output, 1, groups), split(reader, input, 1, groups), split(reader, weight, 0, groups)
+    dy, x, w = split(reader, dy, 1, groups), split(reader, x, 1, groups), split(reader, weight, 0, groups)
     dy = as_axis(reader, as_axis(reader, dy, 1, w.axes[0]), 2, w.axes[1])
     x = as_axis(reader, as_axis(reader, x, 1, w.axes[0]), 2, w.axes[2])
     windows = list[Axis]()
     for at in range(3, 3 + count):
         w, own = apart(reader, w, at, replace(x, axes=(*x.axes, *dy.axes)))
         windows.append(own)
-    by_input, by_weight, by_bias = output_mask
     return (
-        _by_input(reader, dy, x, w, windows, steps) if by_input else None,
+        _by_input(reader, dy, x, w, windows, steps) if by_input and not transposed else whole,
         _by_weight(reader, dy, x, w, windows, steps) if by_weight else None,
         reader.reduced("total", "sums", grad_output, [0, *range(2, 2 + count)], False) if by_bias else None,
     )

@@ -37,10 +37,11 @@ def each_of(numbers: Any, count: int) -> Sequence[int]:
 
 
 @rule("convolution", "_convolution")
-def _convolution(
+def convolved(
     reader: Reader, input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any,  # noqa: A002
     transposed: bool, output_padding: Any, groups: int | Two, **_: object,
 ) -> Value:  # fmt: skip
+    """Return a convolution, or a transposed one."""
     count = weight.rank - 2
     steps = zip(*(each_of(each, count) for each in (stride, padding, dilation, output_padding)), strict=True)
     value, weight = split(reader, input, 1, groups), split(reader, weight, 0, groups)

@@ -172,6 +172,34 @@ def test_what_has_dimensions_of_its_own_is_refused_with_a_way_out() -> None:
         derive(backward(conv), "x=b c n, w=m c k, b=m")
 
 
+def padded(x: Any, w: Any, b: Any) -> Any:
+    return torch.nn.functional.conv_transpose1d(x, w, b, padding=1)
+
+
+def dilated(x: Any, w: Any) -> Any:
+    return torch.nn.functional.conv_transpose2d(x, w, padding=(1, 2), dilation=(1, 2))
+
+
+def doubled(x: Any, w: Any) -> Any:
+    y = torch.nn.functional.conv_transpose1d(x, w, stride=2)
+    return y.reshape(*y.shape[:2], -1, 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "fixed"),
+    [
+        (padded, "x=b c n, w=c m k, b=m, dy=b m n", {"k": 3}),
+        (dilated, "x=b c h s, w=c m k j, dy=b m h s", {"k": 3, "j": 3}),
+        (doubled, "x=b c n, w=c m k, dy=b m n two", {"k": 2, "two": 2}),
+    ],
+)
+def test_the_gradient_of_a_transposed_convolution_is_a_convolution(
+    function: Callable[..., Any], shapes: str, fixed: dict[str, int]
+) -> None:
+    text = derive(backward(function), shapes, fixed=fixed).formula.text
+    assert text.count("f.dot(") == 2
+
+
 def index_add(y: Any, x: Any, t: Any) -> Any:
     return y.index_add(0, t, x, alpha=2)
 
