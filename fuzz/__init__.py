@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
     from oracles.reference.backward import backward
-    from oracles.summation import Any, Lanes, Pairwise, Sequential, Tiles, VectorLanes
+    from oracles.summation import Any, Blocks, Lanes, Pairwise, Sequential, Tiles, VectorLanes
 
 __all__ = [
     "Any",
+    "Blocks",
     "CKernel",
     "Capabilities",
     "CheckError",

@@ -10,6 +10,9 @@ from .activations.mutants import activations
 from .layer_norm import c_kernels as layer_norm_in_c
 from .layer_norm import python_kernels as layer_norm_in_python
 from .layer_norm.mutants import layer_norm
+from .matmul import c_kernels as matmul_in_c
+from .matmul import python_kernels as matmul_in_python
+from .matmul.mutants import matmul
 from .rms_norm import c_kernels, python_kernels
 from .rms_norm.mutants import accuracy, history, laws, operands, rms_norm, triton
 from .rope import c_kernels as rope_in_c
@@ -25,8 +28,9 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *c_kernels.KERNELS, *python_kernels.KERNELS, *layer_norm_in_c.KERNELS, *layer_norm_in_python.KERNELS,
     *softmax_in_c.KERNELS, *softmax_in_python.KERNELS,
     *activations_in_c.KERNELS, *activations_in_python.KERNELS, *rope_in_c.KERNELS, *rope_in_python.KERNELS,
+    *matmul_in_c.KERNELS, *matmul_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
-    *layer_norm.MUTANTS, *softmax.MUTANTS, *activations.MUTANTS, *rope.MUTANTS,
+    *layer_norm.MUTANTS, *softmax.MUTANTS, *activations.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
 )  # fmt: skip

@@ -5,10 +5,11 @@ Importing the package loads neither NumPy nor mpmath; `oracles.truth` does.
 
 from oracles.dtypes import DtypeError
 from oracles.formula.contract import Contract
-from oracles.summation import Any, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
+from oracles.summation import Any, Blocks, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 
 __all__ = [
     "Any",
+    "Blocks",
     "Contract",
     "DtypeError",
     "Lanes",

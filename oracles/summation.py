@@ -95,6 +95,25 @@ class Pairwise:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Blocks of `block` elements, the last one perhaps shorter, each summed in any order; then the sums of the blocks,
+    in any order too: as tensor cores and tiles of a product add, and atomic additions of partial sums."""
+
+    block: int
+    truncates: bool = False
+    """Whether an addition may cut bits off, in place of rounding them, as tensor cores do: it is off by twice as much,
+    and always towards zero, so that errors of a long sum add up."""
+
+    def __post_init__(self) -> None:
+        _positive(block=self.block)
+
+    def chain(self, n: int) -> int:
+        """See `Sequential.chain`; twice as long where additions truncate."""
+        longest = min(n, min(n, self.block) + math.ceil(n / self.block))
+        return 2 * longest if self.truncates else longest
+
+
+@dataclass(frozen=True)
 class Any:
     """Any order at all, atomic additions included: as weak a promise as `Sequential`."""
 
@@ -116,7 +135,12 @@ class Read:
         return known[n] if n in known else known[n - 1] + 1 if n - 1 in known else n
 
 
-Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Any | Read
+Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Blocks | Any | Read
+
+
+def is_biased(order: Summation) -> bool:
+    """Return whether its errors have one sign, so that only the worst case bounds them."""
+    return isinstance(order, Blocks) and order.truncates
 
 
 def _tree(width: int) -> int:

@@ -19,6 +19,7 @@ from oracles.ops import (
     layer_norm_backward,
     log_softmax,
     log_softmax_backward,
+    matmul,
     rms_norm,
     rms_norm_backward,
     rope,
@@ -78,7 +79,7 @@ for _module in (
     rms_norm, fused_add_rms_norm, rms_norm_backward, fused_add_rms_norm_backward,
     layer_norm, layer_norm_backward, softmax, softmax_backward, log_softmax, log_softmax_backward,
     gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, silu_mul, silu_mul_backward,
-    rope, rope_backward, rope_interleaved, rope_interleaved_backward,
+    rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,16 @@ from fuzz.base.case import Case
 from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
+from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import Judge
 from fuzz.tests.common.handmade import LayOut, a_case, dense, padded
+from oracles.ops import OPS
 
 PACK = load(Path(__file__).resolve().parents[2])
-KERNELS = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.able.optional]
+IN_C = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.able.optional]
+KERNELS = [kernel for kernel in IN_C if not OPS[kernel.op].further]
 NAMES = [kernel.name for kernel in KERNELS]
+OTHERS = [kernel for kernel in IN_C if OPS[kernel.op].further]
 
 
 def targets_of(kernel: CKernel) -> Mapping[str, Target]:
@@ -59,6 +63,14 @@ def test_every_combination_of_optional_tensors(kernel: CKernel) -> None:
     judged(
         kernel, [a_case(kernel.op, with_, offset=o, layout=laid(kernel)) for with_ in subsets(kernel) for o in offsets]
     )
+
+
+@pytest.mark.parametrize("kernel", OTHERS, ids=lambda kernel: kernel.name)
+def test_kernels_of_several_dimensions_are_right_in_drawn_cases(kernel: CKernel) -> None:
+    turns = islice(batches(Search(kernel.op, 5, [kernel], sequences=False)), 3)
+    cases = [made.case for turn in turns for made in turn if kernel.capability.accepts(made.case)]
+    assert len(cases) > 32
+    judged(kernel, cases)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)

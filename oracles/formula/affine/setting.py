@@ -20,7 +20,7 @@ from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.trace import REDUCTIONS, Node
 from oracles.lazy import lazy
-from oracles.summation import Summation
+from oracles.summation import Summation, is_biased
 
 _U64 = 2.0**-53
 _SUNK = 2.0**-1060
@@ -91,12 +91,15 @@ class SettledProblem:
         two differ. One for each row where rows have contracts of their own."""
         dtype, name, label, over = self.dtype(node), self.name(node), node.label, node.over
         if not self.each:
-            chain = self.contract.order(name, label).chain(self.inputs.number(node))
-            _, up, differ = sum_budget(dtype, chain, worst_case)
+            order = self.contract.order(name, label)
+            chain = order.chain(self.inputs.number(node))
+            _, up, differ = sum_budget(dtype, chain, worst_case or is_biased(order))
             return up, sum_budget(dtype, chain, True)[1], differ
         lengths = [math.prod(part.extents[dim] for dim in over) for part in self.each]
-        chains = [part.contract.order(name, label).chain(n) for part, n in zip(self.each, lengths, strict=True)]
-        likely = [sum_budget(dtype, chain, worst_case) for chain in chains]
+        orders = [part.contract.order(name, label) for part in self.each]
+        chains = [order.chain(n) for order, n in zip(orders, lengths, strict=True)]
+        biased = [worst_case or is_biased(order) for order in orders]
+        likely = [sum_budget(dtype, chain, worst) for chain, worst in zip(chains, biased, strict=True)]
         worst = [sum_budget(dtype, chain, True)[1] for chain in chains]
         differ = any(statistical for _, _, statistical in likely)
         return self._by_row([up for _, up, _ in likely]), self._by_row(worst), differ

@@ -7,7 +7,7 @@ from typing import Any as Anything
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation, Tiles
+from oracles.summation import Any, Blocks, Lanes, Pairwise, Sequential, Summation, Tiles
 
 Array = NDArray[Anything]
 
@@ -23,8 +23,9 @@ def total(terms: Array, order: Summation) -> Array:
         return _lanes(terms, order)
     if isinstance(order, Tiles):
         return _tree(_columns(terms, order.width))
-    assert isinstance(order, Pairwise)
-    return _tree(np.stack([_chain(terms[..., k : k + order.block]) for k in range(0, n, order.block)], axis=-1))
+    assert isinstance(order, Blocks | Pairwise)
+    blocks = np.stack([_chain(terms[..., k : k + order.block]) for k in range(0, n, order.block)], axis=-1)
+    return _chain(blocks) if isinstance(order, Blocks) else _tree(blocks)
 
 
 def _chain(terms: Array) -> Array:

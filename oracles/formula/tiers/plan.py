@@ -19,6 +19,7 @@ from oracles.formula.affine.forms import DUST
 from oracles.formula.contract import Contract, Point
 from oracles.formula.trace import Node, Trace, ordered
 from oracles.lazy import lazy
+from oracles.summation import is_biased
 
 ERROR, WORST, TINY, LIMIT, LAST, SINK = range(6)
 """The numbers of a node: the error of its rounding, or of its sum; that of the sum in the worst case; the smallest and
@@ -180,8 +181,9 @@ class Plan:
         limit = math.inf if value.exact or (terms and self.trace.uses[node]) else dtype.limit / ROOM
         sink = (dtype.tiny if flushes else dtype.eta) * _NOTHING if node in self.sinks else math.inf
         if node.kind == "sum":
-            chain = self.contract.order(self.trace.names.get(node, ""), node.label).chain(n)
-            few = self.structured or self.values[node.args[0]].bits < dtype.precision
+            order = self.contract.order(self.trace.names.get(node, ""), node.label)
+            chain = order.chain(n)
+            few = self.structured or is_biased(order) or self.values[node.args[0]].bits < dtype.precision
             likely, worst = sum_budget(dtype, chain, few)[1], sum_budget(dtype, chain, True)[1]
             errors = [each + DUST if n > 1 else 0.0 for each in (likely, worst)]
             return *errors, tiny * (n if flushes else 1), limit, 0.0, sink

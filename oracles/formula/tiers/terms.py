@@ -21,6 +21,7 @@ from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.trace import REDUCTIONS, Node, Trace, ordered
 from oracles.lazy import lazy
 from oracles.rounding import NAMES, bits
+from oracles.summation import is_biased
 
 _LEAST = 1e-6
 """Terms that are a smaller share of the largest one are left out."""
@@ -158,8 +159,9 @@ class Element:
         said = f"{node.operation}{over}{self._own(node, u)}"
         if node.kind not in ("sum", "dot"):
             return said
-        chain = budget.order(node).chain(budget.inputs.number(node))
-        statistical = sum_budget(budget.dtype(node), chain, budget.structured)[2]
+        order = budget.order(node)
+        chain = order.chain(budget.inputs.number(node))
+        statistical = sum_budget(budget.dtype(node), chain, budget.structured or is_biased(order))[2]
         kind = f"at most statistical, lambda = {CONFIDENCE:g}" if statistical else "worst case"
         return f"{said} (h = {chain}, {kind})"
 

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from oracles import Any, Contract, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
+from oracles import Any, Blocks, Contract, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.budget import CONFIDENCE, RANDOM_LIMIT, sum_budget
 from oracles.dtypes import form
 from oracles.formula.simulated.orders import total
@@ -30,6 +30,8 @@ STRUCTURES: tuple[Summation, ...] = (
     Tiles(37),
     Pairwise(),
     Pairwise(8),
+    Blocks(16),
+    Blocks(4),
 )
 EPS = 2.0**-30
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oracles import Any, Contract, Lanes, Pairwise, Sequential, Summation, Tiles
+from oracles import Any, Blocks, Contract, Lanes, Pairwise, Sequential, Summation, Tiles
 from oracles.dtypes import DtypeError, form
 from oracles.formula.simulated.simulation import ORDERS
 from oracles.ops import OPS
@@ -27,6 +27,7 @@ STRUCTURES: tuple[Summation, ...] = (
     Lanes(12, 4, "predicated"),
     Tiles(256),
     Pairwise(8),
+    Blocks(16),
     Any(),
 )
 RMS_NORM = ("rms_norm", "fused_add_rms_norm", "rms_norm_backward", "fused_add_rms_norm_backward")

@@ -40,9 +40,12 @@ PLACES: Mapping[str, frozenset[str]] = {
 """Modules in which such a name is another thing even as a text."""
 
 
-NAMES = frozenset(each.name for op in OPS.values() for each in op.operands) | {
-    each.name for op in OPS.values() for each in op.parameters
-}
+LETTERS = frozenset("abc")
+"""The operands of products of matrices: code has these letters for anything."""
+NAMES = (
+    frozenset(each.name for op in OPS.values() for each in op.operands)
+    | {each.name for op in OPS.values() for each in op.parameters}
+) - LETTERS
 """Those of the built-in ops."""
 
 

@@ -1,0 +1,42 @@
+"""matmul in C, as declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz import Capabilities, CKernel, Contract, Lanes
+
+__all__ = ["KERNELS"]
+
+_C = Path(__file__).resolve().parent / "c"
+
+# Multiply and add are two roundings in the scalar parts; compilers fuse them where nobody forbids it.
+_FLAGS = ("-ffp-contract=off",)
+_ELEMENTS = Capabilities(
+    dtypes=("f32", "f16", "bf16"), strides="any", takes=("bias",), params=("relu",),
+    mixed=(("bias", ("a", "f32")), ("c", ("a", "f32"))), outside="rejects",
+)  # fmt: skip
+_DOUBLES = Capabilities(dtypes=("f64",), strides="any", takes=("bias",), params=("relu",), outside="rejects")
+_ROWS = Capabilities(strides="rows", takes=("bias",), params=("relu",), outside="rejects")
+
+# The elements of each matrix are summed by themselves, in an order that k alone decides.
+_LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "scaling", "sign_flip", "layout", "surroundings",
+         "alignment")  # fmt: skip
+
+KERNELS: tuple[CKernel, ...] = (
+    CKernel(
+        "matmul-generic", "matmul", _C / "matmul.c", "any", Contract(), _ELEMENTS, _FLAGS, laws=_LAWS,
+        summary="one element at a time; any strides",
+    ),
+    CKernel(
+        "matmul-double", "matmul", _C / "matmul.c", "any", Contract("f64"), _DOUBLES, (*_FLAGS, "-DREAL=double"),
+        laws=_LAWS, summary="the same in float64",
+    ),
+    *(
+        CKernel(
+            f"matmul-{isa}", "matmul", _C / "matmul_vector.c", isa, Contract(sums={"k": Lanes(1, 2, "predicated")}),
+            _ROWS, _FLAGS, laws=_LAWS, summary="tiles of four rows and a vector of columns, two steps of k at once",
+        )
+        for isa in ("avx2", "neon", "sve")
+    ),
+)  # fmt: skip

@@ -1,0 +1,46 @@
+"""matmul in Triton and torch, as declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz import Any, Blocks, Capabilities, Contract, PythonKernel
+
+__all__ = ["KERNELS"]
+
+_TRITON = Path(__file__).resolve().parent / "triton" / "matmul.py"
+_TORCH = Path(__file__).resolve().parent / "torch" / "matmul.py"
+
+_ANYWHERE = Capabilities(
+    dtypes=("f32", "f16", "bf16", "f64"), strides="any",
+    mixed=(("bias", ("a", "f32")), ("c", ("a", "f32"))),
+)  # fmt: skip
+_F32 = Capabilities(strides="any")
+_HALVES = Capabilities(
+    dtypes=("f16", "bf16"), strides="any", mixed=(("bias", ("a", "f32")), ("c", ("a", "f32"))),
+)  # fmt: skip
+# A library adds in an order that depends on the shape, the processor and the number of threads.
+_FREE = Contract("at least f32", sums={"k": Any()}, zeros="any")
+# Tensor cores add 16 terms at once to what there is, and cut off what lies below its last bit.
+_CORES = Contract(sums={"k": Blocks(16, truncates=True)}, denormals="flush", zeros="any")
+_STARTED = Contract(sums={"k": Any()}, addend="either", zeros="any")
+
+KERNELS: tuple[PythonKernel, ...] = (
+    PythonKernel(
+        "matmul-tiled", "matmul", _TRITON, "triton", _FREE, _F32, laws=("rerun", "surroundings"),
+        summary="a tile of 32 rows and columns in each program",
+    ),
+    PythonKernel(
+        "matmul-tensor-cores", "matmul", _TRITON, "triton", _CORES, _HALVES, laws=("rerun", "surroundings"),
+        summary="the same of 16 bits, by tensor cores",
+    ),
+    PythonKernel(
+        "matmul-split-k", "matmul", _TRITON, "triton", _STARTED, _F32, entry="split_k",
+        summary="k in up to 4 parts, which atomic additions join",
+    ),
+    PythonKernel("matmul-torch", "matmul", _TORCH, "torch", _FREE, _ANYWHERE, summary="torch.matmul, then the bias"),
+    PythonKernel(
+        "matmul-added", "matmul", _TORCH, "torch", _STARTED, _F32, entry="added", devices=("cpu",),
+        summary="torch.addmm, torch.baddbmm",
+    ),
+)  # fmt: skip
