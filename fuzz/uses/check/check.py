@@ -37,6 +37,7 @@ from fuzz.uses.check.reference import read
 from fuzz.uses.check.replay import Wanted, check_by_replay
 from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told, width
 from fuzz.uses.check.retrieval import origin_words, sign
+from fuzz.uses.check.tried import tried
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.measure.accepts import Accepted, accepted
 from fuzz.uses.measure.use import Measuring
@@ -91,9 +92,9 @@ def check(
     """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
 
     A declared kernel runs in workers of its own, on all its targets or those that match `targets`. A plain function is
-    called in this process with tensors (or `arrays="numpy"`) and parameters of `op` by their names, which is the name
-    of an op or an op of one's own. It writes the outputs that it has parameters for and returns the others, those named
-    by `returns` where that is a tuple.
+    called in this process with tensors (or arrays of NumPy, by `arrays`) and parameters of `op` by their names,
+    which is the name of an op or an op of one's own. It writes the outputs that it has parameters for and returns the
+    others, those named by `returns` where that is a tuple.
 
     In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
     into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
@@ -106,7 +107,7 @@ def check(
     else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. The seed is the same for the same
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
-    found, measures = None, False
+    found, measures, beside = None, False, None
     if oracle not in ("formula", "replay"):
         raise CheckError(f"oracle={oracle!r}: it is 'formula' or 'replay'")
     if oracle == "replay":
@@ -121,8 +122,14 @@ def check(
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
         if isinstance(kernel, Kernel):
             capabilities, contract = kernel.capabilities, kernel.contract
-        found = read(reference, shapes, example_inputs, values, capabilities, arrays, contract, fixed)
-        measures = contract is None
+        measures, given = contract is None, (values, capabilities, arrays, contract, fixed)
+        found = read(reference, shapes, example_inputs, *given)
+        if not isinstance(kernel, Kernel) and measures and (shapes is None or GIVEN.asked is None):
+            beside = tried(kernel, found, capabilities, returns, arrays, device)
+            # What examples do not have is no failure; where there are none, what raises is none.
+            excused = {"raises"} if example_inputs is None else {"raises", "wrong values"}
+            if shapes is None and beside is not None and excused & {*beside.ranks.values()}:
+                found = read(reference, found.of_rank(example_inputs), example_inputs, *given)
         op, contract, capabilities = found.op, found.contract, found.capabilities(capabilities)
         if GIVEN.asked is None:
             print(wrapped_text(found.said, columns()), file=sys.stderr)
@@ -148,8 +155,9 @@ def check(
     said = found.said_of(kernel) if found else ""
     taken = accepted(here, target) if measures and GIVEN.asked is None else None
     check_targets(
-        [target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures, taken=taken
-    )
+        [target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures, taken=taken,
+        accepts=beside.text if beside is not None else "",
+    )  # fmt: skip
 
 
 def _named(op: Op | str | None) -> str | None:
@@ -193,11 +201,12 @@ def check_targets(
     said: str = "",
     measures: bool = False,
     taken: Accepted | None = None,
+    accepts: str = "",
 ) -> None:
     """Check targets of one kernel, in workers where it does not run `here`: known cases, then the search. `pack_option`
     names its pack on a command line, `said` is what was read of a reference, and a kernel of which nothing is declared
-    is measured; where extents are `taken` only in part, no others are searched. CheckFailed, with what was found shrunk
-    and explained, unless something was judged and all of it passed."""
+    is measured; where extents are `taken` only in part, no others are searched, and what it `accepts` is told.
+    CheckFailed, with what was found shrunk and explained, unless something was judged and all of it passed."""
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(targets), here))
         return
@@ -223,7 +232,7 @@ def check_targets(
             runner.run(kernel.op, todo.seed)
         if measuring is not None:
             targets = measuring.ended(session, book, todo.max_cases)
-            said = f"{said}\n  {measuring.text}"
+            said = "\n  ".join(filter(None, [said, measuring.text, accepts]))
         if taken is not None:
             said = f"{said}\n  {taken.text}"
             if not book.buckets:
@@ -252,7 +261,8 @@ def check_targets(
         raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
     told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
-    shown = [told_line, *[changed] * bool(stale), *([f"  {measuring.text}"] if measuring is not None else [])]
+    measured = measuring.text if measuring is not None else ""
+    shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (measured, accepts) if each)]
     print(wrapped_text("\n".join(shown), columns()), file=sys.stderr)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):

@@ -25,6 +25,7 @@ from oracles.elementary.functions import records
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
+from oracles.operand import OUTER
 from oracles.ops import OPS
 from oracles.reference.arrays import library_of
 from oracles.reference.asked import name_of
@@ -93,6 +94,19 @@ class Read:
             )
             return True
         return False
+
+    def of_rank(self, example_inputs: Sequence[Any] | Mapping[str, Any] | None) -> Mapping[str, str]:
+        """The dimensions of its tensors, those without a name as the examples have them: one where there is none."""
+        op, called = self.derived.op, self.derived.called
+        examples = example_inputs.values() if isinstance(example_inputs, Mapping) else example_inputs or ()
+        ranks = [len(each.shape) for each in examples if hasattr(each, "shape")]
+        inner = len(op.inputs[0].axes) - 1
+        count = max(max(ranks, default=inner + 1) - inner, 0)
+        free = [each for each in "mbrgijpqoyzw" if each not in op.named][:count]
+        return {
+            theirs or name: op.operand(name).dims.replace(OUTER, " ".join(free)).strip()
+            for name, theirs in called.items()
+        }
 
     def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
         """What a kernel's function has parameters for beside tensors, as the reference has it: its eps, say."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from fuzz.adapters.pack import load
+from fuzz.adapters.target import Target
 from fuzz.base.probe import GHOST, STREAM
+from fuzz.execute.pool import Pool
 from fuzz.findings.book import book_in
 from fuzz.generate.dims import MOST_WORK
 from fuzz.laws.registry import declared as declared_laws
@@ -20,19 +23,23 @@ from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
+from fuzz.triage.diagnosis import new_workers
+from fuzz.uses.check.reference import contract_of
 from fuzz.uses.judge.floor import detection_floors, unvaried
 from fuzz.uses.judge.problem import LAST, Problem, problems_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import derived, kernel_name, write_pack
+from fuzz.uses.measure.beside import Accepts, accepts
 from fuzz.uses.measure.use import Measuring
 from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
 from fuzz.uses.starting import select_targets, writable
-from oracles.reference.derive import Derived
+from oracles.formula.contract import Contract
+from oracles.reference.derive import ANY, Derived
 from oracles.reference.dims import parsed
 
 _VARIED = 4
@@ -100,6 +107,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         runner = session.runner(targets)
         with session.err.status("measuring ..."):
             measuring = Measuring(session.pool, targets, seed)
+            accepting = _accepting(targets, found, asked)
         with session.interruption:
             search_ops(runner, seed)
             session.draw_no_more()
@@ -113,7 +121,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     session.tell_troubles()
     by_id = {target.id: target for target in targets}
     rulings = tuple(
-        solution_ruling(words, kernel, by_id, session.tally, book, measuring)
+        solution_ruling(words, kernel, by_id, session.tally, book, measuring, accepting)
         for kernel, (words, _) in solutions.items()
     )
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
@@ -131,6 +139,20 @@ def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, i
     few = [f"not exercised, as that many terms take too long: {extents}"] if extents else []
     probes = [] if STREAM in laws else [f"not exercised, as there is no GPU: the probe {STREAM}"]
     return (*undeclared, *few, *probes)
+
+
+def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mapping[str, Accepts]:
+    """What solutions do with what they do not declare, by their targets."""
+
+    def workers(target: Target) -> AbstractContextManager[Pool]:
+        return new_workers([target], asked.case_limit)
+
+    def contract(dtype: str) -> Contract:
+        return contract_of(found, "torch", (dtype,), strict=asked.values == ANY)
+
+    there = [target for target in targets if target.unavailable() is None]
+    each = {target.id: accepts(workers, target, contract, multiples=True) for target in there}
+    return {name: beside for name, beside in each.items() if beside is not None}
 
 
 def read_problem(asked: Asked) -> tuple[Problem, Derived]:
@@ -186,6 +208,7 @@ def _summary(ruling: Ruling, elapsed: float) -> str:
     for each in ruling.solutions:
         lines.append(f"{each.verdict:<12} {each.solution}{_why(each)}")
         lines += [f"  {measured.text}" for measured in each.measured]
+        lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     lines += [f"detection floor: of outputs that are off by this share of their value, half are seen: {floors}"] * bool(

@@ -13,10 +13,11 @@ from fuzz.adapters.target import Target
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Tally, TargetTally
+from fuzz.uses.measure.beside import Accepts
 from fuzz.uses.measure.record import Measured
 from fuzz.uses.measure.use import Measuring
 
-VERSION = 2
+VERSION = 3
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 
@@ -39,6 +40,9 @@ class SolutionRuling:
     """Why it did not run, or is undecided; else ''."""
     measured: tuple[Measured, ...]
     """What was measured of it, on each of its targets."""
+    accepts: tuple[Accepts, ...]
+    """What each of its targets does with strides, dtypes, ranks and extents that it does not declare: that is told, and
+    held against nobody."""
     right_as: str
     """What a wrong one is right as, such as "right as TF32; wrong as f32"; '' where it is nothing of that kind."""
 
@@ -70,8 +74,9 @@ class Ruling:
 
 
 def solution_ruling(
-    solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook, measuring: Measuring
-) -> SolutionRuling:
+    solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook,
+    measuring: Measuring, accepting: Mapping[str, Accepts],
+) -> SolutionRuling:  # fmt: skip
     """Return what is said of the solution that a kernel was made of."""
     own = [name for name in tally.targets if targets[name].kernel.name == kernel]
     lines = [tally.targets[name] for name in own]
@@ -88,7 +93,8 @@ def solution_ruling(
     right_as = next((measuring.right_as[name] for name in own if measuring.right_as.get(name)), "")
     return SolutionRuling(
         solution, said, sum(each.judged for each in lines), sum(each.findings for each in lines), worst, failures,
-        "" if said == "right" or any(each.findings for each in lines) else reason, records, right_as,
+        "" if said == "right" or any(each.findings for each in lines) else reason, records,
+        tuple(accepting[name] for name in own if name in accepting), right_as,
     )  # fmt: skip
 
 

@@ -42,6 +42,8 @@ def test_what_is_right_is_right_and_what_is_not_is_wrong(cli_here: Cli, tmp_path
     [measured] = next(each["measured"] for each in ruling["solutions"] if each["solution"] == "right.py")
     assert [(each["along"], each["terms"]) for each in measured["sums"]] == [("n", 1031)]
     assert measured["repeats"]
+    [accepts] = next(each["accepts"] for each in ruling["solutions"] if each["solution"] == "right.py")
+    assert accepts["layouts"]["transposed"] == "right"
     assert ruling["reference"].startswith("reference normalised: x[..., n], w[n] -> y[..., n], 6 operations")
     assert 1e-8 < ruling["detection_floor"]["f32"] < 1e-4
     jsonschema.validate(ruling, json.loads(PUBLISHED.read_text()))

@@ -10,6 +10,8 @@ import pytest
 
 import fuzz
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
+from fuzz.uses.check.reference import read
+from fuzz.uses.check.tried import tried
 from fuzz.uses.measure.reading import Meeting, UnreadableError, read_tree
 from fuzz.uses.measure.tree import Tree, known
 
@@ -195,3 +197,56 @@ def test_what_it_refuses_is_one_line_to_declare() -> None:
     assert told.count("FAIL") == 1
     assert '\n  takes n in multiples of 8 only: declare multiple_of={"n": 8} in its capabilities' in told
     _check(eights, capabilities=fuzz.Capabilities(multiple_of={"n": 8}, empty=False))
+
+
+def _accepts(kernel: Callable[..., Any]) -> str:
+    found = read(_softmax, None, None, None, None)
+    told = tried(kernel, found, None, (), "torch", "cpu")
+    return told.text if told is not None else ""
+
+
+def _softmax(x: Any) -> Any:
+    return torch.softmax(x, -1)
+
+
+def _exact(x: Any) -> Any:
+    return torch.softmax(x.double(), -1).to(x.dtype)
+
+
+def test_what_it_does_with_what_is_not_declared_is_told_in_one_line() -> None:
+    def of_two(x: Any) -> Any:
+        _, _ = x.shape
+        return _exact(x)
+
+    def packed(x: Any) -> Any:
+        if x.dtype != torch.float32:
+            raise TypeError("f32 is taken")
+        return _exact(x.as_strided(x.shape, torch.empty(x.shape).stride()))
+
+    every = 'any strides, f64, f16 and bf16; declare strides="any", dtypes=("f32", "f64", "f16", "bf16") in its'
+    assert _accepts(_exact) == f"accepts: {every} capabilities to have that judged"
+    assert _accepts(of_two).startswith(f"accepts: x of 2 dimensions only (raises with 1, 3, 4 and 5), {every}")
+    assert _accepts(packed) == (
+        "accepts: contiguous x only (wrong values with pitched, padded, column_step and transposed), "
+        "f32 only (raises with f64, f16 and bf16)"
+    )
+
+    def stepwise(x: Any) -> Any:
+        e = torch.exp(x - x.amax(-1, keepdim=True))
+        return e / e.sum(-1, keepdim=True)
+
+    assert "f64, right as it rounds each step with f16 and bf16; declare " in _accepts(stepwise)
+    assert not _accepts(lambda x: x)  # it is wrong, and says nothing
+
+
+def test_dimensions_that_examples_do_not_have_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    def of_two(x: Any) -> Any:
+        rows, n = x.shape
+        return _exact(x) if rows and n else x
+
+    fuzz.check(of_two, reference=_softmax, example_inputs=(torch.ones(3, 5),), max_cases=8, seed=1)
+    said = capsys.readouterr().err
+    assert said.startswith("reference _softmax: x[m, n] -> y[m, n], ")
+    assert "\n  accepts: x of 2 dimensions only (raises with 1, 3, 4 and 5)," in said
+    with pytest.raises(fuzz.CheckFailed, match="crashes"):  # where they are promised, it is one
+        fuzz.check(of_two, reference=_softmax, shapes="x=... n", max_cases=12, seed=1)
