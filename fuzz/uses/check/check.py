@@ -31,6 +31,7 @@ from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclare
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.triage.diagnosis import TimeShares, new_workers
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
+from fuzz.uses.check.jax_function import of_numpy
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.reference import read
@@ -80,7 +81,7 @@ def check(
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
     returns: Sequence[str] = (),
-    arrays: Arrays = "torch",
+    arrays: Arrays | Literal["jax"] = "torch",
     device: Device = "cpu",
     name: str = "",
     targets: Sequence[str] = (),
@@ -92,7 +93,7 @@ def check(
     """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
 
     A declared kernel runs in workers of its own, on all its targets or those that match `targets`. A plain function is
-    called in this process with tensors (or arrays of NumPy, by `arrays`) and parameters of `op` by their names,
+    called in this process with tensors (or arrays of NumPy or JAX, by `arrays`) and parameters of `op` by their names,
     which is the name of an op or an op of one's own. It writes the outputs that it has parameters for and returns the
     others, those named by `returns` where that is a tuple.
 
@@ -108,6 +109,8 @@ def check(
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
     found, measures, beside = None, False, None
+    if arrays == "jax":
+        kernel, arrays = kernel if isinstance(kernel, Kernel) else of_numpy(kernel), "numpy"
     if oracle not in ("formula", "replay"):
         raise CheckError(f"oracle={oracle!r}: it is 'formula' or 'replay'")
     if oracle == "replay":

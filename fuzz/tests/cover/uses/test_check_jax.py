@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fuzz
 from fuzz.tests.common.examples import first_cases
+from fuzz.uses.check.jax_function import of_numpy
 from fuzz.uses.check.reference import read
 from oracles.reference.derive import derive
 
@@ -57,3 +59,23 @@ def test_a_gradient_is_what_jax_makes_of_it() -> None:
     assert [each.name for each in found.op.outputs] == ["dx"]
     assert found.op.name == "l2_normalised_backward"
     assert [each.name for each in found.op.inputs] == ["x", "dy"]
+
+
+def test_a_kernel_may_take_and_return_arrays_of_jax() -> None:
+    """A compiled one, too."""
+
+    def mine(x: Any) -> Any:
+        return x * jax.lax.rsqrt(jnp.maximum((x * x).sum(-1, keepdims=True), 1e-24))
+
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    several = of_numpy(lambda x: ({"y": mine(x)}, x))(x)
+    for found in (of_numpy(jax.jit(mine))(x=x), several[0]["y"], several[1]):
+        assert type(found) is np.ndarray
+    contract = read(l2_normalised, "x=b n", None, None, None).contract  # else dozens of shapes are compiled
+    more: Any = {"reference": l2_normalised, "shapes": "x=b n", "arrays": "jax", "contract": contract, "seed": 1}
+    fuzz.check(jax.jit(mine), max_cases=2, **more)
+
+
+def test_places_have_the_dtype_that_they_have_in_jax() -> None:
+    found = derive(lambda x: (jax.lax.top_k(x, 2)[1], jnp.argmax(x, axis=-1), jnp.argsort(x, axis=-1)), "x=b n")
+    assert [each.dtype for each in found.op.outputs] == ["int32"] * 3
