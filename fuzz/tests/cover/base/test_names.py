@@ -23,10 +23,16 @@ EXEMPT: Mapping[str, str] = {
 ATTRIBUTES: Mapping[str, str] = {
     "sum": "of NumPy, torch and SQL",
     "mean": "of NumPy",
+    "dup": "of the module os",
+    "sin": "of mpmath",
+    "cos": "of mpmath",
+    "gate": "the verb of the command line",
 }
 """Attributes and keywords that have the name of an operand or a parameter and are another thing."""
 
 PLACES: Mapping[str, frozenset[str]] = {
+    "cli/__init__.py": frozenset({"gate"}),  # the verb
+    "cli/gate.py": frozenset({"gate"}),  # the same
     "laws/reach.py": frozenset({"sum"}),  # a kind of node of a formula
     "laws/symmetry.py": frozenset({"sum"}),  # the same
     "quality/calibrate/contracts.py": frozenset({"mean"}),  # a field of a contract
