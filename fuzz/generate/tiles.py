@@ -32,8 +32,8 @@ _TILED = (64, 16, 128, 64, 32)
 """The tiles that all dimensions have at once, in turn."""
 _OF_TWO = (64, 128, 64, 32, 64, 16)
 """Those that two dimensions have, in turn; one of them has another one in one case of four."""
-HEADS = (80, 96, 256)
-"""The sizes of heads of attention that are no tiles."""
+_OF_ONE = (128, 64, 16, 80, 32, 96, 256)
+"""The tiles, and sizes of heads of attention, that one dimension has, in turn: those soon that most kernels know."""
 _BESIDE_HEAD = 32
 """Fewer extents than so many are drawn beside heads that two tensors share."""
 _TAIL = 16
@@ -84,12 +84,12 @@ def tiled_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
     what there is room for along the others; where it is the row of the output, that of the first input has the same,
     as queries and values of one head have it, and the others several elements."""
     op = OPS[sketch.capability.op]
-    dims, sizes = _tiled(op), (*TILES, *HEADS)
+    dims = _tiled(op)
     if not dims:
         return None
     extents = _plain(sketch, dice, dice.pick((SMALL_WORK, USUAL_WORK)))
     rounds, place = divmod(number, len(dims))
-    size = sizes[rounds % len(sizes)]
+    size = _OF_ONE[rounds % len(_OF_ONE)]
     extents.keep({dims[place]: size})
     others = [op.row, *dims] if op.outputs[0].axes[-1:] == (dims[place],) else []
     for number, dim in enumerate(others):
