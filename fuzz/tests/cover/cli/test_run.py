@@ -320,7 +320,7 @@ def test_a_compile_error_is_shown_whole(cli_here: Cli, planted: Planted) -> None
         (["repro", "/nowhere.json"], "cannot be read: No such file"),
         (["frobnicate"], "frobnicate"),
         (["list", "colours"], "colours"),
-        (["selftest", "-k", "nothing"], "no mutant matches"),
+        (["selftest", "-k", "no-such-mutant"], "no mutant matches"),
     ],
 )
 def test_bad_input_gets_one_clear_line_and_exit_code_4(cli_here: Cli, arguments: list[str], words: str) -> None:
