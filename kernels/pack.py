@@ -13,6 +13,8 @@ from .layer_norm.mutants import layer_norm
 from .matmul import c_kernels as matmul_in_c
 from .matmul import python_kernels as matmul_in_python
 from .matmul.mutants import matmul
+from .reductions import c_kernels as reductions_in_c
+from .reductions import python_kernels as reductions_in_python
 from .rms_norm import c_kernels, python_kernels
 from .rms_norm.mutants import accuracy, history, laws, operands, rms_norm, triton
 from .rope import c_kernels as rope_in_c
@@ -29,6 +31,7 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *softmax_in_c.KERNELS, *softmax_in_python.KERNELS,
     *activations_in_c.KERNELS, *activations_in_python.KERNELS, *rope_in_c.KERNELS, *rope_in_python.KERNELS,
     *matmul_in_c.KERNELS, *matmul_in_python.KERNELS,
+    *reductions_in_c.KERNELS, *reductions_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,

@@ -175,8 +175,8 @@ def _resized(draw: Draw, rows: int) -> Draw:
 def _is_cheap(draw: Draw) -> bool:
     """Return whether further dimensions, where there are such, leave room for it, and are what they must be."""
     op = OPS[draw.op]
-    plain = len(op.named) == 1 and not op.made
-    return plain or (draw.work <= CHEAP_WORK and op.has_fixed(draw.grid, draw.axis, draw.extents))
+    alone = len(op.named) == 1 and not op.made
+    return (alone or draw.work <= CHEAP_WORK) and op.has_fixed(draw.grid, draw.axis, draw.extents)
 
 
 def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:

@@ -83,7 +83,7 @@ def _draw(op: Op, n: int, rows: int, params: Mapping[str, float], seed: int, par
     """Rows of n elements, so many along the first dimension; a few places along every other one that is not fixed."""
     first, *others = [dim for dim in op.inputs[0].axes if dim != op.row] or [""]
     sizes = {**dict.fromkeys((*others, *op.further), _FEW), first: rows, op.row: n, **op.fixed}
-    sizes = grown(op.made, {dim: sizes[dim] for dim in op.named}, op.fixed) if op.made else sizes
+    sizes |= grown(op.made, {dim: sizes[dim] for dim in op.named}, op.fixed, op.least)
     outer = tuple(sizes[dim] for dim in op.inputs[0].axes if dim != op.row)
     return Draw(op.name, sizes[op.row], outer, params, seed, tuple(parts), extents={d: sizes[d] for d in op.further})
 

@@ -71,10 +71,13 @@ def few(least: Mapping[str, int], counts: Counts, known: Mapping[str, int]) -> f
     return follows(counts, (min(dims, key=sizes.__getitem__) for dims in some))
 
 
-def grown(counts: Counts, known: Mapping[str, int], fixed: Collection[str] = ()) -> dict[str, int]:
-    """Return known extents, of which those that are too short and not fixed are so much longer that none is."""
-    found = dict(known)
-    while counts and (longer := short(counts, found).difference(fixed)):
+def grown(
+    counts: Counts, known: Mapping[str, int], fixed: Collection[str] = (), least: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """Return known extents, of which those that are too short and not fixed are so much longer that none is: too short
+    for others that follow from them, or for the `least` that there are of some."""
+    found, least = dict(known), least or {}
+    while longer := (short(counts, found) | few(least, counts, found)).difference(fixed):
         found |= {dim: found[dim] + 1 for dim in longer}
     return found
 

@@ -19,6 +19,7 @@ from oracles.ops import (
     layer_norm_backward,
     log_softmax,
     log_softmax_backward,
+    logsumexp,
     matmul,
     rms_norm,
     rms_norm_backward,
@@ -26,6 +27,10 @@ from oracles.ops import (
     rope_backward,
     rope_interleaved,
     rope_interleaved_backward,
+    row_max,
+    row_mean,
+    row_sum,
+    row_var,
     silu_mul,
     silu_mul_backward,
     softmax,
@@ -80,6 +85,7 @@ for _module in (
     layer_norm, layer_norm_backward, softmax, softmax_backward, log_softmax, log_softmax_backward,
     gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, silu_mul, silu_mul_backward,
     rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul,
+    row_sum, row_mean, row_max, row_var, logsumexp,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

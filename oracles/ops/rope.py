@@ -43,6 +43,7 @@ RECIPES = {
 }
 OP = Op(
     rope, inputs=(X, COS, SIN), outputs=(Y,), aliases=(("y", "x"),), least={"w": 2}, recipes=RECIPES,
-    shapes=({"w": 2, "r": 32}, {"w": 2, "r": 40}, {"w": 2, "r": 64}, {"w": 4, "r": 16}),
+    shapes=({"t": 2055, "w": 2, "r": 1}, {"t": 260, "w": 2, "r": 2}, {"w": 2, "r": 32},
+            {"w": 2, "r": 40}, {"w": 2, "r": 64}, {"w": 4, "r": 16}),
     summary="halves of the elements of each head, rotated by angles that follow from the position",
 )  # fmt: skip

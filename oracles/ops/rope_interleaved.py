@@ -24,6 +24,7 @@ def rotated(x: Node, cos: Node, sin: Node) -> Node:
 
 OP = Op(
     rope_interleaved, inputs=(X, COS, SIN), outputs=(Y,), aliases=(("y", "x"),), fixed={"two": 2}, recipes=RECIPES,
-    shapes=({"w": 1, "r": 32}, {"w": 1, "r": 40}, {"w": 1, "r": 64}, {"w": 2, "r": 16}),
+    shapes=({"t": 2055, "w": 1, "r": 1}, {"t": 260, "w": 1, "r": 2}, {"w": 1, "r": 32},
+            {"w": 1, "r": 40}, {"w": 1, "r": 64}, {"w": 2, "r": 16}),
     summary="neighbours in each head, rotated by angles that follow from the position",
 )  # fmt: skip

@@ -14,7 +14,7 @@ from fuzz.base.case import Case, Output, Tensor, contiguous
 from oracles.declared import AXIS
 from oracles.dtypes import DTYPES, form
 from oracles.formula.contract import Contract
-from oracles.formula.made import few, grown
+from oracles.formula.made import grown
 from oracles.formula.simulated.simulation import simulate
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -40,9 +40,8 @@ def ends_of(dtype: str) -> NDArray[np.float64]:
 
 def problem(op: Op, dtype: str, without: frozenset[str], random: np.random.Generator) -> Problem:
     """A problem of an op in one dtype, of such numbers."""
-    sizes = grown(op.made, {dim: op.fixed.get(dim, int(random.choice(_LENGTHS))) for dim in op.named}, op.fixed)
-    while short := few(op.least, op.made, sizes):
-        sizes |= {dim: sizes[dim] + 1 for dim in short}
+    sizes = {dim: op.fixed.get(dim, int(random.choice(_LENGTHS))) for dim in op.named}
+    sizes = grown(op.made, sizes, op.fixed, op.least)
     grid = [_OUTER if dim == OUTER else sizes[dim] for dim in op.inputs[0].axes]
     inputs = dict[str, NDArray[Any]]()
     for each in op.inputs:

@@ -15,11 +15,13 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
 from fuzz.base.feature import Feature, Label
+from fuzz.base.stream import Dice, Stream
 from fuzz.findings.casefile import from_json, to_json
 from fuzz.generate.coverage import Ledger
 from fuzz.generate.gaps import corners_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import realise
+from fuzz.generate.relatives import CHANGES
 from fuzz.generate.search import SHARDS, Search, batches
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.space import space_of
@@ -202,3 +204,14 @@ def test_twins_are_chosen_without_a_digest() -> None:
     assert len(cases) / 16 < len(twins) < len(cases) / 5
     assert len({twin.check.name for twin in twins if twin.check is not None}) > 6
     assert not any("digest" in vars(case) for case in cases)
+
+
+def test_what_guidance_makes_shorter_has_the_elements_that_an_op_always_has() -> None:
+    search, short = _search(op="row_var"), list[int]()
+    for turn in (Turn(0, number) for number in range(6)):
+        capability = search.capability(turn)
+        draws = [each.draw for each in search.cases(turn, b"")[0] if each.draw is not None]
+        for place, each in enumerate(draws):
+            changed = (CHANGES[name](each, capability, Dice(Stream(place))) for name in ("shorter", "near"))
+            short += [draw.n for draw in changed]
+    assert min(short) == 2

@@ -1,0 +1,47 @@
+"""Sums, means, greatest elements, variances and logsumexp of rows in Triton and torch, as declared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fuzz import Capabilities, Contract, Pairwise, PythonKernel
+
+__all__ = ["KERNELS"]
+
+_TRITON = Path(__file__).resolve().parent / "triton" / "reductions.py"
+_TORCH = Path(__file__).resolve().parent / "torch" / "reductions.py"
+
+_OPS = ("row_sum", "row_mean", "row_max", "row_var", "logsumexp")
+_LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings")
+# A thread adds up to 128 elements of a row that registers hold, one after the other; then a tree adds 128 threads. The
+# exponential of a GPU is 2^(x log2 e), and the product is rounded: x down to -104 is off by up to 44 ulp.
+_KEPT = Contract(sums={"n": Pairwise(128)}, accuracy={"exp": 48.0})
+_ROWS = Capabilities(dtypes=("f32", "f16", "bf16"), strides="pitched", max={"n": 16384}, empty=False)
+_ANYWHERE = replace(_ROWS, axis="any", strides="any", max={}, empty=True)
+# A mean and squares that are kept up to date make NaN of a row with an infinity.
+_WELFORD = Contract(algorithm={"mean": "welford", "squares": "welford"}, nonfinite="unspecified")
+
+
+def _name(op: str, kind: str) -> str:
+    return f"{op.replace('_', '-')}-{kind}"
+
+
+KERNELS: tuple[PythonKernel, ...] = (
+    *(
+        PythonKernel(
+            _name(op, "whole-row"), op, _TRITON, "triton", _KEPT, _ROWS, laws=_LAWS, summary="a row in registers"
+        )
+        for op in _OPS
+    ),
+    *(
+        PythonKernel(
+            _name(op, "eager"), op, _TORCH, "torch", capabilities=_ANYWHERE, summary="elementary operations"
+        )
+        for op in _OPS
+    ),
+    PythonKernel(
+        "row-var-native", "row_var", _TORCH, "torch", _WELFORD, _ANYWHERE, entry="native_row_var", devices=("cpu",),
+        summary="torch.var",
+    ),
+)  # fmt: skip
