@@ -30,7 +30,8 @@ def _name(op: str, kind: str) -> str:
 KERNELS: tuple[PythonKernel, ...] = (
     *(
         PythonKernel(
-            _name(op, "whole-row"), op, _TRITON, "triton", _KEPT, _ROWS, laws=_LAWS, summary="a row in registers"
+            _name(op, "whole-row"), op, _TRITON, "triton", Contract() if op == "row_max" else _KEPT, _ROWS, laws=_LAWS,
+            summary="a row in registers",
         )
         for op in _OPS
     ),

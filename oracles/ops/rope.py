@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from oracles.formula.trace import Node, Outputs, position, take, where
 from oracles.op import Op
 from oracles.operand import Operand
@@ -32,15 +30,20 @@ def rotated(x: Node, cos: Node, sin: Node) -> Node:
     return where(piece < 2.0, turned, x)
 
 
-def _angles(scene: Any) -> Any:
-    places, pairs = scene.shape("cos")
-    return np.outer(np.arange(places), BASE ** -(np.arange(pairs) / max(pairs, 1)))
+def _of_angles(function: str) -> Any:
+    """A recipe: what becomes of the angles of the positions from 0 on."""
+
+    def recipe(scene: Any, stream: Any) -> Any:
+        import numpy as np
+
+        places, pairs = scene.shape("cos")
+        angles = np.outer(np.arange(places), BASE ** -(np.arange(pairs) / max(pairs, 1)))
+        return getattr(np, function)(angles)
+
+    return recipe
 
 
-RECIPES = {
-    "cosines": lambda scene, stream: np.cos(_angles(scene)),
-    "sines": lambda scene, stream: np.sin(_angles(scene)),
-}
+RECIPES = {"cosines": _of_angles("cos"), "sines": _of_angles("sin")}
 OP = Op(
     rope, inputs=(X, COS, SIN), outputs=(Y,), aliases=(("y", "x"),), least={"w": 2}, recipes=RECIPES,
     shapes=({"t": 2055, "w": 2, "r": 1}, {"t": 260, "w": 2, "r": 2}, {"w": 2, "r": 32},

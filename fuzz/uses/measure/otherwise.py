@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from oracles.ops import OPS
 from oracles.summation import NumericsError
 
 _WORDS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"}
-_USED, _TRIED = 1 / 32, 16
+_USED, _TRIED, _SMALL = 1 / 32, 16, 16
 _TELLING, _SEVERAL = 0.1, 3
 """In so many wrong runs fewer bits allow at most this share of a value, or else to be right by them proves little: with
 8 bits a long sum may be anything."""
@@ -26,8 +27,9 @@ _TF32, _BF16 = 13, 16
 
 def right_as(runs: Sequence[Run], contract: Contract) -> str:
     """Return such as "right as TF32; wrong as f32"; '' where nothing of that kind fits, or nothing is wrong."""
-    judged = [run for run in runs if run.query(contract) is not None]
-    wrong = [run for run in judged if _is_wrong(run, contract)]
+    judged = sorted((run for run in runs if run.query(contract) is not None), key=_size)
+    # The largest cases cost as much as all others together: where these are right nothing is said.
+    wrong = [run for run in judged[:_SMALL] if _is_wrong(run, contract)]
     if not wrong:
         return ""
     expected = contract.compute
@@ -54,6 +56,11 @@ def _others(runs: Sequence[Run], contract: Contract, expected: str) -> Iterator[
             used = max((run.ratio(other) or 0.0 for run in runs), default=0.0)
             if used > _USED and sum(run.share(other) <= _TELLING for run in runs) >= _SEVERAL:
                 yield dtype, lambda run, other=other: not _is_wrong(run, other)  # type: ignore[misc]
+
+
+def _size(run: Run) -> int:
+    layouts = [each.layout for each in run.case.inputs.values()] + [each.layout for each in run.case.outputs.values()]
+    return sum(math.prod(each.shape) for each in layouts)
 
 
 def _is_wrong(run: Run, contract: Contract) -> bool:

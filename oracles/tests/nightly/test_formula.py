@@ -34,6 +34,7 @@ CONTRACTS = {
 WAYS = [
     (op, local, algorithm)
     for op in (LAYER_NORM_BACKWARD, *OPS.values())
+    if {*op.params} <= {"eps", "weight_offset", "axis"}
     for local, known in op.algorithms.items()
     for algorithm in known
 ]

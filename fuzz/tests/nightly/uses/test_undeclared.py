@@ -20,6 +20,8 @@ _LOST = (
     "layer-norm-moments", "layer-norm-apart",
     # off by less than functions within 4 ulp and sums in any order are
     "weighted-root-in-23-bits", "weighted-eps-in-21-bits", "weighted-total-in-20-bits",
+    # right where a value may be rounded on its way
+    "silu-mul-silu-rounded", "silu-mul-backward-dup-of-rounded-silu",
 )  # fmt: skip
 _CASES = 600
 _QUICK = [
