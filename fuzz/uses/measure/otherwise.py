@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
 from fuzz.base.case import Case
+from fuzz.base.draw import Frame
 from fuzz.base.dtypes import from_bits, quantise
 from fuzz.judge.fitting import Run
 from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import Contract
+from oracles.operand import OUTER
 from oracles.ops import OPS
 from oracles.summation import NumericsError
 
 _WORDS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"}
-_USED, _TRIED, _SMALL = 1 / 32, 16, 16
+_USED, _TRIED = 1 / 32, 16
+_FEW, _MOST_WORK = 3, 1 << 20
+"""The number of runs that are looked at, and what the terms of all may be where more are: some seconds."""
 _TELLING, _SEVERAL = 0.1, 3
 """In so many wrong runs fewer bits allow at most this share of a value, or else to be right by them proves little: with
 8 bits a long sum may be anything."""
@@ -27,9 +33,10 @@ _TF32, _BF16 = 13, 16
 
 def right_as(runs: Sequence[Run], contract: Contract) -> str:
     """Return such as "right as TF32; wrong as f32"; '' where nothing of that kind fits, or nothing is wrong."""
-    judged = sorted((run for run in runs if run.query(contract) is not None), key=_size)
+    judged = sorted((run for run in runs if run.query(contract) is not None), key=_work)
     # The largest cases cost as much as all others together: where these are right nothing is said.
-    wrong = [run for run in judged[:_SMALL] if _is_wrong(run, contract)]
+    total = [*accumulate(map(_work, judged))]
+    wrong = [run for run in judged[: max(_FEW, bisect_right(total, _MOST_WORK))] if _is_wrong(run, contract)]
     if not wrong:
         return ""
     expected = contract.compute
@@ -58,9 +65,10 @@ def _others(runs: Sequence[Run], contract: Contract, expected: str) -> Iterator[
                 yield dtype, lambda run, other=other: not _is_wrong(run, other)  # type: ignore[misc]
 
 
-def _size(run: Run) -> int:
-    layouts = [each.layout for each in run.case.inputs.values()] + [each.layout for each in run.case.outputs.values()]
-    return sum(math.prod(each.shape) for each in layouts)
+def _work(run: Run) -> int:
+    """The number of terms of the largest step."""
+    frame = Frame(run.case)
+    return OPS[run.case.op].work({OUTER: math.prod(frame.batch), **frame.sizes})
 
 
 def _is_wrong(run: Run, contract: Contract) -> bool:
