@@ -7,7 +7,7 @@ from typing import Literal
 
 from fuzz import Capabilities, CKernel, Contract
 
-__all__ = ["KERNELS"]
+__all__ = ["ALIASES", "KERNELS"]
 
 _C = Path(__file__).resolve().parent / "c"
 
@@ -22,7 +22,7 @@ _LAWS = (
 
 # V_EXP_ULP of kernels/common/vector.h: 0.9876 at most, over all floats with AVX2.
 _EXP = {"exp": 1.0}
-_ALIASES = {
+ALIASES = {
     "gelu": (("y", "x"),),
     "gelu_tanh": (("y", "x"),),
     "silu_mul": (("y", "gate"), ("y", "up")),
@@ -41,7 +41,7 @@ _BY_VECTORS = {
 
 
 def _elements(op: str) -> Capabilities:
-    aliases = _ALIASES[op]
+    aliases = ALIASES[op]
     mixed = tuple(
         (name, ("x" if "gelu" in op else "gate", "f32")) for name in dict.fromkeys(each for each, _ in aliases)
     )
@@ -62,12 +62,12 @@ KERNELS: tuple[CKernel, ...] = (
             _name(op, "generic"), op, _C / f"{op}.c", "any", _CONTRACTS.get(op, Contract()), _elements(op), _FLAGS,
             laws=_LAWS, summary="one element at a time; any axis and strides",
         )
-        for op in _ALIASES
+        for op in ALIASES
     ),
     *(
         CKernel(
             _name(op, isa), op, _C / f"{op}_vector.c", isa, contract,
-            Capabilities(axis="last", strides="rows", aliases=_ALIASES[op], outside="rejects"), _FLAGS, laws=_LAWS,
+            Capabilities(axis="last", strides="rows", aliases=ALIASES[op], outside="rejects"), _FLAGS, laws=_LAWS,
             summary="by vectors, the exponential a polynomial",
         )
         for op, contract in _BY_VECTORS.items() for isa in ("avx2", "neon", "sve")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from fuzz import Capabilities, Contract, PythonKernel
 
+from .c_kernels import ALIASES
+
 __all__ = ["KERNELS"]
 
 _TRITON = Path(__file__).resolve().parent / "triton" / "activations.py"
@@ -35,18 +37,10 @@ _NATIVE = {
     "silu_mul": Contract(algorithm={"h": "quotient"}, points={"h": "input"}),
 }
 _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings")
-_ALIASES = {
-    "gelu": (("y", "x"),),
-    "gelu_tanh": (("y", "x"),),
-    "silu_mul": (("y", "gate"), ("y", "up")),
-    "gelu_backward": (("dx", "dy"), ("dx", "x")),
-    "gelu_tanh_backward": (("dx", "dy"), ("dx", "x")),
-    "silu_mul_backward": (("dgate", "gate"), ("dup", "up")),
-}
 
 
 def _able(op: str) -> Capabilities:
-    return Capabilities(dtypes=("f32", "f16", "bf16"), strides="any", aliases=_ALIASES[op])
+    return Capabilities(dtypes=("f32", "f16", "bf16"), strides="any", aliases=ALIASES[op])
 
 
 def _name(op: str, kind: str) -> str:
@@ -66,7 +60,7 @@ KERNELS: tuple[PythonKernel, ...] = (
             _name(op, "eager"), op, _TORCH, "torch", _EAGER.get(op, Contract()), _able(op),
             summary="elementary operations",
         )
-        for op in _ALIASES
+        for op in ALIASES
     ),
     *(
         PythonKernel(
