@@ -6,7 +6,7 @@ from fuzz import CKernel, PythonKernel
 
 from .activations import c_kernels as activations_in_c
 from .activations import python_kernels as activations_in_python
-from .activations.mutants import activations
+from .activations.mutants import gelu, silu_mul
 from .layer_norm import c_kernels as layer_norm_in_c
 from .layer_norm import python_kernels as layer_norm_in_python
 from .layer_norm.mutants import layer_norm
@@ -35,5 +35,5 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
-    *layer_norm.MUTANTS, *softmax.MUTANTS, *activations.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
+    *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
 )  # fmt: skip

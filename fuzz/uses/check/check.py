@@ -20,6 +20,7 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
+from fuzz.base.platform import PLATFORMS
 from fuzz.base.selection import globs, matches_any
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
@@ -109,6 +110,8 @@ def check(
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
     found, measures, beside = None, False, None
+    if arrays not in (*PLATFORMS, "jax"):
+        raise CheckError(f"arrays={arrays!r}: it is one of {', '.join((*PLATFORMS, 'jax'))}")
     if arrays == "jax":
         kernel, arrays = kernel if isinstance(kernel, Kernel) else of_numpy(kernel), "numpy"
     if oracle not in ("formula", "replay"):

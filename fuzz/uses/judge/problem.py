@@ -33,9 +33,8 @@ batches, which are no multiples, so that nothing else is as long, and for groups
 _PARTS = 8, 4, 2
 """Where none of them makes a module, all but the batch become such a part, so that two that must be one stay so."""
 _BATCHES = (5, 7, 11, 13)
-
-
 LAST = 2
+"""The tier of problems that are read where no other can be."""
 
 
 @dataclass(frozen=True)
@@ -124,17 +123,19 @@ def _of_modules(path: Path, text: str) -> Iterator[Problem]:
             yield from made
     if not made:
         raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
-    yield from map(_of_batches, made[:1])
+    yield from _of_batches(made[0])
 
 
-def _of_batches(problem: Problem) -> Problem:
-    """The same of which the first dimension alone varies."""
-    assert problem.shapes is not None
-    assert problem.module is not None
-    batch = problem.shapes[problem.module.inputs[0]].split()[0]
+def _of_batches(problem: Problem) -> Iterator[Problem]:
+    """The same of which the first dimension of the first input that has one alone varies; nothing where none has."""
+    shapes, module = problem.shapes or {}, problem.module
+    inputs = [shapes.get(name, "").split() for name in (module.inputs if module is not None else ())]
+    batch = next((dims[0] for dims in inputs if dims), None)
+    if batch is None or batch in problem.fixed:
+        return
     extents = {**problem.fixed, **problem.examples[0]}
     fixed = {dim: size for dim, size in extents.items() if dim != batch}
-    return replace(problem, fixed=fixed, examples=({batch: extents[batch]},))
+    yield replace(problem, fixed=fixed, examples=({batch: extents[batch]},))
 
 
 def of_module(path: Path, module: ModuleType) -> Sequence[Problem]:

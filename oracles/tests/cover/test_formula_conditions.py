@@ -86,7 +86,8 @@ def test_functions_of_others_say_which_one_to_use(wrong: Callable[[Any], Any], s
 
 
 def test_torch_says_which_function_to_use() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     for wrong, says in ((torch.exp, "f.exp"), (torch.mean, "f.avg"), (torch.nn.functional.softplus, "f.softplus")):
         with pytest.raises(FormulaError, match=f"^torch.* of a formula: use {says}$"):
             trace(lambda x, of=wrong: {"y": of(x)}, {"x": ("n",)})

@@ -131,7 +131,8 @@ def library(name: str) -> Iterator[Kernel]:
     if found := getattr(np, _NUMPY.get(of.name, of.name), None):
         yield lambda x: found(x, *map(np.float32, constant))
     if WHOLE:
-        torch = pytest.importorskip("torch")
+        import torch
+
         for each in (getattr(torch, of.name, None), getattr(torch.nn.functional, of.name, None)):
             if each is not None:
                 yield lambda x, each=each: each(torch.from_numpy(x), *constant).numpy()  # type: ignore[misc]

@@ -12,7 +12,6 @@ from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
 from oracles.reference.guard import value
 
-pytest.importorskip("torch")
 Array = Any
 
 

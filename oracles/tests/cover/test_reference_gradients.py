@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+import torch
 
 from oracles.reference.backward import backward
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 
@@ -130,7 +130,7 @@ def test_gradients_of_outputs_have_names_that_nothing_else_has() -> None:
     assert [each.name for each in derive(backward(two, by=["y"]), "x=b n, y=b n").op.outputs] == ["dy"]
 
 
-class Twice(torch.autograd.Function):  # type: ignore[misc,name-defined]
+class Twice(torch.autograd.Function):  # type: ignore[misc]
     """Its backward is another one than autograd's."""
 
     @staticmethod

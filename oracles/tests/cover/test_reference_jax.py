@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -14,7 +15,6 @@ from oracles.reference.arrays import library_of
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
 
-jax = pytest.importorskip("jax")
 jnp, lax = jax.numpy, jax.lax
 Array = Any
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
-
-torch = pytest.importorskip("torch")
 
 
 def stacked(a: Any, b: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from oracles.formula.check import check
 from oracles.op import Op
@@ -14,7 +15,6 @@ from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
 from oracles.reference.guard import drawn, value
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from oracles.reference.alike import Evaluated
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
-
-torch = pytest.importorskip("torch")
 
 
 def routed(x: Any) -> Any:

@@ -7,11 +7,10 @@ import sys
 from typing import Any
 
 import pytest
+import torch
 
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
-
-torch = pytest.importorskip("torch")
 
 
 def test_torch_imports_no_compiler_for_a_reference() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
+import torch
 
 from oracles.formula.algorithm import traced
 from oracles.op import Op
@@ -15,8 +16,6 @@ from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
 from oracles.reference.elementwise import COMPARISONS, FUNCTIONS
 from oracles.reference.rules import RULES
-
-torch = pytest.importorskip("torch")
 
 
 def rms_norm(x, w):  # type: ignore[no-untyped-def]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from oracles.reference.replay import replayed
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from fuzz.tests.conftest import Cli
 from oracles.formula.trace import trace
 from oracles.op import Op
 from oracles.reference.derive import derive
-
-pytest.importorskip("torch")
 
 _REFS = """
 import torch

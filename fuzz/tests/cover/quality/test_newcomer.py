@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from fuzz.quality.newcomer.verb import is_close
 from fuzz.tests.conftest import CHECKOUT
-
-pytest.importorskip("torch")
 
 
 def rows(printed: str = "") -> list[list[str]]:

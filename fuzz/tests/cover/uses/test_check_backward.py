@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import fuzz
 from fuzz.uses.check.reference import read
-
-torch = pytest.importorskip("torch")
-
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 

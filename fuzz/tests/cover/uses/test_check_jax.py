@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+import torch
 
 import fuzz
 from fuzz.tests.common.examples import first_cases
@@ -13,8 +15,6 @@ from fuzz.uses.check.jax_function import of_numpy
 from fuzz.uses.check.reference import read
 from oracles.reference.derive import derive
 
-jax = pytest.importorskip("jax")
-torch = pytest.importorskip("torch")
 jnp = jax.numpy
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
@@ -79,3 +79,15 @@ def test_a_kernel_may_take_and_return_arrays_of_jax() -> None:
 def test_places_have_the_dtype_that_they_have_in_jax() -> None:
     found = derive(lambda x: (jax.lax.top_k(x, 2)[1], jnp.argmax(x, axis=-1), jnp.argsort(x, axis=-1)), "x=b n")
     assert [each.dtype for each in found.op.outputs] == ["int32"] * 3
+
+
+def test_where_it_is_not_installed_no_kernel_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.uses.check.jax_function.find_spec", lambda name: None)
+    with pytest.raises(fuzz.CheckError, match=r"^arrays='jax': JAX is not installed: pip install jax$"):
+        fuzz.check(l2_normalised, op="softmax", arrays="jax", max_cases=1)
+
+
+def test_arrays_that_there_are_not_are_refused() -> None:
+    other: Any = "jaxx"
+    with pytest.raises(fuzz.CheckError, match=r"^arrays='jaxx': it is one of .*torch.*, jax$"):
+        fuzz.check(l2_normalised, op="softmax", arrays=other, max_cases=1)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import fuzz
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 

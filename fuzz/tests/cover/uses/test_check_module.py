@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import fuzz
 
-torch = pytest.importorskip("torch")
 
-
-class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+class Model(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, n: int, m: int) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(n, m)
@@ -20,7 +19,7 @@ class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
         return torch.relu(self.linear(x)) / 2.0
 
 
-class Mine(torch.nn.Module):  # type: ignore[misc, name-defined]
+class Mine(torch.nn.Module):  # type: ignore[misc]
     """Its weights have other names."""
 
     def __init__(self, n: int, m: int) -> None:

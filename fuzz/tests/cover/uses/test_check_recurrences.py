@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import fuzz
-
-torch = pytest.importorskip("torch")
-
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import fuzz
 from fuzz import Capabilities, Contract, Op
@@ -19,9 +20,6 @@ from fuzz.uses.check.reference import lenient, read
 from fuzz.uses.check.results import told
 from fuzz.uses.check.retrieval import retrieved
 from oracles.ops import OPS
-
-torch = pytest.importorskip("torch")
-
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 

@@ -8,9 +8,6 @@ import pytest
 
 import fuzz
 
-torch = pytest.importorskip("torch")
-
-
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
 

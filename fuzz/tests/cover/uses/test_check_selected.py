@@ -12,8 +12,6 @@ import fuzz
 from fuzz.tests.common import selecting
 from fuzz.tests.common.own_pack import unknown_afterwards
 
-torch = pytest.importorskip("torch")
-
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unexplained: None) -> Iterator[None]:

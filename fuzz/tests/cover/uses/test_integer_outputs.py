@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import fuzz
 from fuzz import Capabilities, Contract, Op, Operand
 from fuzz import formula as f
 from fuzz.tests.common.own_pack import unknown_afterwards
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)

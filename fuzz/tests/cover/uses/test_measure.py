@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import fuzz
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
@@ -14,9 +15,6 @@ from fuzz.uses.check.reference import read
 from fuzz.uses.check.tried import tried
 from fuzz.uses.measure.reading import Meeting, UnreadableError, read_tree
 from fuzz.uses.measure.tree import Tree, known
-
-torch = pytest.importorskip("torch")
-
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 

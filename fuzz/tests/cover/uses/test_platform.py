@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import fuzz
 from fuzz import Contract, Op, Operand
@@ -18,8 +19,6 @@ from fuzz.tests.common.own_op import registered
 from fuzz.uses.check.plan import GIVEN, Options
 from oracles.formula.node import Node
 from oracles.formula.trace import Outputs
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,6 @@ from fuzz.uses.judge.problem import problems_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import derived
 
-pytest.importorskip("torch")
-
 SQUARE = """
 import torch
 from torch import nn
@@ -143,3 +141,14 @@ def test_a_module_of_which_one_extent_decides_another_varies_in_its_batch(tmp_pa
     problem, found = read_problem(asked)
     assert problem.examples == ({"d0": 4},)
     assert "x[d0, d1, d2]" in found.said
+
+
+@pytest.mark.parametrize("inputs", ["torch.tensor(2.0), torch.rand(32, 32)", "torch.tensor(2.0), torch.tensor(3.0)"])
+def test_what_no_numbers_make_readable_is_refused_where_the_first_input_has_no_dimension(
+    inputs: str, tmp_path: Path
+) -> None:
+    decides = SQUARE.replace("a @ b", "a if b.sum() > 0 else -a").replace("torch.rand(N, N), torch.rand(N, N)", inputs)
+    (tmp_path / "problem.py").write_text(decides)
+    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, tmp_path, False, (), None, None)
+    with pytest.raises(ProblemError, match="a value decides what it does"):
+        read_problem(asked)

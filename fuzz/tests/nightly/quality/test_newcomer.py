@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from fuzz.quality.newcomer.verb import compared, table
 from fuzz.report.console import markdown_table
 from fuzz.report.words import phrase
 from fuzz.tests.cover.quality.test_newcomer import rows
-
-pytest.importorskip("torch")
 
 
 def test_the_table_is_what_the_command_prints() -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+import torch
 
 import fuzz
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 Tensors = Mapping[str, Any]
 

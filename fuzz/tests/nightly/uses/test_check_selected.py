@@ -13,8 +13,6 @@ from fuzz.tests.common import selecting
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.uses.check.plan import GIVEN, Options
 
-pytest.importorskip("torch")
-
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

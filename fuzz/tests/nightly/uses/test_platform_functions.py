@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import fuzz
 from fuzz import Op, Operand
@@ -17,7 +18,6 @@ from fuzz.tests.common.own_op import registered
 from fuzz.uses.check.plan import GIVEN, Options
 from oracles.formula.node import Node
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 ONE = np.float32(1)
 

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import fuzz
-
-torch = pytest.importorskip("torch")
-
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 

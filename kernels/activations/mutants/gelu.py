@@ -1,5 +1,4 @@
-"""Planted defects in gelu, its approximation, silu_mul and their gradients, modelled on documented bugs of such
-kernels."""
+"""Planted defects in gelu, its approximation and their gradients, modelled on documented bugs of such kernels."""
 
 from __future__ import annotations
 
@@ -7,12 +6,12 @@ from pathlib import Path
 
 from fuzz import Mutant
 
-__all__ = ["MUTANTS"]
+__all__ = ["INTERPRETED", "MEMORY", "MUTANTS", "NATIVE", "VALUE", "in_the_loop"]
 
-_VALUE = ("FAIL_NUMERIC", "FAIL_NONFINITE")
-_MEMORY = ("FAIL_MEMORY", "CRASH")
-_NATIVE = ("*@native:*-O2",)
-_INTERPRETED = ("triton-*@interpret",)
+VALUE = ("FAIL_NUMERIC", "FAIL_NONFINITE")
+MEMORY = ("FAIL_MEMORY", "CRASH")
+NATIVE = ("*@native:*-O2",)
+INTERPRETED = ("triton-*@interpret",)
 _LOOP = (Path(__file__).resolve().parents[1] / "c" / "elementwise.h").read_text(encoding="utf-8")
 _DETACHED = "ready = detach(&in[i], &out[0], &out[outputs - 1], &copies[i]);"
 
@@ -28,12 +27,9 @@ _TANH_SLOPE_CALL = "int kf_gelu_tanh_backward(const kf_gelu_tanh_backward_call *
 _TANH = "const float t = tanhf(0x1.988454p-1f * (x + 0.044715f * (square * x)));"
 _TANH_SLOPE = "*out = dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope);"
 _TANH_GRADIENT = "    dx.copy_(dy.float() * (0.5 * (1.0 + t) + 0.5 * wide * (1.0 - t * t) * slope))\n"
-_GATED = "static void gated(const float *in, float *out) { *out = in[0] / (1.0f + expf(-in[0])) * in[1]; }\n"
-_GATED_STEP = "            v_store(to + i, n - i, gated(v_load(g + i, n - i, 0.0f), v_load(u + i, n - i, 0.0f)));\n"
-_SILU_SLOPE_CALL = "int kf_silu_mul_backward(const kf_silu_mul_backward_call *call) {\n"
 
 
-def _in_the_loop(old: str, new: str) -> tuple[str, str]:
+def in_the_loop(old: str, new: str) -> tuple[str, str]:
     """The edit of a source that has its loop with one of its own."""
     before, behind = _LOOP.split(old)
     return ('#include "elementwise.h"\n', f"{before}{new}{behind}")
@@ -49,13 +45,13 @@ MUTANTS: tuple[Mutant, ...] = (
                 "    *out = 0.5f * x * (1.0f + tanhf(u));",
             ),
         ),
-        _NATIVE, "nearly every element beyond 1", _VALUE,
+        NATIVE, "nearly every element beyond 1", VALUE,
         "the approximation for the error function, at most 5e-4 off: published tolerances do not tell them apart",
     ),
     Mutant(
         "gelu-nothing-below-bound", "gelu-generic",
         ((_GELU, _GELU.replace("*out =", "*out = in[0] <= -4.5f ? 0.0f :")),),
-        _NATIVE, "an element between -5.3 and -4.5", _VALUE,
+        NATIVE, "an element between -5.3 and -4.5", VALUE,
         "E083: the tail taken for 0, as a tolerance of 10 eps of an element of 1 allows from -5.2 on, and too early",
     ),
     Mutant(
@@ -69,25 +65,25 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
             ("call->axis, gelu)", "call->axis, call->x.dtype == KF_BF16 ? by_table : gelu)"),
         ),
-        _NATIVE, "x of bf16 with an element beyond 65504, or one of less than 2^-17", _VALUE,
+        NATIVE, "x of bf16 with an element beyond 65504, or one of less than 2^-17", VALUE,
         "a table over all f16, as ggml has it, looked up for bf16 too: what f16 does not hold is infinite or 0",
     ),
     Mutant(
         "gelu-layout-of-y", "gelu-generic",
-        (_in_the_loop("at(&r, &out[o], place)", "at(&r, &in[0], place)"),),
-        _NATIVE, "x and y of different strides", (*_VALUE, *_MEMORY, "FAIL_UNWRITTEN"),
+        (in_the_loop("at(&r, &out[o], place)", "at(&r, &in[0], place)"),),
+        NATIVE, "x and y of different strides", (*VALUE, *MEMORY, "FAIL_UNWRITTEN"),
         "E056, E089: the output addressed as if it lay as the input does",
     ),
     Mutant(
         "gelu-copied-one-way", "gelu-generic",
-        (_in_the_loop(_DETACHED, _DETACHED.replace("= ", "= (char *)out[0].data < (char *)in[i].data || ", 1)),),
-        _NATIVE, "y overlaps x in part and begins before it, and is not one dense row after the other", _VALUE,
+        (in_the_loop(_DETACHED, _DETACHED.replace("= ", "= (char *)out[0].data < (char *)in[i].data || ", 1)),),
+        NATIVE, "y overlaps x in part and begins before it, and is not one dense row after the other", VALUE,
         "the rule of memmove, that going up is safe where the output begins first: true of equal dense layouts only",
     ),
     Mutant(
         "triton-gelu-stores-pairs", "gelu-blocks",
         ((_STORE_OF_ONE, _STORE_OF_ONE.replace("mask=inside", "mask=place < (elements + 1) // 2 * 2")),),
-        _INTERPRETED, "an odd number of elements", _MEMORY,
+        INTERPRETED, "an odd number of elements", MEMORY,
         "E093: the end of the last block checked by pairs",
     ),
     Mutant(
@@ -99,7 +95,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "    place = tl.maximum(start, 0) + tl.arange(0, BLOCK)\n",
             ),
         ),
-        _INTERPRETED, "in place, more than 1024 elements and no multiple of 1024", _VALUE,
+        INTERPRETED, "in place, more than 1024 elements and no multiple of 1024", VALUE,
         "W11: a last block that is whole because it begins in the one before, whose results it reads in place",
     ),
     Mutant(
@@ -112,19 +108,19 @@ MUTANTS: tuple[Mutant, ...] = (
                 "    *out = dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope) + 0.0f * (cdf + pdf);",
             ),
         ),
-        _NATIVE, "nearly every element beyond 1", _VALUE,
+        NATIVE, "nearly every element beyond 1", VALUE,
         "E084: the gradient of the approximation for a forward by the error function",
     ),
     Mutant(
         "gelu-backward-one-beyond-bound", "gelu-backward-generic",
         ((_GELU_SLOPE, "*out = x >= 5.0f ? dy : dy * (cdf + x * pdf);"),),
-        _NATIVE, "x of f32 with an element between 5 and 5.7", _VALUE,
+        NATIVE, "x of f32 with an element between 5 and 5.7", VALUE,
         "a shortcut for large elements that begins too early: the derivative is still 7e-6 above 1",
     ),
     Mutant(
         "gelu-backward-layout-of-dy", "gelu-backward-generic",
-        (_in_the_loop("at(&r, &in[i], place)", "at(&r, &in[0], place)"),),
-        _NATIVE, "x and dy of different strides", (*_VALUE, *_MEMORY),
+        (in_the_loop("at(&r, &in[i], place)", "at(&r, &in[0], place)"),),
+        NATIVE, "x and dy of different strides", (*VALUE, *MEMORY),
         "E089: a gradient that does not lie as the input does, read as if it did",
     ),
     Mutant(
@@ -135,7 +131,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "_gelu_backward(x, 1.0).to(y_ptr.dtype.element_ty).to(tl.float32) * other\n",
             ),
         ),
-        _INTERPRETED, "x of 16 bits", _VALUE, "E091: a rounding that the gradient does not have by its contract",
+        INTERPRETED, "x of 16 bits", VALUE, "E091: a rounding that the gradient does not have by its contract",
     ),
     Mutant(
         "gelu-tanh-avx2-quotient-overflows", "gelu-tanh-avx2",
@@ -150,7 +146,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "            v_store(to + i, n - i, n - i >= v_lanes() ? whole : gelu(x));\n        }\n",
             ),
         ),
-        _NATIVE, "an element beyond 10 that is not of the tail", _VALUE,
+        NATIVE, "an element beyond 10 that is not of the tail", VALUE,
         "W12, E079, E080: a quotient of two infinities, in whole vectors only",
         fails_when=lambda n: n >= 8,
     ),
@@ -163,7 +159,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "            v_store(to + start, n - start, gelu(v_load(from + start, n - start, 0.0f)));\n        }\n",
             ),
         ),
-        _NATIVE, "in place, n > 8 and n mod 8 != 0", _VALUE,
+        NATIVE, "in place, n > 8 and n mod 8 != 0", VALUE,
         "W11: a last vector that is whole because it begins in the one before, whose results it reads in place",
         fails_when=lambda n: n > 8 and n % 8 != 0,
     ),
@@ -185,7 +181,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "            v_store(to + i, n - i, n - i >= v_lanes() ? whole : gelu(x));\n        }\n",
             ),
         ),
-        ("*@qemu:vl=*-O2",), "a row of at least a vector, an element beyond 2", _VALUE,
+        ("*@qemu:vl=*-O2",), "a row of at least a vector, an element beyond 2", VALUE,
         "E082: a rational tangent that nothing saturates, in whole vectors only",
     ),
     Mutant(
@@ -196,7 +192,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "v_exp(v_min(v_all(18.0f), v_multiply(v_all(-2.0f), u)))",
             ),
         ),
-        ("*@qemu:vl=*-O2",), "an element of less than -5", _VALUE,
+        ("*@qemu:vl=*-O2",), "an element of less than -5", VALUE,
         "E087: a sigmoid that ends at 1.5e-8 and not at 0, times x",
     ),
     Mutant(
@@ -210,7 +206,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
             ("call->axis, gelu)", "call->axis, call->x.dtype == KF_F16 ? gelu_of_f16 : gelu)"),
         ),
-        _NATIVE, "x of f16 with an element between -5 and -1.5", _VALUE,
+        NATIVE, "x of f16 with an element between -5 and -1.5", VALUE,
         "an intermediate result rounded to the dtype of x, as in vLLM's gelu_new",
     ),
     Mutant(
@@ -225,7 +221,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
             ("call->axis, gelu)", "call->axis, call->x.dtype == KF_BF16 ? gelu_of_bf16 : gelu)"),
         ),
-        _NATIVE, "x of bf16 with an element between -6 and -2", _VALUE,
+        NATIVE, "x of bf16 with an element between -6 and -2", VALUE,
         "constants that take the dtype of x: 0.796875 and 0.04468",
     ),
     Mutant(
@@ -236,12 +232,12 @@ MUTANTS: tuple[Mutant, ...] = (
                 "e = tl.exp(2.0 * u)\n    return x * tl.div_rn(e, 1.0 + e)",
             ),
         ),
-        _INTERPRETED, "an element beyond 10", _VALUE, "E078, E079: a quotient of two infinities",
+        INTERPRETED, "an element beyond 10", VALUE, "E078, E079: a quotient of two infinities",
     ),
     Mutant(
         "gelu-tanh-backward-without-three", "gelu-tanh-backward-generic",
         (("3.0f * 0.044715f * square", "0.044715f * square"),),
-        _NATIVE, "nearly every element beyond 0.5", _VALUE, "a control: the cube differentiated without its factor",
+        NATIVE, "nearly every element beyond 0.5", VALUE, "a control: the cube differentiated without its factor",
     ),
     Mutant(
         "gelu-tanh-backward-quotient-overflows", "gelu-tanh-backward-generic",
@@ -252,7 +248,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "    const float t = (e - 1.0f) / (e + 1.0f);",
             ),
         ),
-        _NATIVE, "an element beyond 10", _VALUE, "E078, E079: the tangent by a quotient of two infinities",
+        NATIVE, "an element beyond 10", VALUE, "E078, E079: the tangent by a quotient of two infinities",
     ),
     Mutant(
         "gelu-tanh-backward-tangent-in-bf16", "gelu-tanh-backward-generic",
@@ -268,7 +264,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
             ("call->axis, differentiate)", "call->axis, call->x.dtype == KF_BF16 ? of_bf16 : differentiate)"),
         ),
-        _NATIVE, "x of bf16 with an element of less than -1", _VALUE,
+        NATIVE, "x of bf16 with an element of less than -1", VALUE,
         "E091: a tangent kept in the dtype of x, whose difference from 1 is then lost",
     ),
     Mutant(
@@ -281,127 +277,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "    dx.add_(second)\n",
             ),
         ),
-        ("torch-*@cpu",), "x of 16 bits with an element near -0.75, or less than -1", _VALUE,
+        ("torch-*@cpu",), "x of 16 bits with an element near -0.75, or less than -1", VALUE,
         "E074, E084: two parts of opposite signs, each rounded to 16 bits before they are added",
-    ),
-    Mutant(
-        "silu-mul-silu-rounded", "silu-mul-generic",
-        (
-            (
-                _GATED,
-                "static inline void by(const float *in, float *out, kf_dtype dtype) {\n"
-                "    *out = rounded(dtype, in[0] / (1.0f + expf(-in[0]))) * in[1];\n}\n\n"
-                "static void gated(const float *in, float *out) { by(in, out, KF_F32); }\n"
-                "static void gated_f16(const float *in, float *out) { by(in, out, KF_F16); }\n",
-            ),
-            ("call->axis, gated)", "call->axis, call->gate.dtype == KF_F16 ? gated_f16 : gated)"),
-        ),
-        _NATIVE, "gate of f16", _VALUE,
-        "silu rounded to the dtype before the product, as Liger does and its contract says: this one's does not",
-    ),
-    Mutant(
-        "silu-mul-avx2-floored", "silu-mul-avx2",
-        (
-            (
-                _GATED_STEP,
-                "        {\n"
-                "            const vector a = v_load(g + i, n - i, 0.0f), b = v_load(u + i, n - i, 0.0f);\n"
-                "            const vector e = v_exp(v_min(v_all(18.0f), v_subtract(v_all(0.0f), a)));\n"
-                "            const vector whole = v_multiply(v_divide(a, v_add(v_all(1.0f), e)), b);\n"
-                "            v_store(to + i, n - i, n - i >= v_lanes() ? whole : gated(a, b));\n"
-                "        }\n",
-            ),
-        ),
-        _NATIVE, "a gate of less than -19 that is not of the tail", _VALUE,
-        "W14, E087: the sigmoid floored at that of -18, times gate: it grows with the gate",
-        fails_when=lambda n: n >= 8,
-    ),
-    Mutant(
-        "silu-mul-avx2-guard-on-both-halves", "silu-mul-avx2",
-        (
-            (
-                "        float *to = row_of(y, &r);\n",
-                "        float *to = row_of(y, &r);\n"
-                "        if (n % 8 == 4) u = (const float *)((uintptr_t)u & ~(uintptr_t)31);\n",
-            ),
-        ),
-        _NATIVE, "n mod 8 = 4, a row of up that is no multiple of 32 bytes away from 0", (*_VALUE, *_MEMORY),
-        "W13, E088: whole vectors loaded because 2 n is a multiple of 8: rows of up are not aligned",
-        fails_when=lambda n: n % 8 == 4,
-    ),
-    Mutant(
-        "silu-mul-sve-step-of-neon", "silu-mul-sve",
-        (
-            (
-                f"i += v_lanes())\n{_GATED_STEP}",
-                f"i += 4)\n{_GATED_STEP}",
-            ),
-        ),
-        ("*@qemu:vl=512,gcc-O2",), "in place and n > 4, where vectors are longer than 4", _VALUE,
-        "W11: elements calculated again and again, which is only seen where the results lie in place of the operands",
-        fails_when=lambda n: n > 4,
-    ),
-    Mutant(
-        "silu-mul-copies-gate-only", "silu-mul-generic",
-        (_in_the_loop("i < inputs && ready;", "i < 1 && ready;"),),
-        _NATIVE, "y overlaps up in part", _VALUE,
-        "inputs aliasing outputs: only the first input is saved from what is written",
-    ),
-    Mutant(
-        "silu-mul-y-by-way-of-dtype", "silu-mul-generic",
-        (_in_the_loop("results[o]);", "rounded(in[0].dtype, results[o]));"),),
-        _NATIVE, "gate of 16 bits and y of f32", _VALUE,
-        "E074: a result rounded to the dtype of the operands on its way to an output of f32",
-    ),
-    Mutant(
-        "triton-silu-mul-sigmoid-from-one", "silu-mul-blocks",
-        (
-            (
-                "return tl.div_rn(gate, 1.0 + tl.exp(-gate)) * up",
-                "return gate * (1.0 - 1.0 / (1.0 + tl.exp(gate))) * up",
-            ),
-        ),
-        _INTERPRETED, "a gate of less than -2", _VALUE, "E083: 1 less what is near 1 for a small sigmoid",
-    ),
-    Mutant(
-        "silu-mul-backward-dup-of-rounded-silu", "silu-mul-backward-generic",
-        (
-            (
-                _SILU_SLOPE_CALL,
-                "static void of_bf16(const float *in, float *out) {\n"
-                "    differentiate(in, out);\n"
-                "    out[1] = in[2] * rounded(KF_BF16, in[0] / (1.0f + expf(-in[0])));\n}\n\n" + _SILU_SLOPE_CALL,
-            ),
-            ("call->axis, differentiate)", "call->axis, call->gate.dtype == KF_BF16 ? of_bf16 : differentiate)"),
-        ),
-        _NATIVE, "gate of bf16", _VALUE, "E091: the gradient by a silu that is rounded to the dtype",
-    ),
-    Mutant(
-        "silu-mul-backward-quotient-overflows", "silu-mul-backward-generic",
-        (
-            (
-                "s = 1.0f / (1.0f + expf(-gate));\n",
-                "e = expf(-gate), s = 1.0f / (1.0f + e);\n",
-            ),
-            ("(s * (1.0f + gate * (1.0f - s)))", "(s + gate * (e / ((1.0f + e) * (1.0f + e))))"),
-        ),
-        _NATIVE, "a gate of less than -88.7", _VALUE, "E078: a quotient of two infinities",
-    ),
-    Mutant(
-        "silu-mul-backward-second-output-not-seen", "silu-mul-backward-generic",
-        (_in_the_loop("&out[outputs - 1], &copies", "&out[0], &copies"),),
-        _NATIVE, "dup overlaps up in part", _VALUE,
-        "inputs aliasing outputs: only the first output is looked at before anything is written",
-    ),
-    Mutant(
-        "triton-silu-mul-backward-gate-read-again", "silu-mul-backward-blocks",
-        (
-            (
-                "tl.store(dup_ptr + place, dy * (gate * s), mask=inside)",
-                "again = tl.load(gate_ptr + place, mask=inside, other=0.0).to(tl.float32)\n"
-                "    tl.store(dup_ptr + place, dy * (again * s), mask=inside)",
-            ),
-        ),
-        _INTERPRETED, "dgate in place of gate", _VALUE, "W11: an operand read again after a result is written over it",
     ),
 )  # fmt: skip
