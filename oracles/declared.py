@@ -20,6 +20,8 @@ MOST = 48
 """A case has no more tensors, nor parameters: each tensor's surroundings hold another quiet NaN, and there are 56."""
 MOST_DIMS = 6
 """A tensor has no more named dimensions: kernels are given none of a higher rank."""
+_LOWEST = -(2**31)
+"""The lowest number that every dtype of places has."""
 _TAKEN = ("rows", "rank", "axis", "batch", "lanes")
 """What cases are told by in other words: no dimension is called so."""
 
@@ -70,6 +72,8 @@ def check_declared(op: Op) -> None:
 def _check_integers(op: Op, operand: Operand) -> None:
     """Raise OpError for integers that are neither places nor flags."""
     known = {*DTYPES, *(each.name for each in op.operands), ""}
+    if operand.missing is not None and not (operand.index and _LOWEST <= operand.missing < 0):
+        raise OpError(f"{op.name}: {operand.name}: missing {operand.missing!r} is no number below 0 beside an index")
     if operand.dtype not in known:
         raise OpError(
             f"{op.name}: {operand.name}: dtype {operand.dtype!r} is no tensor of the op and none of {', '.join(DTYPES)}"

@@ -31,6 +31,9 @@ class Operand:
     """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
     index: str = ""
     """The dimension along which its values are places, counted from 0, of an input whose dtype is one of integers."""
+    missing: int | None = None
+    """The number below 0 that such an input may also have, where there is no place, such as -100 of labels that do not
+    count. What it means the formula says: `take` has its `outside` there."""
     only_with: str = ""
     """Another operand, without which this one makes no sense."""
     stackable: bool = False
@@ -47,7 +50,8 @@ class Operand:
     def meant(self) -> str:
         """What its integers are, in words."""
         places = f"places along {self.index}" if self.index else FLAGS if self.values == FLAGS else "whole numbers"
-        return f"{self.dtype} {places}"
+        missing = "" if self.missing is None else f", or {self.missing}"
+        return f"{self.dtype} {places}{missing}"
 
     @lazy
     def axes(self) -> tuple[str, ...]:

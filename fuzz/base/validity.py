@@ -65,9 +65,11 @@ def _check_places(op: Op, name: str, case: Case) -> None:
     dim, given = op.integers[name], case.inputs[name]
     values = np.frombuffer(given.bits, NUMPY_DTYPE[given.dtype])
     count = 2 if not dim else Frame(case).sizes[dim]
-    wrong = values[(values < 0) | (values >= count)]
+    missing = op.operand(name).missing
+    wrong = values[((values < 0) | (values >= count)) & (values != missing)]
     if wrong.size:
         may = f"places along {dim}, which are 0 to {count - 1}" if dim else "flags, which are 0 or 1"
+        may += "" if missing is None else f", or {missing}"
         raise CaseError(f"inputs.{name}.bits: {wrong[0]} is none of {may if count else f'no places: {dim} is empty'}")
 
 

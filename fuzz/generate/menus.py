@@ -94,6 +94,8 @@ def _with_one(spec: RowSpec, stream: Stream, what: float) -> Reals:
 
 PLACES = "places"
 """The menu of inputs that are places along a dimension."""
+OR_MISSING = "places or missing"
+"""The menu of those of them that may also say that there is none."""
 LIKE_FIRST = "like the first"
 """The recipe that the first input has, with values of its own."""
 
@@ -132,6 +134,10 @@ def _menu(often: Sequence[str], recipes: Mapping[str, Recipe]) -> Menu:
     return Menu({**recipes, **{name: known[name] for name in often if name not in recipes}}, tuple(often))
 
 
+_ANY_PLACES = (
+    "any_place", "any_place", "end_places", "ascending_places", "descending_places", "one_place", "last_place",
+    "first_place",
+)  # fmt: skip
 _ODD = {name: RECIPES[name] for name in ("normal", "zero_rows", "mixed_rows", "one_nan", "one_inf")}
 """Rows that no op returned: what is given may be anything."""
 
@@ -155,19 +161,8 @@ MENUS: Mapping[str, Menu] = {
     "logits": _menu(("normal", *LOGITS), {**RECIPES, **LOGITS}),
     "probabilities": _menu(tuple(PROBABILITIES), {**PROBABILITIES, **_ODD}),
     "log_probabilities": _menu(tuple(LOG_PROBABILITIES), {**LOG_PROBABILITIES, **_ODD}),
-    PLACES: _menu(
-        (
-            "any_place",
-            "any_place",
-            "end_places",
-            "ascending_places",
-            "descending_places",
-            "one_place",
-            "last_place",
-            "first_place",
-        ),
-        {},
-    ),
+    PLACES: _menu(_ANY_PLACES, {}),
+    OR_MISSING: _menu((*_ANY_PLACES, "some_missing", "some_missing", "missing_after", "one_kept", "all_missing"), {}),
     FLAGS: _menu(("any_place", "any_place", "set_up_to", "set_up_to", "last_place", "first_place"), {}),
     LOCAL: _menu(("true", "true", "true", "true", "true", "nearly_true", "unrelated"), {}),
 }
@@ -184,7 +179,7 @@ def _menu_of(op: Op, name: str) -> Menu:
     menu, own = _named(op.operand(name)), op.operand(name).values.split()[1:]
     if menu not in MENUS:
         raise OpError(f"{op.name}: {name}: values {menu!r} is not one of {', '.join(MENUS)}")
-    if (menu == PLACES) != bool(op.operand(name).index) or (menu == FLAGS and name not in op.integers):
+    if (menu in (PLACES, OR_MISSING)) != bool(op.operand(name).index) or (menu == FLAGS and name not in op.integers):
         raise OpError(f"{op.name}: {name}: values {menu!r} do not go with its dtype and index")
     for each in own:
         if each not in op.recipes:
@@ -199,15 +194,21 @@ def _menu_of(op: Op, name: str) -> Menu:
     return Menu(recipes, (*found.often, *(each for each in own for _ in range(_OWN))))
 
 
+def menu_of(operand: Operand) -> Menu:
+    """Return the menu of an input, without its op's own recipes."""
+    return MENUS[_named(operand)]
+
+
 def usual(operand: Operand) -> str:
     """The recipe that an input is drawn from first."""
-    return MENUS[_named(operand)].often[0]
+    return menu_of(operand).often[0]
 
 
 def _named(operand: Operand) -> str:
     """The menu of an input; of one that has places along a dimension there is no need to name it."""
     menu = next(iter(operand.values.split()), "")
-    return PLACES if operand.index and menu == "any" else menu
+    places = PLACES if operand.missing is None else OR_MISSING
+    return places if operand.index and menu == "any" else menu
 
 
 def check_menus(op: Op) -> None:

@@ -109,6 +109,35 @@ def _descending_places(scene: Scene, name: str, stream: Stream) -> Reals:
     return scene.count(name) - 1.0 - _ascending_places(scene, name, stream)
 
 
+@_related("any places, a quarter of them missing", structured=True)
+def _some_missing(scene: Scene, name: str, stream: Stream) -> Reals:
+    places = _any_place(scene, name, stream)
+    return np.where(_places(places.shape, stream.child("missing"), 4) == 0, _missing(scene, name), places)
+
+
+@_related("no place anywhere", structured=True)
+def _all_missing(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.full(scene.shape(name), _missing(scene, name))
+
+
+@_related("a single place, all others missing", structured=True)
+def _one_kept(scene: Scene, name: str, stream: Stream) -> Reals:
+    places = _any_place(scene, name, stream)
+    kept = stream.child("kept").integers(1, 0, max(places.size, 1) - 1)[0]
+    return np.where(np.arange(places.size).reshape(places.shape) == kept, places, _missing(scene, name))
+
+
+@_related("any places up to some one, and missing after it, as where sequences are padded", structured=True)
+def _missing_after(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.where(_set_up_to(scene, name, stream) == 1.0, _any_place(scene, name, stream), _missing(scene, name))
+
+
+def _missing(scene: Scene, name: str) -> float:
+    missing = scene.op.operand(name).missing
+    assert missing is not None
+    return float(missing)
+
+
 @_related("1 up to some place, and 0 after it, as where sequences are padded", structured=True)
 def _set_up_to(scene: Scene, name: str, stream: Stream) -> Reals:
     shape = scene.shape(name)

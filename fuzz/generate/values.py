@@ -89,7 +89,8 @@ class Laid:
         kept = stored(values, part.dtype)
         # A place of the given values may be beyond the end of a shorter dimension.
         if part.name in self.op.integers:
-            return np.clip(kept, 0, max(self.scene.count(part.name) - 1, 0)).astype(kept.dtype)
+            places = np.clip(kept, 0, max(self.scene.count(part.name) - 1, 0))
+            return np.where(kept == self.op.operand(part.name).missing, kept, places).astype(kept.dtype)
         return kept
 
     def keep(self, part: Part, values: Values) -> None:

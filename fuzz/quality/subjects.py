@@ -11,7 +11,7 @@ import numpy as np
 from fuzz.base.draw import Draw, Part
 from fuzz.base.errors import UsageError
 from fuzz.base.stream import Dice, Stream
-from fuzz.generate.menus import LIKE_FIRST, MENUS, PLACES, menus_of
+from fuzz.generate.menus import LIKE_FIRST, menu_of, menus_of
 from fuzz.generate.realise import realise
 from fuzz.judge.values import problem_of
 from oracles.doubledouble import F64
@@ -125,8 +125,7 @@ def _is_looked_at(op: Op, output: Operand) -> bool:
 def _recipe(op: Op, operand: Operand, wished: str) -> str:
     """What such values often are, where they are never normal; with another recipe of the first input all are like it
     that may be."""
-    menu = PLACES if operand.index and operand.values == "any" else operand.values.split()[0]
-    often = MENUS[menu].often
+    often = menu_of(operand).often
     if wished != PLAIN:
         known = menus_of(op)[operand.name].recipes
         like = wished if operand.name == op.main else LIKE_FIRST

@@ -17,7 +17,7 @@ from oracles.formula.contract import Contract
 from oracles.formula.made import grown
 from oracles.formula.simulated.simulation import simulate
 from oracles.op import Op
-from oracles.operand import OUTER
+from oracles.operand import OUTER, Operand
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import STORAGE, name_of, round_to
@@ -48,7 +48,7 @@ def problem(op: Op, dtype: str, without: frozenset[str], random: np.random.Gener
         if each.name not in without and each.only_with in ("", *inputs):
             shape = op.shape(each.name, tuple(grid), len(grid) - 1, {dim: sizes[dim] for dim in op.further})
             if each.integers:
-                inputs[each.name] = _integers(each.dtype, sizes.get(each.index, 2), shape, random)
+                inputs[each.name] = _integers(each, sizes.get(each.index, 2), shape, random)
             else:
                 inputs[each.name] = _drawn(_dtype(op, each.name, dtype), shape, random)
     outputs = [each for each in op.outputs if each.name not in without and each.only_with in ("", *inputs)]
@@ -110,7 +110,8 @@ def _drawn(dtype: str, shape: tuple[int, ...], random: np.random.Generator) -> N
     return values
 
 
-def _integers(dtype: str, size: int, shape: tuple[int, ...], random: np.random.Generator) -> NDArray[Any]:
-    if dtype == "bool":
+def _integers(operand: Operand, size: int, shape: tuple[int, ...], random: np.random.Generator) -> NDArray[Any]:
+    if operand.dtype == "bool":
         return np.asarray(random.random(shape) < 0.5)
-    return random.integers(0, size, shape).astype(dtype)
+    found = random.integers(0, size, shape).astype(operand.dtype)
+    return found if operand.missing is None else np.where(random.random(shape) < 0.25, operand.missing, found)

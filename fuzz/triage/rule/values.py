@@ -67,6 +67,9 @@ def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterato
     yield Feature("place", name, "last") if dim else Feature("set flag", name), word((values == last).any())
     if values.size:
         yield Feature("one everywhere", name, "place" if dim else "flag"), word((values == values.flat[0]).all())
+    missing = OPS[frame.case.op].operand(name).missing
+    if missing is not None:
+        yield Feature("missing place", name), word((values == missing).any())
     if dim:
         yield Feature("largest place", name), int(values.max(initial=0))
 

@@ -19,6 +19,11 @@ def gathered(table: Node, place: Node) -> Outputs:
     return {"y": take(table, place, "v")}
 
 
+def padded(table: Node, place: Node) -> Outputs:
+    """y = table[place], and 7 where that is -1; count = how many are not."""
+    return {"y": take(table, place, "v", 7.0), "count": total(where(place == -1.0, 0.0, 1.0), "t")}
+
+
 def kept(x: Node, keep: Node) -> Outputs:
     """y = x where keep, else 0; count = how many are kept."""
     return {"y": where(keep, x, 0.0), "count": total(keep, "n")}
@@ -35,4 +40,9 @@ KEPT = Op(
     (Operand("x", "... n"), Operand("keep", "... n", dtype="bool", values=FLAGS)),
     (Operand("y", "... n"), Operand("count", "...")),
 )
-ALL = (ENTROPY, GATHERED, KEPT)
+PADDED = Op(
+    padded,
+    (Operand("table", "v d"), Operand("place", "t", dtype="int64", index="v", missing=-1)),
+    (Operand("y", "t d"), Operand("count", "")),
+)
+ALL = (ENTROPY, GATHERED, KEPT, PADDED)

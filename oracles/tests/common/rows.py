@@ -47,6 +47,9 @@ def joined_rows(op: Op, dtype: str, n: int, rng: np.random.Generator) -> tuple[F
 
 
 def _values(op: Op, name: str, dtype: str, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    if name in op.integers:
+        places = rng.integers(0, n, ROWS)
+        return np.where(rng.uniform(size=ROWS) < 0.2, op.operand(name).missing or 0, places).astype(dtype)
     if op.operand(name).axes == (OUTER,):
         return store(np.exp(rng.normal(size=ROWS) * 20) * (rng.uniform(size=ROWS) < 0.9), dtype)
     kinds = rng.permutation([*RECIPES, *HARD])[:ROWS]

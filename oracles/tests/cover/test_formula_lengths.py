@@ -4,9 +4,11 @@ together."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from oracles import Contract, Lanes
 from oracles.formula.exact.lengths import Extents, Lengths, rows_of
@@ -66,16 +68,20 @@ def problem(op: str, number: int, rng: np.random.Generator) -> Problem:
     length = int(rng.integers(1, 100)) if number % 3 else 2 ** int(rng.integers(1, 7))
     shape = int(rng.integers(1, 4)), length
     known = OPS[op]
-    inputs = {
-        each.name: rng.standard_normal(shape if each.name in known.alike else shape[1:]).astype(np.float32)
-        for each in known.inputs
-        if not each.optional or each.name == "weight"
-    }
+    inputs = dict[str, NDArray[Any]]()
+    for each in known.inputs:
+        own = known.shape(each.name, shape, 1)
+        if each.integers:
+            inputs[each.name] = rng.integers(0, length, own)
+        elif not each.optional or each.name == "weight":
+            inputs[each.name] = rng.standard_normal(own).astype(np.float32)
     if op.endswith("softmax_backward"):
         size = np.exp(inputs["y"])
         inputs["y"] = size / size.sum(axis=1, keepdims=True)
     outputs = {each.name: "f32" for each in known.outputs if not each.optional or op in DEPENDENT or rng.random() < 0.5}
-    numbers = {each.name: each.values[number % 3] for each in known.parameters if each.name == "eps"}
+    numbers = {
+        each.name: each.values[number % 3 % len(each.values)] for each in known.parameters if each.neutral is None
+    }
     return Problem(op, numbers, inputs, outputs, structured=number % 2 == 0)
 
 

@@ -15,7 +15,7 @@ from oracles.formula.trace import Node, Outputs, take
 from oracles.op import Op
 from oracles.operand import FLAGS, Operand
 from oracles.problem import Problem
-from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT
+from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT, PADDED
 from oracles.tests.common.judged import known
 from oracles.truth import Truth
 
@@ -55,6 +55,19 @@ def test_rows_that_are_gathered_are_those_of_the_table_bit_for_bit() -> None:
     assert [check.failing for check in truth.check(Contract(), {"y": off})] == [12]
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_where_a_place_is_missing_there_is_what_the_formula_says(dtype: str) -> None:
+    table = np.random.default_rng(2).normal(size=(6, 3)).astype(np.float32)
+    place = np.array([5, -1, 0, -1], dtype)
+    outputs = {"y": "f32", "count": "f32"}
+    truth = Truth(Problem(PADDED.name, {"axis": 1}, {"table": table, "place": place}, outputs))
+    right = np.where(place[:, None] < 0, np.float32(7), table[place])
+    results = [check.result for check in truth.check(Contract(), {"y": right, "count": np.array(2, np.float32)})]
+    assert results == ["pass", "pass"]
+    checks = truth.check(Contract(), {"y": table[place], "count": np.array(4, np.float32)})
+    assert [check.failing for check in checks] == [6, 1]
+
+
 def test_flags_choose_and_are_counted() -> None:
     x = np.random.default_rng(3).normal(size=(4, 9)).astype(np.float32)
     keep = np.random.default_rng(4).random((4, 9)) < 0.5
@@ -78,6 +91,8 @@ def own(x: Node, i: Node) -> Outputs:
         (Operand("i", "...", index="n"), "places are of dtype int32 or int64"),
         (Operand("i", "...", dtype="int64", index="m"), "index 'm' is no dimension of an input"),
         (Operand("i", "... n", dtype="int64", index="n"), "index 'n' is no dimension of an input"),
+        (Operand("i", "...", dtype="int64", index="n", missing=3), "missing 3 is no number below 0"),
+        (Operand("i", "... n", dtype="bool", values=FLAGS, missing=-1), "missing -1 is no number below 0"),
         (Operand("i", "n", dtype="bool", values=FLAGS, stackable=True), "integers cannot be stackable"),
     ],
 )

@@ -21,11 +21,12 @@ from fuzz.base.validity import check_case
 from fuzz.generate.menus import menus_of
 from fuzz.generate.realise import draw_of, realise
 from fuzz.generate.search import Search, batches
+from fuzz.triage.rule.values import value_traits
 from fuzz.triage.shrink.reduction import Reduction, reduced_case
 from fuzz.triage.trial.variations import base_of
 from oracles.dtypes import INTEGERS
 from oracles.op import Op
-from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT
+from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT, PADDED
 from oracles.tests.common.judged import known
 
 _TURNS = 24
@@ -54,7 +55,8 @@ def test_every_case_has_places_that_are_there_or_flags(op: Op) -> None:
     for case in cases(op):
         check_case(case)
         count = Frame(case).sizes[dim] if dim else 2
-        assert ((integers(case, name) >= 0) & (integers(case, name) < count)).all()
+        values = integers(case, name)
+        assert ((values >= 0) & (values < count) | (values == op.operand(name).missing)).all()
         assert realise(draw_of(case)).digest == case.digest
         recipes |= {str(value) for kind, value in case.origin.labels if kind == Feature("recipe", name)}
     assert recipes == {*menus_of(op)[name].names}
@@ -78,12 +80,42 @@ def test_a_shorter_row_has_no_place_beyond_its_end() -> None:
         reduced_case(case, Reduction(rows, (0, 0)))
 
 
+def test_what_is_missing_is_so_in_a_smaller_case_too() -> None:
+    case = next(case for case in cases(PADDED) if (integers(case, "place") == -1).any() and Frame(case).sizes["v"] > 4)
+    short = reduced_case(case, Reduction(((0, 2),), (0, Frame(case).n)))
+    assert (integers(short, "place") == np.minimum(integers(case, "place"), 1)).all()
+    for values, told in ((integers(case, "place"), "yes"), (integers(case, "place") * 0, "no")):
+        place = replace(case.inputs["place"], bits=values.tobytes())
+        traits = dict(value_traits(replace(case, inputs={**case.inputs, "place": place})))
+        assert traits[Feature("missing place", "place")] == told
+
+
+@pytest.mark.parametrize("share", ["none", "some", "all but one", "all"])
+def test_places_are_missing_in_any_number(share: str) -> None:
+    found = [integers(case, "place") == -1 for case in cases(PADDED) if integers(case, "place").size > 2]
+    holds = {
+        "none": lambda missing: not missing.any(),
+        "some": lambda missing: 1 < missing.sum() < missing.size - 1,
+        "all but one": lambda missing: missing.sum() == missing.size - 1,
+        "all": lambda missing: missing.all(),
+    }
+    assert sum(map(holds[share], found)) > 4
+
+
 def test_the_last_place_of_a_row_is_that_of_a_longer_one_too() -> None:
     case = next(
         case for case in cases(ENTROPY) if Frame(case).n > 3 and (integers(case, "label") == Frame(case).n - 1).all()
     )
     longer = realise(replace(base_of(case), n=Frame(case).n + 5))
     assert (integers(longer, "label") == Frame(case).n + 4).all()
+
+
+def test_another_number_than_the_missing_one_is_refused() -> None:
+    case = next(case for case in cases(PADDED) if Frame(case).sizes["v"] == 7 and integers(case, "place").size)
+    place = case.inputs["place"]
+    bits = np.full(place.layout.shape, -2, integers(case, "place").dtype).tobytes()
+    with pytest.raises(CaseError, match="-2 is none of places along v, which are 0 to 6, or -1"):
+        check_case(replace(case, inputs={**case.inputs, "place": replace(place, bits=bits)}))
 
 
 @pytest.mark.parametrize("place", [-1, 7])
