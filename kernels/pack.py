@@ -7,6 +7,9 @@ from fuzz import CKernel, PythonKernel
 from .activations import c_kernels as activations_in_c
 from .activations import python_kernels as activations_in_python
 from .activations.mutants import gelu, silu_mul
+from .cross_entropy import c_kernels as cross_entropy_in_c
+from .cross_entropy import python_kernels as cross_entropy_in_python
+from .cross_entropy.mutants import cross_entropy
 from .layer_norm import c_kernels as layer_norm_in_c
 from .layer_norm import python_kernels as layer_norm_in_python
 from .layer_norm.mutants import layer_norm
@@ -32,8 +35,10 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *activations_in_c.KERNELS, *activations_in_python.KERNELS, *rope_in_c.KERNELS, *rope_in_python.KERNELS,
     *matmul_in_c.KERNELS, *matmul_in_python.KERNELS,
     *reductions_in_c.KERNELS, *reductions_in_python.KERNELS,
+    *cross_entropy_in_c.KERNELS, *cross_entropy_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
+    *cross_entropy.MUTANTS,
 )  # fmt: skip

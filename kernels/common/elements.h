@@ -79,6 +79,11 @@ static inline real load(const kf_tensor *t, int64_t offset) {
     }
 }
 
+/* A place along a dimension. */
+static inline int64_t load_place(const kf_tensor *t, int64_t offset) {
+    return t->dtype == KF_INT32 ? ((const int32_t *)t->data)[offset] : ((const int64_t *)t->data)[offset];
+}
+
 static inline void store(const kf_tensor *t, int64_t offset, real value) {
     switch (t->dtype) {
         case KF_F16: ((uint16_t *)t->data)[offset] = float_to_half((float)value); break;

@@ -11,6 +11,8 @@ static inline bool fits_float(const kf_tensor *t) { return is_of(t, KF_F32) || i
 
 static inline bool is_of_or_f32(const kf_tensor *t, kf_dtype dtype) { return is_of(t, dtype) || is_of(t, KF_F32); }
 
+static inline bool is_of_places(const kf_tensor *t) { return is_of(t, KF_INT32) || is_of(t, KF_INT64); }
+
 static inline bool is_column(const kf_tensor *t) { return !is_present(t) || t->rank == 1; }
 
 /* The elements of each row are neighbours; `axis` is the last one. */

@@ -9,6 +9,8 @@ from typing import ParamSpec, TypeVar
 from oracles.declared import OpError
 from oracles.op import Op
 from oracles.ops import (
+    cross_entropy,
+    cross_entropy_backward,
     fused_add_rms_norm,
     fused_add_rms_norm_backward,
     gelu,
@@ -85,7 +87,7 @@ for _module in (
     layer_norm, layer_norm_backward, softmax, softmax_backward, log_softmax, log_softmax_backward,
     gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, silu_mul, silu_mul_backward,
     rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul,
-    row_sum, row_mean, row_max, row_var, logsumexp,
+    row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

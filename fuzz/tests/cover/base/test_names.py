@@ -37,7 +37,6 @@ PLACES: Mapping[str, frozenset[str]] = {
     "laws/symmetry.py": frozenset({"sum"}),  # the same
     "quality/calibrate/contracts.py": frozenset({"mean"}),  # a field of a contract
     "quality/emission/reductions.py": frozenset({"mean"}),  # a kind of node of a formula
-    "quality/emission/plan.py": frozenset({"sum"}),  # the same
     "quality/emission/variant.py": frozenset({"sum"}),  # the same
     "quality/mutants.py": frozenset({"sum"}),  # the same
     "quality/undeclared.py": frozenset({"sum"}),  # the same
@@ -47,12 +46,12 @@ PLACES: Mapping[str, frozenset[str]] = {
 """Modules in which such a name is another thing even as a text."""
 
 
-LETTERS = frozenset("abc")
-"""The operands of products of matrices: code has these letters for anything."""
+WORDS = frozenset(["a", "b", "c", "label"])
+"""The operands of products of matrices, and the label of a row: code has these words for anything."""
 NAMES = (
     frozenset(each.name for op in OPS.values() for each in op.operands)
     | {each.name for op in OPS.values() for each in op.parameters}
-) - LETTERS
+) - WORDS
 """Those of the built-in ops."""
 
 

@@ -1,0 +1,47 @@
+"""Op `cross_entropy`: how much each row of logits makes its label surprising, and the mean of the rows that count."""
+
+from __future__ import annotations
+
+from oracles.formula.trace import Node, Outputs, avg, exp, extent, greatest, log, take, total, where
+from oracles.op import Op
+from oracles.operand import Operand, Parameter
+from oracles.ops.softmax import LOGITS, ONLINE
+
+IGNORED = -100
+LABEL = Operand("label", "...", dtype="int64", index="n", missing=IGNORED)
+SMOOTHING = Parameter("smoothing", (0.0, 0.1, 0.5, 1.0), neutral=0.0, least=0.0)
+"""The share of a row's probability that is spread over all classes evenly."""
+Z = Parameter("z", (0.0, 1e-4, 0.125, 1.0), neutral=0.0, least=0.0)
+"""What the square of lse is times, which is added."""
+FEWEST = Parameter("fewest", (0.0, 1.0), neutral=0.0, least=0.0, only_with="mean")
+"""The mean is over so many rows at least. With 0 it is NaN where all rows are ignored, with 1 it is 0."""
+
+
+def cross_entropy(
+    x: Node, label: Node, *, smoothing: Node | float = 0.0, z: Node | float = 0.0, fewest: Node | float = 0.0
+) -> Outputs:
+    """loss = (1 - smoothing) (lse - x[label]) + smoothing (lse - mean(x)) + z lse^2, lse = log(sum(exp(x))), and 0
+    where the label is -100. mean = sum(loss) / the number of all others."""
+    most = greatest(x, "n")
+    shifted = x - most
+    mass = total(exp(shifted), "n")
+    lse = log(mass) + most
+    nll = lse - take(x, label, "n", 0.0)
+    even = lse - avg(x, "n")
+    smooth = (1.0 - smoothing) * nll + smoothing * even
+    plain = where(smoothing > 0.0, smooth, nll)
+    penalised = where(z > 0.0, plain + z * (lse * lse), plain)
+    loss = where(label == IGNORED, 0.0, penalised)
+    rows = total(where(label == IGNORED, 0.0, 1.0), "...")
+    return {"loss": loss, "lse": lse, "mean": total(loss, "...") / where(rows < fewest, fewest, rows)}
+
+
+SHIFTED = {"shifted": lambda shifted, label, mass: log(mass) - take(shifted, label, "n", 0.0)}
+OP = Op(
+    cross_entropy, inputs=(LOGITS, LABEL), parameters=(SMOOTHING, Z, FEWEST),
+    outputs=(Operand("loss", "..."), Operand("lse", "...", True, dtype="f32"), Operand("mean", "", True, dtype="f32")),
+    algorithms={"mass": ONLINE, "nll": SHIFTED,
+                "even": {"shifted": lambda shifted, mass: log(mass) - avg(shifted, "n"),
+                         "summed": lambda shifted, mass: -(total(shifted - log(mass), "n")) / extent("n")}},
+    summary="losses of rows of logits and their labels, and the mean of those that count",
+)  # fmt: skip
