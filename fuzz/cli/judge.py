@@ -13,6 +13,8 @@ from fuzz.cli.exits import Exit
 
 QUICK, FULL = 200, 3000
 """Cases of a quick verdict, within some 5 s once the solution is imported, and of a full one, within a minute."""
+QUICK_REPLAYS, FULL_REPLAYS = 48, 600
+"""Those where the reference itself is run in place of a formula."""
 _EXITS = {
     "right": Exit.OK, "wrong": Exit.FINDINGS, "undecided": Exit.ORACLE_GAVE_UP, "did not run": Exit.NOTHING_RAN,
 }  # fmt: skip
@@ -66,16 +68,18 @@ def judge(options: JudgeOptions) -> Exit:
     """
     from fuzz.base.errors import UsageError
     from fuzz.report import console
-    from fuzz.uses.judge.judging import Asked, judged
+    from fuzz.uses.judge.asked import Asked
+    from fuzz.uses.judge.judging import judged
 
     if not options.against:
         raise UsageError("--against: name the file of the function that says what it should compute")
     if options.values not in ("finite", "any"):
         raise UsageError(f"--values {options.values}: it is finite or any")
     cases = options.max_cases or (FULL if options.full else QUICK)
+    replays = options.max_cases or (FULL_REPLAYS if options.full else QUICK_REPLAYS)
     asked = Asked(
-        tuple(options.solution), options.against, options.shapes, options.values, options.seed, cases, options.output,
-        not options.trusted, options.target, options.case_limit, options.explaining.seconds,
+        tuple(options.solution), options.against, options.shapes, options.values, options.seed, cases, replays,
+        options.output, not options.trusted, options.target, options.case_limit, options.explaining.seconds,
     )  # fmt: skip
     out, screen = console.results(), console.silent() if options.json else console.progress()
     done = judged(asked, screen, console.room(out), verbose=options.verbose)

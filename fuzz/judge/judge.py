@@ -94,7 +94,7 @@ class Judge:
 
     def judge(self, outcome: Outcome, contract: Contract) -> Judgement:
         """The verdict on one target's outcome under the contract that it declared."""
-        verdict, reason = self._apart_from_values(outcome)
+        verdict, reason = self.apart_from_values(outcome)
         if verdict is not None:
             raised = outcome.status is Status.RAISED
             return Judgement(outcome.target, self.case, verdict, reason=reason, raised=raised, outcome=outcome)
@@ -114,11 +114,11 @@ class Judge:
         """What `judge` will ask the oracle; None where no value is compared."""
         if outcome.status is Status.OURS:
             return None
-        return (contract, self.bits(outcome)) if self._apart_from_values(outcome)[0] is None else None
+        return (contract, self.bits(outcome)) if self.apart_from_values(outcome)[0] is None else None
 
     def judge_invalid(self, outcome: Outcome, why: str) -> Judgement:
         """The verdict on a kernel that was given what it must reject, because of `why`."""
-        verdict, reason = self._apart_from_values(outcome)
+        verdict, reason = self.apart_from_values(outcome)
         if outcome.status is Status.REJECTED and not outcome.damage:
             verdict, reason = Verdict.PASS, f"rejected, as it must ({why})"
             if outcome.changes:
@@ -129,8 +129,8 @@ class Judge:
         kept = outcome if verdict is not Verdict.PASS else None
         return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=kept)
 
-    def _apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
-        """The verdict where no value needs to be compared, worst first. Raises InternalError."""
+    def apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
+        """Return the verdict where no value needs to be compared, worst first, and why. Raises InternalError."""
         if outcome.status is Status.OURS:
             raise InternalError(f"{outcome.target}: {outcome.detail}")
         if outcome.status is Status.RAN and not outcome.damage and not outcome.unwritten and outcome.fault is None:

@@ -130,7 +130,7 @@ def _derived(asked: Asked, name: str) -> Derived:
     read = reader.read()
     kinds = [dtype_of(each) for each in read]
     outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
-    names = _output_names(asked, recording.names, len(outputs))
+    names = output_names(asked, recording.names, len(outputs))
     own = inspect.getdoc(asked.reference) or ""
     summary = own.split("\n")[0].replace("\\", "").replace('"', "'").strip()
     shown = formula(
@@ -242,8 +242,8 @@ def _of_dims(reader: Reader, value: Value) -> Value:
     return value
 
 
-def _output_names(asked: Asked, keys: Sequence[str], count: int) -> Sequence[str]:
-    """Those of the reference, where no tensor is called so; else y, or out."""
+def output_names(asked: Asked, keys: Sequence[str], count: int) -> Sequence[str]:
+    """Return those of the reference, where no tensor is called so; else y, or out."""
     known = keys or returned_names(asked.reference)
     known = known if len(known) == count else [""] * count
     found = list[str]()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,12 +65,40 @@ class Replayed:
     """How far a kernel's value may be off before it is rounded to its dtype."""
 
 
-def replayed(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Replayed]:
+@dataclass(frozen=True)
+class Ways:
+    """How a reference is run: each returns its outputs as arrays of float64."""
+
+    exact: Callable[[Arrays], Sequence[NDArray[Any]]]
+    """In float64."""
+    single: Callable[[Arrays], Sequence[NDArray[Any]]]
+    """As it is, with floats of f32."""
+    noisy: Callable[[Arrays, int, float], Sequence[NDArray[Any]]]
+    """In float64, where all rounds at random, by a seed, so many times as coarsely as f32; what the reference draws at
+    random itself is drawn by that seed, too."""
+    takes: Callable[[Arrays], object]
+    """Raises what the reference raises."""
+
+
+def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
+    """Return how a reference is run that calculates with "torch" or "jax"."""
+    if library == "jax":
+        from oracles.reference.jaxprs.replaying import Replaying
+
+        found = Replaying(reference)
+        return Ways(found.exact, found.single, found.noisy, found.exact.takes)
+    return Ways(
+        partial(widened, reference), lambda arrays: widened(reference, singles(arrays), widens=False),
+        partial(_noisy, reference), partial(widened, reference),
+    )  # fmt: skip
+
+
+def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
     """Return the outputs of a reference of these inputs. Raises what the reference does."""
-    exact = widened(reference, arrays)
-    others = [(widened(reference, {n: _single(each) for n, each in arrays.items()}, widens=False), TIMES)]
-    others += [(_noisy(reference, arrays, seed, TIMES), 1.0) for seed in range(RUNS)]
-    fine = [_noisy(reference, arrays, seed, 1.0) for seed in range(_FINE)]
+    exact = ways.exact(arrays)
+    others = [(ways.single(arrays), TIMES)]
+    others += [(ways.noisy(arrays, seed, TIMES), 1.0) for seed in range(RUNS)]
+    fine = [ways.noisy(arrays, seed, 1.0) for seed in range(_FINE)]
     found = list[Replayed]()
     for at, value in enumerate(exact):
         if any(
@@ -91,8 +120,9 @@ def replayed(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Replayed
     return found
 
 
-def _single(array: NDArray[Any]) -> NDArray[Any]:
-    return array.astype(np.float32) if array.dtype.kind == "f" else array
+def singles(arrays: Arrays) -> Arrays:
+    """Return arrays whose floats are f32."""
+    return {name: each.astype(np.float32) if each.dtype.kind == "f" else each for name, each in arrays.items()}
 
 
 def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: float) -> Sequence[F64]:
@@ -108,6 +138,9 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
 
     def rounded(function: Any, args: Any, kwargs: Any) -> Any:
         name = function._schema.name
+        if torch.Tag.nondeterministic_seeded in function.tags:
+            draws = kwargs.get("generator") or torch
+            draws.manual_seed(seed + 1)
         if name in _PARTS and function in decomposition_table:
             with noise:
                 return decomposition_table[function](*args, **kwargs)
@@ -119,7 +152,7 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
         if not given or name in _PLAIN:
             return found
         size = function(*_each(args, lambda each: each.abs()), **kwargs) if name in _LINEAR else None
-        root = math.sqrt(_terms(name, args, given, found))
+        root = math.sqrt(_terms(name, given, found))
         for each in tensors_in(found):
             own = each.untyped_storage().data_ptr() not in before
             if each.is_floating_point() and each.numel() and (own or name.endswith("_")):
@@ -136,7 +169,7 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
     return widened(called, arrays)
 
 
-def _terms(name: str, args: Any, given: Sequence[Any], found: Any) -> int:
+def _terms(name: str, given: Sequence[Any], found: Any) -> int:
     """How many terms are added up for one element, as far as shapes say so."""
     size = max([each.numel() for each in tensors_in(found)] or [1])
     inner = max(each.shape[-1] if each.dim() else 1 for each in given) if name in _LINEAR else 1

@@ -176,8 +176,7 @@ def read(
         raise CheckError(f"reference: it is read with torch, which is not installed: {error}") from error
     except UnreadableError as error:
         more = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
-        offered = not isinstance(error, MisnamedError) and library_of(reference) != "jax"
-        raise CheckError(f"{error}{more if offered else ''}") from error.__cause__
+        raise CheckError(f"{error}{more if is_replayable(reference, error) else ''}") from error.__cause__
     except OpError as error:
         raise CheckError(str(error)) from None
     strict = values == ANY
@@ -192,6 +191,15 @@ def read(
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
     said = f"{text}; not judged: {words}" if words else text
     return Read(found, contract, said)
+
+
+def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool:
+    """Whether a reference that no formula is read from may be replayed: a function of JAX is compiled for that."""
+    if library_of(reference) == "jax":
+        from jax.errors import JAXTypeError
+
+        return not isinstance(error, MisnamedError) and not isinstance(error.__cause__, JAXTypeError)
+    return not isinstance(error, MisnamedError)
 
 
 def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:

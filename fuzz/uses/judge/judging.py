@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -25,11 +25,14 @@ from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
 from fuzz.triage.diagnosis import new_workers
 from fuzz.uses.check.reference import contract_of
+from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
-from fuzz.uses.judge.problem import LAST, Problem, problems_of
-from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, solution_ruling, worst_of
+from fuzz.uses.judge.problem import LAST, Problem, UnreadProblemError, problems_of
+from fuzz.uses.judge.replaying import judged_by_replay
+from fuzz.uses.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.source import ProblemError
+from fuzz.uses.judge.summary import summary
 from fuzz.uses.judge.written import derived, kernel_name, write_pack
 from fuzz.uses.measure.beside import Accepts, accepts
 from fuzz.uses.measure.use import Measuring
@@ -48,40 +51,14 @@ _PROBED_ONE_IN = 4
 """Cases of which one is called again by a probe: there are five of them, and few cases."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is to be judged, by what and how."""
-
-    solutions: tuple[str, ...]
-    against: str
-    shapes: str | None
-    values: str
-    seed: int | None
-    cases: int
-    output: Path
-    untrusted: bool
-    targets: tuple[str, ...]
-    case_limit: float | None
-    explain_s: float | None
-    """The seconds that each bug is explained for; None: it is shown as it was found."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """The ruling, and what people read."""
-
-    ruling: Ruling
-    text: str
-
-
 def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judged:
     """Judge the solutions, and tell it in lines of so many columns. Raises ProblemError where the problem or a solution
     cannot be read."""
-    problem, found = read_problem(asked)
-    solutions = dict[str, tuple[str, Solution]]()
-    for words in _files(asked.solutions):
-        solution = solution_of(words, problem)
-        solutions[kernel_name(solution.name, [*solutions])] = words, solution
+    try:
+        problem, found = read_problem(asked)
+    except UnreadProblemError as error:
+        return judged_by_replay(asked, error.problem, str(error), screen, width)
+    solutions = solutions_of(asked, problem)
     print_lines(screen, [found.said])
     folder = writable(asked.output) / problem.name
     write_pack(
@@ -127,11 +104,11 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     floors = detection_floors(found.op.name, seed, kernels, kernels[0].contract)
     ruling = Ruling(
-        VERSION, worst_of(rulings), asked.against, found.said, seed, session.tally.cases, str(folder),
+        VERSION, worst_of(rulings), asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors, _unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)), rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
-    return Judged(ruling, "\n\n".join([*lines, wrapped_text(_summary(ruling, elapsed), width)]))
+    return Judged(ruling, "\n\n".join([*lines, wrapped_text(summary(ruling, elapsed), width)]))
 
 
 def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, int]) -> tuple[str, ...]:
@@ -153,6 +130,15 @@ def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mappi
     there = [target for target in targets if target.unavailable() is None]
     each = {target.id: accepts(workers, target, contract, multiples=True) for target in there}
     return {name: beside for name, beside in each.items() if beside is not None}
+
+
+def solutions_of(asked: Asked, problem: Problem) -> Mapping[str, tuple[str, Solution]]:
+    """Return the words for each solution and what is read of it, by the name of its kernel. Raises ProblemError."""
+    found = dict[str, tuple[str, Solution]]()
+    for words in _files(asked.solutions):
+        solution = solution_of(words, problem)
+        found[kernel_name(solution.name, [*found])] = words, solution
+    return found
 
 
 def read_problem(asked: Asked) -> tuple[Problem, Derived]:
@@ -196,32 +182,8 @@ def _files(words: tuple[str, ...]) -> list[str]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    return [(name, " ".join(dims)) for name, dims in parsed(text).items()]
+    return [(name, " ".join(dims)) for name, dims in parsed(text, twice=True).items()]
 
 
 def _command(asked: Asked, seed: int) -> str:
     return f"kernelfuzz judge {' '.join(asked.solutions)} --against {asked.against} --seed {seed}"
-
-
-def _summary(ruling: Ruling, elapsed: float) -> str:
-    lines = list[str]()
-    for each in ruling.solutions:
-        lines.append(f"{each.verdict:<12} {each.solution}{_why(each)}")
-        lines += [f"  {measured.text}" for measured in each.measured]
-        lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
-        lines += [f"  {each.right_as}"] if each.right_as else []
-    floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
-    lines += [f"detection floor: of outputs that are off by this share of their value, half are seen: {floors}"] * bool(
-        floors
-    )
-    lines += ruling.not_exercised
-    return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
-
-
-def _why(each: SolutionRuling) -> str:
-    if each.verdict == "wrong":
-        return f"  {each.failing} of {each.judged} runs fail" if each.failing else f"  {each.reason}"
-    if each.verdict != "right":
-        return f"  {each.reason}"
-    errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
-    return f"  {each.judged} runs, largest error {errors} of what is allowed" if errors else f"  {each.judged} runs"

@@ -82,6 +82,14 @@ class Module:
     """What it is called with that are no tensors."""
 
 
+class UnreadProblemError(ProblemError):
+    """A problem whose function has no formula. It may be replayed."""
+
+    def __init__(self, message: str, problem: Problem) -> None:
+        super().__init__(message)
+        self.problem = problem
+
+
 def problems_of(words: str) -> Iterator[Problem]:
     """Return what may be the problem in a file, the most general first: a function, which `FILE:NAME` names where the
     file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; a definition in JSON, as

@@ -17,7 +17,7 @@ from fuzz.uses.measure.beside import Accepts
 from fuzz.uses.measure.record import Measured
 from fuzz.uses.measure.use import Measuring
 
-VERSION = 3
+VERSION = 4
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 
@@ -35,7 +35,8 @@ class SolutionRuling:
     largest_error: Mapping[str, float]
     """The largest error of a run that passed, as a share of what is allowed, by dtype."""
     failures: tuple[dict[str, Any], ...]
-    """What is known of each bug, as `explanation.schema.json` has it."""
+    """What is known of each bug, as `explanation.schema.json` has it; by a replay, the smallest case that fails: its
+    shapes, recipes and dtype, the worst element, what it is and must be, and how far it may be off."""
     reason: str
     """Why it did not run, or is undecided; else ''."""
     measured: tuple[Measured, ...]
@@ -56,7 +57,11 @@ class Ruling:
     """The verdict of the worst of them: "wrong" before "did not run", "undecided" and "right"."""
     problem: str
     reference: str
-    """What was read of the reference, how it was checked, and what is not judged."""
+    """What was read of the reference, how it was checked, and what is not judged; or what of it cannot be read."""
+    oracle: Literal["formula", "replay"]
+    """What solutions were judged by: the formula that was read, or the reference itself, replayed in float64."""
+    guarantee: str
+    """What a replay does not see, which is weaker than a formula; '' of a formula."""
     seed: int
     cases: int
     pack: str

@@ -10,14 +10,15 @@ from pathlib import Path
 
 from fuzz.base.files import write_whole
 from fuzz.base.probe import PROBES
-from fuzz.uses.check.reference import contract_of
-from fuzz.uses.judge.problem import Problem
+from fuzz.uses.check.reference import contract_of, is_replayable
+from fuzz.uses.judge.problem import Problem, UnreadProblemError
 from fuzz.uses.judge.solution import ENTRY, Solution
 from fuzz.uses.judge.source import ProblemError
 from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 from oracles.reference.derive import ANY, Derived, derive
+from oracles.reference.dims import UnreadableError
 
 _DTYPES = {"float16": "f16", "bfloat16": "bf16", "float64": "f64", "float32": "f32"}
 _PACK = """{module}
@@ -37,7 +38,8 @@ _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re
 
 
 def derived(problem: Problem, values: str) -> Derived:
-    """Return the op of a problem. Raises ProblemError where its function cannot be read."""
+    """Return the op of a problem. Raises ProblemError where its function cannot be read, which is an
+    UnreadProblemError where it may be replayed."""
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
     name = f"reference_{problem.name}"[:31] if ours else problem.name
     try:
@@ -50,6 +52,8 @@ def derived(problem: Problem, values: str) -> Derived:
     except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
         own = ", ".join(f"{name}=b n" for name in inspect.signature(problem.reference).parameters)
         how = "" if problem.shapes else f"; if dimensions are not clear: --shapes '{own}', with a word for each of them"
+        if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
+            raise UnreadProblemError(f"{error}{how}", problem) from error
         raise ProblemError(f"{error}{how}") from error
 
 
@@ -59,14 +63,19 @@ def write_pack(
     """Write the pack: the op, and below it a folder for each solution by its kernel's name, with its files,
     with the function that calls it at the end of one. Solutions that were judged by the same before stay in it: their
     findings do."""
-    op = found.op
-    inputs, outputs = [*found.called], [each.name for each in op.outputs]
-    for name, solution in solutions.items():
-        for file, text in solution.written(problem, inputs, outputs).items():
-            write_whole(_there(folder / name) / file, text)
+    write_solutions(folder, problem, solutions, [*found.called], [each.name for each in found.op.outputs])
     head, kernels = _pack(problem, solutions, found, values=values, untrusted=untrusted)
     earlier = _earlier(folder / "pack.py", head, solutions)
     write_whole(folder / "pack.py", "\n".join([head, *earlier, *kernels, ")\n"]))
+
+
+def write_solutions(
+    folder: Path, problem: Problem, solutions: Mapping[str, Solution], inputs: Sequence[str], outputs: Sequence[str]
+) -> None:
+    """Write a folder for each solution by its kernel's name, as `write_pack` does."""
+    for name, solution in solutions.items():
+        for file, text in solution.written(problem, inputs, outputs).items():
+            write_whole(_there(folder / name) / file, text)
 
 
 def kernel_name(words: str, taken: Sequence[str]) -> str:
@@ -88,7 +97,7 @@ def _pack(
     problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> tuple[str, list[str]]:
     """Return the text of the pack up to its kernels, and that of each of them."""
-    dtypes = sorted({_DTYPES[each] for each in problem.dtypes.values() if each in _DTYPES} or {"f32"})
+    dtypes = floats_of(problem)
     contract = contract_of(found, "torch", dtypes, strict=values == ANY)
     orders = sorted({type(order).__name__ for order in contract.sums.values()})
     names = ", ".join(sorted(["Capabilities", "Contract", "Op", "Operand", "PythonKernel", *orders]))
@@ -101,7 +110,7 @@ def _pack(
             entry=ENTRY,
             framework=each.framework,
             untrusted=untrusted,
-            shown=f"{'class' if problem.module else 'def'} {each.function}",
+            shown=shown_line(problem, each),
         )
         for name, each in solutions.items()
     ]
@@ -112,6 +121,16 @@ def _pack(
         probes=PROBES,
     )
     return head, kernels
+
+
+def floats_of(problem: Problem) -> Sequence[str]:
+    """Return the dtypes of its tensors of floats."""
+    return sorted({_DTYPES[each] for each in problem.dtypes.values() if each in _DTYPES} or {"f32"})
+
+
+def shown_line(problem: Problem, solution: Solution) -> str:
+    """Return how the line begins that reports name."""
+    return f"{'class' if problem.module else 'def'} {solution.function}"
 
 
 def _earlier(path: Path, head: str, names: Collection[str]) -> list[str]:

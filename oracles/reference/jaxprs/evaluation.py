@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.reference.jaxprs.tracing import Equation, Number, Program, program, traced
+from oracles.reference.jaxprs.tracing import Equation, Number, Program, opened, program, traced
 
-_QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """It is run once or twice with each set of extents: most time goes into compiling it."""
 _SCATTERS = {
     "scatter": "scatter", "scatter-add": "scatter_add", "scatter-mul": "scatter_mul", "scatter-min": "scatter_min",
@@ -29,25 +29,24 @@ class Widened:
 
     def takes(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Raise what it raises for arrays of these shapes."""
-        shaped(self._call, self._specs(arrays))
+        shaped(self._call, specs_of(arrays, self._dtype))
 
     def __call__(self, arrays: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """Return its outputs."""
         import jax
 
-        specs = self._specs(arrays)
+        specs = specs_of(arrays, self._dtype)
         key = tuple(specs.items())
         if key not in self._compiled:
-            self._compiled[key] = jax.jit(partial(run, program(self._call, specs)), compiler_options=_QUICK)
+            self._compiled[key] = jax.jit(partial(run, program(self._call, specs)), compiler_options=QUICK)
         with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
             found = self._compiled[key](*arrays.values())
             return [np.asarray(each, dtype=np.float64) for each in found]
 
-    def _specs(self, arrays: Mapping[str, NDArray[Any]]) -> Specs:
-        return {
-            name: (each.shape, self._dtype if each.dtype.kind == "f" else each.dtype.name)
-            for name, each in arrays.items()
-        }
+
+def specs_of(arrays: Mapping[str, NDArray[Any]], dtype: str) -> Specs:
+    """Return the shapes and dtypes of arrays, that of floats being another one."""
+    return {name: (each.shape, dtype if each.dtype.kind == "f" else each.dtype.name) for name, each in arrays.items()}
 
 
 def shaped(call: Callable[..., Any], specs: Specs) -> None:
@@ -55,8 +54,21 @@ def shaped(call: Callable[..., Any], specs: Specs) -> None:
     traced(call, specs)
 
 
+Step = Callable[[Equation, Sequence[Any]], Sequence[Any]]
+"""What comes of an equation and its operands."""
+
+
 def run(made: Program, *inputs: Any) -> tuple[Any, ...]:
     """Return the outputs of a program, all floats as float64."""
+    return evaluated(made, _exactly, *inputs)
+
+
+def _exactly(each: Equation, given: Sequence[Any]) -> Sequence[Any]:
+    return found_by(each, given, _exactly)
+
+
+def evaluated(made: Program, step: Step, *inputs: Any) -> tuple[Any, ...]:
+    """Return the outputs of a program whose equations are evaluated by `step`, all floats as float64."""
     import jax.numpy as jnp
 
     kinds = (_wide(made.shapes[at][1]) for at in made.inputs)
@@ -69,7 +81,7 @@ def run(made: Program, *inputs: Any) -> tuple[Any, ...]:
         return known[operand]
 
     for each in made.equations:
-        found = _found(each, [*map(of, each.given)])
+        found = step(each, [*map(of, each.given)])
         known |= dict(zip(each.made, found, strict=True))
     return tuple(map(of, made.outputs))
 
@@ -79,19 +91,35 @@ def _wide(dtype: Any) -> Any:
     return np.dtype(np.float64) if "float" in str(dtype) else dtype
 
 
-def _found(each: Equation, given: Sequence[Any]) -> Sequence[Any]:
+def found_by(
+    each: Equation, given: Sequence[Any], step: Step, turn: Callable[[Any], Step] | None = None
+) -> Sequence[Any]:
+    """Return what an equation makes, whose bodies are evaluated by `step`, in loops by that of each turn's number."""
     import jax
 
+    turn = turn or (lambda number: step)
     if each.name == "scan":
-        return _scanned(each, given)
+        return _scanned(each, given, turn)
     if each.name == "while":
-        ends, turn = each.bodies
+        ends, body = each.bodies
         first, second = each.params["cond_nconsts"], each.params["cond_nconsts"] + each.params["body_nconsts"]
-        again = partial(run, ends, *given[:first])
-        body = partial(run, turn, *given[first:second])
-        return tuple(jax.lax.while_loop(lambda c: again(*c)[0], lambda c: body(*c), tuple(given[second:])))
+
+        def again(carry: Any) -> Any:
+            return evaluated(ends, turn(carry[0]), *given[:first], *carry[1])[0]
+
+        def turned(carry: Any) -> Any:
+            return carry[0] + 1, evaluated(body, turn(carry[0]), *given[first:second], *carry[1])
+
+        _, last = jax.lax.while_loop(again, turned, (jax.numpy.int64(0), tuple(given[second:])))
+        return tuple(last)
     if each.name == "cond":
-        return tuple(jax.lax.switch(given[0], [partial(run, body) for body in each.bodies], *given[1:]))
+        branches = [partial(evaluated, body, step) for body in each.bodies]
+        return tuple(jax.lax.switch(given[0], branches, *given[1:]))
+    if each.name == "custom_linear_solve":
+        lengths = each.params["const_lengths"]
+        first = lengths.matvec + lengths.vecmat
+        right = given[sum(lengths) :]
+        return evaluated(opened(each.params["jaxprs"].solve), step, *given[first : first + lengths.solve], *right)
     if each.bodies:
         return run(each.bodies[0], *given)
     if each.name in ("reduce_precision", "copy", "optimization_barrier"):
@@ -104,16 +132,18 @@ def _found(each: Equation, given: Sequence[Any]) -> Sequence[Any]:
     return found if each.primitive.multiple_results else (found,)
 
 
-def _scanned(each: Equation, given: Sequence[Any]) -> Sequence[Any]:
+def _scanned(each: Equation, given: Sequence[Any], turn: Callable[[Any], Step]) -> Sequence[Any]:
     import jax
 
     [body] = each.bodies
     consts, carried = each.params["num_consts"], each.params["num_carry"]
     first, rest = tuple(given[consts : consts + carried]), tuple(given[consts + carried :])
 
-    def turn(carry: Any, own: Any) -> Any:
-        found = run(body, *given[:consts], *carry, *own)
-        return found[:carried], found[carried:]
+    def turned(carry: Any, own: Any) -> Any:
+        number, state = carry
+        found = evaluated(body, turn(number), *given[:consts], *state, *own)
+        return (number + 1, found[:carried]), found[carried:]
 
-    last, stacked = jax.lax.scan(turn, first, rest, each.params["length"], each.params["reverse"])
+    start = jax.numpy.int64(0), first
+    (_, last), stacked = jax.lax.scan(turned, start, rest, each.params["length"], each.params["reverse"])
     return (*last, *stacked)

@@ -76,6 +76,11 @@ def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...],
     return _with_numbers(own, exact)
 
 
+def opened(closed: Any) -> Program:
+    """Return a jaxpr as a program."""
+    return _Flattening().program(closed)
+
+
 def _widest(dtype: str) -> str:
     return "float64" if "float" in dtype else dtype
 

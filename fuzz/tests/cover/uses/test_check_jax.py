@@ -44,14 +44,10 @@ def halves(x: Any) -> Any:
     return jnp.exp(x).reshape(x.shape[0], 2, -1).sum(1)
 
 
-def test_shapes_that_it_raises_for_are_not_drawn_and_no_replay_is_offered() -> None:
+def test_shapes_that_it_raises_for_are_not_drawn() -> None:
     found = read(halves, "x=b n", None, None, None)
     taken = {case.inputs["x"].layout.shape[-1] % 2 for case in first_cases(found.op, 1, count=40) if found.takes(case)}
     assert taken == {0}
-    with pytest.raises(fuzz.CheckError, match=r"lax.while .* turns as often as a value says[^;]*$"):
-        fuzz.check(lambda x: x, reference=lambda x: jax.lax.while_loop(jnp.any, jnp.negative, x), shapes="x=b n")
-    with pytest.raises(fuzz.CheckError, match="oracle='replay' is for references in torch or NumPy"):
-        fuzz.check(lambda x: x, reference=halves, shapes="x=b n", oracle="replay")
 
 
 def test_a_gradient_is_what_jax_makes_of_it() -> None:
@@ -74,6 +70,22 @@ def test_a_kernel_may_take_and_return_arrays_of_jax() -> None:
     contract = read(l2_normalised, "x=b n", None, None, None).contract  # else dozens of shapes are compiled
     more: Any = {"reference": l2_normalised, "shapes": "x=b n", "arrays": "jax", "contract": contract, "seed": 1}
     fuzz.check(jax.jit(mine), max_cases=2, **more)
+
+
+def in_jax(x: Any) -> Any:
+    size = jnp.linalg.norm(x)
+    return jax.lax.while_loop(lambda y: jnp.max(jnp.abs(y)) > 2.0 * size, lambda y: y / 2.0, x) / 3.0
+
+
+def test_a_reference_in_jax_is_replayed_too() -> None:
+    asked: dict[str, Any] = {"reference": in_jax, "shapes": "x=b n", "arrays": "numpy", "max_cases": 1, "seed": 1}
+    with pytest.raises(fuzz.CheckError, match=r'turns as often as .* oracle="replay" compares a kernel with'):
+        fuzz.check(lambda x: x / 3.0, **asked)
+    fuzz.check(lambda x: x / 3.0, **asked, oracle="replay")
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        fuzz.check(lambda x: x * np.float32(0.3333), **asked, oracle="replay")
+    with pytest.raises(fuzz.CheckError, match=r"a value decides .* has neither$"):  # nor could it be replayed
+        fuzz.check(lambda x: x, **asked | {"reference": lambda x: x / 3.0 if jnp.max(x) > 0 else x})
 
 
 def test_places_have_the_dtype_that_they_have_in_jax() -> None:

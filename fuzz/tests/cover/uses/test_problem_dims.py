@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.uses.judge.judging import Asked, read_problem
+from fuzz.uses.judge.asked import Asked
+from fuzz.uses.judge.judging import read_problem
 from fuzz.uses.judge.problem import problems_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import derived
@@ -102,7 +103,7 @@ def get_init_inputs():
 
 def test_numbers_are_so_small_that_there_is_room_for_other_extents(tmp_path: Path) -> None:
     (tmp_path / "problem.py").write_text(LARGE)
-    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, tmp_path, False, (), None, None)
+    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
     problem, _ = read_problem(asked)
     assert problem.tier == 1
     assert sorted(problem.fixed.values()) == [7, 9, 12, 24]
@@ -137,7 +138,7 @@ def test_a_module_of_which_one_extent_decides_another_varies_in_its_batch(tmp_pa
     """The norm takes rows as long as there are channels, which the width doubled is: any other numbers make no module,
     or none that takes any width."""
     (tmp_path / "problem.py").write_text(TIED)
-    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, tmp_path, False, (), None, None)
+    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
     problem, found = read_problem(asked)
     assert problem.examples == ({"d0": 4},)
     assert "x[d0, d1, d2]" in found.said
@@ -149,6 +150,6 @@ def test_what_no_numbers_make_readable_is_refused_where_the_first_input_has_no_d
 ) -> None:
     decides = SQUARE.replace("a @ b", "a if b.sum() > 0 else -a").replace("torch.rand(N, N), torch.rand(N, N)", inputs)
     (tmp_path / "problem.py").write_text(decides)
-    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, tmp_path, False, (), None, None)
+    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
     with pytest.raises(ProblemError, match="a value decides what it does"):
         read_problem(asked)

@@ -1,0 +1,109 @@
+"""Solutions of what no formula is read from are judged by the function itself, which is said everywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from fuzz.tests.conftest import CHECKOUT, Cli
+
+_REFERENCE = """import torch
+
+def clipped(x):
+    size = x.norm()
+    return x / size if size > 1 else x
+"""
+_RIGHT = """import numpy as np
+
+def kernel(rows):
+    return rows / np.float32(max(1.0, np.sqrt(np.square(rows.astype(np.float64)).sum())))
+"""
+_WRONG = _RIGHT.replace("max(1.0, ", "max(1.001, ")
+_CACHED = f"""{_RIGHT.replace("kernel", "honest")}
+KEPT = [None, None]
+
+def kernel(rows):
+    if KEPT[0] is not rows:
+        KEPT[:] = rows, honest(rows)
+    return KEPT[1]
+"""
+_RAISES = "def kernel(x):\n    raise RuntimeError('none of this')\n"
+
+
+def test_a_branch_on_values_is_judged_by_a_replay_which_every_report_says(cli_here: Cli, tmp_path: Path) -> None:
+    """Probes are tried as by a formula; the sandbox is the same."""
+    texts = {"ref": _REFERENCE, "right": _RIGHT, "wrong": _WRONG, "cached": _CACHED, "raises": _RAISES}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    names = ("right", "wrong", "cached", "raises")
+    words = ("--against", "ref.py", "--shapes", "x=b n", "--seed", "2", "--max-cases", "24")
+    done = cli_here("judge", *(f"{name}.py" for name in names), *words, "--json")
+    assert done.returncode == 1, done.stderr
+    ruling = json.loads(done.stdout)
+    assert {each["solution"][:-3]: each["verdict"] for each in ruling["solutions"]} == {
+        "right": "right", "wrong": "wrong", "cached": "wrong", "raises": "wrong",
+    }  # fmt: skip
+    jsonschema.validate(ruling, json.loads((CHECKOUT / "fuzz" / "docs" / "ruling.schema.json").read_text()))
+    assert ruling["oracle"] == "replay"
+    assert ruling["guarantee"].startswith("oracle: replay, weaker than a formula: ")
+    assert ruling["reference"].startswith(
+        "reference clipped: x[b, n] -> y, replayed, as it cannot be read: a value decides what it does, or becomes a "
+        "number of Python (ref.py line 5)"
+    )
+    by_name = {each["solution"][:-3]: each for each in ruling["solutions"]}
+    assert by_name["right"]["judged"] == 24
+    assert 0 < by_name["right"]["largest_error"]["f32"] < 0.5
+    [failure] = by_name["wrong"]["failures"]
+    assert (failure["verdict"], failure["place"][:2]) == ("FAIL_NUMERIC", "y[")
+    [failure] = by_name["cached"]["failures"]
+    assert failure["verdict"] == "FAIL_LAW"
+    assert "breaks overwrite\n    the answer did not follow the input: x[" in failure["said"]
+    [failure] = by_name["raises"]["failures"]
+    assert failure["said"].startswith("CRASH: RuntimeError: none of this")
+    assert sum(ruling["probes"].values()) > 3
+    assert 0 < ruling["detection_floor"]["f32"] < 1e-3
+
+    told = cli_here("judge", "right.py", *words[:-1], "4", "--trusted")
+    assert told.returncode == 0, told.stderr
+    assert "right        right.py  4 runs by replay, largest error " in told.stdout
+    for text in (told.stdout, told.stderr):
+        assert "oracle: replay, weaker than a formula: " in " ".join(text.split())
+
+
+def test_linear_algebra_is_replayed_and_random_numbers_are_undecided(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "refs.py").write_text(
+        "import torch\n\ndef solve(a, b):\n    return torch.linalg.solve(a, b)\n\n"
+        "def dropped(x):\n    return torch.nn.functional.dropout(x, 0.5)\n"
+    )
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n\ndef solve(a, b):\n    return np.linalg.solve(a, b)\n\ndef dropped(x):\n    return x\n"
+    )
+    words = ("--seed", "1", "--trusted", "--max-cases", "6")
+    done = cli_here("judge", "mine.py:solve", "--against", "refs.py:solve", "--shapes", "a=n n, b=n m", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "replayed, as it cannot be read: shapes: a=n n: each name stands there once" in " ".join(done.stderr.split())
+    done = cli_here("judge", "mine.py:dropped", "--against", "refs.py:dropped", "--shapes", "x=b n", *words)
+    assert done.returncode == 11, done.stdout + done.stderr
+    assert "replayed, as it cannot be read: aten.bernoulli (refs.py line 7) has no" in " ".join(done.stderr.split())
+    assert "undecided    mine.py:dropped  5 of 6 cases have no element that a replay decides" in done.stdout
+
+
+_JAX = """import jax
+
+def halved(x):
+    size = jax.numpy.linalg.norm(x)
+    return jax.lax.while_loop(lambda y: jax.numpy.max(jax.numpy.abs(y)) > 2.0 * size, lambda y: y / 2.0, x) / 3.0
+"""
+
+
+@pytest.mark.parametrize(("factor", "code"), [("3", 0), ("3.001", 1)])
+def test_so_is_a_function_in_jax(cli_here: Cli, tmp_path: Path, factor: str, code: int) -> None:
+    (tmp_path / "ref.py").write_text(_JAX)
+    (tmp_path / "mine.py").write_text(f"import numpy as np\n\ndef kernel(x):\n    return x / np.float32({factor})\n")
+    words = ("--shapes", "x=b n", "--seed", "1", "--max-cases", "1")
+    done = cli_here("judge", "mine.py", "--against", "ref.py", *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "run by replay" in done.stdout or "runs by replay" in done.stdout

@@ -1,0 +1,253 @@
+"""The cases of a replay: inputs of a reference that no formula is read from, and what its outputs may be off by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.base.stream import Dice, Stream
+from fuzz.generate.menus import MENUS
+from fuzz.generate.recipes import Recipe, RowSpec
+from fuzz.uses.check.results import CheckError
+from oracles.dtypes import FORMATS, SINGLE
+from oracles.reference.asked import Asked, asked_of
+from oracles.reference.derive import output_names, taken
+from oracles.reference.dims import UnreadableError
+from oracles.reference.replay import RUNS, TIMES, Replayed, Ways, replayed, ways_of
+
+WEAKER = (
+    f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
+    f"random, {TIMES:g} times as coarsely as f32, are not seen, nor those where that may turn a decision"
+)
+DTYPES = "f32", "f64", "bf16", "f16"
+"""The dtypes of floats that are compared with a replay."""
+_EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)
+_MOST = 1 << 13
+"""No tensor has more elements: a case is replayed twenty times."""
+_TRIES = 16
+"""A reference may raise for so many draws one after the other before it is said to take none."""
+_COMPILED = 12
+"""The sets of extents for which a reference is compiled, where that is done for each."""
+_CLEAR = 16
+"""An element counts as judged where less than this part of the largest one of its output is allowed: by what is random
+in a reference its replays differ by as much as it is."""
+_TORCH = {"f32": "float32", "f64": "float64", "bf16": "bfloat16", "f16": "float16"}
+
+
+@dataclass(frozen=True)
+class ReplayCase:
+    """One input."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    """Floats as float64."""
+    recipes: Mapping[str, str]
+    dtype: str
+    """The dtype of floats, as a kernel is given them."""
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of all inputs."""
+        return sum(each.size for each in self.arrays.values())
+
+    @property
+    def text(self) -> str:
+        """Its shapes, and what they are drawn from."""
+        words = (f"{name} {'x'.join(map(str, each.shape)) or 'scalar'}" for name, each in self.arrays.items())
+        drawn = ", ".join(f"{word} ({self.recipes[name]})" for word, name in zip(words, self.arrays, strict=True))
+        return f"{drawn}, {self.dtype}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is said of the outputs of a case."""
+
+    wrong: str
+    """What is wrong with them; "" if nothing is."""
+    judged: int = 0
+    """How many elements are judged."""
+    ratio: float = 0.0
+    """The largest error, as a share of what is allowed."""
+    place: tuple[str, str, str, str] | None = None
+    """The place of the worst element that is wrong, what it is and must be, and how far it may be off."""
+
+
+@dataclass(frozen=True)
+class Meant:
+    """A reference, and what is drawn for it."""
+
+    asked: Asked
+    dtypes: Mapping[str, str]
+    """The dtype of each tensor, as torch calls it."""
+    floats: Sequence[str]
+    """The dtypes of floats that a kernel is given."""
+    values: Mapping[str, str] | str
+    multiple: int
+    least: int
+
+    @cached_property
+    def ways(self) -> Ways:
+        """How the reference is run."""
+        return ways_of(self.asked.call, self.asked.library)
+
+    def cases(self, seed: int) -> Iterator[ReplayCase]:
+        """Draw cases without end. Raises CheckError where the reference takes none."""
+        refused, number = 0, 0
+        while True:
+            which = number % _COMPILED if self.asked.library == "jax" else number
+            dtype = self.floats[number % len(self.floats)]
+            dice = Dice(Stream(seed).child(f"case {which}"))
+            case = self._drawn(dice, Stream(seed).child(f"values {number}"), dtype)
+            number += 1
+            try:
+                self._try(case)
+            except Exception as error:  # whatever it raises: it has no meaning there
+                refused += 1
+                if refused > _TRIES:
+                    raise CheckError(
+                        f"oracle='replay': the reference raises {type(error).__name__}: {error}"
+                    ) from error
+                continue
+            refused = 0
+            yield case
+
+    def outputs(self, case: ReplayCase) -> Mapping[str, tuple[tuple[int, ...], str]]:
+        """Return the shape and the dtype of each output, as torch calls that. Raises what the reference raises."""
+        if self.asked.library == "jax":
+            import jax
+
+            given = {name: jax.ShapeDtypeStruct(each.shape, np.float32 if each.dtype.kind == "f" else each.dtype)
+                     for name, each in case.arrays.items()}  # fmt: skip
+            found = jax.eval_shape(self.asked.call, **given)
+        else:
+            found = self._returned(case)
+        keys = tuple(map(str, found)) if isinstance(found, Mapping) else ()
+        several = found.values() if isinstance(found, Mapping) else found
+        flat = [*several] if isinstance(found, (Mapping, tuple, list)) else [found]
+        names = output_names(self.asked, keys, len(flat))
+        kinds = ((tuple(each.shape), str(each.dtype).removeprefix("torch.")) for each in flat)
+        return dict(zip(names, kinds, strict=True))
+
+    def _try(self, case: ReplayCase) -> None:
+        """Raise what the reference raises. To run a function of JAX by itself takes long: it compiles each step."""
+        if self.asked.library == "jax":
+            self.ways.takes(case.arrays)
+        else:
+            self._returned(case)
+
+    def _returned(self, case: ReplayCase) -> Any:
+        return self.asked.call(**{name: tensor_of(each, case.dtype) for name, each in case.arrays.items()})
+
+    def replays(self, arrays: Mapping[str, NDArray[Any]]) -> Sequence[Replayed] | None:
+        """Return what the outputs of a case are; None where the reference raises, such as of a singular matrix: what
+        it is not meant for is not judged."""
+        try:
+            return replayed(self.ways, arrays)
+        except Exception:  # whatever it raises
+            return None
+
+    def _drawn(self, dice: Dice, stream: Stream, dtype: str) -> ReplayCase:
+        names = [*dict.fromkeys(dim for dims in self.asked.dims.values() for dim in dims)]
+        sizes = {dim: max(self.multiple * dice.pick(_EXTENTS), self.least) for dim in names} | dict(self.asked.fixed)
+        while max((int(np.prod([sizes[dim] for dim in dims])) for dims in self.asked.dims.values()), default=0) > _MOST:
+            free = [dim for dim in names if dim not in self.asked.fixed and sizes[dim] > self.multiple]
+            if not free:
+                break
+            longest = max(free, key=lambda dim: sizes[dim])
+            sizes[longest] = self.multiple * max(sizes[longest] // (2 * self.multiple), 1)
+        arrays, recipes = dict[str, NDArray[Any]](), dict[str, str]()
+        for name, dims in self.asked.dims.items():
+            shape = tuple(sizes[dim] for dim in dims)
+            if self.dtypes[name] == "bool" or "int" in self.dtypes[name]:
+                most = 1 if self.dtypes[name] == "bool" else max(min(sizes.values(), default=1) - 1, 0)
+                drawn = stream.child(name).integers(int(np.prod(shape)), 0, most)
+                arrays[name], recipes[name] = drawn.reshape(shape).astype(self.dtypes[name]), "places"
+                continue
+            known = {each: recipe for each, recipe in self._menu(name, dims).items() if isinstance(recipe, Recipe)}
+            recipes[name] = dice.pick([*known])
+            rows, n = (int(np.prod(shape[:-1])), shape[-1]) if shape else (1, 1)
+            values = known[recipes[name]].draw(RowSpec(rows, n, dtype), stream.child(name))
+            arrays[name] = values.astype(np.float64).reshape(shape)
+        return ReplayCase(arrays, recipes, dtype)
+
+    def _menu(self, name: str, dims: Sequence[str]) -> Mapping[str, Any]:
+        menu = self.values if isinstance(self.values, str) else self.values.get(name, "finite")
+        one = menu == "finite" and len(dims) == 1 and len(self.asked.dims) > 1
+        return MENUS["finite_factor" if one else menu].recipes
+
+
+def meant_of(
+    reference: Callable[..., Any],
+    shapes: Mapping[str, str] | str | None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None,
+    fixed: Mapping[str, int],
+    values: Mapping[str, str] | str,
+    floats: Sequence[str],
+    dtypes: Mapping[str, str] | None = None,
+) -> Meant:
+    """Return what is drawn for a reference. Raises UnreadableError."""
+    refusal: UnreadableError | None = None
+    for each in asked_of(reference, shapes, example_inputs, dtypes or {}, fixed, values, twice=True):
+        try:
+            asked, drawn, kinds = taken(each)
+        except UnreadableError as error:
+            refusal = refusal or error
+            continue
+        return Meant(asked, kinds, tuple(floats), values, drawn.times, drawn.least if drawn.least > 1 else 1)
+    assert refusal is not None
+    raise refusal
+
+
+def tensor_of(array: NDArray[Any], dtype: str) -> Any:
+    """Return a tensor of torch, floats in that dtype."""
+    import torch
+
+    found = torch.from_numpy(array.copy())
+    return found.to(getattr(torch, _TORCH[dtype])) if array.dtype.kind == "f" else found
+
+
+def compared(
+    wanted: Sequence[Replayed], returned: Sequence[NDArray[Any]], dtype: str, names: Sequence[str] = ()
+) -> Comparison:
+    """Compare what a kernel returned with what a reference is, tensors of that dtype."""
+    if len(returned) != len(wanted):
+        return Comparison(f"returned {len(returned)} outputs, where the reference has {len(wanted)}")
+    judged, ratio = 0, 0.0
+    for at, (got, one) in enumerate(zip(returned, wanted, strict=True)):
+        output = names[at] if names else f"output {at}" if len(wanted) > 1 else "the output"
+        if got.shape != one.value.shape:
+            shapes = f"{list(got.shape)}, where the reference has {list(one.value.shape)}"
+            return Comparison(f"{output} has the shape {shapes}")
+        known = np.isfinite(one.value) & np.isfinite(one.allowed)
+        width = width_of(one, dtype)
+        most = np.abs(one.value[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
+        judged += int((width[known] <= most).sum())
+        with np.errstate(all="ignore"):
+            share = np.where(known, np.abs(got - one.value) / width, 0.0)
+        if (wrong := known & ~(share <= 1.0)).any():
+            return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged)
+        ratio = max(ratio, float(share.max(initial=0.0)))
+    return Comparison("", judged, ratio)
+
+
+def width_of(one: Replayed, dtype: str) -> NDArray[Any]:
+    """Return how far elements of that dtype may be off."""
+    return one.allowed + FORMATS[dtype].u * (np.abs(one.value) + one.allowed)
+
+
+def _worst(
+    output: str, got: NDArray[Any], one: Replayed, width: NDArray[Any], share: NDArray[Any], judged: int
+) -> Comparison:
+    at = np.unravel_index(int(np.argmax(np.where(np.isnan(share), np.inf, share))), got.shape)
+    value, far = float(one.value[at]), float(width[at])
+    place, is_got = f"{output}[{', '.join(str(int(each)) for each in at)}]", f"{float(got[at]):.8g}"
+    count = int((share != -1.0).sum())
+    words = (
+        f"wrong values\n    {place} = {is_got}, must be {value:.8g} (or {value - far:.8g} to {value + far:.8g}); "
+        f"{count} of {got.size} elements are wrong"
+    )
+    return Comparison(words, judged, float(share[at]), (place, is_got, f"{value:.8g}", f"{far:.3g}"))

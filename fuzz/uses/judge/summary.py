@@ -1,0 +1,32 @@
+"""What people read at the end of a judgement."""
+
+from __future__ import annotations
+
+from fuzz.uses.judge.ruling import Ruling, SolutionRuling
+
+
+def summary(ruling: Ruling, elapsed: float) -> str:
+    """Return a line for each solution, and what was not seen."""
+    lines = list[str]()
+    for each in ruling.solutions:
+        lines.append(f"{each.verdict:<12} {each.solution}{_why(each, ruling)}")
+        lines += [f"  {measured.text}" for measured in each.measured]
+        lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
+        lines += [f"  {each.right_as}"] if each.right_as else []
+    floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
+    lines += [f"detection floor: of outputs that are off by this share of their value, half are seen: {floors}"] * bool(
+        floors
+    )
+    lines += [*ruling.not_exercised, *([ruling.guarantee] if ruling.guarantee else [])]
+    return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
+
+
+def _why(each: SolutionRuling, ruling: Ruling) -> str:
+    by = " by replay" if ruling.oracle == "replay" else ""
+    if each.verdict == "wrong":
+        return f"  {each.failing} of {each.judged} runs{by} fail" if each.failing else f"  {each.reason}"
+    if each.verdict != "right":
+        return f"  {each.reason}"
+    runs = f"{each.judged} runs{by}"
+    errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
+    return f"  {runs}, largest error {errors} of what is allowed" if errors else f"  {runs}"
