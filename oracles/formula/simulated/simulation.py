@@ -162,7 +162,11 @@ class Simulated:
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         if node.kind == "point":
             point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
-            return args[0] if point is None else self._rounding.point(args[0], point.dtype)
+            if point is None:
+                return args[0]
+            if point.dtype.holds(self._held(node.args[0])):
+                return self._converted(args[0], node.args[0], point.dtype)  # to its own dtype that is no operation
+            return self._rounding.point(args[0], point.dtype)
         if node.is_exact:
             if node.kind == "place" and node.value == EITHER:
                 node = node_replaced(node, value=LAST if self.random.integers(2) else FIRST)

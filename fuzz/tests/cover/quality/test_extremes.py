@@ -15,6 +15,7 @@ from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards
 from oracles.formula.contract import Contract
+from oracles.formula.simulated.simulation import simulate
 from oracles.formula.trace import Node, Outputs, dot, rsqrt, total
 from oracles.op import Op
 from oracles.operand import Operand
@@ -107,3 +108,16 @@ def test_each_product_that_underflows_in_f64_may_be_half_a_smallest_number_off()
     row = {"a": [[2.0**-1000] * 8], "b": [[2.0**-76] * 8]}  # each product is a quarter of the smallest number
     for passes, value in ((True, 0.0), (True, 2.0**-1073), (False, 2.0**-1060), (False, -(2.0**-1069))):
         assert (_results("inner", contract, row, "f64", y=value) == ["pass"]) is passes, value
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("f64", 2.0**-1074), ("f32", 2.0**-149)])
+def test_a_cast_to_the_dtype_that_a_number_has_flushes_nothing(dtype: str, least: float) -> None:
+    """It is no operation: neither do simulated kernels have a zero there, nor may others."""
+    contract = Contract(compute="f64", points={"a": "input", "b": "input"}, denormals="flush results")
+    stored = np.float32 if dtype == "f32" else np.float64
+    inputs = {"a": np.array([[[least]]], stored), "b": np.array([[[2.0**100]]], stored)}
+    of = Problem("matmul", {}, inputs, {"c": dtype}, structured=True)
+    for seed in range(8):
+        assert simulate(of, contract, np.random.default_rng(seed))["c"].item() == least * 2.0**100
+    (check,) = Truth(of).check(contract, {"c": np.array([[[0.0]]], stored)})
+    assert check.result == "numeric"
