@@ -16,8 +16,8 @@ from oracles.rounding import round_precise
 
 START = 160
 """The first evaluation has this many bits, twice the significand of f64 plus room; each further one twice as many."""
-MOST = 8 * START
-"""The last evaluation has this many bits: 1 + e^-700 differs from 1 in the 1010th."""
+MOST = 16 * START
+"""The last evaluation has this many bits: 1 + e^-700 differs from 1 in the 1010th, and half as many show it too."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Bounds:
     """Whether it is an integer."""
     members: tuple[int, ...] | None = None
     """All places that are right, each of them once along its ranks. None: it is no place, or any between the ends."""
+    vanished: bool = False
+    """Whether something became zero on the way that more bits may show to be none, such as 1 + tanh(-160)."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -98,17 +100,28 @@ def conforms(bounds: Bounds, got: float) -> bool:
 
 def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:
     """`evaluate` at `START` bits and at twice as many each time, until two decide alike: what lies beside a tie may
-    need many. None where none do up to `MOST` (the oracle gives up)."""
-    precision, before = START, None
-    while precision <= MOST:
-        with mpmath.workprec(precision):
-            found = evaluate()
-        if before is not None and (found.decision == before.decision or _both_nan(found, before)):
+    need many. None where none do up to `MOST` (the oracle gives up).
+
+    What vanished at few bits does so at twice as many too, and is compared with what most bits make of it."""
+    before = _at(START, evaluate)
+    vanished = before.vanished
+    for precision in (MOST, *_BETWEEN) if vanished else (*_BETWEEN, MOST):
+        found = _at(precision, evaluate)
+        if _alike(found, before):
             return found
-        precision, before = 2 * precision, found
+        if not vanished or precision == MOST:
+            before = found
     return None
 
 
-def _both_nan(first: Bounds, second: Bounds) -> bool:
+_BETWEEN = (2 * START, 4 * START, 8 * START)
+
+
+def _at(precision: int, evaluate: Callable[[], Bounds]) -> Bounds:
+    with mpmath.workprec(precision):
+        return evaluate()
+
+
+def _alike(first: Bounds, second: Bounds) -> bool:
     # NaN ends compare unequal to themselves; they occur only where NaN is required.
-    return first.nan == second.nan == REQUIRED
+    return first.decision == second.decision or first.nan == second.nan == REQUIRED

@@ -128,20 +128,36 @@ class Float64:
 class Precise:
     """mpmath at its current working precision, element by element: the judge of single elements."""
 
+    def __init__(self) -> None:
+        self.vanished = False
+        """Whether a sum, a difference or a function became zero though what it is of is none: at more bits it may be
+        something."""
+
     def lift(self, values: F64) -> NDArray[Any]:
         return _each(mpmath.mpf)(values)
 
     def apply(self, function: Elementary, values: NDArray[Any]) -> NDArray[Any]:
-        return _each(function.exactly)(values)
+        found = _each(function.exactly)(values)
+        self._note(found, values)
+        return found
 
     def operate(self, kind: Kind, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         found = np.frompyfunc(_quotient, 2, 1)(a, b) if kind == "divide" else _OPERATORS[kind](a, b)
-        return np.asarray(found, dtype=object)
+        found = np.asarray(found, dtype=object)
+        if kind in ("add", "subtract"):
+            self._note(found, a)
+        return found
+
+    def _note(self, found: NDArray[Any], of: NDArray[Any]) -> None:
+        if not self.vanished and np.count_nonzero(found) < found.size:
+            self.vanished = bool(np.frompyfunc(_is_lost, 2, 1)(found, of).any())
 
     def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
         if not values.shape[axis]:
             return np.full([1 if at == axis else size for at, size in enumerate(values.shape)], mpmath.mpf(0))
-        return np.asarray(values.sum(axis=axis, keepdims=True), dtype=object)
+        found = np.asarray(values.sum(axis=axis, keepdims=True), dtype=object)
+        self._note(found, values)
+        return found
 
     dot = summed_products
 
@@ -260,6 +276,10 @@ def _each(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[Any]]:
         return np.asarray(np.frompyfunc(function, 1, 1)(values), dtype=object)
 
     return of
+
+
+def _is_lost(found: Any, of: Any) -> bool:
+    return not found and bool(of) and bool(mpmath.isfinite(of))
 
 
 def _quotient(a: Any, b: Any) -> Any:

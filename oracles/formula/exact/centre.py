@@ -208,13 +208,17 @@ def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHIN
 
 
 def elements(
-    inputs: Inputs, output: Node, place: Mapping[str, int], replaced: Replaced, known: dict[tuple[Node, Fixed], Values]
+    inputs: Inputs,
+    arithmetic: Precise,
+    output: Node,
+    place: Mapping[str, int],
+    replaced: Replaced,
+    known: dict[tuple[Node, Fixed], Values],
 ) -> Values:
     """All elements that have this place in some dimensions, or in none, in mpmath.
 
     Only what they depend on is evaluated. `known` keeps that, for other elements at the same precision.
     """
-    arithmetic = Precise()
 
     def value(node: Node, fixed: Fixed) -> Values:
         fixed = frozenset((dim, at) for dim, at in fixed if dim in node.dims)
@@ -278,6 +282,7 @@ class Exact:
     inputs: Inputs
     replaced: Replaced = field(default_factory=dict)
     _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
+    _arithmetics: dict[int, Precise] = field(default_factory=dict)
     _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
     """The number of elements of a node that were asked for."""
     _most: dict[Node, int] = field(default_factory=dict)
@@ -286,6 +291,7 @@ class Exact:
         """One element of a node, at the current working precision."""
         key = node, mpmath.mp.prec
         known = self._known.setdefault(mpmath.mp.prec, {})
+        arithmetic = self._arithmetics.setdefault(mpmath.mp.prec, Precise())
         if (whole := known.get((node, _WHOLE))) is not None:
             return whole[tuple(place.get(dim, 0) if dim in node.dims else 0 for dim in self.inputs.trace.dims)]
         if len(known) > _REMEMBERED:
@@ -294,9 +300,15 @@ class Exact:
         self._asked[key] = self._asked.get(key, 0) + 1
         extents = (self.inputs.extents[dim] for dim in at)
         if self._asked[key] * _AT_ONCE > math.prod(extents) and self._terms(node) <= _REMEMBERED:
-            values = elements(self.inputs, node, {}, self.replaced, known)
+            values = elements(self.inputs, arithmetic, node, {}, self.replaced, known)
             return values[tuple(at.get(dim, 0) for dim in self.inputs.trace.dims)]
-        return elements(self.inputs, node, at, self.replaced, known).item()
+        return elements(self.inputs, arithmetic, node, at, self.replaced, known).item()
+
+    @property
+    def vanished(self) -> bool:
+        """Whether zeros of the elements so far may be none at more bits than mpmath works with now; see `Precise`."""
+        arithmetic = self._arithmetics.get(mpmath.mp.prec)
+        return arithmetic is not None and arithmetic.vanished
 
     def _terms(self, node: Node) -> int:
         """The most numbers that a step on the way to all elements of a node makes, the terms of sums among them."""

@@ -161,13 +161,14 @@ class Conformance:
             mirrored = self._mirrored(output)
             either = mirrored is not None and bool(mirrored[at])
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate, mirrored=either)
-        centre, width = self._exactly(output, self.place(output, at)), mpmath.mpf(width)
+        exact, node = self.exactly(output)
+        centre, width = exact.element(node, self.place(output, at)), mpmath.mpf(width)
         if mpmath.isnan(centre):  # a number at hand that every kernel has is a pole: what is left of it is zero
             centre = mpmath.mpf(quick)
         sign = 0 if zeros is None else int(zeros[at])
         found = Bounds(
             dtype, centre, centre - width, centre + width, saturate=self.contract.saturate, sign=sign,
-            integer=self._is_integer(output),
+            integer=self._is_integer(output), vanished=exact.vanished,
         )  # fmt: skip
         if self.contract.nonfinite == "overflow" and math.inf in map(abs, found.ends):
             found = replace(found, nan=ALLOWED)
@@ -182,10 +183,6 @@ class Conformance:
             high=found.high if np.isnan(high) else mpmath.mpf(float(high)),
             nan=ALLOWED if nan else found.nan, zero=bool(zero),
         )  # fmt: skip
-
-    def _exactly(self, output: str, place: Mapping[str, int]) -> mpmath.mpf:
-        exact, node = self.exactly(output)
-        return exact.element(node, place)
 
     def exactly(self, output: str) -> tuple[Exact, Node]:
         """Return what has an output's exact values, and of which node they are."""

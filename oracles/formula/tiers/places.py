@@ -68,8 +68,9 @@ def bounds_of(conformance: Conformance, output: str, at: Sequence[int], kept: Fo
         return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
     row, rank = _row(conformance, output, conformance.place(output, at), ranks)
     members = tuple(np.flatnonzero((row.window.first <= rank) & (rank <= row.window.last)).tolist())
-    ends = (mpmath.mpf(end) for end in (min(members), max(members)))
-    return replace(Bounds(dtype, mpmath.mpf(row.order[rank]), *ends), integer=True, members=members)
+    centre, low, high = map(mpmath.mpf, (row.order[rank], min(members), max(members)))
+    vanished = conformance.exactly(output)[0].vanished
+    return Bounds(dtype, centre, low, high, integer=True, members=members, vanished=vanished)
 
 
 class Row(NamedTuple):

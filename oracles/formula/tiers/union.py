@@ -128,6 +128,7 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
         sign=sign,
         zero=a.zero or b.zero,
         mirrored=a.mirrored or b.mirrored,
+        vanished=a.vanished or b.vanished,
         members=None if a.members is None or b.members is None else tuple(sorted({*a.members, *b.members})),
     )
 

@@ -84,3 +84,14 @@ def test_what_sixteen_bits_err_by_is_not_taken_for_errors_of_float64(op: str, co
         escalated += sum(check.escalated for check in checks)
         elements += sum(each.size for each in got.values())
     assert escalated / elements < 0.05, "it was two thirds and more"
+
+
+def test_what_vanishes_at_few_bits_and_at_twice_as_many_is_no_zero() -> None:
+    """1 + tanh of -160 is 2^-457, which neither 160 bits nor 320 show."""
+    contract = Contract("f64", algorithm={"y": "quotient"})
+    x = np.array([[-16.0, -26.0, -3.0, 0.0]])
+    truth = Truth(Problem("gelu_tanh", {}, {"x": x}, {"y": "f64"}))
+    for place, value in enumerate((-1.5297633712990907e-137, 0.0, -0.0036373920817730177, 0.0)):
+        bounds = truth.bounds(contract, "y", (0, place), False)
+        assert bounds is not None
+        assert float(bounds.centre) == pytest.approx(value, rel=1e-15, abs=0.0)

@@ -188,7 +188,7 @@ def _of_budgets() -> float:
         for node, error in read.errors.items():
             if node.args and not any(held is node for held, place in read.held if place is None):
                 with mpmath.workprec(200):
-                    exact = elements(each.inputs, node, {}, each.budget.replaced, {})
+                    exact = elements(each.inputs, Precise(), node, {}, each.budget.replaced, {})
                     off = np.abs(exact - Precise().lift(read.forms[node].centre)).astype(float)
                 known = error > 0
                 assert (off[~known] == 0).all(), node.kind
