@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from oracles.declared import AXIS, check_declared
+from oracles.declared import AXIS, OpError, check_declared
 from oracles.dim import Dim, counts_of, dims_of, steps_of
 from oracles.formula.made import Counts, completed, few, follows
 from oracles.formula.node import FormulaError
@@ -157,8 +157,12 @@ class Op:
 
     @lazy
     def made(self) -> Counts:
-        """The dimensions that no input has, and what their extents follow from."""
-        return counts_of(self.formula, self.inputs, self.parameters)
+        """The dimensions whose extents follow from others, and from what. Raises OpError where the first input has one:
+        the shapes of a case follow from its own."""
+        found = counts_of(self.formula, self.inputs, self.parameters)
+        if wrong := [dim for dim in self.inputs[0].axes if dim in found]:
+            raise OpError(f"{self.name}: {wrong[0]!r} follows from others, and its first input has it: say these of it")
+        return found
 
     def whole(self, extents: Extents) -> Extents | None:
         """Return the extents with those that follow from them; None where one would be none, unless those have none,
@@ -198,12 +202,11 @@ class Op:
     def further(self) -> tuple[str, ...]:
         """The dimensions that the first input does not have, but another one: its shape does not say their extents."""
         named = dict.fromkeys(dim for each in self.operands for dim in each.axes)
-        others = (dim for dim in named if dim not in self.inputs[0].axes)
-        return tuple(dim for dim in others if any(dim in each.axes for each in self.inputs) or dim not in self.made)
+        return tuple(dim for dim in named if dim not in self.inputs[0].axes and dim not in self.made)
 
     @lazy
     def named(self) -> tuple[str, ...]:
-        """The named dimensions of inputs, those of the first one first."""
+        """The named dimensions of inputs, those of the first one first, but for what follows from others."""
         return *self.inner, *self.further
 
     @lazy

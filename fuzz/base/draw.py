@@ -223,6 +223,11 @@ class Frame:
         return {**OPS[self.case.op].sizes(self.grid, self.axis), **self.extents}
 
     @property
+    def whole(self) -> Extents:
+        """The same, and those that follow from them."""
+        return OPS[self.case.op].whole(self.sizes) or self.sizes
+
+    @property
     def batch(self) -> tuple[int, ...]:
         """The extents of the dimensions without a name."""
         return OPS[self.case.op].outer(self.grid, self.axis)

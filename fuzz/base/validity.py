@@ -64,7 +64,7 @@ def _check_places(op: Op, name: str, case: Case) -> None:
         return
     dim, given = op.integers[name], case.inputs[name]
     values = np.frombuffer(given.bits, NUMPY_DTYPE[given.dtype])
-    count = 2 if not dim else Frame(case).sizes[dim]
+    count = 2 if not dim else Frame(case).whole[dim]
     missing = op.operand(name).missing
     wrong = values[((values < 0) | (values >= count)) & (values != missing)]
     if wrong.size:

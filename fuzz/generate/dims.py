@@ -16,7 +16,7 @@ from fuzz.base.feature import Feature
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.coverage import STEP, TILES
 from fuzz.generate.sketch import ENOUGH_ROWS, ROWS, USUAL_CASE, N, Sketch, fitting, fitting_n
-from oracles.formula.made import few, follows, short
+from oracles.formula.made import few, follows, long, short
 from oracles.op import Extents, Op
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
@@ -154,6 +154,11 @@ def possible(sketch: Sketch) -> Sketch:
         longer = short(op.made, extents.known) | few(op.least, op.made, extents.known)
         if not longer:
             break
+        if shorter := long(op.made, extents.known) - op.fixed.keys():
+            known = dict(extents.known)
+            extents.keep({dim: known[dim] // 2 for dim in shorter})
+            if extents.known != known:  # a kernel takes shorter ones
+                continue
         extents.keep({dim: extents.known[dim] + 1 for dim in longer})
     return extents.sketch
 

@@ -30,7 +30,8 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
     in its place. Raises CaseError where the draw contradicts itself."""
     if not OPS[draw.op].has_fixed(draw.grid, draw.axis, draw.extents):
         raise CaseError(f"op {draw.op}: a dimension has not as many elements as it always has")
-    if empty := [dim for dim in OPS[draw.op].counted if not draw.sizes[dim]]:
+    whole = OPS[draw.op].whole(draw.sizes) or draw.sizes
+    if empty := [dim for dim in OPS[draw.op].counted if not whole[dim]]:
         raise CaseError(f"op {draw.op}: there is no place along {empty[0]}, which is empty")
     layouts = {
         part.name: layout_of(draw, part)

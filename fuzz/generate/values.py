@@ -53,7 +53,8 @@ class Laid:
         stacked = frozenset([part.name for part in draw.parts if part.stack])
         wide = any(part.dtype == DOUBLE.name for part in draw.parts)
         sizes = {OUTER: math.prod(draw.batch), **draw.sizes}
-        return Scene(op, _There(self), draw.parameters, given, stacked, wide, draw.rows, draw.n, sizes)
+        whole = op.whole(sizes) or sizes
+        return Scene(op, _There(self), draw.parameters, given, stacked, wide, draw.rows, draw.n, whole)
 
     def jobs(self) -> Iterator[_Job]:
         """What is to be filled in: the inputs with memory of their own."""

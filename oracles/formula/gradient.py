@@ -64,8 +64,7 @@ def gradient(graph: Trace, of: str, by: Sequence[str]) -> Trace:
     outputs = {f"d{name}": adjoints[leaves[name]] for name in by}
     dims = tuple(dim for dim in graph.dims if dim in output.dims)
     tensors = {**graph.tensors, cotangent.label: dims}
-    given = {dim for name, some in graph.tensors.items() for dim in some}
-    counts = {**graph.counts, **counts_of(ordered(outputs.values()), given)}
+    counts = {**graph.counts, **counts_of(ordered(outputs.values()))}
     order = (*graph.dims, *(dim for dim in counts if dim not in graph.dims))
     found = Trace(order, tensors, outputs, {**graph.locals, cotangent.label: cotangent, **outputs}, counts)
     _check(graph, found, of, by)

@@ -1,5 +1,6 @@
-"""Dimensions that no tensor has: a formula makes one by a position of so many places, a number or what follows from
-extents, such as `position("o", floor((extent("n") - 3.0) / 2.0) + 1.0)`."""
+"""Dimensions whose extents follow from others: a formula says so by a position of so many places, a number or what is
+made of extents, such as `position("o", floor((extent("n") - 3.0) / 2.0) + 1.0)`. Inputs may have such a dimension, but
+not the first one: of `position("half", extent("n") / 2.0)` n is even, and a tensor that has "half" is as long."""
 
 from __future__ import annotations
 
@@ -11,22 +12,20 @@ from functools import lru_cache
 from oracles.formula.node import FormulaError, Kind, Node, ordered
 
 Counts = Mapping[str, Node]
-"""How many places a dimension has that no tensor has, by its name."""
+"""How many places a dimension has, by its name."""
 
 _OPERATIONS: Mapping[Kind, Callable[[Fraction, Fraction], Fraction]] = {
     "add": Fraction.__add__, "subtract": Fraction.__sub__, "multiply": Fraction.__mul__,
 }  # fmt: skip
 
 
-def counts_of(nodes: Iterable[Node], known: Iterable[str]) -> Counts:
-    """Return what the dimensions are made of that none of the known ones is. Raises FormulaError where one is made in
-    two ways, or of what is no extent."""
+def counts_of(nodes: Iterable[Node]) -> Counts:
+    """Return what the dimensions are made of that are made of something. Raises FormulaError where one is made in two
+    ways."""
     found = dict[str, Node]()
     for node in nodes:
         if node.count is None:
             continue
-        if node.label in known:
-            raise FormulaError(f"position({node.label!r}, ...): a tensor says already how many places there are")
         other = found.setdefault(node.label, node.count)
         if node.count.kind == "within":  # it says more
             found[node.label] = node.count
@@ -60,6 +59,18 @@ def short(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
         if size.denominator != 1 or size < 0 or (not size and all(known[each] for each in own)):
             longer = (each for each in own if _size(counts, {**known, each: known[each] + _LONGER}, dim) > size)
             found.update(longer)
+    return frozenset(found)
+
+
+def long(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
+    """Return the dimensions of tensors that are too long for others that follow from them: half as long, these would
+    have more elements."""
+    found = set[str]()
+    for dim in counts:
+        size = _size(counts, known, dim)
+        if size <= 0:
+            own = (each for each in follows(counts, [dim]) if known[each] > 1)
+            found.update(each for each in own if _size(counts, {**known, each: known[each] // 2}, dim) > size)
     return frozenset(found)
 
 

@@ -22,7 +22,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from oracles.elementary.functions import NAMES
-from oracles.formula.made import Counts, counts_of
+from oracles.formula.made import Counts, counts_of, extents_of
 from oracles.formula.node import READS, REDUCTIONS, SELECTS, FormulaError, Kind, Node, Operand, chosen, lifted, ordered
 from oracles.lazy import lazy
 
@@ -107,8 +107,8 @@ def extent(dim: Along) -> Node:
 
 
 def position(dim: str, count: Operand | None = None) -> Node:
-    """0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. With a count the dimension is
-    one that no tensor has, of so many places: a number, or made of extents by + - * / and `floor`."""
+    """0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. With a count the dimension has
+    so many places: a number, or made of extents by + - * / and `floor`. No tensor needs to have it."""
     return Node("position", dims=frozenset([dim]), label=dim, count=None if count is None else lifted(count))
 
 
@@ -179,7 +179,7 @@ class Trace:
     locals: Mapping[str, Node] = field(default_factory=dict)
     """What is called so: tensors and parameters, then locals of the formula, then outputs."""
     counts: Counts = field(default_factory=dict)
-    """How many places the dimensions have that no tensor has."""
+    """How many places the dimensions have whose extents follow from others."""
 
     @lazy
     def names(self) -> Mapping[Node, str]:
@@ -207,7 +207,8 @@ class Trace:
     def meeting(self) -> frozenset[str]:
         """The dimensions along which values meet: they are reduced or picked from, or their places or number count.
         Along any other, slices of the outputs depend on the same slices of tensors alone."""
-        return frozenset(dim for node in self.nodes if node.kind in _MEETING for dim in node.over)
+        found = {dim for node in self.nodes if node.kind in _MEETING for dim in node.over}
+        return frozenset(found.union(*map(extents_of, self.counts.values())))
 
     @lazy
     def orders(self) -> Mapping[str, Sequence[int]]:
@@ -273,11 +274,11 @@ def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Se
             raise FormulaError(f"output {name!r} is {node!r}, not a value that the formula calculates")
     outputs = {name: _as_number(node) for name, node in outputs.items()}
     order = tuple(dict.fromkeys(dim for dims in tensors.values() for dim in dims))
-    counts = counts_of(ordered(outputs.values()), order)
+    counts = counts_of(ordered(outputs.values()))
     called = {**given, **{name: node for name, node in found.items() if name not in given}}
     called |= {name: node for name, node in outputs.items() if name not in called}
     own = {name: tuple(dims) for name, dims in tensors.items()}
-    return Trace((*order, *counts), own, outputs, called, counts)
+    return Trace((*order, *(dim for dim in counts if dim not in order)), own, outputs, called, counts)
 
 
 def _as_number(node: Node) -> Node:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any
 
+from oracles.formula.made import Counts
 from oracles.operand import OUTER
 from oracles.reference.arrays import as_tensors, library_of
 from oracles.reference.dims import MisnamedError, UnreadableError, parsed
+from oracles.reference.relations import related
 from oracles.reference.text import identifier
 
 Shapes = Mapping[str, str] | str
@@ -27,6 +29,8 @@ class Asked:
     constants: Mapping[str, Any] = field(default_factory=dict)
     """What other arguments are."""
     fixed: Mapping[str, int] = field(default_factory=dict)
+    counts: Counts = field(default_factory=dict)
+    """How many places dimensions have that follow from others."""
     values: Mapping[str, str] | str = "finite"
     dtype: str = "float32"
     """The dtype of floats."""
@@ -99,9 +103,10 @@ def asked_of(
         if len(called) < len(each):
             raise UnreadableError(f"two of its tensors, {', '.join(each)}, have one name in small letters")
         own = {mine: name for name, mine in called.items()}
+        each, counts = related(each)
         yield Asked(
             reference, {own[name]: some for name, some in each.items()},
-            {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed,
+            {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed, counts,
             values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},
             called=dict.fromkeys(called, "") if by_place else called, library="jax" if library == "jax" else "torch",
         )  # fmt: skip

@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, product
 from typing import Any
 
 from oracles.formula.trace import ordered, trace
@@ -14,15 +15,17 @@ from oracles.operand import FLAGS, Operand
 from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, name_of
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
-from oracles.reference.dims import Dim, Drawn, UnreadableError, declared_dims, extent, parsed, third
+from oracles.reference.dims import Dim, Drawn, MisfitError, UnreadableError, declared_dims, extent, parsed, third
 from oracles.reference.gates import gates_of
 from oracles.reference.guard import Agreement, hold
 from oracles.reference.library import dtypes_of, held, recorded, shortens, specs_of
 from oracles.reference.maps import single
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
+from oracles.reference.relations import likely, said_of
 from oracles.reference.rules import RULES
 from oracles.reference.selection import kept
+from oracles.reference.sizes import Sizes
 from oracles.reference.text import Formula, formula, identifier, written
 
 FINITE, ANY = "finite", "any"
@@ -31,6 +34,10 @@ FINITE, ANY = "finite", "any"
 _TRIED = Drawn(), Drawn(least=13), Drawn(least=29), Drawn(times=2), Drawn(times=8)
 """The extents that a reference is traced with, the first that it takes: of some it takes multiples alone, and windows
 must fit in."""
+_PLACES = 2
+"""Tensors of places, or of flags, that nobody says are such."""
+_READ = 3
+"""The most of them that are read, where numbers fit to none."""
 _MOST_ELEMENTS = 1 << 24
 """A tensor of more is not made: what memory holds of what a reference makes of it, nobody knows."""
 
@@ -121,12 +128,25 @@ def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
 
 
 def _derived(asked: Asked, name: str) -> Derived:
-    asked, drawn, dtypes = taken(asked)
-    dims = declared_dims(asked.dims, asked.fixed, drawn)
+    """What can be read of one of the calls that the reference takes; of others an extent may be another one's by
+    chance."""
+    refused: MisfitError | None = None
+    for tried, drawn, dtypes in islice(_takes(asked), _READ):
+        try:
+            return _read(tried, drawn, dtypes, name)
+        except MisfitError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
+
+
+def _read(asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], name: str, stated: Collection[str] = ()) -> Derived:
+    dims = declared_dims(asked.dims, asked.fixed, drawn, asked.counts)
     recording = recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
-    reader = Reader(
-        recording, {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}, RULES, dims
-    )
+    free = {each: dim for each, dim in dims.items() if each not in asked.counts}
+    made = {each: (dims[each], count) for each, count in asked.counts.items()}
+    axes = {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}
+    reader = Reader(recording, axes, RULES, Sizes(free, made), stated=stated)
     read = reader.read()
     kinds = [dtype_of(each) for each in read]
     outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
@@ -144,8 +164,10 @@ def _derived(asked: Asked, name: str) -> Derived:
     file = f"<formula of {asked.name}, {getattr(asked.reference, '__module__', '')}>"
     function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
-    extents = [{each.name: each.sizes[which] for each in dims.values()} for which in (0, 1)]
-    agreement = hold(op, held(asked), [*extents, third(dims, asked.fixed, drawn)])
+    if unsaid := asked.counts.keys() - op.made.keys():
+        return _read(asked, drawn, dtypes, name, unsaid)
+    extents = [{each.name: each.sizes[which] for each in free.values()} for which in (0, 1)]
+    agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     constants = {**defaults_of(asked.reference), **asked.constants}
@@ -171,20 +193,42 @@ def _doubled(dtypes: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def taken(asked: Asked) -> tuple[Asked, Drawn, Mapping[str, str]]:
-    """Return what the reference takes: with the dtype that is asked or else f32, and with any extents, or long ones, or
-    multiples of some; the dtypes of its tensors."""
+    """Return what the reference takes first, see `_takes`. Raises UnreadableError where it takes nothing."""
+    return next(_takes(asked))
+
+
+def _takes(asked: Asked) -> Iterator[tuple[Asked, Drawn, Mapping[str, str]]]:
+    """What the reference takes: with the dtype that is asked or else f32, and with any extents, or long ones, or
+    multiples of some, or where one is half of another one; the dtypes of its tensors."""
     refusal: UnreadableError | None = None
-    for dtype in dict.fromkeys((asked.dtype, "float32")):
-        for drawn in _TRIED:
-            tried, dims = replace(asked, dtype=dtype), declared_dims(asked.dims, asked.fixed, drawn)
-            if refusal is not None and any(_elements(some, dims) > _MOST_ELEMENTS for some in asked.dims.values()):
-                continue
-            try:
-                return tried, drawn, dtypes_of(tried, dims)
-            except UnreadableError as error:
-                refusal = refusal or error
-    assert refusal is not None
-    raise refusal
+    found = False
+    for tried, drawn, most in _tries(asked):
+        if found and tried.counts != asked.counts:
+            return
+        dims = declared_dims(tried.dims, tried.fixed, drawn, tried.counts)
+        if refusal is not None and any(_elements(some, dims) > _MOST_ELEMENTS for some in tried.dims.values()):
+            continue
+        try:
+            dtypes = dtypes_of(tried, dims, most)
+        except UnreadableError as error:
+            refusal = refusal or error
+        else:
+            found = True
+            yield tried, drawn, dtypes
+    if not found:
+        assert refusal is not None
+        raise refusal
+
+
+def _tries(asked: Asked) -> Iterator[tuple[Asked, Drawn, int]]:
+    """What may be meant, and how many tensors of places and flags there may be: the likeliest first."""
+    plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
+    others = [] if asked.counts else [replace(asked, counts=each) for each in likely(asked.dims, asked.fixed)]
+    yield from product(plain, _TRIED, (0,))
+    yield from product(plain, _TRIED[:1], (_PLACES,))
+    yield from product(others, _TRIED[:3], (0,))
+    yield from product(plain, _TRIED[1:], (_PLACES,))
+    yield from product(others, _TRIED[:1], (_PLACES,))
 
 
 def _elements(some: Sequence[str], dims: Mapping[str, Dim]) -> int:
@@ -209,7 +253,8 @@ def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
     shapes = [", ".join(f"{each.name}[{', '.join(each.axes)}]" for each in some) for some in (inputs, op.outputs)]
     count = f"{operations} operation{'s' * (operations != 1)}"
     same = f"same value as the reference in float64 at {agreement.sets} sets of extents"
-    parts = [f"reference {asked.name}: {shapes[0]} -> {shapes[1]}, {count}, {same}"]
+    where = f", where {said_of(asked.counts)}" if asked.counts else ""
+    parts = [f"reference {asked.name}: {shapes[0]} -> {shapes[1]}{where}, {count}, {same}"]
     if agreement.positive and asked.values != ANY:
         parts.append(f"{' and '.join(agreement.positive)} drawn positive: else there is NaN")
     if loose := _made_of_places(op):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oracles.declared import OpError
+from oracles.formula.made import Counts, completed, follows, short
 from oracles.operand import OUTER
 
 Pair = tuple[int, int]
@@ -23,8 +24,15 @@ _THIRD = (8, 16, 4, 2, 6, 12, 10, 9, 14, 15, 18, 20)
 """What the guard tries beside them: extents that tiles and halves divide."""
 
 
+_MOST_TIMES = 65
+
+
 class UnreadableError(OpError):
     """A reference that cannot be read. The message says which operation of which line, and why."""
+
+
+class MisfitError(UnreadableError):
+    """An extent, or a place, that follows from no others in a way that is known: with other ones it may."""
 
 
 class MisnamedError(UnreadableError):
@@ -60,12 +68,16 @@ class Drawn:
 
 
 def declared_dims(
-    shapes: Mapping[str, Sequence[str]], fixed: Mapping[str, int], drawn: Drawn | None = None
+    shapes: Mapping[str, Sequence[str]],
+    fixed: Mapping[str, int],
+    drawn: Drawn | None = None,
+    counts: Counts | None = None,
 ) -> Mapping[str, Dim]:
-    """Return all dimensions by name, in their order, with extents for both calls; those that are fixed have theirs."""
-    drawn = drawn or Drawn()
+    """Return all dimensions by name, in their order, with extents for both calls; those that are fixed have theirs, and
+    those that follow from others as many as `counts` says."""
+    drawn, counts = drawn or Drawn(), counts or {}
     names = [*dict.fromkeys(name for dims in shapes.values() for name in dims)]
-    free = [name for name in names if name not in fixed]
+    free = [name for name in names if name not in fixed and name not in counts]
     if len(free) > len(_PAIRS):
         raise UnreadableError(f"it has {len(free)} dimensions, of which {len(_PAIRS)} can be told apart")
     widest = max(shapes.values(), key=len, default=())
@@ -76,18 +88,29 @@ def declared_dims(
         left.remove(pair)
         pairs[name] = drawn.times * pair[0], drawn.times * pair[1]
     sizes = {**pairs, **{name: (size, size) for name, size in fixed.items()}}
-    return {name: Dim(name, sizes[name]) for name in names}
+    first, second = (_whole(counts, {name: pair[which] for name, pair in sizes.items()}, fixed) for which in (0, 1))
+    return {name: Dim(name, (first[name], second[name])) for name in names}
 
 
-def third(dims: Mapping[str, Dim], fixed: Mapping[str, int], drawn: Drawn) -> Mapping[str, int]:
+def _whole(counts: Counts, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> Mapping[str, int]:
+    """All extents, of which those that others follow from are such multiples that these are whole numbers."""
+    bases = follows(counts, counts) - fixed.keys()
+    for times in range(1, _MOST_TIMES):
+        many = {name: times * size if name in bases else size for name, size in sizes.items()}
+        if not short(counts, many):
+            return completed(counts, many)
+    raise UnreadableError(f"no extents are found of which {' and '.join(counts)} follow in whole numbers")
+
+
+def third(dims: Iterable[str], fixed: Mapping[str, int], drawn: Drawn) -> Mapping[str, int]:
     """Return extents for a third call, which is not traced."""
     free = {name: drawn.times * size for name, size in zip(dims, _THIRD, strict=False)}
     return {**free, **{name: fixed[name] for name in dims if name in fixed}}
 
 
 def parsed(shapes: Mapping[str, str] | str, *, twice: bool = False) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of dimensions by tensor, from {"x": "b n", "w": "n"} or "x=b n, w=n"; a tensor may have one
-    `twice` where no formula is read."""
+    """Return the dimensions by tensor, from {"x": "b n", "w": "n"} or "x=b n, w=n", as they are written there; a tensor
+    may have one `twice` where no formula is read."""
     if isinstance(shapes, str):
         parts = [part.partition("=") for part in shapes.replace(";", ",").split(",") if part.strip()]
         if bad := [name for name, equals, _ in parts if not equals]:

@@ -258,7 +258,7 @@ def drawn(
     outer: tuple[int, ...] | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
     """Return values of all inputs, with these extents."""
-    found = dict[str, NDArray[Any]]()
+    found, sizes = dict[str, NDArray[Any]](), op.whole(sizes) or sizes
     for each in op.inputs:
         shape = tuple(
             size for dim in each.axes for size in (outer if dim == OUTER and outer is not None else (sizes[dim],))

@@ -21,13 +21,14 @@ Specs = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each tensor, as NumPy spells it."""
 
 
-def dtypes_of(asked: Asked, dims: Mapping[str, Dim]) -> Mapping[str, str]:
-    """Return the dtypes of all tensors. What nobody says is a float, or else what the reference takes."""
+def dtypes_of(asked: Asked, dims: Mapping[str, Dim], most: int = 2) -> Mapping[str, str]:
+    """Return the dtypes of all tensors. What nobody says is a float, or else what the reference takes: places or flags,
+    of so many tensors at most."""
     given = {name: asked.dtypes.get(name, "") for name in asked.dims}
     known = {name: asked.dtype if not dtype or "float" in dtype else dtype for name, dtype in given.items()}
     unknown = [name for name, dtype in given.items() if not dtype]
     refusal: Exception | None = None
-    for some in (some for count in range(min(len(unknown), 2) + 1) for some in combinations(unknown, count)):
+    for some in (some for count in range(min(len(unknown), most) + 1) for some in combinations(unknown, count)):
         for kinds in product(("int64", "bool"), repeat=len(some)):
             dtypes = {**known, **dict(zip(some, kinds, strict=True))}
             try:

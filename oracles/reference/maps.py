@@ -141,7 +141,7 @@ def _part(reader: Reader, whole: Axis, at: int, sizes: Sequence[Pair]) -> Axis:
         return whole
     if size[0] == size[1]:
         return (reader.sizes.new(Node("constant", value=float(size[0])), hint),)
-    known = [dim for dim in reader.dims.values() if dim.sizes == size]
+    known = [dim for dim in reader.sizes if dim.sizes == size]
     if known:
         return (known[0],)
     if any(one != other for one, other in others):

@@ -62,7 +62,8 @@ def _arange(reader: Reader, start: Number = 0, step: Number = 1, **_: object) ->
 @rule("empty", "empty_like", "new_empty")
 def _empty(reader: Reader, **_: object) -> Value:
     """Whatever lies there: where the value of something follows from it, the guard finds NaN."""
-    return Value(reader.number(math.nan), dtype=reader.step.dtype)
+    axes = tuple(map(reader.dim, reader.shape()))
+    return Value(reader.number(math.nan), axes, frozenset(), reader.step.dtype)
 
 
 @rule("full", "full_like", "new_full", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "fill")

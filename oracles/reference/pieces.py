@@ -10,23 +10,23 @@ from itertools import product
 from typing import Any
 
 from oracles.formula.node import Node
-from oracles.reference.dims import Dim, Pair, UnreadableError
+from oracles.reference.dims import Dim, MisfitError, Pair, UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, spread, taken_at, with_axis
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.sizes import floored, of, plus
+from oracles.reference.sizes import MOST_PARTS, floored, of, plus
 
 
 @rule("slice")
 def _slice(reader: Reader, self: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
     at, shape = reader.axes(self, dim)[0], reader.shape()
-    if shape[at] == _pair(self, at):
+    if shape[at] == pair_along(self, at):
         return self
     if not isinstance(step, int):
         raise UnreadableError("takes steps that follow from extents")
-    whole = _pair(self, at)
+    whole = pair_along(self, at)
     first, last = (at_start(each, whole) for each in (start or 0, whole if end is None else end))
     return part(reader, self, at, first, last, step, shape[at])
 
@@ -44,11 +44,13 @@ def _split(reader: Reader, self: Value, dim: int = 0, **_: object) -> Sequence[V
 def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: int, size: Pair) -> Value:
     """Return every so manieth element from one place to another one, as many as there are."""
     value, along = single(reader, value, at)
-    begin, stop = _place(reader, first, along), _place(reader, last, along)
+    begin, stop = place_of(reader, first, along), place_of(reader, last, along)
     length = stop if begin.kind == "constant" and not begin.value else _difference(stop, begin)
     count = floored(plus(length, step - 1.0), step)
+    if step > 1 and all(size % step == 0 for size in along.sizes):  # those that it takes are multiples of it
+        count = reader.sizes.plainer(of(along) / float(step), count)
     if reader.sizes.pair(count) != size:
-        raise UnreadableError("takes a part whose length follows from extents in a way that is not known")
+        raise MisfitError("takes a part whose length follows from extents in a way that is not known")
     places = reader.sizes.axis(count, f"{along.name}_part")
     index = linear(reader, dict.fromkeys(places, float(step)), begin.value if begin.kind == "constant" else 0.0)
     if begin.kind != "constant":
@@ -64,11 +66,18 @@ def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
     if not self.axes[at]:
         return replace(self, axes=axes)
     value, along = single(reader, self, at)
-    place = _place(reader, at_start(index, along.sizes), along)
+    place = place_of(reader, at_start(index, along.sizes), along)
     return replace(taken_at(reader, value, along, _number(reader, place), ()), axes=axes)
 
 
-def _pair(value: Value, at: int) -> Pair:
+@rule("unbind")
+def _unbind(reader: Reader, self: Value, dim: int = 0) -> Sequence[Value]:
+    at = reader.axes(self, dim)[0]
+    return [_select(reader, self, at, place) for place in range(len(reader.step.shapes))]
+
+
+def pair_along(value: Value, at: int) -> Pair:
+    """Return the extent of an axis in both calls."""
     one = other = 1
     for dim in value.axes[at]:
         one, other = one * dim.sizes[0], other * dim.sizes[1]
@@ -86,9 +95,9 @@ def at_start(given: Any, sizes: Pair) -> Pair:
     return found[0], found[1]
 
 
-def _place(reader: Reader, pair: Pair, along: Dim) -> Node:
-    """What a place follows from: nothing, the extent of another dimension, or its own axis's, less a number or over
-    one."""
+def place_of(reader: Reader, pair: Pair, along: Dim) -> Node:
+    """Return what a place follows from: nothing, the extent of another dimension, or its own axis's, less a number or
+    over one."""
     if pair[0] == pair[1]:
         return Node("constant", value=float(pair[0]))
     if pair == along.sizes:
@@ -99,16 +108,16 @@ def _place(reader: Reader, pair: Pair, along: Dim) -> Node:
         return of(known[0])
     if less[0] == less[1]:
         return plus(of(along), -float(less[0]))
-    for parts in range(2, _MOST_PARTS + 1):
+    for parts in range(2, MOST_PARTS + 1):
         shares = of(along) / float(parts), floored(of(along), parts), floored(plus(of(along), parts - 1.0), parts)
         for share, times in product(shares, range(1, parts)):
             place = share if times == 1 else share * float(times)
             if reader.sizes.pair(place) == pair and (share is not shares[0] or _is_whole(along, parts)):
                 return place
-    raise UnreadableError(f"takes from place {pair[0]} here and {pair[1]} with other extents, which is no part of them")
-
-
-_MOST_PARTS = 16
+    count = reader.sizes.count(pair)
+    if count is None:
+        raise MisfitError(f"takes from place {pair[0]} here and {pair[1]} with other extents, which is no part of them")
+    return count
 
 
 def _is_whole(along: Dim, parts: int) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
+from oracles.reference.dims import ONE, Axis, Dim, MisfitError, Pair, UnreadableError, extent
 from oracles.reference.lines import Lines, is_point, number, of_dims, template
 from oracles.reference.loops import MARKERS
-from oracles.reference.maps import as_axis, taken_at, with_axis
+from oracles.reference.maps import as_axis, spread, taken_at, with_axis
 from oracles.reference.names import locals_of
 from oracles.reference.powers import guesses
 from oracles.reference.recording import Recording, Step, Two, Use
@@ -57,12 +57,14 @@ class Reader:
     recording: Recording
     inputs: Mapping[str, tuple[Dim, ...]]
     rules: Mapping[str, Rule]
-    dims: Mapping[str, Dim]
+    sizes: Sizes
     lines: Lines = field(default_factory=Lines)
     cut: dict[tuple[Axis, tuple[Pair, ...]], Sequence[Axis]] = field(default_factory=dict)
     """The axes into which others are cut."""
     indices: dict[str, str] = field(default_factory=dict)
     """The dimension along which an input of integers says places."""
+    stated: Collection[str] = ()
+    """Dimensions of inputs of which their lines say how many places they have, as no other line does."""
     turns: Dim | None = None
     """The dimension that a loop goes through."""
     starts: dict[str, Value] = field(default_factory=dict)
@@ -71,10 +73,6 @@ class Reader:
     _values: list[Any] = field(default_factory=list)
     _copies: dict[Dim, list[Dim]] = field(default_factory=dict)
     step: Step = field(init=False)
-    sizes: Sizes = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.sizes = Sizes(self.dims)
 
     def read(self) -> Sequence[Value]:
         """Return the outputs. Raises UnreadableError, with the line of the reference."""
@@ -128,6 +126,8 @@ class Reader:
         for at, dim in enumerate(dims if not found.places else ()):
             if dim.sizes == ONE:  # it goes with any other
                 found = with_axis(taken_at(self, found, dim, number(0.0), ()), at, ())
+            elif dim.name in self.stated:
+                found = spread(self, found, dim)
         return found
 
     def _calculated(self) -> Any:
@@ -291,7 +291,7 @@ class Reader:
         """Return a number; one that differs between the calls is looked for among powers of extents."""
         if not isinstance(value, Two):
             return number(float(value))
-        for text, some in guesses(value, self.dims.values()):
+        for text, some in guesses(value, self.sizes.given.values()):
             return template(
                 text, {name: template("f.extent(dim)", {"dim": of_dims([dim])}) for name, dim in some.items()}
             )
@@ -313,7 +313,9 @@ class Reader:
         for dim in self.sizes:
             if dim.sizes == pair:
                 return (dim,)
-        raise UnreadableError(
+        if (count := self.sizes.count(pair)) is not None:
+            return self.sizes.axis(count, "part")
+        raise MisfitError(
             f"makes an axis of {pair[0]} elements here and {pair[1]} with other extents: no argument has that one"
         )
 

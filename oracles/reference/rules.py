@@ -16,6 +16,7 @@ from oracles.reference import (
     scatter,
     selection,
     windows,
+    writes,
 )
 from oracles.reference.jaxprs import elementwise as jax_elementwise
 from oracles.reference.jaxprs import gathers as jax_gathers
@@ -25,7 +26,7 @@ from oracles.reference.jaxprs import products as jax_products
 from oracles.reference.jaxprs import reductions as jax_reductions
 from oracles.reference.reading import Rule
 
-_REGISTERED = casts, gradients, moves, pieces, products, recurrences, reductions, scatter, selection, windows
+_REGISTERED = casts, gradients, moves, pieces, products, recurrences, reductions, scatter, selection, windows, writes
 _OF_JAX = jax_elementwise, jax_gathers, jax_moves, jax_places, jax_products, jax_reductions
 assert all((*_REGISTERED, *_OF_JAX)), "imported for their rules"
 RULES: Mapping[str, Rule] = elementwise.RULES

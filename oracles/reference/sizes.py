@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, permutations
 
 from oracles.formula.made import completed, value_of
 from oracles.formula.node import Node
 from oracles.reference.dims import ONE, Axis, Dim, Pair
 from oracles.reference.lines import number, of_dims, template
 
+MOST_PARTS = 16
+"""A dimension is cut into no more parts."""
 _SIGNS = {"add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b"}
 
 
@@ -19,8 +22,9 @@ class Sizes:
     """All dimensions so far. Two whose extents are the same whatever others are count as one."""
 
     given: Mapping[str, Dim]
+    """Those of tensors that follow from no others."""
     made: dict[str, tuple[Dim, Node]] = field(default_factory=dict)
-    """What the reference makes, and how many places it has."""
+    """What follows from others, of tensors or of what the reference makes, and how many places it has."""
 
     def __iter__(self) -> Iterator[Dim]:
         yield from self.given.values()
@@ -31,6 +35,10 @@ class Sizes:
         first, second, _ = self._thrice(count)
         return first, second
 
+    def plainer(self, count: Node, other: Node) -> Node:
+        """Return a count where it is always the same as another one, else the other one."""
+        return count if self._thrice(count) == self._thrice(other) else other
+
     def axis(self, count: Node, hint: str) -> Axis:
         """Return the axis of so many elements: of the dimension that has always as many, or of a new one."""
         thrice = self._thrice(count)
@@ -39,6 +47,17 @@ class Sizes:
         free = [dim for dim in self if dim.sizes == thrice[:2] and dim.sizes[0] != dim.sizes[1]]
         known = (dim for dim in free if self._thrice(of(dim)) == thrice)
         return (next(known, None) or self.new(count, hint),)
+
+    def count(self, pair: Pair) -> Node | None:
+        """Return what an extent may follow from, the likeliest that there is."""
+        if pair[0] == pair[1]:
+            return Node("constant", value=float(pair[0]))
+        given = [*self.given.values()]
+        for dims in (given, [dim for dim in self if dim not in given]):
+            for count in _counts(dims):
+                if self.pair(count) == pair:
+                    return count
+        return None
 
     def new(self, count: Node, hint: str) -> Dim:
         """Return a dimension of its own."""
@@ -71,11 +90,26 @@ class Sizes:
         """A count in both calls, and with other extents of what is not fixed."""
         free = [dim for dim in self.given.values() if dim.sizes[0] != dim.sizes[1]]
         others = {dim.name: dim.sizes[0] for dim in self.given.values()}
-        others |= {dim.name: 5040 * (at + 2) for at, dim in enumerate(free)}
+        ranked = sorted(free, key=lambda dim: dim.sizes)  # what is longer is so there too: a part of it fits in
+        others |= {dim.name: 5040 * (dim.sizes[0] + at) for at, dim in enumerate(ranked, 1)}
         calls = [{dim.name: dim.sizes[which] for dim in self.given.values()} for which in (0, 1)]
         counts = {name: made for name, (_, made) in self.made.items()}
         first, second, third = (int(value_of(count, completed(counts, each, least=0))) for each in (*calls, others))
         return first, second, third
+
+
+def _counts(dims: Sequence[Dim]) -> Iterator[Node]:
+    """What follows from extents, the likeliest first."""
+    parts = range(2, MOST_PARTS + 1)
+    yield from map(of, dims)
+    yield from (of(dim) / float(by) for dim in dims for by in parts if all(size % by == 0 for size in dim.sizes))
+    yield from (of(dim) * float(by) for dim in dims for by in parts)
+    yield from (plus(of(dim), more) for dim in dims for more in (-1.0, 1.0))
+    yield from (floored(plus(of(dim), more), float(by)) for dim in dims for by in parts for more in (0.0, by - 1.0))
+    yield from (plus(of(dim), more) for dim in dims for by in parts for more in (-float(by), float(by)))
+    yield from (of(one) + of(other) for one, other in combinations(dims, 2))
+    yield from (of(one) - of(other) for one, other in permutations(dims, 2))
+    yield from (of(one, other) for one, other in combinations(dims, 2))
 
 
 def of(*dims: Dim) -> Node:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, combinations
 
+from fuzz.quality.emission.plan import Emission
 from fuzz.quality.emission.prelude import HEAD, PLAIN, SATURATED
-from fuzz.quality.emission.variant import Emission, Variant
+from fuzz.quality.emission.variant import Variant
 from oracles.op import Op
 
 

@@ -62,7 +62,7 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
 
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """Which places along a dimension an input has, or which flags."""
-    last = frame.sizes[dim] - 1 if dim else 1
+    last = frame.whole[dim] - 1 if dim else 1
     yield Feature("place", name, "first") if dim else Feature("unset flag", name), word((values == 0).any())
     yield Feature("place", name, "last") if dim else Feature("set flag", name), word((values == last).any())
     if values.size:

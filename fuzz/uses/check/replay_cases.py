@@ -15,6 +15,7 @@ from fuzz.generate.menus import MENUS
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.uses.check.results import CheckError
 from oracles.dtypes import FORMATS, SINGLE
+from oracles.formula.made import completed, grown
 from oracles.reference.asked import Asked, asked_of
 from oracles.reference.derive import output_names, taken
 from oracles.reference.dims import UnreadableError
@@ -151,14 +152,22 @@ class Meant:
             return None
 
     def _drawn(self, dice: Dice, stream: Stream, dtype: str) -> ReplayCase:
-        names = [*dict.fromkeys(dim for dims in self.asked.dims.values() for dim in dims)]
-        sizes = {dim: max(self.multiple * dice.pick(_EXTENTS), self.least) for dim in names} | dict(self.asked.fixed)
+        counts, fixed = self.asked.counts, self.asked.fixed
+        every = dict.fromkeys(dim for dims in self.asked.dims.values() for dim in dims)
+        names = [dim for dim in every if dim not in counts]
+        sizes = {dim: max(self.multiple * dice.pick(_EXTENTS), self.least) for dim in names} | dict(fixed)
+        sizes = completed(counts, grown(counts, sizes, fixed))
         while max((int(np.prod([sizes[dim] for dim in dims])) for dims in self.asked.dims.values()), default=0) > _MOST:
-            free = [dim for dim in names if dim not in self.asked.fixed and sizes[dim] > self.multiple]
+            free = [dim for dim in names if dim not in fixed and sizes[dim] > self.multiple]
             if not free:
                 break
             longest = max(free, key=lambda dim: sizes[dim])
-            sizes[longest] = self.multiple * max(sizes[longest] // (2 * self.multiple), 1)
+            half = self.multiple * max(sizes[longest] // (2 * self.multiple), 1)
+            shorter = {**{dim: sizes[dim] for dim in (*names, *fixed)}, longest: half}
+            shorter = completed(counts, grown(counts, shorter, fixed))
+            if shorter == sizes:  # others that follow from it take no less
+                break
+            sizes = shorter
         arrays, recipes = dict[str, NDArray[Any]](), dict[str, str]()
         for name, dims in self.asked.dims.items():
             shape = tuple(sizes[dim] for dim in dims)

@@ -69,7 +69,14 @@ class Inputs:
             for dim, size in zip(dims, shape, strict=True):
                 if found.setdefault(dim, size) != size:
                     raise FormulaError(f"{name}: {size} along {dim!r}, where another tensor has {found[dim]}")
-        return completed(self.trace.counts, found) if self.trace.counts else found
+        if not self.trace.counts:
+            return found
+        whole = completed(self.trace.counts, {dim: size for dim, size in found.items() if dim not in self.trace.counts})
+        if wrong := [dim for dim in whole if whole[dim] != found.get(dim, whole[dim])]:
+            raise FormulaError(
+                f"{wrong[0]!r} is {found[wrong[0]]} long, where {whole[wrong[0]]} follow from the others"
+            )
+        return {dim: whole[dim] for dim in self.trace.dims}
 
     @property
     def integers(self) -> frozenset[str]:

@@ -315,12 +315,14 @@ class Simulated:
         (axis,), n = self.inputs.axes(node), self.inputs.extents[node.label]
         a, b, h = args
         order = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
+        if not n:
+            return np.asarray(at_place(a * h + b, axis, slice(0, 0)))
         if isinstance(order, Sequential) or self.order in ("declared", "reversed", "permuted"):
             found = list[F64]()
             for place in range(n):
                 h = self._advanced(node, h, at_place(a, axis, place), at_place(b, axis, place))
                 found.append(h)
-            return np.concatenate(found, axis) if found else at_place(a * h + b, axis, slice(0, 0))
+            return np.concatenate(found, axis)
         blocks = [(at_place(a, axis, place), at_place(b, axis, place)) for place in range(n)]
         if self.order == "lanes":
             size = int(self.random.integers(2, 9))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from oracles.formula.node import Node
-from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError
+from oracles.reference.dims import ONE, Axis, Pair, UnreadableError
 from oracles.reference.jaxprs.elementwise import primitive
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import linear, regrouped, single, taken_at, with_axis
 from oracles.reference.pieces import flipped, joined, part
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.sizes import floored, of, plus
-
-_MOST_PARTS = 16
+from oracles.reference.sizes import of, plus
 
 
 def pair_of(given: Any) -> Pair:
@@ -29,40 +27,11 @@ def own_axes(reader: Reader, shape: Sequence[Pair]) -> tuple[Axis, ...]:
     """Return the axes of what a reference makes by itself. A second one of an extent has places of its own."""
     found = list[Axis]()
     for pair in shape:
-        axis = _own_axis(reader, pair)
+        axis = reader.dim(pair)
         if axis and axis in found:
             axis = (reader.copy(axis[0], {dim for each in found for dim in each}),)
         found.append(axis)
     return tuple(found)
-
-
-def _own_axis(reader: Reader, pair: Pair) -> Axis:
-    if pair == ONE or any(dim.sizes == pair for dim in reader.sizes):
-        return reader.dim(pair)
-    count = follows(reader, pair)
-    return reader.sizes.axis(count, "part") if count is not None else reader.dim(pair)
-
-
-def follows(reader: Reader, pair: Pair) -> Node | None:
-    """Return how a number of elements follows from an extent: as a part of it, a multiple, or so many more or fewer."""
-    if pair[0] == pair[1]:
-        return Node("constant", value=float(pair[0]))
-    given = [*reader.sizes.given.values()]
-    for dims in (given, [dim for dim in reader.sizes if dim not in given]):
-        for count in _counts(dims):
-            if reader.sizes.pair(count) == pair:
-                return count
-    return None
-
-
-def _counts(dims: Sequence[Dim]) -> Iterator[Node]:
-    """What follows from extents, the likeliest first."""
-    parts = range(2, _MOST_PARTS + 1)
-    yield from (of(dim) / float(by) for dim in dims for by in parts if all(size % by == 0 for size in dim.sizes))
-    yield from (of(dim) * float(by) for dim in dims for by in parts)
-    yield from (plus(of(dim), more) for dim in dims for more in (-1.0, 1.0))
-    yield from (floored(plus(of(dim), more), float(by)) for dim in dims for by in parts for more in (0.0, by - 1.0))
-    yield from (plus(of(dim), more) for dim in dims for by in parts for more in (-float(by), float(by)))
 
 
 @primitive("reshape")
@@ -224,8 +193,8 @@ def _padded(reader: Reader, value: Value, at: int, before: Any, after: Any, betw
 
 def _signed(reader: Reader, pads: Pair) -> Node:
     """How many places are put there, or taken off."""
-    found = follows(reader, pads)
-    if found is None and max(pads) < 0 and (other := follows(reader, (-pads[0], -pads[1]))) is not None:
+    found = reader.sizes.count(pads)
+    if found is None and max(pads) < 0 and (other := reader.sizes.count((-pads[0], -pads[1]))) is not None:
         found = Node("constant", value=0.0) - other
     if found is None:
         raise UnreadableError("pads by what follows from extents in a way that is not known")

@@ -144,16 +144,11 @@ def test_what_makes_no_dimension_is_refused() -> None:
     def twice(x: Node) -> Outputs:
         return {"y": take(x, position("o", 3.0), "n") + take(x, position("o", 4.0), "n")}
 
-    def other(x: Node) -> Outputs:
-        return {"y": take(x, position("n", 3.0), "n")}
-
     def unknown(x: Node) -> Outputs:
         return {"y": x}
 
     with pytest.raises(FormulaError, match="it has 3 places, and 4"):
         trace(twice, {"x": ("b", "n")})
-    with pytest.raises(FormulaError, match="a tensor says already"):
-        trace(other, {"x": ("b", "n")})
     with pytest.raises(OpError, match="how long 'o' is, nor does the formula make it"):
         _of(unknown)
 

@@ -161,5 +161,9 @@ def test_of_no_elements_there_is_nothing_and_their_product_is_one() -> None:
         inputs = Inputs(graph, {name: np.zeros((1, 0), np.float32) for name in graph.tensors}, {})
         for arithmetic in (Float64(), Precise()):
             assert evaluate(inputs, arithmetic)[graph.outputs["y"]].reshape(-1).tolist() == wanted
+        for order in ORDERS:
+            contract = Contract(sums={"t": AnyOrder()})
+            kernel = Simulated(inputs, contract, np.random.default_rng(1), order)
+            assert kernel.output("y", "f32").reshape(-1).tolist() == wanted
         kept = Budget(inputs, Contract()).output("y", "f32")
         assert kept.centre.reshape(-1).tolist() == wanted

@@ -151,6 +151,21 @@ def _windows(x: Array, w: Array) -> tuple[Array, ...]:
     )  # fmt: skip
 
 
+def _rotated(x: Array, cos: Array, sin: Array) -> tuple[Array, ...]:
+    half = x.shape[-1] // 2
+    found = []
+    for one, two in ((x[..., :half], x[..., half:]), jnp.split(x, 2, axis=-1)):
+        found.append(jnp.concatenate((one * cos - two * sin, two * cos + one * sin), axis=-1))
+    one, two = x[..., ::2], x[..., 1::2]
+    return (*found, jnp.stack((one * cos - two * sin, one * sin + two * cos), axis=-1).reshape(x.shape))
+
+
+def test_an_extent_is_half_of_another_one() -> None:
+    found = derive(_rotated, "x=b s d, cos=s h, sin=s h")
+    assert ", where h = d / 2, " in found.said
+    assert [each.dims for each in found.op.outputs] == ["b s d"] * 3
+
+
 @pytest.mark.parametrize(
     ("reference", "shapes", "more"),
     [

@@ -19,9 +19,9 @@ from fuzz.quality.__main__ import app
 from fuzz.quality.calibrate.calibration import BUILDS, begun, calibrated, planned
 from fuzz.quality.calibrate.measure import ContractMeasurement, Work, measured
 from fuzz.quality.calibrate.packs import Pair
+from fuzz.quality.emission.plan import Emission
 from fuzz.quality.emission.prelude import HEAD, PLAIN
 from fuzz.quality.emission.source import source
-from fuzz.quality.emission.variant import Emission
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards
@@ -31,7 +31,7 @@ from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.forms import Form
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
-from oracles.summation import Tiles
+from oracles.summation import Any, Tiles
 from oracles.tests.common.whole import some
 
 CONTRACT = Contract(sums={"n": Tiles(8)}, mean="reciprocal")
@@ -194,6 +194,7 @@ from oracles.tests.common.maps import ALL as OPS
 
 KERNELS = (PythonKernel("mine", "pooled", Path(__file__), "numpy", Contract(), Capabilities()),)
 """
+RECURRENCES = MAPS.replace("maps import ALL", "recurrences import OPS").replace("pooled", "products")
 
 
 @pytest.mark.parametrize("op", some(["moved", "strided", "apart", "pooled"], 2))
@@ -203,5 +204,17 @@ def test_places_that_follow_from_several_dimensions_are_read_by_the_kernel_in_c(
     with unknown_afterwards():
         load(tmp_path / "own")
         found = measured(Work(op, 0, tmp_path / op, 3, 60, pack=tmp_path / "own"), Pair(OPS[op], Contract(), 0))
+    assert (found.alarms, found.found, "C" in found.not_run) == ([], 0, False)
+    assert min(found.runs[build] for build in ("simulated", "gcc-O0", "gcc-O2")) >= 8
+
+
+@pytest.mark.parametrize("op", some(["selective", "decayed", "products"], 1))
+def test_recurrences_have_kernels_in_c(op: str, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "pack.py").write_text(RECURRENCES)
+    contract = Contract(sums={"t": Any(), "s": Any()} if op == "selective" else {"t": Any()}, nonfinite="unspecified")
+    with unknown_afterwards():
+        load(tmp_path / "own")
+        found = measured(Work(op, 0, tmp_path / op, 3, 60, pack=tmp_path / "own"), Pair(OPS[op], contract, 0))
     assert (found.alarms, found.found, "C" in found.not_run) == ([], 0, False)
     assert min(found.runs[build] for build in ("simulated", "gcc-O0", "gcc-O2")) >= 8

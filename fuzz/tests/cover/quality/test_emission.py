@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import subprocess
 from itertools import combinations, product
 from pathlib import Path
@@ -15,19 +16,20 @@ import pytest
 from fuzz.adapters import abi
 from fuzz.quality.calibrate.contracts import contracts, fields
 from fuzz.quality.emission.places import applied, definition
+from fuzz.quality.emission.plan import Emission
 from fuzz.quality.emission.prelude import HEAD, PLAIN
 from fuzz.quality.emission.source import source
-from fuzz.quality.emission.variant import Emission
 from oracles.dtypes import FORMATS
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.rounding import round_to
-from oracles.summation import Any, Lanes, Pairwise
+from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
 from oracles.tests.common.dims import GEMM
 from oracles.tests.common.elementary import FUNCTIONS, arguments
 from oracles.tests.common.integers import GATHERED
 from oracles.tests.common.ops import LAYER_NORM
+from oracles.tests.common.recurrences import DECAYED
 
 
 @pytest.mark.parametrize("op", [LAYER_NORM, OPS["rms_norm"]], ids=lambda op: op.name)
@@ -80,6 +82,42 @@ def test_what_is_only_moved_is_converted_where_the_contract_says_so(compute: str
     """A double holds it in each kernel that takes inputs in f64; of others that is no rounding, and flushes nothing."""
     text = source(Emission(GATHERED, Contract(compute), wide=True))
     assert ("store_kept(&call->y" in text, "store_f64(&call->y" in text) == (compute == "f32", compute == "f64")
+
+
+@pytest.mark.parametrize(
+    ("order", "turn", "words"),
+    [
+        (Sequential(), 1, "start = fmaf(a[k], start, h[k]);"),
+        (Any(), 0, "start = fmaf(a[k], start, h[k]);"),
+        (Any(), 1, "joined_scan_any1_f32(a, h, first - 1, k);"),
+        (Any(), 2, "joined_scan_any2_f32(a, h, k - apart, k);"),
+    ],
+)
+def test_a_recurrence_is_what_a_loop_makes_of_it_in_every_order(
+    order: Summation, turn: int, words: str, tmp_path: Path
+) -> None:
+    """Small whole numbers are tried, as nothing of them is rounded."""
+    emission = Emission(DECAYED, Contract(sums={"t": order}), fused=True, turn=turn)
+    text = source(emission)
+    assert words in text
+    called = re.search(r"^static void (scan_\w+)", text, re.MULTILINE)
+    assert called is not None
+    (tmp_path / "all.c").write_text(f"{text}\nvoid (*const it)(float *, float *, float, int64_t) = {called[1]};\n")
+    (tmp_path / "kernelfuzz.h").write_text(abi.header([DECAYED]))
+    command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
+    command += ["-o", "all.so", "all.c", "-lm"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stderr == ""
+    of = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float, ctypes.c_int64)
+    scan, random = of.in_dll(ctypes.CDLL(str(tmp_path / "all.so")), "it"), np.random.default_rng(0)
+    for n in (0, 1, 7, 8, 9, 16, 23, 40):
+        a, b = (random.integers(-1, 3, n).astype(np.float32) for _ in range(2))
+        a[3::4] = 0.0  # else they grow beyond 24 bits
+        h, wanted, got = 5.0, list[float](), b.copy()
+        for factor, more in zip(a, b, strict=True):
+            h = float(factor) * h + float(more)
+            wanted.append(h)
+        scan(a.ctypes.data, got.ctypes.data, 5.0, n)
+        assert got.tolist() == wanted
 
 
 _MOVED = """

@@ -39,6 +39,18 @@ def test_a_refusal_names_the_replay_which_says_what_it_is(capsys: pytest.Capture
     assert "oracle: replay, weaker than a formula" in str(caught.value)
 
 
+def test_an_extent_may_follow_from_another_one() -> None:
+    def scaled(x: Any, w: Any) -> Any:
+        y = x[:, : w.shape[0]] * w
+        return y / y.norm() if y.norm() > 1 else y
+
+    def near(x: Any, w: Any) -> Any:
+        y = x.chunk(2, -1)[0] * w
+        return y / max(1.0, float(y.square().sum().sqrt()))
+
+    fuzz.check(near, reference=scaled, shapes="x=b n, w=n/2", oracle="replay", max_cases=6, seed=1)
+
+
 def test_what_is_no_output_of_the_reference_is_said() -> None:
     def told(kernel: Any) -> str:
         with pytest.raises(fuzz.CheckFailed) as caught:

@@ -1,0 +1,189 @@
+"""What an emitted kernel calculates: the nodes of a formula, in which dtypes, and which of them in one loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fuzz.quality.emission.reductions import FUSED
+from oracles.formula.contract import Contract
+from oracles.formula.exact.counts import counted
+from oracles.formula.node import SELECTS, TOLD
+from oracles.formula.tiers.reading import reading
+from oracles.formula.trace import REDUCTIONS, Node, Trace
+from oracles.lazy import lazy
+from oracles.op import Op
+from oracles.summation import Summation
+
+
+@dataclass(frozen=True)
+class Emission:
+    """One kernel of an op, under a contract whose dtypes are all known."""
+
+    op: Op
+    contract: Contract
+    way: int = 0
+    """Which of the algorithms that the contract allows."""
+    fused: bool = False
+    """Whether products go into sums unrounded where the contract allows it; else only where a compiler sees to it."""
+    turn: int = 0
+    """Which order a sum has whose order is left open, and whether it rounds at a point that is."""
+    wide: bool = False
+    """Whether inputs may be in f64."""
+
+    @lazy
+    def decided(self) -> Contract:
+        """The contract, with what it leaves open of points decided."""
+        return self.contract.decided(lambda: self.turn % 2 == 0)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Some values that one loop makes, or a reduction by itself."""
+
+    dims: frozenset[str]
+    nodes: list[Node]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is calculated for cases that have just these optional inputs."""
+
+    of: Emission
+    given: frozenset[str]
+
+    @lazy
+    def trace(self) -> Trace:
+        """The formula for these inputs."""
+        op, ways = self.of.op, self.of.contract.algorithms
+        inputs = {each.name for each in op.inputs if not each.optional or each.name in self.given}
+        outputs = {each.name for each in op.outputs if not each.only_with or each.only_with in inputs}
+        present = frozenset((*inputs, *outputs, *(each.name for each in op.parameters)))
+        return reading(op, present, frozenset(), tuple(sorted(ways[self.of.way % len(ways)].items()))).trace
+
+    @lazy
+    def dims(self) -> Sequence[str]:
+        """All dimensions, those whose extents follow from others last."""
+        return sorted(self.trace.dims, key=[*self.trace.counts].__contains__)
+
+    def dtype(self, node: Node) -> str:
+        """What a node's values fit into, which is also the name of their type."""
+        if node.kind == "point" and (point := self.of.decided.point(self.called(node.args[0]))):
+            return point.dtype.name
+        if node.kind == "tensor":
+            return "f64" if self.of.wide or node.label in self.of.op.integers else "f32"
+        if node.kind == "take":
+            return self.dtype(node.args[0])
+        if not node.args or node.kind in TOLD or node in self.counted:
+            return "f64"
+        if node.kind == "ranked":
+            return self.dtype(node.args[0])
+        if node.is_exact:
+            own = {self.dtype(arg) for arg in (node.args[1:] if node.kind == "where" else node.args)}
+            return own.pop() if len(own) == 1 else "f64" if "f64" in own else "f32"
+        return self.computed(node)
+
+    @lazy
+    def counted(self) -> frozenset[Node]:
+        """What is counted from places and extents alone, exactly."""
+        return counted(self.trace, self.of.op.integers)
+
+    def computed(self, node: Node) -> str:
+        """The dtype that a node is calculated in."""
+        if node in self.counted:
+            return "f64"
+        return self.of.contract.dtypes.get(self.called(node), self.of.contract.compute)
+
+    def is_kept(self, node: Node) -> bool:
+        """Whether its values are in f64 for the sake of inputs that may be so, and nothing calculates in it."""
+        return self.dtype(node) == "f64" and self._is_moved(node)
+
+    def _is_moved(self, node: Node) -> bool:
+        if not node.is_exact or not node.args or node.kind in TOLD or self.computed(node) == "f64":
+            return node.kind == "tensor" and node.label not in self.of.op.integers
+        among = node.args[1:] if node.kind == "where" else node.args[:1]
+        return all(self._is_moved(arg) for arg in among if arg.args or arg.kind == "tensor")
+
+    def called(self, node: Node) -> str:
+        """The name of its local, or ''."""
+        return self.trace.names.get(node, "")
+
+    def order(self, node: Node) -> Summation:
+        """The order of its terms."""
+        return self.of.contract.order(self.called(node), node.label)
+
+    @lazy
+    def _started(self) -> Mapping[Node, Node]:
+        """The sum that starts as what is added to it, by that addition."""
+        if self.of.contract.addend == "last" or self.of.turn % 2 == 0:
+            return {}
+        found = dict[Node, Node]()
+        for node in (each for each in self.trace.nodes if each.kind in ("add", "subtract")):
+            among = (arg for arg in node.args if arg in self.trace.started)
+            found.update((node, arg) for arg in among if self.computed(arg) == self.computed(node))
+        return found
+
+    @lazy
+    def sums(self) -> Mapping[Node, Node]:
+        """What is reduced to make a node, by those that are made so."""
+        return {
+            node: self._started.get(node, node)
+            for node in self.nodes
+            if node in self._started or node.kind in REDUCTIONS
+        }
+
+    @lazy
+    def lines(self) -> Sequence[Node]:
+        """What takes all elements along a dimension and is no reduction: what is chosen by order, and recurrences."""
+        return [node for node in self.nodes if node.kind in (*SELECTS, "scan")]
+
+    @lazy
+    def fused(self) -> Mapping[Node, Node]:
+        """The product that goes into a sum unrounded, by that sum."""
+        found = dict[Node, Node]()
+        for node in self.trace.nodes if self.of.fused and self.of.contract.fused else ():
+            if node.kind in ("add", "subtract", "sum", "dot") and self.computed(node) in FUSED:
+                products = [node] if node.kind == "dot" else [arg for arg in node.args if arg.kind == "multiply"]
+                alike = [each for each in products if self.computed(each) == self.computed(node)]
+                if alike and node not in self._started:
+                    found[node] = alike[0]
+        return found
+
+    def taken(self, node: Node) -> tuple[Node, ...]:
+        """What is read to make a node."""
+        if node in self._started:
+            each = self._started[node]
+            return *self.taken(each), *(arg for arg in node.args if arg is not each)
+        product = self.fused.get(node)
+        return node.args if product is None else (*product.args, *(arg for arg in node.args if arg is not product))
+
+    @lazy
+    def nodes(self) -> Sequence[Node]:
+        """The nodes that are calculated, each after what it is made of."""
+        needed, waiting = set[Node](), list(self.trace.outputs.values())
+        while waiting:
+            node = waiting.pop()
+            if node not in needed:
+                needed.add(node)
+                waiting += self.taken(node)
+        return [node for node in self.trace.nodes if node in needed and node.args]
+
+    @lazy
+    def stages(self) -> Sequence[Stage]:
+        """All of them, in loops as long as these can be."""
+        found = list[Stage]()
+        for node in self.nodes:
+            last = found[-1] if found else None
+            takes = node.kind == "take" and last is not None and node.args[0] in last.nodes  # of all elements at once
+            by_itself = (*self.sums, *self.lines)
+            alone = node in by_itself or takes
+            if alone or last is None or last.dims != node.dims or last.nodes[0] in by_itself:
+                found.append(Stage(node.dims, [node]))
+            else:
+                last.nodes.append(node)
+        return found
+
+    @lazy
+    def stage_of(self) -> Mapping[Node, int]:
+        """The place of the stage that makes a node."""
+        return {node: number for number, stage in enumerate(self.stages) for node in stage.nodes}

@@ -1,0 +1,93 @@
+"""Extents of tensors that follow from others: said in `shapes`, "cos=s d/2", or found by what a reference takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from oracles.formula.made import Counts, extents_of
+from oracles.formula.node import Node
+from oracles.reference.dims import UnreadableError
+
+_RELATIVE = re.compile(r"(\d*)([a-z_][a-z0-9_]*)(?:/(\d+))?([+-]\d+)?")
+"""An extent as `shapes` may have it, such as 2h, d/2 or n+1."""
+_SAID = {"times_2": "twice", "by_2": "half"}
+Dims = Mapping[str, tuple[str, ...]]
+
+
+def related(dims: Dims) -> tuple[Dims, Counts]:
+    """Return the dimensions of tensors by names alone, and of what follows from others how many places it has. Raises
+    UnreadableError where the tensor with the most dimensions has one and what it follows from."""
+    counts, names = dict[str, Node](), dict[str, str]()
+    for token in dict.fromkeys(token for some in dims.values() for token in some):
+        found = _RELATIVE.fullmatch(token)
+        if found is not None and found[2] != token:
+            times, base, by, more = found.groups()
+            names[token] = _name(base, times, by, more)
+            counts[names[token]] = _count(base, int(times or 1), int(by or 1), int(more or 0))
+    if not names:
+        return dims, counts
+    named = {name: tuple(names.get(token, token) for token in some) for name, some in dims.items()}
+    return named, turned(named, counts)
+
+
+def turned(dims: Dims, counts: Counts) -> Counts:
+    """Return the same relations, of which none says a dimension of the tensor that has the most: others follow from
+    its."""
+    main, found = max(dims.values(), key=len, default=()), dict(counts)
+    for name in (name for name in counts if name in main):
+        [base] = extents_of(counts[name])
+        if base in main or base in found:
+            raise UnreadableError(f"shapes: {name} follows from {base}, and both are of one tensor: give it two")
+        found[base] = _inverse(found.pop(name), name)
+    return found
+
+
+def likely(dims: Dims, fixed: Mapping[str, int], sizes: Sequence[Mapping[str, int]] = ()) -> Iterator[Counts]:
+    """Return what may follow from what where a reference takes no extents that have nothing to do with each other: one
+    is half of another one."""
+    free = [dim for dim in dict.fromkeys(dim for some in dims.values() for dim in some) if dim not in fixed]
+    main = max(dims.values(), key=len, default=())
+    for whole in reversed(free):
+        for part in free:
+            if part != whole and not {part, whole} <= {*main}:
+                yield turned(dims, {part: _count(whole, 1, 2, 0)})
+
+
+def said_of(counts: Counts) -> str:
+    """Return relations in words."""
+    return " and ".join(f"{name} = {_text(count)}" for name, count in counts.items())
+
+
+def _text(count: Node) -> str:
+    if not count.args:
+        return count.label or f"{count.value:g}"
+    a, b = (f"({_text(arg)})" if arg.kind in ("add", "subtract") else _text(arg) for arg in count.args)
+    return f"{a} {({'add': '+', 'subtract': '-', 'multiply': '*', 'divide': '/'})[count.kind]} {b}"
+
+
+def _name(base: str, times: str, by: str, more: str) -> str:
+    parts = [f"times_{times}"] * bool(times) + [f"by_{by}"] * bool(by)
+    parts += [("plus_" if more[0] == "+" else "less_") + more[1:]] if more else []
+    return "_".join([base, *(_SAID.get(part, part) for part in parts)])
+
+
+def _count(base: str, times: int, by: int, more: int) -> Node:
+    found = Node("extent", label=base)
+    found = found * float(times) if times != 1 else found
+    found = found / float(by) if by != 1 else found
+    return found + float(more) if more > 0 else found - float(-more) if more else found
+
+
+def _inverse(count: Node, name: str) -> Node:
+    """How many places that dimension has from which this one follows."""
+    found, steps = Node("extent", label=name), list[Node]()
+    while count.args:
+        steps.append(count)
+        count = count.args[0]
+    for step in steps:
+        number = step.args[1]
+        found = {
+            "add": found - number, "subtract": found + number, "multiply": found / number, "divide": found * number
+        }[step.kind]  # fmt: skip
+    return found

@@ -1,0 +1,175 @@
+"""Extents that follow from others are read: rotary embeddings by halves and by pairs, packed tensors, parts written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from oracles.declared import OpError
+from oracles.formula import trace as f
+from oracles.formula.check import check
+from oracles.formula.exact.centre import Inputs
+from oracles.formula.made import grown, long
+from oracles.formula.trace import FormulaError, Node, Outputs, trace
+from oracles.op import Op
+from oracles.operand import Operand
+from oracles.reference.derive import Derived, derive
+from oracles.reference.dims import UnreadableError
+from oracles.reference.guard import drawn, value
+
+
+def halves(x, cos, sin):  # type: ignore[no-untyped-def]
+    half = x.shape[-1] // 2
+    x1, x2 = x[..., :half], x[..., half:]
+    return torch.cat((x1 * cos - x2 * sin, x2 * cos + x1 * sin), dim=-1)
+
+
+def chunks(x, cos, sin):  # type: ignore[no-untyped-def]
+    x1, x2 = x.chunk(2, dim=-1)
+    return torch.cat((x1 * cos - x2 * sin, x2 * cos + x1 * sin), dim=-1)
+
+
+def interleaved(x, cos, sin):  # type: ignore[no-untyped-def]
+    x1, x2 = x[..., ::2], x[..., 1::2]
+    return torch.stack((x1 * cos - x2 * sin, x1 * sin + x2 * cos), -1).flatten(-2)
+
+
+def pairs(x, cos, sin):  # type: ignore[no-untyped-def]
+    x1, x2 = x.reshape(*x.shape[:-1], -1, 2).unbind(-1)
+    return torch.stack((x1 * cos - x2 * sin, x1 * sin + x2 * cos), -1).flatten(-2)
+
+
+def in_numpy(x, cos, sin):  # type: ignore[no-untyped-def]
+    half = x.shape[-1] // 2
+    x1, x2 = x[..., :half], x[..., half:]
+    return np.concatenate((x1 * cos - x2 * sin, x2 * cos + x1 * sin), axis=-1)
+
+
+def written(x, cos, sin):  # type: ignore[no-untyped-def]
+    y = np.empty_like(x)
+    y[..., ::2] = x[..., ::2] * cos - x[..., 1::2] * sin
+    y[..., 1::2] = x[..., ::2] * sin + x[..., 1::2] * cos
+    return y
+
+
+def rotate_half(x: Any) -> Any:
+    half = x.shape[-1] // 2
+    return torch.cat((-x[..., half:], x[..., :half]), -1)
+
+
+def whole(x, cos, sin):  # type: ignore[no-untyped-def]
+    return x * cos + rotate_half(x) * sin
+
+
+def partial(x, cos, sin):  # type: ignore[no-untyped-def]
+    turned = 2 * cos.shape[-1]
+    x1, x2 = x[..., :turned].chunk(2, -1)
+    return torch.cat((x1 * cos - x2 * sin, x2 * cos + x1 * sin, x[..., turned:]), -1)
+
+
+def packed(x, wb):  # type: ignore[no-untyped-def]
+    n = x.shape[-1]
+    return x * wb[:n] + wb[n:]
+
+
+def differences(x):  # type: ignore[no-untyped-def]
+    return x[:, ::2] - x[:, 1::2]
+
+
+def appended(cache, new):  # type: ignore[no-untyped-def]
+    found = cache.clone()
+    found[:, cache.shape[1] - new.shape[1] :] = new
+    found[:, 0] = 0.0
+    return found
+
+
+_ROPE = "x=... s d, cos=s h, sin=s h"
+_READ: Mapping[Callable[..., Any], tuple[str, str]] = {
+    halves: (_ROPE, "h = d / 2"),
+    chunks: ("x=... s d, cos=s d/2, sin=s d/2", "d_half = d / 2"),
+    interleaved: ("x=... s 2h, cos=s h, sin=s h", "h = h_twice / 2"),
+    pairs: (_ROPE, "h = d / 2"),
+    in_numpy: (_ROPE, "h = d / 2"),
+    written: (_ROPE, "h = d / 2"),
+    whole: ("x=... s d, cos=s d, sin=s d", ""),
+    partial: (_ROPE, ""),
+    packed: ("x=m n, wb=k", "k = n * 2"),
+    differences: ("x=m n", ""),
+    appended: ("cache=b n, new=b m", ""),
+}
+_FOUND: dict[Callable[..., Any], Derived] = {}
+
+
+def _read(reference: Callable[..., Any]) -> Derived:
+    if reference not in _FOUND:
+        _FOUND[reference] = derive(reference, _READ[reference][0])
+    return _FOUND[reference]
+
+
+@pytest.mark.parametrize("reference", _READ, ids=lambda each: each.__name__)
+def test_is_read_with_what_its_extents_have_to_do_with_each_other(reference: Callable[..., Any]) -> None:
+    found, related = _read(reference), _READ[reference][1]
+    assert (f", where {related}, " in found.said) if related else ", where " not in found.said
+    check(found.op)
+    given = {dim: 2 + 3 * at for at, dim in enumerate(reversed(found.op.named))} | {"...": 3, **found.op.least}
+    arrays = drawn(found.op, grown(found.op.made, given), np.random.default_rng(5), ())
+    in_order = [arrays[name] for name in found.called]
+    theirs = reference(*(in_order if reference in (in_numpy, written) else map(torch.from_numpy, in_order)))
+    [mine] = value(found.op, arrays).values()
+    assert mine.shape == tuple(theirs.shape)
+    assert np.allclose(mine, np.asarray(theirs), rtol=1e-12)
+
+
+def test_an_input_is_as_long_as_its_formula_says() -> None:
+    op = _read(halves).op
+    assert (op.inner, op.further, {*op.made}) == (("s", "d"), (), {"h"})
+    assert op.shape("cos", (5, 3, 8), 2) == (3, 4)
+    assert op.possible_shapes("cos", (5, 3, 7), 2) == (), "no whole number is half of 7"
+    assert '    h = f.position("h", f.extent("d") / 2.0)\n' in _read(halves).formula.text
+    spread = '    spread = f.where(f.position("k", f.extent("n") * 2.0) >= 0.0, wb, 0.0)\n'
+    assert spread in _read(packed).formula.text, "nothing else says how long it is"
+
+
+def test_an_even_number_is_taken_where_others_are_refused() -> None:
+    op = _read(differences).op
+    assert op.whole({"m": 1, "n": 7}) is None
+    assert op.whole({"m": 1, "n": 6}) == {"m": 1, "n": 6, "n_part": 3}
+
+
+def test_a_part_that_is_rotated_fits_in() -> None:
+    """What is too long is shortened where a case is drawn, and not all else lengthened."""
+    op = _read(partial).op
+    assert op.whole({"...": 1, "s": 1, "d": 6, "h": 4}) is None
+    assert long(op.made, {"...": 1, "s": 1, "d": 6, "h": 4}) == {"h"}
+    assert long(op.made, {"...": 1, "s": 1, "d": 9, "h": 4}) == frozenset()
+
+
+def test_what_no_extents_fit_is_refused() -> None:
+    with pytest.raises(UnreadableError, match="n_twice follows from n, and both are of one tensor"):
+        derive(lambda x: x @ x, "x=n 2n")
+    with pytest.raises(UnreadableError, match=r"it takes no x\[5, 11\], y\[13\]: RuntimeError"):
+        derive(lambda x, y: x + torch.cat((y, y, y)), "x=m n, y=k")
+
+
+def test_an_op_says_of_its_first_input_alone_what_others_follow_from() -> None:
+    def turned(x: Node, w: Node) -> Outputs:
+        return {"y": f.take(x, f.position("n", 2.0 * f.extent("h")), "n") * f.total(w, "h")}
+
+    with pytest.raises(OpError, match="turned: 'n' follows from others, and its first input has it"):
+        _ = Op(turned, (Operand("x", "m n"), Operand("w", "h")), (Operand("y", "m n"),)).made
+
+
+def test_values_of_other_extents_are_refused() -> None:
+    def half(x: Node, w: Node) -> Outputs:
+        return {"y": f.take(x, f.position("h", f.extent("n") / 2.0), "n") * w}
+
+    graph = trace(half, {"x": ("n",), "w": ("h",)})
+    assert graph.dims == ("n", "h")
+    assert graph.meeting == {"n", "h"}
+    assert Inputs(graph, {"x": np.ones(6), "w": np.ones(3)}, {}).extents == {"n": 6, "h": 3}
+    with pytest.raises(FormulaError, match="'h' is 4 long, where 3 follow from the others"):
+        _ = Inputs(graph, {"x": np.ones(6), "w": np.ones(4)}, {}).extents
