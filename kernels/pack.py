@@ -15,7 +15,7 @@ from .layer_norm import python_kernels as layer_norm_in_python
 from .layer_norm.mutants import layer_norm
 from .matmul import c_kernels as matmul_in_c
 from .matmul import python_kernels as matmul_in_python
-from .matmul.mutants import matmul
+from .matmul.mutants import matmul, scaled_matmul
 from .reductions import c_kernels as reductions_in_c
 from .reductions import python_kernels as reductions_in_python
 from .rms_norm import c_kernels, python_kernels
@@ -41,4 +41,5 @@ MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS,
+    *scaled_matmul.MUTANTS,
 )  # fmt: skip

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from oracles.dtypes import DTYPES, INDICES
-from oracles.operand import FLAGS, OUTER, Flip, Operand
+from oracles.dtypes import DTYPES, INDICES, Integer
+from oracles.operand import CODES, FLAGS, OUTER, Flip, Operand
 
 if TYPE_CHECKING:
     from oracles.op import Op
@@ -92,11 +92,13 @@ def _check_integers(op: Op, operand: Operand) -> None:
     given = {dim for each in op.inputs if not each.optional for dim in each.axes if dim != OUTER}
     if operand.index and operand.index not in given - {*operand.axes}:
         raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
-    if not operand.index and operand.values != FLAGS:
+    if not operand.index and not (operand.is_code or operand.values == FLAGS):
         raise OpError(
-            f"{about}: dtype {operand.dtype}: write index='DIMENSION' where it says places along one, or"
-            f" values={FLAGS!r} where it is 0 or 1"
+            f"{about}: dtype {operand.dtype}: write index='DIMENSION' where it says places along one,"
+            f" values={FLAGS!r} where it is 0 or 1, or values={CODES!r} where it is any number of the dtype"
         )
+    if operand.is_code and not isinstance(DTYPES[operand.dtype], Integer):
+        raise OpError(f"{about}: values={CODES!r}: its dtype must be one of integers, such as int8")
     if operand.stackable:
         raise OpError(f"{about}: integers cannot be stackable")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from oracles.dtypes import INDICES, INTEGERS
+from oracles.dtypes import DTYPES, INDICES, INTEGERS, Integer
 from oracles.lazy import lazy
 
 FLAGS = "flags"
 """What the values of an input of integers are drawn from that are no places: 0 and 1."""
+CODES = "codes"
+"""What they are drawn from that are numbers in themselves: all that the dtype has."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
 
@@ -44,7 +47,14 @@ class Operand:
     @lazy
     def integers(self) -> tuple[str, ...]:
         """The dtypes that it may have where they are integers: places need more than 8 bits."""
+        if self.is_code:
+            return (self.dtype,)
         return INDICES if self.index else INTEGERS if self.dtype in INTEGERS else ()
+
+    @property
+    def is_code(self) -> bool:
+        """Whether its integers are numbers in themselves."""
+        return self.values.split()[:1] == [CODES]
 
     @property
     def meant(self) -> str:
@@ -52,6 +62,15 @@ class Operand:
         places = f"places along {self.index}" if self.index else FLAGS if self.values == FLAGS else "whole numbers"
         missing = "" if self.missing is None else f", or {self.missing}"
         return f"{self.dtype} {places}{missing}"
+
+    def span(self, extents: Mapping[str, int]) -> tuple[int, int]:
+        """Return the smallest and the largest of the integers that it may have, given the extents of dimensions. There
+        are none where the largest is the smaller one."""
+        if self.is_code:
+            found = DTYPES[self.dtype]
+            assert isinstance(found, Integer), "declared so"
+            return found.lowest, found.highest
+        return 0, (extents[self.index] if self.index else 2) - 1
 
     @lazy
     def axes(self) -> tuple[str, ...]:

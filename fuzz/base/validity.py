@@ -64,13 +64,14 @@ def _check_places(op: Op, name: str, case: Case) -> None:
         return
     dim, given = op.integers[name], case.inputs[name]
     values = np.frombuffer(given.bits, NUMPY_DTYPE[given.dtype])
-    count = 2 if not dim else Frame(case).whole[dim]
+    lowest, highest = op.operand(name).span(Frame(case).whole)
     missing = op.operand(name).missing
-    wrong = values[((values < 0) | (values >= count)) & (values != missing)]
+    wrong = values[((values < lowest) | (values > highest)) & (values != missing)]
     if wrong.size:
-        may = f"places along {dim}, which are 0 to {count - 1}" if dim else "flags, which are 0 or 1"
+        may = f"places along {dim}, which are 0 to {highest}" if dim else "flags, which are 0 or 1"
         may += "" if missing is None else f", or {missing}"
-        raise CaseError(f"inputs.{name}.bits: {wrong[0]} is none of {may if count else f'no places: {dim} is empty'}")
+        there = highest >= lowest
+        raise CaseError(f"inputs.{name}.bits: {wrong[0]} is none of {may if there else f'no places: {dim} is empty'}")
 
 
 def _check_names(op: Op, kind: str, found: Mapping[str, object], operands: Sequence[Operand]) -> None:

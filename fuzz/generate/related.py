@@ -23,18 +23,18 @@ class Related:
     summary: str
     structured: bool
     fill: Relate
-    last: bool = False
-    """It may depend on every input that has no such recipe."""
+    stage: int = 1
+    """It may depend on every input of an earlier stage; 0 is that of recipes that depend on none."""
 
 
 RELATED: dict[str, Related] = {}
 """The ways to draw values that depend on others', by name."""
 
 
-def _related(summary: str, *, structured: bool, last: bool = False) -> Callable[[Relate], Relate]:
+def _related(summary: str, *, structured: bool, stage: int = 1) -> Callable[[Relate], Relate]:
     def register(fill: Relate) -> Relate:
         name = fill.__name__.strip("_")
-        RELATED[name] = Related(name, summary, structured, fill, last)
+        RELATED[name] = Related(name, summary, structured, fill, stage)
         return fill
 
     return register
@@ -50,12 +50,12 @@ def _cancelling(scene: Scene, name: str, stream: Stream) -> Reals:
         return -first * (1.0 + off * 2.0**-11)
 
 
-@_related("what the op itself would have found", structured=False, last=True)
+@_related("what the op itself would have found", structured=False, stage=2)
 def _true(scene: Scene, name: str, stream: Stream) -> Reals:
     return scene.input(name)
 
 
-@_related("what the op itself would have found, up to one part in 2**9 off", structured=False, last=True)
+@_related("what the op itself would have found, up to one part in 2**9 off", structured=False, stage=2)
 def _nearly_true(scene: Scene, name: str, stream: Stream) -> Reals:
     found = scene.input(name)
     steps = stream.child("step").integers(found.size, -24, -9).reshape(found.shape)
@@ -63,7 +63,7 @@ def _nearly_true(scene: Scene, name: str, stream: Stream) -> Reals:
         return found * (1.0 + np.ldexp(stream.child("sign").normal(found.size).reshape(found.shape) / 5.0, steps))
 
 
-@_related("any positive number of a moderate size", structured=False, last=True)
+@_related("any positive number of a moderate size", structured=False, stage=2)
 def _unrelated(scene: Scene, name: str, stream: Stream) -> Reals:
     size = math.prod(scene.shape(name))
     return np.ldexp(1.0 + stream.child("level").uniform(size), stream.child("power").integers(size, -12, 12))
@@ -73,61 +73,61 @@ def _places(shape: tuple[int, ...], stream: Stream, count: int) -> Reals:
     return stream.integers(math.prod(shape), 0, count - 1).reshape(shape).astype(np.float64)
 
 
-@_related("any places, or flags", structured=True)
+@_related("any places, or flags", structured=True, stage=0)
 def _any_place(scene: Scene, name: str, stream: Stream) -> Reals:
     return _places(scene.shape(name), stream.child("place"), scene.count(name))
 
 
-@_related("the first and the last place, by chance", structured=True)
+@_related("the first and the last place, by chance", structured=True, stage=0)
 def _end_places(scene: Scene, name: str, stream: Stream) -> Reals:
     return _places(scene.shape(name), stream.child("end"), 2) * (scene.count(name) - 1)
 
 
-@_related("the first place everywhere", structured=True)
+@_related("the first place everywhere", structured=True, stage=0)
 def _first_place(scene: Scene, name: str, stream: Stream) -> Reals:
     return np.zeros(scene.shape(name))
 
 
-@_related("the last place everywhere", structured=True)
+@_related("the last place everywhere", structured=True, stage=0)
 def _last_place(scene: Scene, name: str, stream: Stream) -> Reals:
     return np.full(scene.shape(name), scene.count(name) - 1.0)
 
 
-@_related("one place everywhere", structured=True)
+@_related("one place everywhere", structured=True, stage=0)
 def _one_place(scene: Scene, name: str, stream: Stream) -> Reals:
     return np.full(scene.shape(name), _places((1,), stream.child("place"), scene.count(name))[0])
 
 
-@_related("0, 1, 2, ..., and again from 0 after the last place", structured=True)
+@_related("0, 1, 2, ..., and again from 0 after the last place", structured=True, stage=0)
 def _ascending_places(scene: Scene, name: str, stream: Stream) -> Reals:
     shape = scene.shape(name)
     return (np.arange(math.prod(shape)) % scene.count(name)).reshape(shape).astype(np.float64)
 
 
-@_related("down from the last place to 0, and again", structured=True)
+@_related("down from the last place to 0, and again", structured=True, stage=0)
 def _descending_places(scene: Scene, name: str, stream: Stream) -> Reals:
     return scene.count(name) - 1.0 - _ascending_places(scene, name, stream)
 
 
-@_related("any places, a quarter of them missing", structured=True)
+@_related("any places, a quarter of them missing", structured=True, stage=0)
 def _some_missing(scene: Scene, name: str, stream: Stream) -> Reals:
     places = _any_place(scene, name, stream)
     return np.where(_places(places.shape, stream.child("missing"), 4) == 0, _missing(scene, name), places)
 
 
-@_related("no place anywhere", structured=True)
+@_related("no place anywhere", structured=True, stage=0)
 def _all_missing(scene: Scene, name: str, stream: Stream) -> Reals:
     return np.full(scene.shape(name), _missing(scene, name))
 
 
-@_related("a single place, all others missing", structured=True)
+@_related("a single place, all others missing", structured=True, stage=0)
 def _one_kept(scene: Scene, name: str, stream: Stream) -> Reals:
     places = _any_place(scene, name, stream)
     kept = stream.child("kept").integers(1, 0, max(places.size, 1) - 1)[0]
     return np.where(np.arange(places.size).reshape(places.shape) == kept, places, _missing(scene, name))
 
 
-@_related("any places up to some one, and missing after it, as where sequences are padded", structured=True)
+@_related("any places up to some one, and missing after it, as where sequences are padded", structured=True, stage=0)
 def _missing_after(scene: Scene, name: str, stream: Stream) -> Reals:
     return np.where(_set_up_to(scene, name, stream) == 1.0, _any_place(scene, name, stream), _missing(scene, name))
 
@@ -138,7 +138,49 @@ def _missing(scene: Scene, name: str) -> float:
     return float(missing)
 
 
-@_related("1 up to some place, and 0 after it, as where sequences are padded", structured=True)
+def _codes(scene: Scene, name: str, stream: Stream, lowest: int, highest: int) -> Reals:
+    shape = scene.shape(name)
+    return stream.child("code").integers(math.prod(shape), lowest, highest).reshape(shape).astype(np.float64)
+
+
+@_related("any number that the dtype has", structured=True, stage=0)
+def _any_code(scene: Scene, name: str, stream: Stream) -> Reals:
+    return _codes(scene, name, stream, *scene.span(name))
+
+
+@_related("whole numbers from -2 to 2", structured=True, stage=0)
+def _small_codes(scene: Scene, name: str, stream: Stream) -> Reals:
+    lowest, highest = scene.span(name)
+    return _codes(scene, name, stream, max(lowest, -2), min(highest, 2))
+
+
+@_related("the smallest and the largest number of the dtype, by chance", structured=True, stage=0)
+def _end_codes(scene: Scene, name: str, stream: Stream) -> Reals:
+    lowest, highest = scene.span(name)
+    return lowest + _codes(scene, name, stream, 0, 1) * (highest - lowest)
+
+
+@_related("the two largest numbers of the dtype, by chance", structured=True, stage=0)
+def _high_codes(scene: Scene, name: str, stream: Stream) -> Reals:
+    _, highest = scene.span(name)
+    return _codes(scene, name, stream, highest - 1, highest)
+
+
+@_related("the smallest number of the dtype everywhere", structured=True, stage=0)
+def _lowest_code(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.full(scene.shape(name), float(scene.span(name)[0]))
+
+
+@_related("one number that is not 0, and zeros everywhere else", structured=True, stage=0)
+def _one_code(scene: Scene, name: str, stream: Stream) -> Reals:
+    values, (_, highest) = np.zeros(scene.shape(name)), scene.span(name)
+    if values.size:
+        at = stream.child("place").integers(1, 0, values.size - 1)[0]
+        values.flat[at] = stream.child("code").integers(1, 1, highest)[0]
+    return values
+
+
+@_related("1 up to some place, and 0 after it, as where sequences are padded", structured=True, stage=0)
 def _set_up_to(scene: Scene, name: str, stream: Stream) -> Reals:
     shape = scene.shape(name)
     n = shape[-1] if shape else 1

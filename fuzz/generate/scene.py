@@ -45,10 +45,13 @@ class Scene:
         """Return the shape of an input's values."""
         return tuple(self.extents[dim] for dim in self.op.operand(name).axes)
 
+    def span(self, name: str) -> tuple[int, int]:
+        """Return the smallest and the largest number that an input of integers may have."""
+        return self.op.operand(name).span(self.extents)
+
     def count(self, name: str) -> int:
-        """How many places an input of integers may mean: those along its dimension, or 0 and 1 of flags."""
-        dim = self.op.integers[name]
-        return self.extents[dim] if dim else 2
+        """Return the number of places that an input of integers may mean: along its dimension, or 0 and 1 of flags."""
+        return self.span(name)[1] + 1
 
     def input(self, name: str) -> Reals:
         """What the formula finds for an input, one number for each of its places."""

@@ -90,7 +90,8 @@ class Laid:
         kept = stored(values, part.dtype)
         # A place of the given values may be beyond the end of a shorter dimension.
         if part.name in self.op.integers:
-            places = np.clip(kept, 0, max(self.scene.count(part.name) - 1, 0))
+            lowest, highest = self.scene.span(part.name)
+            places = np.clip(kept, lowest, max(highest, lowest))
             return np.where(kept == self.op.operand(part.name).missing, kept, places).astype(kept.dtype)
         return kept
 
@@ -168,7 +169,7 @@ class _Job:
     @property
     def stage(self) -> int:
         """What others follow from is filled in first."""
-        return 1 + self.recipe.last if isinstance(self.recipe, Related) else 0
+        return self.recipe.stage if isinstance(self.recipe, Related) else 0
 
 
 def fill_in(drawn: Sequence[Laid]) -> None:

@@ -17,6 +17,10 @@ _ELEMENTS = Capabilities(
     mixed=(("bias", ("a", "f32")), ("c", ("a", "f32"))), outside="rejects",
 )  # fmt: skip
 _DOUBLES = Capabilities(dtypes=("f64",), strides="any", takes=("bias",), params=("relu",), outside="rejects")
+_SCALES = Capabilities(
+    dtypes=("f32", "f16", "bf16"), strides="any", takes=("bias",),
+    mixed=tuple((name, ("scale_a", "f32")) for name in ("scale_b", "bias", "c")),
+)  # fmt: skip
 _ROWS = Capabilities(strides="rows", takes=("bias",), params=("relu",), outside="rejects")
 
 # The elements of each matrix are summed by themselves, in an order that k alone decides.
@@ -38,5 +42,10 @@ KERNELS: tuple[CKernel, ...] = (
             _ROWS, _FLAGS, laws=_LAWS, summary="tiles of four rows and a vector of columns, two steps of k at once",
         )
         for isa in ("avx2", "neon", "sve")
+    ),
+    CKernel(
+        "scaled-matmul-generic", "scaled_matmul", _C / "scaled_matmul.c", "any", Contract(dtypes={"count": "f64"}),
+        _SCALES, _FLAGS, laws=("rerun", "scaling", "sign_flip", "layout", "surroundings", "alignment"),
+        summary="one element at a time, its terms added as integers",
     ),
 )  # fmt: skip

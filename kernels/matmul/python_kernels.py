@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fuzz import Any, Blocks, Capabilities, Contract, PythonKernel
@@ -10,6 +11,8 @@ __all__ = ["KERNELS"]
 
 _TRITON = Path(__file__).resolve().parent / "triton" / "matmul.py"
 _TORCH = Path(__file__).resolve().parent / "torch" / "matmul.py"
+_SCALED = Path(__file__).resolve().parent / "triton" / "scaled_matmul.py"
+_SCALED_TORCH = Path(__file__).resolve().parent / "torch" / "scaled_matmul.py"
 
 _ANYWHERE = Capabilities(
     dtypes=("f32", "f16", "bf16", "f64"), strides="any",
@@ -23,6 +26,12 @@ _HALVES = Capabilities(
 _FREE = Contract("at least f32", sums={"k": Any()}, zeros="any")
 # Tensor cores add 16 terms at once to what there is, and cut off what lies below its last bit.
 _CORES = Contract(sums={"k": Blocks(16, truncates=True)}, denormals="flush", zeros="any")
+# Sums of whole numbers are exact as integers, and so in f64.
+_WHOLE = Contract(dtypes={"count": "f64"}, zeros="any")
+_SCALES = Capabilities(
+    dtypes=("f32", "f16", "bf16"), strides="any", takes=("bias",),
+    mixed=tuple((name, ("scale_a", "f32")) for name in ("scale_b", "bias", "c")),
+)  # fmt: skip
 _STARTED = Contract(sums={"k": Any()}, addend="either", zeros="any")
 
 KERNELS: tuple[PythonKernel, ...] = (
@@ -42,5 +51,14 @@ KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(
         "matmul-added", "matmul", _TORCH, "torch", _STARTED, _F32, entry="added", devices=("cpu",),
         summary="torch.addmm, torch.baddbmm",
+    ),
+    PythonKernel(
+        "scaled-matmul-tiled", "scaled_matmul", _SCALED, "triton", _WHOLE, _SCALES, laws=("rerun", "surroundings"),
+        summary="a tile of 32 rows and columns in each program, its terms added as int32",
+    ),
+    PythonKernel(
+        "scaled-matmul-torch", "scaled_matmul", _SCALED_TORCH, "torch",
+        replace(_WHOLE, algorithm={"scaled": "scales first"}), _SCALES, devices=("cpu",),
+        summary="a product of int32, times the product of the scales",
     ),
 )  # fmt: skip

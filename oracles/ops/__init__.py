@@ -33,6 +33,7 @@ from oracles.ops import (
     row_mean,
     row_sum,
     row_var,
+    scaled_matmul,
     silu_mul,
     silu_mul_backward,
     softmax,
@@ -86,7 +87,7 @@ for _module in (
     rms_norm, fused_add_rms_norm, rms_norm_backward, fused_add_rms_norm_backward,
     layer_norm, layer_norm_backward, softmax, softmax_backward, log_softmax, log_softmax_backward,
     gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, silu_mul, silu_mul_backward,
-    rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul,
+    rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul, scaled_matmul,
     row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward,
 ):  # fmt: skip
     register(_module.OP)

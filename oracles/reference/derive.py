@@ -11,7 +11,7 @@ from typing import Any
 
 from oracles.formula.trace import ordered, trace
 from oracles.op import Op
-from oracles.operand import FLAGS, Operand
+from oracles.operand import CODES, FLAGS, Operand
 from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, name_of
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
@@ -306,10 +306,12 @@ def _inputs(asked: Asked, dtypes: Mapping[str, str], indices: Mapping[str, str])
         dims, dtype = " ".join(some), dtypes[name]
         if dtype == "bool":
             found.append(Operand(name, dims, dtype="bool", values=FLAGS))
+        elif dtype == "int8" and name not in indices:
+            found.append(Operand(name, dims, dtype=dtype, values=CODES))
         elif "int" in dtype:
             if name not in indices:
                 raise UnreadableError(
-                    f"{name} is of {dtype} and says no places: formulas have integers as places alone"
+                    f"{name} is of {dtype} and says no places: of integers only int8 are numbers in formulas"
                 )
             found.append(Operand(name, dims, dtype=dtype, index=indices[name]))
         else:

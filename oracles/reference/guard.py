@@ -266,7 +266,7 @@ def drawn(
         if each.dtype == "bool":
             found[each.name] = random.random(shape) < 0.5
         elif each.integers:
-            found[each.name] = random.integers(0, sizes[each.index], shape)
+            found[each.name] = random.integers(*each.span(sizes), shape, endpoint=True)
         else:
             values = how(random, shape) if how is not None else random.normal(size=shape)
             found[each.name] = np.asarray(np.abs(values) + 0.01 if each.name in positive else values)

@@ -122,7 +122,9 @@ class Reader:
         axes = tuple((dim,) for dim in dims)
         if dtype == "torch.bool":
             return Value(expression, axes, frozenset(dims), dtype, condition=expression)
-        found = Value(expression, axes, frozenset(dims), dtype, places=name if "int" in dtype else "")
+        # Of 8 bits they are numbers: no dimension of use is so short.
+        is_index = "int" in dtype and "int8" not in dtype
+        found = Value(expression, axes, frozenset(dims), dtype, places=name if is_index else "")
         for at, dim in enumerate(dims if not found.places else ()):
             if dim.sizes == ONE:  # it goes with any other
                 found = with_axis(taken_at(self, found, dim, number(0.0), ()), at, ())

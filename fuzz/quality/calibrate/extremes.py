@@ -4,7 +4,7 @@ subnormal and normal numbers and their neighbours, ones, and the largest numbers
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ def problem(op: Op, dtype: str, without: frozenset[str], random: np.random.Gener
         if each.name not in without and each.only_with in ("", *inputs):
             shape = op.shape(each.name, tuple(grid), len(grid) - 1, {dim: sizes[dim] for dim in op.further})
             if each.integers:
-                inputs[each.name] = _integers(each, sizes.get(each.index, 2), shape, random)
+                inputs[each.name] = _integers(each, sizes, shape, random)
             else:
                 inputs[each.name] = _drawn(_dtype(op, each.name, dtype), shape, random)
     outputs = [each for each in op.outputs if each.name not in without and each.only_with in ("", *inputs)]
@@ -110,8 +110,10 @@ def _drawn(dtype: str, shape: tuple[int, ...], random: np.random.Generator) -> N
     return values
 
 
-def _integers(operand: Operand, size: int, shape: tuple[int, ...], random: np.random.Generator) -> NDArray[Any]:
+def _integers(
+    operand: Operand, sizes: Mapping[str, int], shape: tuple[int, ...], random: np.random.Generator
+) -> NDArray[Any]:
     if operand.dtype == "bool":
         return np.asarray(random.random(shape) < 0.5)
-    found = random.integers(0, size, shape).astype(operand.dtype)
+    found = random.integers(*operand.span(sizes), shape, endpoint=True).astype(operand.dtype)
     return found if operand.missing is None else np.where(random.random(shape) < 0.25, operand.missing, found)

@@ -49,7 +49,11 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
     for name in case.inputs:
         values = rows if name == main else _rows(case, name, frame)
         if name in OPS[case.op].integers:
-            yield from _integer_traits(name, values, OPS[case.op].integers[name], frame)
+            if OPS[case.op].operand(name).is_code:
+                yield Feature("zero", name), word((values == 0).any())
+                yield from _size_traits(name, values)
+            else:
+                yield from _integer_traits(name, values, OPS[case.op].integers[name], frame)
             continue
         if name != main:
             yield Feature("ones", name), word((values == 1).all())

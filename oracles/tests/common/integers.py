@@ -1,10 +1,10 @@
-"""Ops with inputs of integers: places along a dimension, and flags."""
+"""Ops with inputs of integers: places along a dimension, flags, and codes that are numbers in themselves."""
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs, exp, greatest, log, take, total, where
+from oracles.formula.trace import Node, Outputs, dot, exp, greatest, log, take, total, where
 from oracles.op import Op
-from oracles.operand import FLAGS, Operand
+from oracles.operand import CODES, FLAGS, Operand
 
 
 def cross_entropy(x: Node, label: Node) -> Outputs:
@@ -29,6 +29,11 @@ def kept(x: Node, keep: Node) -> Outputs:
     return {"y": where(keep, x, 0.0), "count": total(keep, "n")}
 
 
+def weighed(x: Node, code: Node) -> Outputs:
+    """y = x code."""
+    return {"y": dot(x, code, "n")}
+
+
 ENTROPY = Op(
     cross_entropy, (Operand("x", "... n"), Operand("label", "...", dtype="int64", index="n")), (Operand("loss", "..."),)
 )
@@ -45,4 +50,9 @@ PADDED = Op(
     (Operand("table", "v d"), Operand("place", "t", dtype="int64", index="v", missing=-1)),
     (Operand("y", "t d"), Operand("count", "")),
 )
-ALL = (ENTROPY, GATHERED, KEPT, PADDED)
+WEIGHED = Op(
+    weighed,
+    (Operand("x", "... n"), Operand("code", "n", dtype="int8", values=CODES)),
+    (Operand("y", "..."),),
+)
+ALL = (ENTROPY, GATHERED, KEPT, PADDED, WEIGHED)

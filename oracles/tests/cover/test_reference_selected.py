@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from oracles.operand import CODES, Operand
 from oracles.reference.alike import Evaluated
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
@@ -88,6 +89,17 @@ def test_the_formula_has_it_and_outputs_have_its_dtypes(
     found = derive(reference, shapes)
     assert lines in found.formula.text
     assert {each.name: (each.dims, each.dtype) for each in found.op.outputs} == outputs
+
+
+def weighed(x: Any, w: Any, scale: Any) -> Any:
+    return x @ (w.float() * scale)
+
+
+def test_numbers_of_8_bits_are_inputs_in_their_own_right() -> None:
+    found = derive(weighed, "x=... k, w=k n, scale=n", dtypes={"w": "int8"})
+    assert found.op.operand("w") == Operand("w", "k n", dtype="int8", values=CODES)
+    with pytest.raises(UnreadableError, match="makes numbers of 'w', whose dtype is one of integers"):
+        derive(weighed, "x=... k, w=k n, scale=n", dtypes={"w": "int32"})
 
 
 def moved(x: Any) -> Any:

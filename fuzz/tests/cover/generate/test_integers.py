@@ -26,7 +26,7 @@ from fuzz.triage.shrink.reduction import Reduction, reduced_case
 from fuzz.triage.trial.variations import base_of
 from oracles.dtypes import INTEGERS
 from oracles.op import Op
-from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT, PADDED
+from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT, PADDED, WEIGHED
 from oracles.tests.common.judged import known
 
 _TURNS = 24
@@ -49,14 +49,14 @@ def integers(case: Case, name: str) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
-def test_every_case_has_places_that_are_there_or_flags(op: Op) -> None:
-    [(name, dim)] = op.integers.items()
+def test_every_case_has_integers_that_its_op_takes(op: Op) -> None:
+    [name] = op.integers
     recipes = set[str]()
     for case in cases(op):
         check_case(case)
-        count = Frame(case).sizes[dim] if dim else 2
+        lowest, highest = op.operand(name).span(Frame(case).sizes)
         values = integers(case, name)
-        assert ((values >= 0) & (values < count) | (values == op.operand(name).missing)).all()
+        assert ((values >= lowest) & (values <= highest) | (values == op.operand(name).missing)).all()
         assert realise(draw_of(case)).digest == case.digest
         recipes |= {str(value) for kind, value in case.origin.labels if kind == Feature("recipe", name)}
     assert recipes == {*menus_of(op)[name].names}
@@ -68,6 +68,12 @@ def test_places_have_the_dtypes_that_their_op_takes() -> None:
     assert {case.inputs["keep"].dtype for case in cases(KEPT)} == {*INTEGERS}
     plain = Capability(ENTROPY.name, Capabilities())
     assert plain.dtypes_of("label", {"x": "f32"}) == ("int64",)
+
+
+def test_codes_are_all_numbers_of_their_dtype() -> None:
+    drawn = {int(value) for case in cases(WEIGHED) for value in integers(case, "code").flat}
+    assert {-128, -127, -1, 0, 1, 127} <= drawn
+    assert {case.inputs["code"].dtype for case in cases(WEIGHED)} == {"int8"}
 
 
 def test_a_shorter_row_has_no_place_beyond_its_end() -> None:
