@@ -10,6 +10,9 @@ from .activations.mutants import gelu, silu_mul
 from .cross_entropy import c_kernels as cross_entropy_in_c
 from .cross_entropy import python_kernels as cross_entropy_in_python
 from .cross_entropy.mutants import cross_entropy
+from .group_norm import c_kernels as group_norm_in_c
+from .group_norm import python_kernels as group_norm_in_python
+from .group_norm.mutants import group_norm
 from .layer_norm import c_kernels as layer_norm_in_c
 from .layer_norm import python_kernels as layer_norm_in_python
 from .layer_norm.mutants import layer_norm
@@ -36,10 +39,11 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *matmul_in_c.KERNELS, *matmul_in_python.KERNELS,
     *reductions_in_c.KERNELS, *reductions_in_python.KERNELS,
     *cross_entropy_in_c.KERNELS, *cross_entropy_in_python.KERNELS,
+    *group_norm_in_c.KERNELS, *group_norm_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
-    *cross_entropy.MUTANTS,
+    *cross_entropy.MUTANTS, *group_norm.MUTANTS,
     *scaled_matmul.MUTANTS,
 )  # fmt: skip

@@ -17,6 +17,8 @@ from oracles.ops import (
     gelu_backward,
     gelu_tanh,
     gelu_tanh_backward,
+    group_norm,
+    group_norm_backward,
     layer_norm,
     layer_norm_backward,
     log_softmax,
@@ -89,6 +91,7 @@ for _module in (
     gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, silu_mul, silu_mul_backward,
     rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul, scaled_matmul,
     row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward,
+    group_norm, group_norm_backward,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)
