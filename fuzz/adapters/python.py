@@ -70,7 +70,8 @@ class PythonAdapter(Adapter):
     def share(self, target: Target, builder: Builder) -> None:
         if not (target.sanitizable and builder.tool) and self.unavailable(target) is None:
             interpreted = target.name.place == "interpret"
-            fork_server(self.framework.imports, interpreted, sandbox_of(target.kernel, builder)).begin()
+            imports = imports_of(target.kernel.kind, untrusted=target.kernel.untrusted)
+            fork_server(imports, interpreted, sandbox_of(target.kernel, builder)).begin()
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         kernel = python_kernel(target.kernel)
@@ -89,6 +90,13 @@ class PythonAdapter(Adapter):
     def _missing_package(self) -> str | None:
         missing = next((package for package in self.framework.packages if find_spec(package) is None), None)
         return None if missing is None else f"{missing} is not installed: pip install {missing}"
+
+
+def imports_of(framework: str, *, untrusted: bool) -> tuple[str, ...]:
+    """Return what is imported before workers of a framework are forked: where nobody vouches for their kernel, they
+    have a server of their own, and so no use for what kernels of another framework import."""
+    own = FRAMEWORKS[framework]
+    return tuple(each for each in own.imports if not untrusted or each.partition(".")[0] in own.packages)
 
 
 def _is_installed(package: str) -> bool:
@@ -176,7 +184,8 @@ class PythonProgram:
 
         journal = Journal()
 
-        server = fork_server(FRAMEWORKS[self.spec.framework].imports, interpreted, self.sandbox)
+        imports = imports_of(self.spec.framework, untrusted=self.sandbox is not None)
+        server = fork_server(imports, interpreted, self.sandbox)
 
         def start(stdin: int, stdout: int, stderr: int) -> Child:
             return server.start(self.spec.encoded(), stdin, stdout, stderr, journal.descriptor)

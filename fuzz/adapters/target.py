@@ -225,7 +225,12 @@ def sandbox_of(kernel: Kernel, builder: Builder) -> Sandbox | None:
     for one that somebody vouches for."""
     if not kernel.untrusted:
         return None
-    return Sandbox(tuple(sorted({builder.cache.absolute(), *(path.absolute().parent for _, path in kernel.paths)})))
+    return sandbox_with(builder, *(path.absolute().parent for _, path in kernel.paths))
+
+
+def sandbox_with(builder: Builder, *folders: Path) -> Sandbox:
+    """Return a sandbox that shows these folders, and what was built."""
+    return Sandbox(tuple(sorted({builder.cache.absolute(), *(each.absolute() for each in folders)})))
 
 
 class Program(Protocol):

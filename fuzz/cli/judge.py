@@ -67,14 +67,21 @@ def judge(options: JudgeOptions) -> Exit:
     not run.
     """
     from fuzz.base.errors import UsageError
-    from fuzz.report import console
-    from fuzz.uses.judge.asked import Asked
-    from fuzz.uses.judge.judging import judged
+    from fuzz.uses.judge.ahead import begun
 
     if not options.against:
         raise UsageError("--against: name the file of the function that says what it should compute")
     if options.values not in ("finite", "any"):
         raise UsageError(f"--values {options.values}: it is finite or any")
+    with begun(tuple(options.solution), options.against, options.output, untrusted=not options.trusted):
+        return _judged(options)
+
+
+def _judged(options: JudgeOptions) -> Exit:
+    from fuzz.report import console
+    from fuzz.uses.judge.asked import Asked
+    from fuzz.uses.judge.judging import judged
+
     cases = options.max_cases or (FULL if options.full else QUICK)
     replays = options.max_cases or (FULL_REPLAYS if options.full else QUICK_REPLAYS)
     asked = Asked(

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ _SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "thre
 _WARM_UP_CALLS, _FIRST_CALLS, _MORE_CALLS, _LOST_BYTES = 3, 9, 3000, 256 << 20
 """A leak is what each of the first calls keeps, and what so many more keep at least half of. Where they would lose more
 than this in all, fewer tell it too. `native/main.c` has the same numbers."""
+_LOOKS = frozenset((256, 512, 1024, 2048))
+"""After so many of them it may show already that they keep less: a list of Python's free objects is full after some
+hundred calls, and thousands of calls of torch take seconds."""
 
 Fact = tuple[str, str]
 """A kind of CHANGES, and what is said where the fact is another one."""
@@ -133,13 +136,17 @@ class MemoryWatch:
                 return None
             call()
             calls += 1
+            if calls in _LOOKS and not any(self._lost(usual, first, calls)):
+                return None  # it is full already
+        objects, *sizes = self._lost(usual, first, calls)
+        return f"{max(sizes)} bytes" if any(sizes) else f"{objects} Python objects" if objects else None
+
+    def _lost(self, usual: Sequence[int], first: Sequence[int], calls: int) -> Sequence[int]:
+        """By measure, what each call is usually seen to keep; 0 where so many calls do not keep half of it: what is
+        only kept for later is full by then, or was emptied."""
         gc.collect()
         grown = [new - old for old, new in zip(first, self._in_use(), strict=True)]
-        # Half of it: what is only kept for later is full by then, or was emptied.
-        objects, *sizes = (
-            each if each and more > calls // 2 * each else 0 for each, more in zip(usual, grown, strict=True)
-        )
-        return f"{max(sizes)} bytes" if any(sizes) else f"{objects} Python objects" if objects else None
+        return [each if each and more > calls // 2 * each else 0 for each, more in zip(usual, grown, strict=True)]
 
     def _usual_growth(self, call: Callable[[], object]) -> tuple[int, ...]:
         """By measure, the mean of what the first calls leave in use more; 0 where one of them left no more."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 
@@ -31,9 +30,10 @@ from fuzz.uses.judge.problem import LAST, Problem, UnreadProblemError, problems_
 from fuzz.uses.judge.replaying import judged_by_replay
 from fuzz.uses.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import Solution, solution_of
-from fuzz.uses.judge.source import ProblemError
+from fuzz.uses.judge.source import ProblemError, kernel_name
 from fuzz.uses.judge.summary import summary
-from fuzz.uses.judge.written import derived, kernel_name, write_pack
+from fuzz.uses.judge.words import files_in
+from fuzz.uses.judge.written import derived, write_pack
 from fuzz.uses.measure.beside import Accepts, accepts
 from fuzz.uses.measure.use import Measuring
 from fuzz.uses.search.groups import search_ops
@@ -135,7 +135,7 @@ def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mappi
 def solutions_of(asked: Asked, problem: Problem) -> Mapping[str, tuple[str, Solution]]:
     """Return the words for each solution and what is read of it, by the name of its kernel. Raises ProblemError."""
     found = dict[str, tuple[str, Solution]]()
-    for words in _files(asked.solutions):
+    for words in files_in(asked.solutions):
         solution = solution_of(words, problem)
         found[kernel_name(solution.name, [*found])] = words, solution
     return found
@@ -164,21 +164,6 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
         return best[1:]
     assert refusal is not None
     raise refusal
-
-
-def _files(words: tuple[str, ...]) -> list[str]:
-    """The files that are named, and those in folders that are."""
-    found = list[str]()
-    for each in words:
-        path = Path(each)
-        if path.is_dir():
-            inside = sorted(str(file) for file in path.iterdir() if file.suffix in (".py", ".json"))
-            if not inside:
-                raise ProblemError(f"{each}: the folder has no solutions, which are .py or .json")
-            found += inside
-        else:
-            found.append(each)
-    return found
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from fuzz.uses.judge.source import (
     signed,
     text_of,
 )  # fmt: skip
+from fuzz.uses.judge.words import REFERENCES
 from fuzz.uses.reference import function_at
 
 _LARGE, _STEPS = 15, ((24, 8), (8, 4))
@@ -110,7 +111,7 @@ def problems_of(words: str) -> Iterator[Problem]:
     if {"Model", "get_inputs"} <= {*defined}:
         yield from _of_modules(Path(path), text)
         return
-    chosen = chosen_function(path, defined, name, ("reference", "ref", "ref_kernel"))
+    chosen = chosen_function(path, defined, name, REFERENCES)
     yield Problem(chosen, function_at(f"{path}:{chosen}"))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fuzz.uses.judge.problem import Data, Problem
 from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, text_of
+from fuzz.uses.judge.words import framework_of
 
 ENTRY = "judged"
 """The function that calls a solution: it stands at the end of its file, whose lines keep their numbers so."""
@@ -71,7 +72,7 @@ def _of_source(path: str, files: Mapping[str, str], file: str, name: str, proble
         assert isinstance(node, ast.FunctionDef)
         arguments = node.args
         parameters = tuple(each.arg for each in (*arguments.posonlyargs, *arguments.args))
-    return Solution(Path(path).stem, files, file, function, _framework(files.values()), parameters)
+    return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters)
 
 
 def _of_json(path: Path, text: str, problem: Problem) -> Solution:
@@ -83,19 +84,6 @@ def _of_json(path: Path, text: str, problem: Problem) -> Solution:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ProblemError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
     return found
-
-
-def _framework(texts: Iterable[str]) -> str:
-    imported = {name for text in texts for name in _imports(text)}
-    return next((each for each in ("triton", "torch", "numpy") if each in imported), "torch")
-
-
-def _imports(text: str) -> set[str]:
-    tree = ast.parse(text)
-    plain = {
-        each.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names
-    }
-    return plain | {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
 
 
 def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], data: Data | None) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -93,3 +94,13 @@ def identifiers(words: Iterable[str]) -> list[str]:
             name = f"{identifier(each)[: _LONGEST - 3]}_{number}"
         found.append(name)
     return found
+
+
+def kernel_name(words: str, taken: Sequence[str]) -> str:
+    """Return the name of a solution as a kernel may have it, which is none of those that are taken."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", words).strip("_") or "solution"
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain}_{number}"
+    return name

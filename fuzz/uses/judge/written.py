@@ -78,16 +78,6 @@ def write_solutions(
             write_whole(_there(folder / name) / file, text)
 
 
-def kernel_name(words: str, taken: Sequence[str]) -> str:
-    """Return the name of a solution as a kernel may have it, which is none of those that are taken."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", words).strip("_") or "solution"
-    name, number = plain, 1
-    while name in taken:
-        number += 1
-        name = f"{plain}_{number}"
-    return name
-
-
 def _there(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder

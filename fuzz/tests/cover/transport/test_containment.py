@@ -21,6 +21,7 @@ from fuzz.judge.judge import Judge
 from fuzz.tests.common.planted import Run, a_case
 from fuzz.tests.common.python_planted import CUE, TORCH_HEAD, indented, outcomes, python_target
 from fuzz.transport import process
+from fuzz.transport.python.state import MemoryWatch
 
 ACTS: dict[str, tuple[str, str]] = {
     "handler": ("signal(SIGUSR1, SIG_IGN);", "signals: another handler of SIGUSR1"),
@@ -340,6 +341,22 @@ def test_memory_that_every_call_of_a_python_kernel_keeps(tmp_path: Path, cache: 
     planted = python_target(tmp_path, "KEPT = []\n" + TORCH_HEAD + indented(f"y.copy_(x)\n{body}"))
     (outcome,) = outcomes(planted, cache, a_case())
     assert [change.kind for change in outcome.changes] == (["memory"] if leaks else [])
+
+
+def test_what_is_full_after_some_hundred_calls_is_looked_at_no_longer() -> None:
+    """So is a list of free objects of Python, and thousands of calls of torch take seconds."""
+    kept, calls = list[object](), 0
+
+    def call() -> None:
+        nonlocal calls
+        calls += 1
+        if len(kept) < 200:
+            kept.append([object() for _ in range(16)])
+
+    watch = MemoryWatch("cpu")
+    kept.append(object())
+    assert watch.leak(call, 0.0, 60.0) == ()
+    assert 200 < calls < 600
 
 
 def test_a_signal_to_a_python_workers_parent_ends_that_worker_alone(tmp_path: Path, cache: Path) -> None:

@@ -1,0 +1,44 @@
+"""What can be begun before a problem is read: the processes that workers are forked from import torch meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fuzz.adapters.build import Builder, CacheError
+from fuzz.adapters.python import imports_of, no_cuda_device
+from fuzz.adapters.target import sandbox_with
+from fuzz.transport.fork_server import fork_server
+from fuzz.transport.sandbox import unusable
+from fuzz.uses.judge.source import ProblemError, kernel_name
+from fuzz.uses.judge.words import files_in, framework_in, name_in
+
+_MOST = 2
+"""With more solutions there are more processes than most machines have processors: they begin one after the other."""
+
+
+@contextmanager
+def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: bool) -> Iterator[None]:
+    """Begin what workers of solutions are forked from. A sandbox shows it the folder that a solution will be written
+    to, which is made; one that nothing was written to is removed in the end."""
+    made = list[Path]()
+    with suppress(ProblemError, CacheError, OSError):  # whoever reads it says what is wrong
+        folder, taken = output / name_in(against), list[str]()
+        files = files_in(solutions)
+        for words in files if len(files) <= _MOST and not (untrusted and unusable()) else ():
+            name, framework = framework_in(words)
+            taken.append(kernel_name(name, taken))
+            own, builder = folder / taken[-1], Builder()
+            made += [each for each in (output, folder, own) if untrusted and not each.exists()]
+            if untrusted:
+                own.mkdir(parents=True, exist_ok=True)
+            sandbox = sandbox_with(builder, own) if untrusted else None
+            interpreted = framework == "triton" and no_cuda_device() is not None
+            fork_server(imports_of(framework, untrusted=untrusted), interpreted, sandbox).begin()
+    try:
+        yield
+    finally:
+        for each in reversed(made):
+            with suppress(OSError):  # something was written to it
+                each.rmdir()
