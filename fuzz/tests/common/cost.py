@@ -1,5 +1,6 @@
 """A pytest plugin: what tests cost in CPU seconds, whatever else the machine does, with a limit for those in `cover`.
-Those marked `whole` run at night alone: they are dear, and the gate has their promise from a cheaper one.
+Those marked `whole` run at night alone: they are dear, and the gate has their promise from a cheaper one. A test marked
+`some(count)` has all rows of its table at night, and so many of them in the gate.
 
 A test's own are those of its process and of all that this has started, from its set-up to the end of its call. What a
 fixture of a wider scope costs is counted apart: whichever test comes first would pay for all of them.
@@ -11,12 +12,13 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from oracles.tests.common.whole import WHOLE
+from oracles.tests.common.whole import WHOLE, some
 
 LIMIT_S = 8.0
 """CPU seconds of a processor on which `pace` is 1."""
@@ -92,13 +94,39 @@ def _refuse_dear(item: pytest.Item, what: str, spent: float) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "whole: a dear test, which the gate leaves to the night")
+    config.addinivalue_line("markers", "some(count): the gate has so many rows of the test's table, and the night all")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left = [] if WHOLE else [item for item in items if item.get_closest_marker("whole")]
+    if WHOLE:
+        return
+    tables = dict[str, list[pytest.Function]]()
+    left = {item for item in items if item.get_closest_marker("whole")}
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("some"):
+            tables.setdefault(f"{item.parent and item.parent.nodeid} {item.originalname}", []).append(item)
+    if not any("::" in word for word in config.args):  # who names a row wants it
+        left.update(*({*rows} - {*representatives(rows)} for rows in tables.values()))
     if left:
-        config.hook.pytest_deselected(items=left)
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
         items[:] = [item for item in items if item not in left]
+
+
+def representatives(rows: Sequence[pytest.Function]) -> Sequence[pytest.Function]:
+    """Return the rows of a test that the gate has: as many as its mark says, which have as many values of each of its
+    parameters as so many can, and lie evenly between the first and the last."""
+    mark = rows[0].get_closest_marker("some")
+    assert mark is not None
+    (count,) = mark.args
+    rows = sorted(rows, key=lambda row: [*row.callspec.indices.values()])  # as they stand there, whatever mixed them
+    evenly, seen, found = some(rows, count), Counter[tuple[str, int]](), list[pytest.Function]()
+    left = [*evenly, *(row for row in rows if row not in evenly)]
+    while left and len(found) < count:
+        best = min(left, key=lambda row: sum(seen[each] for each in row.callspec.indices.items()))
+        seen.update(best.callspec.indices.items())
+        found.append(best)
+        left.remove(best)
+    return found
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

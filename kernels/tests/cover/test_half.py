@@ -36,6 +36,7 @@ def _near_borders() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     return np.concatenate([finite, middles, *around, np.array(special, "<f4")]).astype("<f4")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("isa", ["runtime", "avx2"])
 def test_conversions(isa: str, tmp_path: Path) -> None:
     source = tmp_path / "half_test.c"

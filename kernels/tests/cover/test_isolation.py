@@ -18,7 +18,6 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.generate.big import Big, big_case
 from fuzz.judge.judge import Judge
 from fuzz.tests.common.handmade import a_case, dense, padded
-from oracles.tests.common.whole import some
 
 PACK = load(Path(__file__).resolve().parents[2])
 MUTANTS = {mutant.name: mutant for mutant in PACK.mutants}
@@ -107,7 +106,8 @@ def test_every_mutant_of_these_kernels_that_one_case_shows_is_here() -> None:
     assert {mutant.name for mutant in alone if mutant.caught_as != ("FAIL_LAW",)} == {*NEEDED, *PLAIN}
 
 
-@pytest.mark.parametrize("name", some(list(NEEDED), 14))
+@pytest.mark.some(7)
+@pytest.mark.parametrize("name", NEEDED)
 def test_only_what_a_mutant_needs_shows_it(name: str) -> None:
     mutant = MUTANTS[name]
     planted = mutant.apply(PACK.kernel(mutant.base))

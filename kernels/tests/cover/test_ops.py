@@ -59,6 +59,7 @@ def judged(kernel: CKernel, cases: list[Case]) -> None:
             assert judgement.verdict is Verdict.PASS, (name, judgement.reason, judgement.worst, case)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
 def test_every_combination_of_optional_tensors(kernel: CKernel) -> None:
     offsets = (0.0, 1.0) if kernel.able.params else (0.0,)
@@ -67,6 +68,7 @@ def test_every_combination_of_optional_tensors(kernel: CKernel) -> None:
     )
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kernel", OTHERS, ids=lambda kernel: kernel.name)
 def test_kernels_of_other_ops_are_right_in_drawn_cases(kernel: CKernel) -> None:
     turns = islice(batches(Search(kernel.op, 5, [kernel], sequences=False)), 3)
@@ -75,6 +77,7 @@ def test_kernels_of_other_ops_are_right_in_drawn_cases(kernel: CKernel) -> None:
     judged(kernel, cases)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
 def test_every_dtype_and_axis(kernel: CKernel) -> None:
     able = kernel.able
@@ -89,6 +92,7 @@ def test_every_dtype_and_axis(kernel: CKernel) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
 def test_every_declared_alias(kernel: CKernel) -> None:
     able = kernel.able

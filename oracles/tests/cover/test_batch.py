@@ -62,6 +62,7 @@ def said(of: OutputCheck | OracleDisagreement | None) -> tuple[Any, ...] | None:
 OPS = [("rms_norm", "f32"), ("fused_add_rms_norm", "f16"), ("fused_add_rms_norm", "bf16"), ("rms_norm", "f64")]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("op", "dtype"), OPS)
 def test_a_batch_says_what_is_said_of_each_problem_by_itself(op: str, dtype: str) -> None:
     problems, decided = batch(op, dtype, 12, seed=21), 0

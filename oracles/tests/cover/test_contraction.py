@@ -87,6 +87,7 @@ def test_every_arithmetic_adds_products_up_in_parts(kind: int) -> None:
             assert np.array_equal(found[special], plain[special], equal_nan=True)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("part", range(4))
 def test_no_output_may_be_another_where_few_products_are_formed_at_once(part: int) -> None:
     """Wide exponents, subnormal products, ties, zeros of both signs, infinities and NaN, under all contracts."""
@@ -125,6 +126,7 @@ def test_an_error_of_two_budgets_is_caught(dtype: str) -> None:
         assert check.worst_ratio == pytest.approx(budgets, rel=0.1)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
 @pytest.mark.parametrize("special", [False, True])
 def test_memory_is_that_of_operands_and_results(dtype: str, special: bool) -> None:

@@ -36,6 +36,7 @@ LARGEST, LEAST = 2.0**1023 * (2 - 2.0**-52), 2.0**-1074
 every_arithmetic = pytest.mark.parametrize("arithmetic", ARITHMETICS)
 
 
+@pytest.mark.some(28)
 @every_function
 @every_arithmetic
 def test_errors_are_within_the_bound(of: Elementary, arithmetic: Arithmetic) -> None:
@@ -53,6 +54,7 @@ def test_any_finite_argument_is_within_the_bound(arithmetic: Arithmetic, x: floa
             assert found.ratio <= 1, (name, found)
 
 
+@pytest.mark.some(7)
 @every_function
 def test_low_parts_of_every_size(of: Elementary) -> None:
     """Down to the least number there is, where the high part is a zero of a function, or is not."""
@@ -85,6 +87,7 @@ FAULTS: list[tuple[Arithmetic, str, str, float]] = [
 ]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("arithmetic", "constant", "name", "relative"), FAULTS)
 def test_a_wrong_coefficient_is_seen(
     arithmetic: Arithmetic, constant: str, name: str, relative: float, monkeypatch: pytest.MonkeyPatch
@@ -110,6 +113,7 @@ TABLES: list[tuple[Arithmetic, str, Callable[[], F64], float]] = [
 ]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("arithmetic", "name", "column", "amount"), TABLES)
 def test_a_wrong_entry_of_a_table_is_seen(
     arithmetic: Arithmetic, name: str, column: Callable[[], F64], amount: float

@@ -23,6 +23,7 @@ from oracles.tests.common.elementary import ARITHMETICS, Arithmetic, applied, ar
 every_arithmetic = pytest.mark.parametrize("arithmetic", ARITHMETICS)
 
 
+@pytest.mark.some(14)
 @every_function
 @every_arithmetic
 def test_elements_do_not_depend_on_their_neighbours(of: Elementary, arithmetic: Arithmetic) -> None:

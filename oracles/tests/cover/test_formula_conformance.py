@@ -37,6 +37,7 @@ def _conformances(name: str, contract: Contract, n: int = 24, rows: int = 3) -> 
     return [(kind, Conformance(each, contract, outputs)) for kind, each in problems(graph, np.float32, n, rows, random)]
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("contract", [Contract(), ORDERED], ids=["sequential", "tiles"])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_correct_kernels_conform(name: str, contract: Contract) -> None:
@@ -53,6 +54,7 @@ def test_correct_kernels_conform(name: str, contract: Contract) -> None:
                 assert not found.failing.any(), (kind, order, output, np.argwhere(found.failing)[0])
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", [*FORMULAS, *UPDATED])
 def test_the_tiers_say_the_same_of_values_next_to_the_ends(name: str) -> None:
     random = np.random.default_rng(13)
@@ -75,6 +77,7 @@ def test_the_tiers_say_the_same_of_values_next_to_the_ends(name: str) -> None:
     assert asked > 40
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", [*FORMULAS, *UPDATED])
 def test_the_centre_in_float64_errs_by_no_more_than_is_taken_off(name: str) -> None:
     largest = 0.0

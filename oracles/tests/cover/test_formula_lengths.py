@@ -19,7 +19,6 @@ from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.tests.common.dims import GEMM
 from oracles.tests.common.judged import simulated
-from oracles.tests.common.whole import some
 
 NAMES = ("rms_norm", "layer_norm", "softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
 DEPENDENT = ("rms_norm_backward", "fused_add_rms_norm_backward", "layer_norm_backward")
@@ -107,6 +106,7 @@ def said(answers: Sequence[Answer]) -> list[object]:
     ]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("op", [*NAMES, *DEPENDENT])
 def test_rows_say_the_same_beside_rows_of_other_lengths(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, groups, decide = asked_of(op, 25), list[object](), joined._decide
@@ -127,7 +127,8 @@ ROWS = [op for op in OPS.values() if op.turns]
 ALGORITHMS = [(op.name, node, name) for op in ROWS for node, known in op.algorithms.items() for name in known]
 
 
-@pytest.mark.parametrize(("op", "node", "algorithm"), some(ALGORITHMS, 10))
+@pytest.mark.some(4)
+@pytest.mark.parametrize(("op", "node", "algorithm"), ALGORITHMS)
 def test_rows_of_an_algorithm_say_the_same_beside_others(op: str, node: str, algorithm: str) -> None:
     """One that multiplies by the length rounds those products where the length is no power of two."""
     asked = asked_of(op, 25, {node: algorithm})

@@ -87,6 +87,7 @@ def test_of_two_values(kind: Kind, errors: tuple[float, float]) -> None:
     assert 0.8 < _of_pairs(kind, errors) <= 1
 
 
+@pytest.mark.some(28)
 @pytest.mark.parametrize("error", ERRORS)
 @every_function
 def test_of_functions(of: Elementary, error: float) -> None:

@@ -38,6 +38,7 @@ def _ops() -> Iterator[None]:
         yield
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", CONTRACTS)
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
 def test_thousands_of_correctly_rounded_outputs_stop_nothing(
@@ -157,6 +158,7 @@ def test_the_sum_of_two_operands_is_what_every_kernel_has() -> None:
     assert [check.result for check in other] == ["numeric", "pass"]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("contract", [*CONTRACTS.values(), Contract("f16", points={"h": "bf16"}, denormals="flush")])
 def test_rows_are_the_same_by_themselves_and_among_others(contract: Contract) -> None:
     """Also beside rows of subnormal numbers."""

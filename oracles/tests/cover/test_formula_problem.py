@@ -40,6 +40,7 @@ def _toys() -> Iterator[None]:
         yield
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", CONTRACTS)
 @pytest.mark.parametrize("op", TOYS, ids=lambda op: op.name)
 def test_correct_kernels_pass(op: Op, name: str) -> None:

@@ -43,6 +43,7 @@ def _ops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.some(9)
 @every_name
 def test_no_correct_kernel_is_accused(name: str) -> None:
     """Under each contract in two dtypes, of one of the three problems in turn: here a third of these for each function,
@@ -102,6 +103,7 @@ def test_a_kernel_that_is_a_little_off_anywhere_is_accused(name: str) -> None:
     assert check.failing == x.size
 
 
+@pytest.mark.some(9)
 @every_name
 def test_a_kernel_that_has_another_value_at_a_limit_is_accused(name: str) -> None:
     of = FUNCTIONS[name]
@@ -204,6 +206,7 @@ def test_the_sign_of_what_cancels_may_be_any() -> None:
     assert results(of, Contract(), {"s": np.array([1, 0], np.float32)}) == ["numeric"]
 
 
+@pytest.mark.some(28)
 @every_function
 @pytest.mark.parametrize("far", [2.0**-20, 2.0**-3, 4.0])
 def test_tangents_and_hulls_hold_all_values_between(of: Elementary, far: float) -> None:

@@ -98,6 +98,7 @@ def test_who_rounds_and_who_does_not_passes_and_so_does_who_rounds_some(out: str
     assert results(of, maybe, _of_hand(of, True, "e4m3fn")) == ["numeric"]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("op", ["llama", "weights"])
 @pytest.mark.parametrize("scale", [1.0, 1e-30, 1e6])
 def test_correct_kernels_pass(op: str, scale: float) -> None:

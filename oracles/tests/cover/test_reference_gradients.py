@@ -74,6 +74,7 @@ def gelu(x: Any) -> Any:
     return F.gelu(x)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("reference", "shapes", "fixed"),
     [
@@ -185,6 +186,7 @@ def doubled(x: Any, w: Any) -> Any:
     return y.reshape(*y.shape[:2], -1, 2)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("function", "shapes", "fixed"),
     [

@@ -128,6 +128,7 @@ def as_made(a: Any, b: Any) -> Any:
     return torch.stack(ys, 1), h
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("reference", [returns, put_first, written_backwards, as_made])
 def test_a_loop_may_go_backwards(reference: Callable[..., Any]) -> None:
     """The guard says that the formula is the reference, and a scan is one of any length."""

@@ -13,6 +13,7 @@ from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
 
 
+@pytest.mark.whole
 def test_torch_imports_no_compiler_for_a_reference() -> None:
     """It would take longer than a whole check does."""
     program = """

@@ -92,6 +92,7 @@ _CASES: Mapping[Callable[..., Any], Mapping[str, NDArray[Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("reference", _CASES, ids=lambda each: each.__name__)
 def test_a_kernel_in_f32_is_allowed_and_one_of_11_bits_is_not(reference: Callable[..., Any]) -> None:
     arrays = _CASES[reference]

@@ -68,6 +68,7 @@ def test_a_kernel_that_cannot_be_loaded_is_one_clear_line(tmp_path: Path, cache:
     assert "\n" not in status.reason
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -124,6 +125,7 @@ def test_a_worker_says_what_its_figures_depend_on(tmp_path: Path, cache: Path) -
     ]
 
 
+@pytest.mark.whole
 def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path) -> None:
     """What the tool prints is kept apart from the frames, and tensors end where their memory does."""
     tool = tmp_path / "tool"

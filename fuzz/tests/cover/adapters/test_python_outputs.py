@@ -144,4 +144,4 @@ def test_a_right_function_that_keeps_the_strides_of_its_input_passes(
         return torch.empty_like(rows).copy_(torch.softmax(rows.float(), -1)).reshape(x.shape)
 
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=0.0))
-    fuzz.check(softmax, op="softmax", capabilities=fuzz.Capabilities(strides="any"), seed=1, max_cases=400)
+    fuzz.check(softmax, op="softmax", capabilities=fuzz.Capabilities(strides="any"), seed=1, max_cases=150)

@@ -37,6 +37,7 @@ def test_a_kernel_that_nobody_knows_is_a_usage_error(cli_here: Cli) -> None:
     assert done.stderr.startswith("kernelfuzz: nobody: no such kernel; see: kernelfuzz list kernels")
 
 
+@pytest.mark.whole
 def test_a_bug_is_no_contract(cli_here: Cli) -> None:
     done = cli_here("learn", "generic-divides-by-n-plus-1", "--target", "*O2", "--max-cases", "24", "--seed", "1")
     assert done.returncode == 1, done.stdout
@@ -51,6 +52,7 @@ _NO_TIME = ("--target", "*O2", "--max-time", "0.001s", "--seed", "1")
 """The time is over before the first contract is made narrower, or repaired."""
 
 
+@pytest.mark.whole
 def test_where_time_is_over_what_fits_is_said_to_be_the_narrowest_found(cli_here: Cli) -> None:
     done = cli_here("learn", "generic", *_NO_TIME)
     assert done.returncode == 0, done.stdout

@@ -183,6 +183,7 @@ def _running(folder: Path, *options: str) -> Running:
     return Running([sys.executable, "-m", "fuzz", "run", *options], folder, stderr=subprocess.STDOUT)
 
 
+@pytest.mark.whole
 def test_a_killed_worker_loses_nothing(planted: Planted, tmp_path: Path) -> None:
     """Killed from outside, a worker is replaced; the run goes on as if nothing had happened."""
     pack = planted(GENERIC)

@@ -51,6 +51,7 @@ def pack(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.whole
 def test_one_number_is_judged_shrunk_explained_shown_and_emitted(cli_here: Cli, pack: Path) -> None:
     with unknown_afterwards():
         words = "--max-cases 60 --seed 1 -j 1 --explain-time 300s -v --target numpy-right@cpu,c-tail@native:gcc-O2"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.python import PythonAttestation
 from fuzz.adapters.registry import expand
@@ -60,6 +62,7 @@ def _parts() -> tuple[list[Target], list[Target]]:
     return [t for t in running if t.slow], [t for t in running if not t.slow]
 
 
+@pytest.mark.whole
 def test_the_first_case_of_each_corner_of_slow_targets_is_given_to_them() -> None:
     slow, quick = _parts()
     reserved = Reserved(slow, quick, statuses(WRONG))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
@@ -52,6 +54,7 @@ def _parts(label: Answer) -> tuple[str, str, str]:
     return one, how, other
 
 
+@pytest.mark.some(2)
 @each_op
 def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
     tied = _tied(op, _capability(op))
@@ -73,6 +76,7 @@ def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
     assert {case.origin.labels[0][1] for case in tied} == set(memory_labels(_capability(op)))
 
 
+@pytest.mark.some(2)
 @each_op
 def test_the_dice_decide(op: str) -> None:
     first, second = _tied(op, _capability(op), 80), _tied(op, _capability(op), 80)
@@ -107,6 +111,7 @@ def test_what_is_too_small_stays_as_it_is() -> None:
     assert aliased_as(case, ("residual", "is", "x"), 0) is case
 
 
+@pytest.mark.some(2)
 @each_op
 def test_a_search_ties_cases_that_some_kernel_is_given(op: str) -> None:
     kernels = [kernel for kernel in KERNELS if kernel.op == op]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
+import pytest
+
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
@@ -54,6 +56,7 @@ def test_a_search_hands_them_out_alone() -> None:
     assert [index for index, cases in enumerate(late) if len(cases) == 1] == [65, 66]
 
 
+@pytest.mark.some(2)
 @each_op
 def test_correct_kernels_pass_them(op: str) -> None:
     kernels = [kernel for kernel in PACK.kernels if kernel.op == op]

@@ -44,6 +44,7 @@ def made(op: Op, seed: int = 1) -> list[Made]:
     return [each for batch in islice(batches(Search(op.name, seed)), _TURNS) for each in batch]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
 def test_cases_fit_their_op_and_are_those_of_their_draws(op: Op) -> None:
     for each in made(op):

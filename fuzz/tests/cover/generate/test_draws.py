@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, permutations, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ def _is_chancy(op: str, kind: Feature) -> bool:
     return kind == Feature("recipe", OPS[op].main) or kind.kind == "parameter"
 
 
+@pytest.mark.some(2)
 @each_op
 @given(st.data())
 @settings(max_examples=60)
@@ -68,6 +70,7 @@ def _sketch(capability: Capability, seed: int) -> Sketch:
     return Sketch(capability, 40 * capability.step("n"), 3, 2, 1, False, {"eps": 1e-5}, "normal", seed)
 
 
+@pytest.mark.some(2)
 @each_op
 def test_every_gap_can_be_filled(op: str) -> None:
     """For each declaration of the pack: one in seven labels of its space, none for long rows."""

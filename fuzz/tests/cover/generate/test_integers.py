@@ -48,6 +48,7 @@ def integers(case: Case, name: str) -> NDArray[Any]:
     return from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
 def test_every_case_has_integers_that_its_op_takes(op: Op) -> None:
     [name] = op.integers

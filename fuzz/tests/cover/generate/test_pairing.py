@@ -109,6 +109,7 @@ def test_parts_have_each_pair_once_and_those_that_waited_first() -> None:
     assert (one, first) != (other, second)
 
 
+@pytest.mark.whole
 def test_a_search_visits_most_pairs_soon() -> None:
     """After as many cases, a search that steered by single labels alone had left out 5.2%."""
     (capability, *_), together = CAPABILITIES, Together()

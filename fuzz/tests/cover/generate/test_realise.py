@@ -31,6 +31,7 @@ def test_a_draw_of_a_case_gives_it_back(op: str, data: st.DataObject) -> None:
     assert again == case
 
 
+@pytest.mark.some(2)
 @each_op
 def test_a_draw_of_a_searched_case_gives_it_back(op: str) -> None:
     """It does where tensors share memory, and of invalid cases too."""
@@ -66,6 +67,7 @@ def test_a_case_of_a_shape_that_its_op_does_not_know_has_no_draw() -> None:
         draw_of(replace(case, outputs={"y": output}))
 
 
+@pytest.mark.some(2)
 @each_op
 @given(data=st.data())
 @settings(max_examples=30)

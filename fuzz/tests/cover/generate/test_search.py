@@ -70,9 +70,9 @@ def _row_length(case: Case) -> int:
 
 
 def test_the_same_seed_gives_the_same_cases_in_the_same_order(drawn: list[Case]) -> None:
-    first = [case.digest for case in drawn[:200]]
-    assert first == [case.digest for case in _cases(1, 200)]
-    assert first != [case.digest for case in _cases(8, 200)]
+    first = [case.digest for case in drawn[:80]]
+    assert first == [case.digest for case in _cases(1, 80)]
+    assert first != [case.digest for case in _cases(8, 80)]
 
 
 def test_what_else_is_imported_changes_no_case(
@@ -169,6 +169,7 @@ def test_what_a_kernel_promises_to_reject_is_given_to_it_in_every_way(drawn: lis
     assert {"x: dtype f64", "weight: dtype f64", "rstd: dtype f16", "weight: rank 2"} < refused[strict.index(llama)]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", ["rms_norm_backward", "fused_add_rms_norm_backward"])
 def test_weights_of_rank_2_are_given_to_gradients_that_must_reject_them_and_to_no_other(op: str) -> None:
     capabilities = capabilities_of(KERNELS, op)

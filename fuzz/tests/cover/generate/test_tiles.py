@@ -50,6 +50,7 @@ def _first(capability: Capability, count: int, seed: int = 7) -> list[Made]:
     return list(islice((made for batch in batches(search) for made in batch), count))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_sizes_for_which_kernels_are_wrong_are_drawn_within_300_cases(seed: int, tmp_path: Path) -> None:
     kernels = load(write_tiled_pack(tmp_path)).kernels

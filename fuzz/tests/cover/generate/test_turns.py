@@ -58,6 +58,7 @@ def _chain(search: Search, shard: int, turns: int) -> list[object]:
     return said
 
 
+@pytest.mark.some(2)
 @each_op
 def test_a_turn_alone_is_the_turn_after_others(op: str) -> None:
     """Whatever the search object made before, and in whatever order."""
@@ -98,6 +99,7 @@ def test_another_process_makes_the_same_turn() -> None:
     assert json.loads(said) == json.loads(json.dumps(_chain(_search(), 7, 3)))
 
 
+@pytest.mark.whole
 def test_the_choice_of_capabilities_leaves_turns_out_and_changes_none() -> None:
     search = _search()
     every = [next_turn for next_turn, _ in zip(search.turns(), range(3 * SHARDS), strict=False)]
@@ -118,6 +120,7 @@ def test_a_search_of_what_nobody_declares_does_not_go_on_for_ever() -> None:
         search.turns({foreign})
 
 
+@pytest.mark.whole
 def test_shards_make_cases_of_their_own_with_names_of_their_own() -> None:
     turns = [made for made in islice(batches(_search()), 3 * SHARDS) if len(made) == BATCH]
     own = [made.case for made in chain.from_iterable(turns[: 2 * SHARDS])]
@@ -164,6 +167,7 @@ def test_a_state_is_small_and_what_it_knows_is_not_asked_for_again() -> None:
     assert labels[-1] <= sum(map(len, ledger.space.values())) - ledger.size
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("name", "count", "most"), [("sve", 160, 340), ("sve", 1000, 25), ("add-generic", 1000, 25)])
 def test_turns_of_many_shards_together_cover_as_much_as_one_search(name: str, count: int, most: int) -> None:
     """A ledger over all cases left 261 and 266 gaps after 160 cases, and none after 1000."""

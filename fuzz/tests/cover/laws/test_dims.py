@@ -155,6 +155,7 @@ SECRETS: Mapping[str, Callable[[tuple[int, ...]], bool]] = {
 """What the last bit of a kernel depends on and must not: the number of slices along a dimension."""
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dim", SECRETS)
 def test_a_broken_law_is_told_by_the_name_of_its_dimension(dim: str) -> None:
     def dishonest(case: Case) -> Mapping[str, bytes]:

@@ -100,6 +100,7 @@ def kernel(case: Case, association: Association) -> Mapping[str, bytes]:
         return {"y": association(x, gain, mean, root).astype("<f4").tobytes(), "mean": mean.astype("<f4").tobytes()}
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("law", ["scaling", "sign_flip"])
 @pytest.mark.parametrize("association", [as_written, distributed, gain_first])
 def test_correct_kernels_of_any_association_keep_the_laws(law: str, association: Association) -> None:

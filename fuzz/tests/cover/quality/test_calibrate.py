@@ -32,7 +32,6 @@ from oracles.formula.affine.forms import Form
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 from oracles.summation import Any, Tiles
-from oracles.tests.common.whole import some
 
 CONTRACT = Contract(sums={"n": Tiles(8)}, mean="reciprocal")
 
@@ -156,6 +155,7 @@ def test_the_verb_says_what_was_judged_and_what_was_not(cli_here: Cli) -> None:
     assert "no such op; there are rms_norm," in wrong.stderr
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", ["attend", "matmul", "rope"])
 def test_an_op_of_any_dimensions_is_calibrated_with_both_kernels(op: str, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
@@ -197,7 +197,8 @@ KERNELS = (PythonKernel("mine", "pooled", Path(__file__), "numpy", Contract(), C
 RECURRENCES = MAPS.replace("maps import ALL", "recurrences import OPS").replace("pooled", "products")
 
 
-@pytest.mark.parametrize("op", some(["moved", "strided", "apart", "pooled"], 2))
+@pytest.mark.some(1)
+@pytest.mark.parametrize("op", ["moved", "strided", "apart", "pooled"])
 def test_places_that_follow_from_several_dimensions_are_read_by_the_kernel_in_c(op: str, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "pack.py").write_text(MAPS)
@@ -208,7 +209,8 @@ def test_places_that_follow_from_several_dimensions_are_read_by_the_kernel_in_c(
     assert min(found.runs[build] for build in ("simulated", "gcc-O0", "gcc-O2")) >= 8
 
 
-@pytest.mark.parametrize("op", some(["selective", "decayed", "products"], 1))
+@pytest.mark.some(1)
+@pytest.mark.parametrize("op", ["selective", "decayed", "products"])
 def test_recurrences_have_kernels_in_c(op: str, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "pack.py").write_text(RECURRENCES)

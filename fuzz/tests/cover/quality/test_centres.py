@@ -15,6 +15,7 @@ from oracles.ops import OPS
 OFF = 1.0 + 2.0**-22
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("op", OPS)
 def test_the_tiers_agree(op: str) -> None:
     found = compared(OPS[op], 50, 1)

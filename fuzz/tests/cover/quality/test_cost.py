@@ -1,4 +1,4 @@
-"""A test in a folder `cover` that costs too much fails, wherever it spends its time."""
+"""A test in a folder `cover` that costs too much fails, wherever it spends it; of a table the gate has some rows."""
 
 from __future__ import annotations
 
@@ -39,6 +39,15 @@ def test_one_that_waits():
 def test_what_shares(shared):
     burn(0.2)
 """
+_TABLE = """
+import pytest
+
+@pytest.mark.some(3)
+@pytest.mark.parametrize("a", range(2))
+@pytest.mark.parametrize("b", range(3))
+def test_row(a, b):
+    pass
+"""
 _DEAR = ("itself", "a_child_that_it_waited_for", "a_child_that_goes_on")
 
 
@@ -48,10 +57,13 @@ def test_what_is_dear_fails_in_cover_and_nowhere_else(suite: Suite, pytester: py
     )
     (pytester.mkdir("cover") / "test_cover.py").write_text(_TESTS)
     (pytester.mkdir("nightly") / "test_nightly.py").write_text(_TESTS.partition("def test_a_child")[0])
-    shown = suite("-p", "fuzz.tests.common.cost")
-    shown.assert_outcomes(passed=3, failed=3)
+    (pytester.path / "cover" / "test_table.py").write_text(_TABLE)
+    shown = suite("-v", "-p", "fuzz.tests.common.cost")
+    shown.assert_outcomes(passed=6, failed=3, deselected=3)
     failed = [line.split()[1] for line in shown.outlines if line.startswith("FAILED")]
     assert failed == [f"cover/test_cover.py::test_{name}" for name in _DEAR]
     said = shown.stdout
+    rows = [line.partition("[")[2][:3] for line in shown.outlines if "::test_row[" in line]
+    assert ({row[0] for row in rows}, {row[2] for row in rows}) == ({"0", "1", "2"}, {"0", "1"}), "each value is there"
     said.fnmatch_lines(["this test took 0.[5-9]* CPU seconds, and in a folder `cover` 0.3 are allowed: make it *"])
     said.fnmatch_lines(["*= * CPU seconds in tests, most of them in =*", " * [01].? *::test_*"])

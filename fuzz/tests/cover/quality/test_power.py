@@ -81,6 +81,7 @@ BENEATH = (("cross_entropy", "bf16", "a term of sum(x) times 1 - d"),)
 """What is smaller than the rounding of what it is in: a tenth of a 64th of one logit."""
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_of_each_op_a_right_kernel_is_not_caught_and_one_that_is_far_off_is(op: str, dtype: str) -> None:
@@ -134,6 +135,7 @@ def summed(x: Node, places: Node) -> Outputs:
 SUMMED = Op(summed, (Operand("x", "b n"), Operand("places", "b m", index="n", dtype="int32")), (Operand("y", ""),))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("op", [PRODUCT, GEMM, ATTEND, TURN, SUMMED], ids=lambda op: op.name)
 def test_ops_of_any_dimensions_are_measured(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the first input lacks a dimension, takes places, or the output has none."""

@@ -22,6 +22,7 @@ def _places(node: Any) -> list[tuple[Any, Any]]:
     return [pair for key, value in items for pair in ((node, key), *_places(value))]
 
 
+@pytest.mark.whole
 def test_what_can_be_read_can_be_printed() -> None:
     """Each value in each place in turn, and each verdict."""
     record, read = encoded(FULL), set[str]()

@@ -75,6 +75,7 @@ def with_words(folder: Path, name: str, target: Target, *words: str) -> Path:
     return folder / name
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("standard", ["gnu11", "c99"])  # the older one has trigraphs
 def test_words_are_no_code_in_a_c_program(tmp_path: Path, standard: str) -> None:
     target = target_on(PACK.kernel("generic"), "native:gcc-O2")
@@ -103,6 +104,7 @@ def test_words_are_no_code_in_a_python_program(tmp_path: Path) -> None:
     assert code(*TEXTS) == plain
 
 
+@pytest.mark.whole
 def test_programs_with_hostile_words_run_and_do_nothing_else(tmp_path: Path) -> None:
     for folder, kernel, place in (("c", "generic", "native:gcc-O2"), ("python", "vector-generic", "@interpret")):
         (tmp_path / folder).mkdir()

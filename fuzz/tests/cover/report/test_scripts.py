@@ -70,6 +70,7 @@ def test_an_sve_failure_is_shown_under_the_emulator_that_the_program_names(tmp_p
     assert "sve-default-vector-length=32" in (tmp_path / "wrong" / "repro.c").read_text()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("shape", "words"), [((3, 4), "memory that it does not own"), ((1, 1), "outside the tensors")])
 def test_a_write_past_a_row_is_shown_by_a_c_program(tmp_path: Path, shape: tuple[int, int], words: str) -> None:
     x = Tensor("f32", lay_out("contiguous", shape, 1, 1, "before", 0), np.ones(shape, "<f4").tobytes())
@@ -80,6 +81,7 @@ def test_a_write_past_a_row_is_shown_by_a_c_program(tmp_path: Path, shape: tuple
     assert words in said
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("turn", [1, 5])  # y further on, and further back; the night has the other ways
 def test_an_overlap_lies_in_the_program_as_it_does_in_the_case(tmp_path: Path, turn: int) -> None:
     assert_overlap_is_shown(tmp_path, turn)
@@ -99,6 +101,7 @@ def test_rows_of_weights_are_rows_in_the_program(tmp_path: Path) -> None:
     assert "FAILS: y[5] " in shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("language", ["c", "python"])
 def test_a_zero_of_a_wrong_sign_is_shown_by_a_program(tmp_path: Path, language: str) -> None:
     case = a_case("rms_norm", ("weight",), (2, 5), layout=dense)

@@ -136,6 +136,7 @@ def test_scalars_and_empty_tensors(run: Run) -> None:
     assert [len(outcome.outputs["y"]) for outcome in outcomes] == [0, 4, 0]
 
 
+@pytest.mark.some(1)
 def test_a_large_tensor(run: Run) -> None:
     case = a_case(contiguous((1, 16 << 20)), contiguous((1, 16 << 20), "before"))
     (outcome, small) = run("copy(c);", case, a_case())

@@ -194,6 +194,7 @@ def _read(path: Path) -> bytes:
         return b""
 
 
+@pytest.mark.whole
 def test_torch_and_triton_run_in_one(cache: Path, tmp_path: Path) -> None:
     kernels: tuple[tuple[str, Device, str], ...] = (
         ("torch", "cpu", f"{TORCH_HEAD}    y.copy_(x)\n"), ("triton", "interpret", TRITON_HEAD + TRITON),

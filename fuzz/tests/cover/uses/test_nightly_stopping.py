@@ -16,7 +16,6 @@ import pytest
 from fuzz.tests.common.planted import HANGS
 from fuzz.tests.common.running import Running, ask, finish, judged, start, until
 from fuzz.tests.conftest import edited
-from oracles.tests.common.whole import some
 
 SUM = "float total = 0.0f;"
 Planted = Callable[..., Path]
@@ -57,7 +56,8 @@ def begin(pack: Path, tmp_path: Path, *options: str) -> Running:
     return start(tmp_path, "--seed", "3", "--case-limit", "1h", *options)
 
 
-@pytest.mark.parametrize("signals", some([(signal.SIGTERM,), (signal.SIGINT, signal.SIGTERM)], 1))
+@pytest.mark.some(1)
+@pytest.mark.parametrize("signals", [(signal.SIGTERM,), (signal.SIGINT, signal.SIGTERM)])
 def test_a_kernel_that_never_returns_is_not_waited_for(
     planted: Planted, tmp_path: Path, signals: tuple[int, ...]
 ) -> None:
