@@ -210,7 +210,9 @@ class Explainer:
         self.say(head)
         share = self._left * self.bounds.one_cause / min(self._waiting, self.bounds.queue)
         seconds = min(self.bounds.most_s, max(share, self.bounds.least_s))
-        allowance = TimeAllowance(seconds, self.stop, lambda line: self.say(f"{head}: {line}"), self.bounds.option)
+        allowance = TimeAllowance(
+            seconds, self.stop, lambda line: self.say(f"{head}: {line}"), self.bounds.option, self.bounds.shrinks
+        )  # fmt: skip
         kernel = self._by_id[finding.target].kernel.name
         fresh = any(each.need is Need.HISTORY for each in self.book.buckets.values() if each.kernel == kernel)
         found = diagnose(self.pool, self.targets, finding, allowance, known, self.workers, fresh=fresh)

@@ -11,6 +11,7 @@ from fuzz.base.dtypes import shortest
 from fuzz.base.verdict import Verdict
 from fuzz.triage.explanation import (
     ALIKE,
+    NO_SHRINK,
     WIDE,
     Counterfactual,
     Explanation,
@@ -85,7 +86,9 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
 
 
 def no_rule(told: Explanation) -> str:
-    """Return that no simple rule says when it fails, or that there was no time to find one."""
+    """Return that no simple rule says when it fails, or that there was no time to find one, or that none was sought."""
+    if told.option == NO_SHRINK:
+        return f"no rule was sought, as of {NO_SHRINK}"
     if told.explained == "in part":
         return f"no rule was found in time{f'; {told.option} gives more' if told.option else ''}"
     return "no simple rule says when"

@@ -59,7 +59,9 @@ class TimeAllowance:
     say: Callable[[str], None] = silent
     """This is told in a few words how it goes, such as 'n 4097 -> 65'."""
     option: str = "--explain-time"
-    """The option that gives a finding more time; '' where there is none."""
+    """The option that gives a finding more time, or `NO_SHRINK`; '' where there is none."""
+    shrinks: bool = True
+    """Whether it is made smaller, and its rule is sought; otherwise only one thing at a time is changed about it."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class TimeShares:
     """The part of the time that one finding may take, since another cause may be in the same pile."""
     option: str = ""
     """The option that gives more time, or '' where there is none."""
+    shrinks: bool = True
+    """Whether findings are made smaller, see `TimeAllowance`."""
     later: bool = False
     """Whether what there is no time for now is looked at later, while failures go on coming. If so, half a rule tells
     nothing apart, for it would make further buckets of one bug; and a cause stays in the family by which failures are
@@ -161,7 +165,7 @@ def diagnose(
     # Where it was shrunk it fails, although the running worker may be given no case any more.
     judgements = {**{name: each.judgement for name, each in seen.items()}, target.id: shown}
     attribution = attributed(target, targets, judgements, conclusion.rule)
-    whole = not clock.stopped
+    whole = allowance.shrinks and not clock.stopped
     diagnosis = Diagnosis(
         case, attribution, conclusion, len(trials.known), whole, allowance.option, fits, counterfactuals=nearby
     )
@@ -173,6 +177,11 @@ def _shrunk_and_explained(
 ) -> tuple[Case, tuple[Counterfactual, ...], Fitting | None, Conclusion]:
     """Return the smallest case, what becomes of it with one thing changed, the contract that fits what is known by
     then, and when it fails, in the time that is left. Raises KeepsStateError."""
+    if not clock.allowance.shrinks:
+        trials.confirm(case)
+        around = clock.part(_CHANGING)
+        nearby = counterfactuals(replace(trials, out_of_time=lambda: clock.over(around)), case)
+        return case, nearby, None, Conclusion(None, None)
     say, ends, most = clock.allowance.say, clock.part(_SHRINKING), trials.runs + _MOST_RUNS
     trials.watch = lambda smaller: say(change(case, smaller))
     trials.out_of_time = lambda: clock.over(ends) or trials.runs > most

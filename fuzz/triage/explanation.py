@@ -10,6 +10,9 @@ from typing import Literal
 from fuzz.base.verdict import Verdict
 from fuzz.triage.rule.rule import Learned, Rule
 
+NO_SHRINK = "--no-shrink"
+"""The option by which nothing is made smaller, and no rule is sought."""
+
 VERSION = 1
 """The version of the schema. It grows with every change that a reader of the version before would not understand."""
 

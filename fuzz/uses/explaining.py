@@ -19,6 +19,7 @@ from fuzz.report.console import print_failure, print_lines
 from fuzz.report.totals import counted
 from fuzz.triage.attribute.history import Need, recognise
 from fuzz.triage.diagnosis import TimeShares
+from fuzz.triage.explanation import NO_SHRINK
 from fuzz.triage.trial.trial import FreshProcess
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import GRACE_S, Interruption, late
@@ -66,11 +67,18 @@ def explain_findings(
     err: Console,
     interruption: Interruption,
     origin: Provenance | None = None,
+    *,
+    shrinks: bool = True,
 ) -> None:
     """Sort the book's findings by their causes, whatever stopped the run; an interruption keeps what is known by then.
     Nothing that hangs meanwhile is waited for. With an origin, each failure that is explained while others wait is
-    shown in short."""
-    explainer = Explainer(pool, targets, book, TimeShares(_LEAST_S, seconds, option="--explain-time"))
+    shown in short. Where nothing `shrinks`, each is told as it was found, with what changes about it."""
+    explainer = Explainer(
+        pool,
+        targets,
+        book,
+        TimeShares(_LEAST_S, seconds, option="--explain-time" if shrinks else NO_SHRINK, shrinks=shrinks),
+    )
     if not explainer.waiting or interruption.wanted:
         return
     allowed = seconds * min(len(explainer.waiting) + 1, _FINDINGS)
@@ -84,7 +92,8 @@ def explain_findings(
 
     failures = counted(len(explainer.waiting), "failure")
     limits = f"{seconds:.0f} s at most for each cause, {allowed:.0f} s in all"
-    print_lines(err, [f"shrinking and explaining {failures}: {limits}; Ctrl-C skips the rest"])
+    doing = "shrinking and explaining" if shrinks else "looking around"
+    print_lines(err, [f"{doing} {failures}: {limits}; Ctrl-C skips the rest"])
     with err.status("") as status:
         explainer.stop, explainer.workers = lambda: interruption.wanted, workers
         explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))

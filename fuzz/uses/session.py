@@ -118,7 +118,7 @@ class Session:
         self.draw_no_more()
         self.workers.stop()
 
-    def explain(self, seconds: float | None, origin: Provenance | None) -> None:
+    def explain(self, seconds: float | None, origin: Provenance | None, *, shrinks: bool = True) -> None:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each cause.
         With an origin, each failure that is explained while others wait is shown in short."""
         self.draw_no_more()
@@ -126,7 +126,9 @@ class Session:
             with self.err.status("trying what failed again, in new processes ..."):
                 note_histories(self.book, self._runners, self.targets, self.case_limit, skip)
             if seconds is not None:
-                explain_findings(self.book, self.workers, self.targets, seconds, self.err, skip, origin)
+                explain_findings(
+                    self.book, self.workers, self.targets, seconds, self.err, skip, origin, shrinks=shrinks
+                )
 
     def conclude(
         self, outline: Outline, elapsed: float, pairs: Mapping[str, PairCoverage] = MappingProxyType({}),

@@ -25,7 +25,7 @@ class Asked:
     targets: tuple[str, ...]
     case_limit: float | None
     explain_s: float | None
-    """The seconds that each bug is explained for; None: it is shown as it was found."""
+    """The seconds that each bug is explained for; None: it is shown as it was found, with what changes about it."""
 
 
 @dataclass(frozen=True)

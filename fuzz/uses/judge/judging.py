@@ -47,6 +47,8 @@ from oracles.reference.dims import parsed
 
 _VARIED = 4
 """Where all dimensions that are not fixed have so many elements, there is room for others."""
+_AROUND_S = 10.0
+"""The seconds for what changes about a failure that is not shrunk."""
 _PROBED_ONE_IN = 4
 """Cases of which one is called again by a probe: there are five of them, and few cases."""
 
@@ -92,7 +94,9 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
                 targets = session.targets = tuple(measuring.ended(session, book, asked.cases))
         elapsed = time.monotonic() - began
         if not session.interruption.terminated:
-            session.explain(asked.explain_s, None)  # all of them are told at the end, which is near
+            # All of them are told at the end, which is near.
+            seconds, shrinks = asked.explain_s or _AROUND_S, asked.explain_s is not None
+            session.explain(seconds, None, shrinks=shrinks)
         outline = run_outline("judge", book, targets, session.tally, origin)
         undeclared = session.conclude(outline, elapsed)
     session.tell_troubles()

@@ -150,6 +150,24 @@ def test_each_failure_is_told_once_and_what_it_says_to_type_next_works(cli_here:
         assert again.stdout.count("FAIL  ") == 1, "the others have findings of their own"
 
 
+def test_what_is_not_shrunk_is_told_once_with_what_changes_about_it(cli_here: Cli, tmp_path: Path) -> None:
+    """Forgetting a tail gives wrong numbers in most cases, and infinities where there is nothing but the tail: one
+    kernel, wrong in one way. That no rule was sought is not told as if there were none."""
+    (tmp_path / "ref.py").write_text("def mean(x):\n    return x / (x * x).mean(-1, keepdim=True).sqrt()\n")
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n\ndef kernel(x):\n    n = x.shape[-1]\n    with np.errstate(all='ignore'):\n"
+        "        some = x[..., : n // 4 * 4]\n"
+        "        return x / np.sqrt((some * some).sum(-1, keepdims=True) / np.float32(n))\n"
+    )
+    words = ("--against", "ref.py", "--shapes", "x=b n", "--seed", "1", "--trusted", "--max-cases", "32", "--no-shrink")
+    done = cli_here("judge", "mine.py", *words)
+    assert done.returncode == 1, done.stderr
+    assert len(re.findall("^FAIL  mine ", done.stdout, re.MULTILINE)) == 1
+    told = " ".join(done.stdout.split())
+    assert re.search(r"passes at n = [^;]*; .*no rule was sought, as of --no-shrink", told), done.stdout
+    assert "no simple rule" not in told
+
+
 def test_what_was_judged_before_stays_in_the_pack(tmp_path: Path) -> None:
     """Its findings stay there, and what was said to type next is still to work."""
     (tmp_path / "ref.py").write_text("def scaled(x, w):\n    return x * w * 2\n")
