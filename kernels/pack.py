@@ -10,6 +10,9 @@ from .activations.mutants import gelu, silu_mul
 from .cross_entropy import c_kernels as cross_entropy_in_c
 from .cross_entropy import python_kernels as cross_entropy_in_python
 from .cross_entropy.mutants import cross_entropy
+from .embedding import c_kernels as embedding_in_c
+from .embedding import python_kernels as embedding_in_python
+from .embedding.mutants import embedding
 from .group_norm import c_kernels as group_norm_in_c
 from .group_norm import python_kernels as group_norm_in_python
 from .group_norm.mutants import group_norm
@@ -40,10 +43,11 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *reductions_in_c.KERNELS, *reductions_in_python.KERNELS,
     *cross_entropy_in_c.KERNELS, *cross_entropy_in_python.KERNELS,
     *group_norm_in_c.KERNELS, *group_norm_in_python.KERNELS,
+    *embedding_in_c.KERNELS, *embedding_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
-    *cross_entropy.MUTANTS, *group_norm.MUTANTS,
+    *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS,
     *scaled_matmul.MUTANTS,
 )  # fmt: skip

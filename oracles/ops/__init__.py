@@ -11,6 +11,8 @@ from oracles.op import Op
 from oracles.ops import (
     cross_entropy,
     cross_entropy_backward,
+    embedding,
+    embedding_backward,
     fused_add_rms_norm,
     fused_add_rms_norm_backward,
     gelu,
@@ -91,7 +93,7 @@ for _module in (
     gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, silu_mul, silu_mul_backward,
     rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul, scaled_matmul,
     row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward,
-    group_norm, group_norm_backward,
+    group_norm, group_norm_backward, embedding, embedding_backward,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

@@ -47,8 +47,8 @@ PLACES: Mapping[str, frozenset[str]] = {
 """Modules in which such a name is another thing even as a text."""
 
 
-WORDS = frozenset(["a", "b", "c", "label"])
-"""The operands of products of matrices, and the label of a row: code has these words for anything."""
+WORDS = frozenset(["a", "b", "c", "index", "label", "table"])
+"""The operands of products of matrices, labels, tables and their indices: code has these words for anything."""
 NAMES = (
     frozenset(each.name for op in OPS.values() for each in op.operands)
     | {each.name for op in OPS.values() for each in op.parameters}

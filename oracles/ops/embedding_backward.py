@@ -1,0 +1,20 @@
+"""Op `embedding_backward`: the gradient of `embedding` by its table, added to what was collected before."""
+
+from oracles.formula.trace import Node, Outputs, position, total, where
+from oracles.op import Op
+from oracles.operand import Flip, Operand
+from oracles.ops.embedding import INDEX
+
+
+def embedding_backward(collected: Node, dy: Node, index: Node) -> Outputs:
+    """dtable = collected + the sum of all rows of dy whose index is that of the table's row."""
+    return {"dtable": collected + total(where(index == position("v"), dy, 0.0), "t")}
+
+
+OP = Op(
+    embedding_backward,
+    inputs=(Operand("collected", "v d"), Operand("dy", "t d", values="gradient"), INDEX),
+    outputs=(Operand("dtable", "v d"),), aliases=(("dtable", "collected"),),
+    flips=(Flip(("collected", "dy"), ("dtable",), zeros=True),), scaling={"collected": 1, "dy": 1, "dtable": 1},
+    summary="gradient of embedding by its table, added to what was collected before",
+)  # fmt: skip
