@@ -37,6 +37,12 @@ def in_the_loop(old: str, new: str) -> tuple[str, str]:
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "gelu-one-number-of-16-bits", "gelu-generic",
+        ((_GELU, _GELU.replace("*out =", "*out = in[0] == 0x1.a54p-3f ? 0x1p-3f :")),),
+        NATIVE, "the number 0x1.a54p-3 of f16", VALUE,
+        "a table with one wrong entry: only a sweep of all numbers comes upon it", big=True,
+    ),
+    Mutant(
         "gelu-tanh-for-erf", "gelu-generic",
         (
             (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from fuzz.adapters.pack import built_in, load
@@ -13,14 +14,15 @@ from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import capabilities_of
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.generate.big import SERIES, big_case, series
+from fuzz.generate.big import SERIES, SWEEPS, big_case, series
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import Judge
 from fuzz.tests.common.examples import each_op
 from oracles.ops import OPS
 
 PACK = load(built_in())
-SMALL = [big for big in SERIES if big.rows * big.n < 1 << 20]
+ALL = (*SWEEPS, *SERIES)
+SMALL = [big for big in ALL if big.rows * big.n < 1 << 20]
 
 
 @each_op
@@ -28,8 +30,8 @@ def test_each_big_case_has_a_number_that_no_seed_changes(op: str) -> None:
     one, other = Search(op, 1), Search(op, 2)
     made = [one.big(due.number) for due in one.big_series]
     cases = [each.case for each in made if each is not None]
-    assert len(cases) == len(made) <= 2 * len(SERIES)
-    assert {case.origin.layout for case in cases} == {big.name for big in SERIES if big.fits(OPS[op])}
+    assert len(cases) == len(made) <= 2 * len(ALL)
+    assert {case.origin.layout for case in cases} == {big.name for big in ALL if big.fits(OPS[op])}
     assert len({case.digest for case in cases}) == len(cases)
     assert [case.origin.place for case in cases] == [f"big:{number}" for number in range(1, len(cases) + 1)]
     second = other.big(2)
@@ -86,3 +88,13 @@ def test_what_cannot_hold_them_is_not_given_them() -> None:
     for target in targets:
         assert target.size_limit is not None
         assert not target.size_limit.holds(big_case(SERIES[-1], "rms_norm", False))
+
+
+def test_one_input_of_what_has_no_sums_gets_every_number_of_16_bits() -> None:
+    names = {op: [due.big.name for due in series(op) if due.big.swept is not None] for op in OPS}
+    assert names["gelu"] == ["every f16 of 0", "every bf16 of 0"]
+    assert names["silu_mul"] == [*names["gelu"], "every f16 of 1", "every bf16 of 1"]
+    assert names["softmax"] == names["row_max"] == []
+    case = big_case(SWEEPS[2], "silu_mul", False)
+    bits = [np.frombuffer(case.inputs[name].bits, np.uint16) for name in ("gate", "up")]
+    assert [len(np.unique(each)) == 1 << 16 for each in bits] == [False, True]
