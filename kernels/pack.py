@@ -7,6 +7,8 @@ from fuzz import CKernel, PythonKernel
 from .activations import c_kernels as activations_in_c
 from .activations import python_kernels as activations_in_python
 from .activations.mutants import gelu, silu_mul
+from .attention import c_kernels as attention_in_c
+from .attention import python_kernels as attention_in_python
 from .cross_entropy import c_kernels as cross_entropy_in_c
 from .cross_entropy import python_kernels as cross_entropy_in_python
 from .cross_entropy.mutants import cross_entropy
@@ -44,6 +46,7 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *cross_entropy_in_c.KERNELS, *cross_entropy_in_python.KERNELS,
     *group_norm_in_c.KERNELS, *group_norm_in_python.KERNELS,
     *embedding_in_c.KERNELS, *embedding_in_python.KERNELS,
+    *attention_in_c.KERNELS, *attention_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,

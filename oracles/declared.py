@@ -92,7 +92,7 @@ def _check_integers(op: Op, operand: Operand) -> None:
     given = {dim for each in op.inputs if not each.optional for dim in each.axes if dim != OUTER}
     if operand.index and operand.index not in given - {*operand.axes}:
         raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
-    if not operand.index and not (operand.is_code or operand.values == FLAGS):
+    if not operand.index and not (operand.is_code or operand.is_flags):
         raise OpError(
             f"{about}: dtype {operand.dtype}: write index='DIMENSION' where it says places along one,"
             f" values={FLAGS!r} where it is 0 or 1, or values={CODES!r} where it is any number of the dtype"

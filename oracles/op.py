@@ -183,11 +183,12 @@ class Op:
     @lazy
     def tiled(self) -> tuple[str, ...]:
         """The dimensions of which kernels take tiles, some elements at once: rows, where the first input is any number
-        of them, those that a tensor lacks, of which each element is used again along them, and the last one of each
-        tensor, along which vectors lie. Others count independent problems, such as the batch and the heads of
-        attention."""
+        of them, those that a tensor lacks that is always there, of which each element is used again along them, and the
+        last one of each tensor, along which vectors lie. Others count independent problems, such as the batch and the
+        heads of attention, which its masks may have in common."""
         last = {each.axes[-1] for each in self.operands if each.axes}
-        shared = {dim for dim in self.named if all(dim in each.axes for each in self.operands)}
+        always = [each for each in self.operands if not each.optional]
+        shared = {dim for dim in self.named if all(dim in each.axes for each in always)}
         named = (dim for dim in self.named if dim not in self.fixed and (dim in last or dim not in shared))
         return *((OUTER,) if self.turns else ()), *named
 

@@ -57,9 +57,14 @@ class Operand:
         return self.values.split()[:1] == [CODES]
 
     @property
+    def is_flags(self) -> bool:
+        """Whether its integers are 0 or 1, by its menu."""
+        return self.values.split()[:1] == [FLAGS]
+
+    @property
     def meant(self) -> str:
         """What its integers are, in words."""
-        places = f"places along {self.index}" if self.index else FLAGS if self.values == FLAGS else "whole numbers"
+        places = f"places along {self.index}" if self.index else FLAGS if self.is_flags else "whole numbers"
         missing = "" if self.missing is None else f", or {self.missing}"
         return f"{self.dtype} {places}{missing}"
 

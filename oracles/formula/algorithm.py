@@ -130,6 +130,8 @@ def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> T
     Raises FormulaError where the node is made of what it replaces.
     """
     old = graph.named(name)
+    if node is old:  # of these operands it has nothing to do otherwise
+        return graph
     if old in ordered([node]):
         raise FormulaError(f"{name}: an algorithm cannot take the value that it is to calculate")
     taken: dict[Node, Node] = {}
@@ -165,7 +167,7 @@ def _differing(both: Sequence[Inputs], outputs: Same) -> str:
         right, found = (evaluate(each, Precise()) for each in both)
         for name, one, two in outputs:
             pairs = zip(right[one].flat, found[two].flat, strict=True)
-            if not all(abs(b - a) <= abs(a) * _AGREE for a, b in pairs):
+            if not all(a == b or (a != a and b != b) or abs(b - a) <= abs(a) * _AGREE for a, b in pairs):
                 return name
     return ""
 

@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 from oracles.declared import OpError
 from oracles.op import Op
 from oracles.ops import (
+    attention,
     cross_entropy,
     cross_entropy_backward,
     embedding,
@@ -94,6 +95,7 @@ for _module in (
     rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul, scaled_matmul,
     row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward,
     group_norm, group_norm_backward, embedding, embedding_backward,
+    attention,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

@@ -305,8 +305,8 @@ def chosen(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -
 
 
 def _is_number_of(node: Node, form: Form, dtype: Format) -> bool:
-    """Whether it is one number, such as -inf, that the dtype holds."""
-    return not node.dims and form.is_exact and bool(round_to(form.centre, dtype) == form.centre)
+    """Whether it is one number of each problem, such as -inf, that the dtype holds."""
+    return not node.dims and form.is_exact and bool((round_to(form.centre, dtype) == form.centre).all())
 
 
 def compared(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:

@@ -27,6 +27,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "sin": "of mpmath",
     "cos": "of mpmath",
     "gate": "the verb of the command line",
+    "mask": "of what is said of an output's elements",
+    "scale": "of a feature, and of rows in recipes",
 }
 """Attributes and keywords that have the name of an operand or a parameter and are another thing."""
 
@@ -47,8 +49,9 @@ PLACES: Mapping[str, frozenset[str]] = {
 """Modules in which such a name is another thing even as a text."""
 
 
-WORDS = frozenset(["a", "b", "c", "index", "label", "table"])
-"""The operands of products of matrices, labels, tables and their indices: code has these words for anything."""
+WORDS = frozenset(["a", "b", "c", "q", "k", "v", "o", "index", "label", "table"])
+"""The operands of products of matrices and of attention, labels, tables and their indices: code has these words for
+anything."""
 NAMES = (
     frozenset(each.name for op in OPS.values() for each in op.operands)
     | {each.name for op in OPS.values() for each in op.parameters}

@@ -1,0 +1,42 @@
+"""Attention in C, as declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz import Capabilities, CKernel, Contract
+
+__all__ = ["KERNELS"]
+
+_C = Path(__file__).resolve().parent / "c"
+
+# Multiply and add are two roundings in the scalar parts; compilers fuse them where nobody forbids it.
+_FLAGS = ("-ffp-contract=off",)
+_PARAMS = ("causal", "window", "cap", "blank")
+_OPTIONAL = ("mask", "bias", "lse")
+_ELEMENTS = Capabilities(
+    dtypes=("f32", "f16", "bf16"), strides="any", takes=_OPTIONAL, params=_PARAMS,
+    mixed=(("bias", ("q", "f32")), ("o", ("q", "f32"))), outside="rejects",
+)  # fmt: skip
+_DOUBLES = Capabilities(
+    dtypes=("f64",), strides="any", takes=_OPTIONAL, params=_PARAMS, mixed=(("lse", ("f64",)),), outside="rejects"
+)
+
+# Each query is a problem by itself, read where it lies.
+_LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "scaling", "sign_flip", "layout", "surroundings",
+         "alignment")  # fmt: skip
+
+KERNELS: tuple[CKernel, ...] = (
+    CKernel(
+        "attention-generic", "attention", _C / "attention.c", "any", Contract(), _ELEMENTS, _FLAGS, laws=_LAWS,
+        summary="all scores of a query, then their shares; any strides",
+    ),
+    CKernel(
+        "attention-double", "attention", _C / "attention.c", "any", Contract("f64"), _DOUBLES,
+        (*_FLAGS, "-DREAL=double"), laws=_LAWS, summary="the same in float64",
+    ),
+    CKernel(
+        "attention-rounded", "attention", _C / "attention.c", "any", Contract(points={"p": "input"}), _ELEMENTS,
+        (*_FLAGS, "-DROUNDED"), laws=_LAWS, summary="the same with shares rounded before they are multiplied",
+    ),
+)  # fmt: skip

@@ -1,0 +1,59 @@
+"""Attention in Triton and torch, as declared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fuzz import Any, Blocks, Capabilities, Contract, PythonKernel
+
+__all__ = ["KERNELS"]
+
+_TRITON = Path(__file__).resolve().parent / "triton" / "attention.py"
+_TORCH = Path(__file__).resolve().parent / "torch" / "attention.py"
+
+_ANYWHERE = Capabilities(
+    dtypes=("f32", "f16", "bf16", "f64"), strides="any",
+    mixed=(("bias", ("q", "f32")), ("o", ("q", "f32"))),
+)  # fmt: skip
+_WIDE = Capabilities(dtypes=("f32", "f64"), strides="any", empty=False)
+_ANY_ORDER = {"d": Any(), "j": Any()}
+_FREE = Contract("at least f32", sums=_ANY_ORDER, zeros="any")
+# What is hidden has minus infinity added to it.
+_ADDED = {"near": "added", "seen": "added"}
+_MATH = replace(_FREE, algorithm={**_ADDED, "s": "roots", "o": "shares"})
+_FUSED = replace(_FREE, algorithm={**_ADDED, "o": "sum"}, accuracy={"exp": 20.0})
+
+_BLOCKED = replace(_FREE, compute="f32", algorithm={"capped": "quotient"}, accuracy={"exp": 48.0})
+_F32 = Capabilities(strides="any")
+_HALVES = Capabilities(
+    dtypes=("f16", "bf16"), strides="any", mixed=(("bias", ("q", "f32")), ("o", ("q", "f32"))),
+)  # fmt: skip
+# Tensor cores add 16 terms at once to what there is, and cut off what lies below its last bit.
+_CORES = replace(
+    _BLOCKED, sums=dict.fromkeys("dj", Blocks(16, truncates=True)), denormals="flush", points={"p": "maybe input"}
+)
+
+KERNELS: tuple[PythonKernel, ...] = (
+    PythonKernel(
+        "attention-blocks", "attention", _TRITON, "triton", _BLOCKED, _F32, laws=("rerun", "surroundings"),
+        summary="blocks of 16 queries and keys, rescaled as the maximum grows",
+    ),
+    PythonKernel(
+        "attention-tensor-cores", "attention", _TRITON, "triton", _CORES, _HALVES, laws=("rerun", "surroundings"),
+        summary="the same of 16 bits, by tensor cores",
+    ),
+    PythonKernel(
+        "attention-composed", "attention", _TORCH, "torch", _FREE, _ANYWHERE, entry="composed",
+        summary="elementary operations",
+    ),
+    PythonKernel(
+        "attention-math", "attention", _TORCH, "torch", _MATH, _WIDE, entry="fused", options=(("backend", "MATH"),),
+        summary="scaled_dot_product_attention by elementary operations",
+    ),
+    PythonKernel(
+        "attention-fused", "attention", _TORCH, "torch", _FUSED, _WIDE, entry="fused",
+        options=(("backend", "FLASH_ATTENTION"),), devices=("cpu",),
+        summary="scaled_dot_product_attention, by blocks of keys",
+    ),
+)  # fmt: skip

@@ -1,0 +1,193 @@
+"""Op `attention`: values weighted by the softmax of scores of queries and keys, some of which are hidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oracles.formula.trace import (
+    Node,
+    Outputs,
+    dot,
+    exp,
+    extent,
+    greatest,
+    log,
+    point,
+    position,
+    sqrt,
+    tanh,
+    total,
+    where,
+)
+from oracles.op import Op
+from oracles.operand import Flip, Operand, Parameter
+
+INF = float("inf")
+Q, K, V = (
+    Operand("q", "b g h i d"),
+    Operand("k", "b g j d", values="any rising"),
+    Operand("v", "b g j e", values="any one_key"),
+)
+"""Heads come in g groups of h each; one group has its keys and values in common. Head number g h + r is [g, r]."""
+MASK = Operand("mask", "b i j", optional=True, values="flags nothing blocks", dtype="bool")
+BIAS = Operand("bias", "g h i j", optional=True, values="addend lowest hidden one_far_above")
+PARAMETERS = (
+    Parameter("softmax_scale", (1.0, 0.125, 0.0883883461356163), least=0.0),
+    Parameter("causal", (0.0, 1.0, 2.0), neutral=0.0, least=0.0),
+    Parameter("window", (-1.0, 63.0, 64.0, 0.0, 1.0, 2.0, 7.0), neutral=-1.0, least=-1.0),
+    Parameter("cap", (0.0, 30.0, 50.0, 1.0), neutral=0.0, least=0.0),
+    Parameter("blank", (0.0, 1.0), neutral=0.0, least=0.0),
+)
+
+
+def attention(
+    q: Node, k: Node, v: Node, mask: Node | None = None, bias: Node | None = None, *, softmax_scale: Node,
+    causal: Node | float = 0.0, window: Node | float = -1.0, cap: Node | float = 0.0, blank: Node | float = 0.0,
+) -> Outputs:  # fmt: skip
+    """o = softmax(scale q k + bias) v over the keys that a query sees, and lse, the logarithm of its sum.
+
+    With causal = 1 the query i sees the keys up to i, with 2 as many more as there are more keys than queries, so that
+    the last one sees all; with a window of 0 or more no key that is further behind than that. Where a mask is 0 it sees
+    none. With a cap of more than 0 a score s is cap tanh(s / cap), before the bias. A query without any key has o = 0,
+    or with blank = 1 NaN, and lse = -inf. The shares p may be rounded where they are multiplied by v.
+    """
+    s = dot(q, k, "d") * softmax_scale
+    seen = visible(s, mask, bias, causal, window, cap)
+    most = greatest(seen, "j")
+    m = where(most <= -INF, 0.0, most)
+    p = exp(seen - m)
+    mass = total(p, "j")
+    acc = dot(point(p), v, "j")
+    nothing = where(blank >= 0.5, float("nan"), 0.0)
+    return {"o": where(most <= -INF, nothing, acc / mass), "lse": m + log(mass)}
+
+
+def visible(
+    s: Node, mask: Node | None, bias: Node | None, causal: Node | float, window: Node | float, cap: Node | float
+) -> Node:
+    """Scores with cap and bias, those that a query does not see minus infinity."""
+    is_capped = cap > 0.0
+    capped = where(is_capped, cap * tanh(s / where(is_capped, cap, 1.0)), s)
+    biased = capped if bias is None else capped + bias
+    # Of places alone, so that every kernel finds the same: a product with a parameter may be rounded.
+    ahead = position("j") - position("i")
+    at_end = ahead - (extent("j") - extent("i"))
+    place = where(causal >= 1.5, at_end, ahead)
+    beyond = where(where(causal > 0.0, place, 0.0) > 0.0, -INF, 0.0)
+    away = where(where(window >= 0.0, place, INF) < -window, -INF, beyond)
+    near = where(away < 0.0, -INF, biased)
+    return near if mask is None else where(mask, near, -INF)
+
+
+ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
+    "s": {"roots": lambda q, k, softmax_scale: dot(q * sqrt(softmax_scale), k * sqrt(softmax_scale), "d"),
+          "query first": lambda q, k, softmax_scale: dot(q * softmax_scale, k, "d")},
+    "capped": {"quotient": lambda s, cap, is_capped: where(
+        is_capped, cap * (1.0 - 2.0 / (exp(2.0 * (s / where(is_capped, cap, 1.0))) + 1.0)), s)},
+    # Of a query that sees no key too there may be a sum, of zeros: beside a NaN it is none.
+    "o": {
+        "shares": lambda v, most, p, mass, nothing: dot(point(where(most <= -INF, nothing, p / mass)), v, "j"),
+        "sum": lambda most, acc, mass, nothing: (
+            (acc + where(most <= -INF, nothing, 0.0)) / where(most <= -INF, 1.0, mass)
+        ),
+    },
+    # What is hidden is not left out: minus infinity is added to it, which is NaN beside NaN.
+    "near": {"added": lambda biased, away: biased + away},
+    "seen": {"added": lambda near, mask=None: near if mask is None else near + where(mask, 0.0, -INF)},
+}  # fmt: skip
+
+
+def _one_key(scene: Any, stream: Any) -> Any:
+    """Ones at one key of each head, zeros elsewhere: the output is the share of that key."""
+    import numpy as np
+
+    *heads, keys, width = scene.shape("v")
+    chosen = stream.child("key").integers(math.prod(heads), 0, max(keys - 1, 0)).reshape(*heads, 1, 1)
+    return np.where(np.arange(keys)[:, None] == chosen, np.ones(width), 0.0)
+
+
+def _rising(scene: Any, stream: Any) -> Any:
+    """Multiples of one query, each key a bit or far more: the maximum grows or falls with every key."""
+    import numpy as np
+
+    *heads, keys, width = scene.shape("k")
+    step = np.ldexp(1.0, stream.child("step").integers(math.prod(heads), -7, 5)).reshape(*heads, 1, 1)
+    query = scene.values["q"][:, :, :1, :1, :].reshape(*heads, 1, width) if scene.values["q"].size else 1.0
+    with np.errstate(all="ignore"):
+        along = np.where(np.isfinite(query), query, 1.0)
+        along = along / max(float(np.abs(along).max(initial=0.0)), 1e-30) / max(width, 1)
+    return np.broadcast_to(along * step * np.arange(keys)[:, None], scene.shape("k"))
+
+
+def _nothing(scene: Any, stream: Any) -> Any:
+    """No key for about half of the queries, and every key for the others."""
+    import numpy as np
+
+    *queries, keys = scene.shape("mask")
+    sees = stream.child("sees").integers(math.prod(queries), 0, 1).reshape(*queries, 1)
+    return np.broadcast_to(sees, (*queries, keys)).astype(np.float64)
+
+
+def _blocks(scene: Any, stream: Any) -> Any:
+    """Blocks of 4 to 64 keys, hidden or not, of each query."""
+    import numpy as np
+
+    *queries, keys = scene.shape("mask")
+    size = 4 << int(stream.child("size").integers(1, 0, 4)[0])
+    count = keys // size + 1
+    flags = stream.child("flags").integers(math.prod(queries) * count, 0, 1).reshape(*queries, count)
+    return np.repeat(flags, size, -1)[..., :keys].astype(np.float64)
+
+
+def _added(scene: Any, stream: Any, hidden: float, one_in: int) -> Any:
+    """Normal numbers, and by chance another one."""
+    import numpy as np
+
+    shape = scene.shape("bias")
+    normal = stream.child("normal").normal(math.prod(shape)).reshape(shape)
+    chosen = stream.child("hidden").integers(math.prod(shape), 0, one_in - 1).reshape(shape) == 0
+    return np.where(chosen, hidden, normal)
+
+
+def _hidden(scene: Any, stream: Any) -> Any:
+    """Minus infinity at most keys: at all of some queries."""
+    import numpy as np
+
+    shape = scene.shape("bias")
+    all_of = stream.child("all").integers(math.prod(shape[:-1]), 0, 3).reshape(*shape[:-1], 1) == 0
+    return np.where(all_of, -INF, np.where(_added(scene, stream, 1.0, 2) == 1.0, -INF, 0.0))
+
+
+def _lowest(scene: Any, stream: Any) -> Any:
+    """At half of the keys -10,000 or the smallest number of float32, as masks that are added have it."""
+    low = (-1e4, -3.4028234663852886e38)[int(stream.child("low").integers(1, 0, 1)[0])]
+    return _added(scene, stream, low, 2)
+
+
+def _one_far_above(scene: Any, stream: Any) -> Any:
+    """A few keys by 1,000 above all others."""
+    return _added(scene, stream, 1e3, 8)
+
+
+RECIPES = {
+    "one_key": _one_key, "rising": _rising, "nothing": _nothing, "blocks": _blocks, "hidden": _hidden,
+    "lowest": _lowest, "one_far_above": _one_far_above,
+}  # fmt: skip
+SHAPES = (
+    *({"d": head, "e": head} for head in (64, 128, 80, 96, 256)),
+    {"i": 64, "j": 65}, {"i": 65, "j": 64}, {"i": 1, "j": 129}, {"i": 33, "j": 17},
+    {"g": 2, "h": 3}, {"g": 2, "h": 1}, {"g": 1, "h": 4}, {"g": 3, "h": 2}, {"g": 2, "h": 4},
+)  # fmt: skip
+"""Heads, lengths of queries and keys beside each other, and groups of heads."""
+
+OP = Op(
+    attention, inputs=(Q, K, V, MASK, BIAS),
+    outputs=(Operand("o", "b g h i e"), Operand("lse", "b g h i", optional=True, dtype="f32")),
+    parameters=PARAMETERS,
+    flips=(Flip(("v",), ("o",), zeros=True), Flip(("q", "k"), ())),
+    scaling={"v": 1, "o": 1},
+    algorithms=ALGORITHMS, shapes=SHAPES, recipes=RECIPES,
+    summary="values weighted by the softmax of scores of queries and keys",
+)  # fmt: skip
