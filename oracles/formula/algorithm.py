@@ -20,7 +20,7 @@ from oracles.formula.exact.arithmetic import Float64, Precise
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.exact.rigorous import Rigorous
-from oracles.formula.made import grown
+from oracles.formula.made import completed, grown
 from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
 
@@ -187,8 +187,8 @@ def _differing_nearly(both: Sequence[Inputs], outputs: Same) -> str:
 
 def _tensors(op: Op, graph: Trace, random: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Random values of all tensors, of extents of which others can follow."""
-    some = {dim: op.fixed.get(dim, _SIZE) for dims in graph.tensors.values() for dim in dims}
-    sizes = grown(graph.counts, some, op.fixed)
+    free = {dim for dims in graph.tensors.values() for dim in dims} - graph.counts.keys()
+    sizes = completed(graph.counts, grown(graph.counts, {dim: op.fixed.get(dim, _SIZE) for dim in free}, op.fixed))
     return {name: _data(op, name, [sizes[dim] for dim in dims], random) for name, dims in graph.tensors.items()}
 
 

@@ -3,13 +3,15 @@
 A Python loop over time is traced as often as it turns, so that graphs of two lengths differ. Here nodes are sorted by
 the last place that they follow from, of those that `select` or `unbind` gives one after the other. Where each place has
 the same nodes, made in the same way of what the places have and of what the turn before made, the nodes of one turn
-stay, between these markers: `each` is what is taken of a place, `carried` what the turn before made of something,
-`recurrence` that this makes it, `stacked` and `joined` are all that the turns made, and `last` is what the last made.
+stay, between these markers: `each` is what is taken of a place, `count` how many turns were before and some more,
+`carried` what the turn before made of something, `recurrence` that this makes it, `before` what that was a turn ago,
+`stacked` and `joined` are all that the turns made, and `last` is what the last made. A state is read after all others
+that it is made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -42,10 +44,11 @@ class Marker:
 
 EACH = Marker("each", ("self", "dim"))
 CARRIED = Marker("carried", ("start",))
-RECURRENCE = Marker("recurrence", ("carried", "value"))
+RECURRENCE, BEFORE = Marker("recurrence", ("carried", "value")), Marker("before", ("made", "start"))
+COUNT = Marker("count", ("more",))
 STACKED, JOINED = Marker("stacked", ("self", "dim")), Marker("joined", ("self", "dim"))
 LAST = Marker("last", ("self",))
-MARKERS = ("each", "carried", "recurrence", "stacked", "joined", "last")
+MARKERS = ("each", "count", "carried", "recurrence", "before", "stacked", "joined", "last")
 
 
 def rolled(graph: Any) -> Sequence[Any] | None:
@@ -81,37 +84,79 @@ class _Rolled:
         for start in self._of.starts.values():
             self._copy(start)
         for at, node in enumerate(self._of.body[1]):
-            self._own[at] = self._turned(at, node)
+            if self._of.is_taken(node):  # that says which dimension the loop goes through
+                self._made({at}, self._own)
+        waiting = {at for at in self._of.starts if not self._is_written(at)}
+        while waiting:
+            ready = [at for at in sorted(waiting) if not self._made_of({at}, self._own)[1] & waiting - {at}]
+            if not ready:
+                raise UnreadableError("a loop carries what is made of each other: that goes round, and has no formula")
+            self._recurrence(ready[0])
+            waiting.remove(ready[0])
+        after = (arg for node in self._of.all if node not in self._of.at for arg in node.all_input_nodes)
+        self._made({self._of.at[arg][1] for arg in after if arg in self._of.at}, self._own)
         ends = [node for node in self._of.all if node.op == "output"]
         for node in ends:
             self._new.node_copy(node, self._copy)
         return [*self._new.nodes]
 
-    def _turned(self, at: int, node: Any) -> Any:
-        """One node of the turn that stands for all."""
+    def _is_written(self, at: int) -> bool:
+        """Whether a node writes into what the turn before wrote into."""
+        node = self._of.body[1][at]
+        return name_of(node) == "select_scatter" and self._of.at.get(node.args[0]) == (0, at)
+
+    def _made_of(self, some: set[int], own: Mapping[int, Any]) -> tuple[set[int], set[int]]:
+        """What nodes are made of, these too, in their turn and in the one before, but for what is known already."""
+        here, before, rest = set[int](), set[int](), [*some]
+        while rest:
+            at = rest.pop()
+            if at not in here and at not in own:
+                here.add(at)
+                args = [self._of.at[arg] for arg in self._of.body[1][at].all_input_nodes if arg in self._of.at]
+                before |= {place for turn, place in args if turn == 0}
+                rest += [place for turn, place in args if turn == 1]
+        return here, before
+
+    def _recurrence(self, at: int) -> None:
+        """What all turns make of something, from what the turns before made."""
+        node, start = self._of.body[1][at], self._copy(self._of.starts[at])
+        carried = self._carried[at] = self._marked(CARRIED, (start,), node)
+        own = dict(self._own)
+        self._made({at}, own)
+        also = {each for each in own if each != at and at not in self._made_of({each}, self._own)[1]}
+        self._own |= {each: own[each] for each in also}
+        self._own[at] = self._marked(RECURRENCE, (carried, own[at]), node)
+        del self._carried[at]  # what it was is known now
+
+    def _made(self, some: set[int], own: dict[int, Any]) -> None:
+        """Note nodes of the turn that stands for all, and those that they are made of."""
+        for each in sorted(self._made_of(some, own)[0]):
+            own[each] = self._turned(each, self._of.body[1][each], own)
+
+    def _turned(self, at: int, node: Any, own: Mapping[int, Any]) -> Any:
+        """One node of the turn that stands for all, of what is known of that."""
         place = self._of.places.get(node)
         if place is not None and self._of.is_taken(node):
             table = self._turned_round(self._copy(place.table), place.dim, place.table, node)
             return self._marked(EACH, (table, place.dim), node)
-        if name_of(node) == "select_scatter" and self._of.at.get(node.args[0]) == (0, at):  # all of it is written to
-            return self._marked(STACKED, (self._here(node.args[1]), node.args[2]), node)
-        copied = self._new.node_copy(node, self._here)
-        if at not in self._of.starts:
-            return copied
-        before = self._carried.get(at)
-        return copied if before is None else self._marked(RECURRENCE, (before, copied), node)
+        if self._is_written(at):  # all of it
+            return self._marked(STACKED, (self._here(node.args[1], own), node.args[2]), node)
+        places = range(len(node.args))
+        counts = {each: self._of.counting[at, each] for each in places if (at, each) in self._of.counting}
+        counted = {each: self._marked(COUNT, (more,), node) for each, more in counts.items()}
+        copied = self._new.node_copy(node, lambda arg: self._here(arg, own))
+        copied.args = tuple(counted.get(each, arg) for each, arg in enumerate(copied.args))
+        return copied
 
-    def _here(self, node: Any) -> Any:
+    def _here(self, node: Any, own: Mapping[int, Any]) -> Any:
         """What stands for a node that the second turn takes."""
         if node not in self._of.at:
             return self._copy(node)
         turn, at = self._of.at[node]
         if turn == 1:
-            return self._own[at]
+            return own[at]
         if at not in self._carried:
-            if at in self._own:  # it has a new value already
-                raise UnreadableError("a loop takes what the turn before made for more than its own recurrence")
-            self._carried[at] = self._marked(CARRIED, (self._copy(self._of.starts[at]),), node)
+            self._carried[at] = self._marked(BEFORE, (self._own[at], self._copy(self._of.starts[at])), node)
         return self._carried[at]
 
     def _copy(self, node: Any) -> Any:
@@ -158,7 +203,9 @@ class _Rolled:
 
     def _marked(self, marker: Marker, args: tuple[Any, ...], like: Any) -> Any:
         found = self._new.create_node("call_function", marker, args, {}, marker.name)
-        found.meta = dict(like.meta)
+        found.meta = (
+            dict(like.meta) if marker not in (BEFORE, COUNT) else {**like.meta, "at": None}
+        )  # it is called otherwise
         return found
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import replace
 
 from oracles.reference.dims import Dim, UnreadableError
 from oracles.reference.elementwise import rule
-from oracles.reference.lines import Lines, is_number, number, of_dims, template
-from oracles.reference.maps import taken_at
+from oracles.reference.lines import Lines, called, is_number, number, of_dims, template
+from oracles.reference.maps import spread, taken_at
 from oracles.reference.reading import Reader, Value
+from oracles.reference.sizes import of
 
 _MARK = "before "
 """How what the turn before made is called until it is known what follows from it: no name of Python."""
@@ -32,6 +34,13 @@ def _turns(reader: Reader) -> Dim:
     return reader.turns
 
 
+@rule("count")
+def _count(reader: Reader, more: float) -> Value:
+    along = _turns(reader)
+    made = template("place + more" if more else "place", {"place": reader.place(along), "more": number(more)})
+    return Value(reader.lines.add(made, "count"), (), frozenset((along,)), "torch.int64")
+
+
 @rule("carried")
 def _carried(reader: Reader, start: Value) -> Value:
     axes = tuple(map(reader.dim, reader.shape()))
@@ -48,11 +57,69 @@ def _recurrence(reader: Reader, carried: Value, value: Value) -> Value:
     start = reader.starts[name]
     if along in start.has:
         raise UnreadableError("begins with what follows from its places")
-    factor, more = _Linear(reader.lines, name).parts(reader.expression(value))
+    expression = reader.expression(value)
+    if (extreme := _extreme(reader, expression, name)) is not None:
+        return _extreme_so_far(reader, value, *extreme, start)
+    factor, more = _Linear(reader.lines, name).parts(expression)
+    if is_number(factor, 0.0):  # it is made of nothing that the turn before made of it
+        return value
     parts = {"a": factor, "b": more, "dim": of_dims([along]), "start": reader.expression(start)}
     text = "f.scan(a, b, dim)" if is_number(parts["start"], 0.0) else "f.scan(a, b, dim, start)"
     made = reader.lines.add(template(text, parts), "carried")
     return replace(value, expression=made, has=value.has | start.has | {along})
+
+
+@rule("before")
+def _before(reader: Reader, made: Value, start: Value) -> Value:
+    return made_before(reader, made, start, _turns(reader))
+
+
+def made_before(reader: Reader, made: Value, start: Value, dim: Dim) -> Value:
+    """Return what the turn before made: in the first one what it begins with."""
+    index = template("place - 1.0", {"place": reader.place(dim)})
+    shifted = taken_at(reader, made, dim, index, (dim,), 0.0)
+    if start.expression is not None and is_number(start.expression, 0.0):
+        return shifted
+    parts = {"place": reader.place(dim), "a": reader.expression(start), "b": reader.expression(shifted)}
+    expression = reader.lines.add(template("f.where(place < 1.0, a, b)", parts), "before")
+    return Value(expression, made.axes, shifted.has | start.has | {dim}, made.dtype)
+
+
+def _extreme(reader: Reader, expression: ast.expr, name: str) -> tuple[ast.expr, bool] | None:
+    """What the larger one, or the smaller one, of it and of what the turn before made is made of, and whether it is the
+    larger one: `f.where(a < b, b, a)`."""
+    line = reader.lines.line(expression)
+    chosen = line.expression if line is not None else expression
+    if not isinstance(chosen, ast.Call) or called(chosen) != "where" or not isinstance(chosen.args[0], ast.Compare):
+        return None
+    mask, one, other = chosen.args
+    assert isinstance(mask, ast.Compare)
+    sides = [ast.dump(mask.left), ast.dump(mask.comparators[0])]
+    if not isinstance(mask.ops[0], ast.Lt) or {ast.dump(one), ast.dump(other)} != {*sides}:
+        return None
+    own = [isinstance(each, ast.Name) and each.id == name for each in (one, other)]
+    if sum(own) != 1:
+        return None
+    more = other if own[0] else one
+    return None if _Linear(reader.lines, name).depends(more) else (more, ast.dump(one) == sides[1])
+
+
+def _extreme_so_far(reader: Reader, value: Value, more: ast.expr, is_larger: bool, start: Value) -> Value:
+    """The largest or smallest of all so far, and of what the loop begins with."""
+    along, least = _turns(reader), number(-math.inf)
+    each = replace(value, expression=more if is_larger else template("-x", {"x": more}), has=value.has | {along})
+    each = each if isinstance(more, ast.Name) else spread(reader, each, along)
+    up_to = reader.sizes.new(of(along), f"{along.name}_up_to")
+    copy = taken_at(reader, each, along, reader.place(up_to), (up_to,))
+    parts = {"j": reader.place(up_to), "i": reader.place(along), "x": reader.expression(copy), "least": least}
+    made = reader.lines.add(template("f.where(j <= i, x, least)", parts), "so_far")
+    made = reader.lines.add(template("f.greatest(x, dim)", {"x": made, "dim": of_dims([up_to])}), "most")
+    made = made if is_larger else reader.lines.add(template("-x", {"x": made}), "least")
+    begin = reader.expression(start)
+    if ast.dump(begin) != ast.dump(number(-math.inf if is_larger else math.inf)):
+        text = "f.where(a < b, b, a)" if is_larger else "f.where(b < a, b, a)"
+        made = reader.lines.add(template(text, {"a": made, "b": begin}), "most" if is_larger else "least")
+    return replace(value, expression=made, condition=None, has=value.has | start.has | {along})
 
 
 class _Linear:
@@ -63,7 +130,7 @@ class _Linear:
 
     def parts(self, expression: ast.expr) -> tuple[ast.expr, ast.expr]:
         """Return both."""
-        if not self._depends(expression):
+        if not self.depends(expression):
             return number(0.0), expression
         if isinstance(expression, ast.Name):
             if expression.id == self._name:
@@ -81,7 +148,7 @@ class _Linear:
 
     def _of_two(self, expression: ast.BinOp) -> tuple[ast.expr, ast.expr]:
         left, right = expression.left, expression.right
-        own = self._depends(left), self._depends(right)
+        own = self.depends(left), self.depends(right)
         (a, b), (c, d) = self.parts(left), self.parts(right)
         if isinstance(expression.op, (ast.Add, ast.Sub)):
             sign = "+" if isinstance(expression.op, ast.Add) else "-"
@@ -93,11 +160,12 @@ class _Linear:
             return template("a / b", {"a": a, "b": right}), template("a / b", {"a": b, "b": right})
         raise UnreadableError("multiplies what the turn before made by itself, or divides by it: that has no formula")
 
-    def _depends(self, expression: ast.expr) -> bool:
+    def depends(self, expression: ast.expr) -> bool:
+        """Return whether an expression is made of what the turn before made."""
         names = {each.id for each in ast.walk(expression) if isinstance(each, ast.Name)}
         if self._name in names:
             return True
-        return any(self._depends(self._lines.found[each].expression) for each in names if each in self._lines.found)
+        return any(self.depends(self._lines.found[each].expression) for each in names if each in self._lines.found)
 
 
 def _joined(a: ast.expr, b: ast.expr, sign: str) -> ast.expr:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 _LEAST = 3
 """Fewer turns than this are no loop."""
+_COUNTED = "add", "sub", "rsub", "mul", "div"
+"""These may take the number of turns so far."""
 _LIKE = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty")
 """These follow from a shape alone."""
 
@@ -95,6 +97,7 @@ class Turns:
         ]
         self.at = {node: (turn, at) for turn, body in enumerate(self.body) if turn for at, node in enumerate(body)}
         self.starts = dict[int, Any]()
+        self.counting = dict(self._counting())
         self._check()
 
     def _final(self, before: Sequence[Any], last: Sequence[Any]) -> list[Any]:
@@ -157,9 +160,19 @@ class Turns:
             return self._place_of(place.index) if shape_of(place.table)[place.dim] == self.count else -1
         return max((self._turn[arg] for arg in node.all_input_nodes), default=-1)
 
+    def _counting(self) -> Iterator[tuple[tuple[int, int], float]]:
+        """The numbers that nodes have of the number of turns so far, by place and argument: what they are more."""
+        for at, node in enumerate(self.body[1]):
+            for place in range(len(node.args)) if name_of(node) in _COUNTED else ():
+                values = [body[at].args[place] for body in self.body[1:]]
+                if all(isinstance(each, (int, float)) for each in values):
+                    more = {each - turn for turn, each in enumerate(values, 1)}
+                    if len(more) == 1:
+                        yield (at, place), more.pop()
+
     def _check(self) -> None:
         """Whether all turns are alike."""
-        any_turn = [self._made(node, 2) for node in self.body[2]]
+        any_turn = [self._made(node, 2, at) for at, node in enumerate(self.body[2])]
         first = [node for node in self.all if self._turn[node] == 0]
         # What the first turn makes of what it begins with alone follows from no place.
         known = [*first, *(node for node in self.all if self._turn[node] < 0 and node.op == "call_function")]
@@ -168,13 +181,13 @@ class Turns:
         if None in self.at or any(node not in self.at for node in first):
             raise NoLoopError
         for turn in range(1, self.count):
-            if [self._made(node, turn) for node in self.body[turn]] != any_turn:
+            if [self._made(node, turn, at) for at, node in enumerate(self.body[turn])] != any_turn:
                 raise NoLoopError
 
     def _begins(self, node: Any, at: int, made: Any) -> bool:
         """Whether the first turn has a node in the place of one that others have: then it is noted."""
         starts = dict[int, Any]()
-        if node in self.at or not self._matches(made, self._made(node, 0), starts):
+        if node in self.at or not self._matches(made, self._made(node, 0, at), starts):
             return False
         self.starts |= starts
         return True
@@ -186,12 +199,15 @@ class Turns:
             return {**starts, **self.starts}.get(made[1], first[1]) is starts.setdefault(made[1], first[1])
         return all(self._matches(each, other, starts) for each, other in zip(made, first, strict=True))
 
-    def _made(self, node: Any, turn: int) -> Any:
+    def _made(self, node: Any, turn: int, at: int) -> Any:
         """How a node is made, in words that are the same in every turn."""
         place = self.places.get(node)
         if place is not None and self._turn[place.table] < 0:
             return "each", ("outside", place.table), place.dim
         given = [self._said(each, turn) for each in node.args]
+        for argument, each in enumerate(node.args):
+            if (at, argument) in self.counting and isinstance(each, (int, float)):
+                given[argument] = "turns", each - turn
         if name_of(node) == "select_scatter":
             given[3] = "turn" if node.args[3] == self._place_of(turn) else given[3]
         return str(node.target), tuple(given), tuple((k, self._said(v, turn)) for k, v in sorted(node.kwargs.items()))

@@ -8,10 +8,11 @@ from typing import Any, cast
 from oracles.reference.dims import ONE, Pair, UnreadableError
 from oracles.reference.jaxprs.elementwise import along, both, primitive
 from oracles.reference.jaxprs.moves import extent_at, own_axes
-from oracles.reference.lines import is_number, template
+from oracles.reference.lines import template
 from oracles.reference.maps import linear, single, taken_at, with_axis
 from oracles.reference.pieces import at_start, part
 from oracles.reference.reading import Reader, Value
+from oracles.reference.recurrences import made_before
 
 
 @primitive("turns")
@@ -32,13 +33,7 @@ def _before(reader: Reader, args: Sequence[Any]) -> Value:
     made, start, turns = cast(Sequence[Value], args)
     dim = along(reader, turns)
     assert dim is not None
-    index = template("place - 1.0", {"place": reader.place(dim)})
-    shifted = taken_at(reader, made, dim, index, (dim,), 0.0)
-    if start.expression is not None and is_number(start.expression, 0.0):
-        return shifted
-    parts = {"place": reader.place(dim), "a": reader.expression(start), "b": reader.expression(shifted)}
-    expression = reader.lines.add(template("f.where(place < 1.0, a, b)", parts), "before")
-    return Value(expression, made.axes, shifted.has | start.has | {dim}, made.dtype)
+    return made_before(reader, made, start, dim)
 
 
 @primitive("while")

@@ -152,6 +152,20 @@ def _windows(x: Array, w: Array) -> tuple[Array, ...]:
     )  # fmt: skip
 
 
+def _online(x: Array) -> Array:
+    def turn(before: tuple[Array, Array], own: Array) -> tuple[tuple[Array, Array], None]:
+        new = jnp.maximum(before[0], own)
+        return (new, before[1] * jnp.exp(before[0] - new) + jnp.exp(own - new)), None
+
+    most, mass = lax.scan(turn, (jnp.full(x.shape[1:], -jnp.inf), jnp.zeros(x.shape[1:])), x)[0]
+    return most + jnp.log(mass)
+
+
+def test_a_maximum_may_be_kept_up_to_date() -> None:
+    text = derive(_online, "x=t n").formula.text
+    assert text.count("f.greatest(") == text.count("f.scan(") == 1
+
+
 def _rotated(x: Array, cos: Array, sin: Array) -> tuple[Array, ...]:
     half = x.shape[-1] // 2
     found = []

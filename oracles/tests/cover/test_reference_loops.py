@@ -90,6 +90,68 @@ def test_a_loop_is_a_recurrence(reference: Callable[..., Any], shapes: str, text
     assert [each for each in lines if each in text] == text
 
 
+def online(x: Any) -> Any:
+    """The logarithm of the sum of exponentials, by a maximum that is kept up to date."""
+    most = torch.full_like(x[:, 0], -torch.inf)
+    mass = torch.zeros_like(most)
+    for t in range(x.shape[1]):
+        new = torch.maximum(most, x[:, t])
+        mass = mass * torch.exp(most - new) + torch.exp(x[:, t] - new)
+        most = new
+    return most + torch.log(mass)
+
+
+def welford(x: Any) -> Any:
+    mean = squares = torch.zeros(len(x))
+    for t in range(x.shape[1]):
+        away = x[:, t] - mean
+        mean = mean + away / (t + 1)
+        squares = squares + away * (x[:, t] - mean)
+    return mean, squares
+
+
+def flash(s: Any, v: Any) -> Any:
+    """Attention, key by key."""
+    most, mass = torch.full_like(s[:, 0], -torch.inf), torch.zeros(len(s))
+    out = torch.zeros(len(s), v.shape[1])
+    for t in range(s.shape[1]):
+        new = torch.maximum(most, s[:, t])
+        kept, p = torch.exp(most - new), torch.exp(s[:, t] - new)
+        mass = mass * kept + p
+        out = out * kept[:, None] + p[:, None] * v[t]
+        most = new
+    return out / mass[:, None]
+
+
+def lows(x: Any) -> Any:
+    least, ys = torch.zeros(len(x)), []
+    for t in range(x.shape[1]):
+        least = torch.minimum(x[:, t], least)
+        ys.append(least)
+    return torch.stack(ys, 1)
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes", "text"),
+    [
+        (online, "x=b t", ["    new = f.greatest(so_far, \"t_up_to\")"]),
+        (flash, "s=m t, v=t d", ["    out = f.take(f.scan(e, e2 * v, \"t\"), f.extent(\"t\") - 1.0, \"t\")"]),
+        (welford, "x=b t", [
+            "    count = f.position(\"t\") + 1.0", "    mean2 = f.scan(1.0 + -1.0 / count, x / count, \"t\")",
+            "    away = x - f.take(mean2, f.position(\"t\") - 1.0, \"t\", 0.0)",
+        ]),
+        (lows, "x=b t", ["    y = f.where(0.0 < least, 0.0, least)"]),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)  # fmt: skip
+def test_states_may_be_made_of_others_that_are_known(
+    reference: Callable[..., Any], shapes: str, text: list[str]
+) -> None:
+    """The guard says that the formula is the reference, also with what others were a turn before."""
+    lines = derive(reference, shapes).formula.text.splitlines()
+    assert [each for each in lines if each in text] == text
+
+
 def returns(a: Any, b: Any) -> Any:
     """From the last place to the first one, in the order of places."""
     h = torch.zeros(len(b))
@@ -203,7 +265,7 @@ def both_ways(a: Any, b: Any) -> Any:
     [
         (rnn, "makes more of what the turn before made than a factor times it"),
         (squared, "multiplies what the turn before made by itself"),
-        (coupled, "takes what the turn before made for more than its own recurrence"),
+        (coupled, "a loop carries what is made of each other: that goes round"),
         (mixed, "with other extents it does something else: .* carry are made of each other"),
         (both_ways, "with other extents it does something else: .* A loop is read if its turns take one place"),
     ],

@@ -11,8 +11,10 @@ import torch
 
 from oracles.declared import OpError
 from oracles.formula import trace as f
+from oracles.formula.algorithm import traced
 from oracles.formula.check import check
 from oracles.formula.exact.centre import Inputs
+from oracles.formula.gradient import gradient
 from oracles.formula.made import grown, long
 from oracles.formula.trace import FormulaError, Node, Outputs, trace
 from oracles.op import Op
@@ -146,6 +148,19 @@ def test_a_part_that_is_rotated_fits_in() -> None:
     assert op.whole({"...": 1, "s": 1, "d": 6, "h": 4}) is None
     assert long(op.made, {"...": 1, "s": 1, "d": 6, "h": 4}) == {"h"}
     assert long(op.made, {"...": 1, "s": 1, "d": 9, "h": 4}) == frozenset()
+
+
+def packed_norm(x, wb):  # type: ignore[no-untyped-def]
+    n = x.shape[-1]
+    return torch.nn.functional.layer_norm(x, (n,), wb[:n], wb[n:])
+
+
+def test_other_ways_and_gradients_have_such_extents_too() -> None:
+    op = derive(packed_norm, "x=m n, wb=2n").op
+    ways = {local: next(iter(known)) for local, known in op.algorithms.items()}
+    graph = traced(op, [each.name for each in op.operands], ways)
+    assert len(ways) == 2
+    assert {*gradient(graph, "y", ["x", "wb"]).counts} == {"n_twice"}
 
 
 def test_what_no_extents_fit_is_refused() -> None:
