@@ -24,6 +24,9 @@ from .layer_norm.mutants import layer_norm
 from .matmul import c_kernels as matmul_in_c
 from .matmul import python_kernels as matmul_in_python
 from .matmul.mutants import matmul, scaled_matmul
+from .quantize_rows import c_kernels as quantize_rows_in_c
+from .quantize_rows import python_kernels as quantize_rows_in_python
+from .quantize_rows.mutants import quantize_rows
 from .reductions import c_kernels as reductions_in_c
 from .reductions import python_kernels as reductions_in_python
 from .rms_norm import c_kernels, python_kernels
@@ -47,10 +50,11 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *group_norm_in_c.KERNELS, *group_norm_in_python.KERNELS,
     *embedding_in_c.KERNELS, *embedding_in_python.KERNELS,
     *attention_in_c.KERNELS, *attention_in_python.KERNELS,
+    *quantize_rows_in_c.KERNELS, *quantize_rows_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
-    *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS,
+    *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS,
     *scaled_matmul.MUTANTS,
 )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
+from fuzz.generate.coded_recipes import CODED
 from fuzz.generate.gate_recipes import GATES, LOG_GATES
 from fuzz.generate.positive_recipes import POSITIVE
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
@@ -159,6 +160,7 @@ MENUS: Mapping[str, Menu] = {
     "gradient": _menu(("normal", "normal", "normal", "uniform", "ones", "one_hot"), RECIPES),
     "factor": _menu(tuple(FACTORS), FACTORS),
     "logits": _menu(("normal", *LOGITS), {**RECIPES, **LOGITS}),
+    "coded": _menu(("normal", *CODED), {**RECIPES, **CODED}),
     "probabilities": _menu(tuple(PROBABILITIES), {**PROBABILITIES, **_ODD}),
     "log_probabilities": _menu(tuple(LOG_PROBABILITIES), {**LOG_PROBABILITIES, **_ODD}),
     PLACES: _menu(_ANY_PLACES, {}),

@@ -28,6 +28,8 @@ from oracles.ops import (
     log_softmax_backward,
     logsumexp,
     matmul,
+    quantize_rows,
+    quantize_rows_e4m3,
     rms_norm,
     rms_norm_backward,
     rope,
@@ -96,6 +98,7 @@ for _module in (
     row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward,
     group_norm, group_norm_backward, embedding, embedding_backward,
     attention,
+    quantize_rows, quantize_rows_e4m3,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

@@ -49,9 +49,9 @@ PLACES: Mapping[str, frozenset[str]] = {
 """Modules in which such a name is another thing even as a text."""
 
 
-WORDS = frozenset(["a", "b", "c", "q", "k", "v", "o", "index", "label", "table"])
-"""The operands of products of matrices and of attention, labels, tables and their indices: code has these words for
-anything."""
+WORDS = frozenset(["a", "b", "c", "q", "k", "v", "o", "index", "label", "scale", "table"])
+"""The operands of products of matrices and of attention, labels, scales, tables and their indices: code has these words
+for anything."""
 NAMES = (
     frozenset(each.name for op in OPS.values() for each in op.operands)
     | {each.name for op in OPS.values() for each in op.parameters}

@@ -79,15 +79,16 @@ def test_a_budget_that_is_blunt_catches_only_what_is_larger(monkeypatch: pytest.
 
 BENEATH = (("cross_entropy", "bf16", "a term of sum(x) times 1 - d"),)
 """What is smaller than the rounding of what it is in: a tenth of a 64th of one logit."""
-SWITCHES = ("relu", "causal", "window", "blank")
-"""The parameters of which one that is on may be any larger."""
+SWITCHES = ("relu", "causal", "window", "blank", "of_zeros")
+"""The parameters of which one that is on may be any larger, or that of rows of zeros, of which there are none."""
 
 
 @pytest.mark.some(18)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_of_each_op_a_right_kernel_is_not_caught_and_one_that_is_far_off_is(op: str, dtype: str) -> None:
-    """What no output depends on apart: the maximum may be any number, and a switch that is on a larger one."""
+    """What no output depends on apart: the maximum may be any number, a switch that is on a larger one, and there is no
+    row of zeros."""
     problem, contract = FormulaProblem(plain(OPS[op], dtype, _ROWS, _N, 1)), usual(OPS[op], dtype)
     enclosures = problem.enclose(contract, problem.problem.structured)
     right = simulated(problem, contract, 1)

@@ -1,0 +1,48 @@
+"""Recipes for rows that are divided by their largest magnitude and rounded to few bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fuzz.base.stream import Reals, Stream
+from fuzz.generate.recipes import Recipe, RowSpec, normal, positions, random_signs, recipe
+
+CODED: dict[str, Recipe] = {}
+"""These recipes by name; those for any rows are beside them on the menu."""
+_POWERS = (-6, 6)
+
+
+def _scaled(codes: Reals, top: float, spec: RowSpec, stream: Stream) -> Reals:
+    """Codes of rows, one of each of which is the largest, times a power of two that is the row's own."""
+    rows = codes.reshape(spec.rows, spec.n)
+    rows = np.where(np.arange(spec.n) == positions(spec, stream)[:, None], np.copysign(top, rows), rows)
+    powers = stream.child("power").integers(spec.rows, *spec.powers(*_POWERS))
+    scaled: Reals = rows * np.ldexp(1.0, powers)[:, None]
+    return scaled
+
+
+@recipe(
+    "whole numbers and halves up to 127, which the largest is, times a power of two", structured=True, registry=CODED
+)
+def _halves(spec: RowSpec, stream: Stream) -> Reals:
+    return _scaled(stream.child("half").integers(spec.size, -253, 253) / 2.0, 127.0, spec, stream)
+
+
+@recipe("five significant bits up to 448, which the largest is, times a power of two", structured=True, registry=CODED)
+def _five_bits(spec: RowSpec, stream: Stream) -> Reals:
+    bits = stream.child("bits").integers(spec.size, 16, 31).astype(np.float64)
+    sizes = np.minimum(np.ldexp(bits, stream.child("exponent").integers(spec.size, -14, 4)), 448.0)
+    return _scaled(sizes * random_signs(spec, stream), 448.0, spec, stream)
+
+
+@recipe("normal, but for one element that is 8 times as large: first, last, in the tail, or anywhere", structured=True,
+        registry=CODED)  # fmt: skip
+def _one_larger(spec: RowSpec, stream: Stream) -> Reals:
+    rows = normal(spec, stream).reshape(spec.rows, spec.n)
+    chosen = np.arange(spec.n) == positions(spec, stream)[:, None]
+    return np.where(chosen, np.copysign(8.0 * np.abs(rows).max(axis=1, keepdims=True, initial=0.0), rows), rows)
+
+
+@recipe("negative numbers of about one size", structured=True, registry=CODED)
+def _all_negative(spec: RowSpec, stream: Stream) -> Reals:
+    return -0.5 - stream.child("level").uniform(spec.size)
