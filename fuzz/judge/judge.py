@@ -195,10 +195,10 @@ class EntryJudge:
         judgement = replace(judgement, law=check)
         if check.name not in target.kernel.laws or target.id not in before.outcomes:
             return judgement
-        if before.outcomes[target.id].status is not Status.RAN:  # the twin of invalid input may be valid
-            return judgement
         if check.law.probe is not None:
             return self._by_probe(judgement, before.judge(target), target, check.law.probe)
+        if before.outcomes[target.id].status is not Status.RAN:  # the twin of invalid input may be valid
+            return judgement
         passed = (judgement.verdict, before.judge(target).verdict)
         return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement
 

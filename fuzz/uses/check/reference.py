@@ -97,16 +97,11 @@ class Read:
 
     def of_rank(self, example_inputs: Sequence[Any] | Mapping[str, Any] | None) -> Mapping[str, str]:
         """The dimensions of its tensors, those without a name as the examples have them: one where there is none."""
-        op, called = self.derived.op, self.derived.called
+        op = self.derived.op
         examples = example_inputs.values() if isinstance(example_inputs, Mapping) else example_inputs or ()
         ranks = [len(each.shape) for each in examples if hasattr(each, "shape")]
         inner = len(op.inputs[0].axes) - 1
-        count = max(max(ranks, default=inner + 1) - inner, 0)
-        free = [each for each in "mbrgijpqoyzw" if each not in op.named][:count]
-        return {
-            theirs or name: op.operand(name).dims.replace(OUTER, " ".join(free)).strip()
-            for name, theirs in called.items()
-        }
+        return with_names(self.derived, max(max(ranks, default=inner + 1) - inner, 0))
 
     def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
         """What a kernel's function has parameters for beside tensors, as the reference has it: its eps, say."""
@@ -191,6 +186,16 @@ def read(
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
     said = f"{text}; not judged: {words}" if words else text
     return Read(found, contract, said)
+
+
+def with_names(found: Derived, count: int) -> Mapping[str, str]:
+    """Return the dimensions of a reference's tensors, with so many names in the place of "..."."""
+    op = found.op
+    free = [each for each in "mbrgijpqoyzw" if each not in op.named][:count]
+    return {
+        theirs or name: op.operand(name).dims.replace(OUTER, " ".join(free)).strip()
+        for name, theirs in found.called.items()
+    }
 
 
 def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool:

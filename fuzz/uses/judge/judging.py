@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rich.console import Console
 
-from fuzz.adapters.pack import load
-from fuzz.adapters.target import Target
 from fuzz.base.probe import GHOST, STREAM
-from fuzz.execute.pool import Pool
 from fuzz.findings.book import book_in
 from fuzz.generate.dims import MOST_WORK
 from fuzz.laws.registry import declared as declared_laws
@@ -22,10 +18,9 @@ from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
-from fuzz.triage.diagnosis import new_workers
-from fuzz.uses.check.reference import contract_of
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
+from fuzz.uses.judge.prepared import prepared
 from fuzz.uses.judge.problem import LAST, Problem, UnreadProblemError, problems_of
 from fuzz.uses.judge.replaying import judged_by_replay
 from fuzz.uses.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
@@ -33,16 +28,13 @@ from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.source import ProblemError, kernel_name
 from fuzz.uses.judge.summary import summary
 from fuzz.uses.judge.words import files_in
-from fuzz.uses.judge.written import derived, write_pack
-from fuzz.uses.measure.beside import Accepts, accepts
+from fuzz.uses.judge.written import derived
 from fuzz.uses.measure.use import Measuring
 from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
-from fuzz.uses.starting import select_targets, writable
-from oracles.formula.contract import Contract
-from oracles.reference.derive import ANY, Derived
+from oracles.reference.derive import Derived
 from oracles.reference.dims import parsed
 
 _VARIED = 4
@@ -61,16 +53,10 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     except UnreadProblemError as error:
         return judged_by_replay(asked, error.problem, str(error), screen, width)
     solutions = solutions_of(asked, problem)
+    with screen.status("trying what is taken ..."):
+        ready = prepared(asked, problem, found, solutions)
+    found, folder, kernels, targets = ready.found, ready.folder, ready.kernels, ready.targets
     print_lines(screen, [found.said])
-    folder = writable(asked.output) / problem.name
-    write_pack(
-        folder, problem, {name: each for name, (_, each) in solutions.items()}, found, values=asked.values,
-        untrusted=asked.untrusted,
-    )  # fmt: skip
-    kernels = [each for each in load(folder).kernels if each.name in solutions]  # earlier ones are there, too
-    targets = select_targets(kernels, patterns=asked.targets)
-    # A device that is not here is no news, unless there is no other.
-    targets = tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
     # Not before: no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     here = {target.name.place for target in targets if target.unavailable() is None}
@@ -86,13 +72,14 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         runner = session.runner(targets)
         with session.err.status("measuring ..."):
             measuring = Measuring(session.pool, targets, seed)
-            accepting = _accepting(targets, found, asked)
         with session.interruption:
             search_ops(runner, seed)
             session.draw_no_more()
             with session.err.status("looking at what was measured ..."):
                 targets = session.targets = tuple(measuring.ended(session, book, asked.cases))
         elapsed = time.monotonic() - began
+        for bucket in [each for each in book.buckets.values() if each.kernel in ready.untried]:
+            del book.buckets[bucket.name]  # what it refuses is no bug of it
         if not session.interruption.terminated:
             # All of them are told at the end, which is near.
             seconds, shrinks = asked.explain_s or _AROUND_S, asked.explain_s is not None
@@ -102,7 +89,17 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     session.tell_troubles()
     by_id = {target.id: target for target in targets}
     rulings = tuple(
-        solution_ruling(words, kernel, by_id, session.tally, book, measuring, accepting)
+        solution_ruling(
+            words,
+            kernel,
+            by_id,
+            session.tally,
+            book,
+            measuring,
+            ready.accepting,
+            untried=ready.untried.get(kernel, ""),
+            refuses=ready.refuses.get(kernel, ""),
+        )
         for kernel, (words, _) in solutions.items()
     )
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
@@ -120,20 +117,6 @@ def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, i
     few = [f"not exercised, as that many terms take too long: {extents}"] if extents else []
     probes = [] if STREAM in laws else [f"not exercised, as there is no GPU: the probe {STREAM}"]
     return (*undeclared, *few, *probes)
-
-
-def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mapping[str, Accepts]:
-    """What solutions do with what they do not declare, by their targets."""
-
-    def workers(target: Target) -> AbstractContextManager[Pool]:
-        return new_workers([target], asked.case_limit)
-
-    def contract(dtype: str) -> Contract:
-        return contract_of(found, "torch", (dtype,), strict=asked.values == ANY)
-
-    there = [target for target in targets if target.unavailable() is None]
-    each = {target.id: accepts(workers, target, contract, multiples=True) for target in there}
-    return {name: beside for name, beside in each.items() if beside is not None}
 
 
 def solutions_of(asked: Asked, problem: Problem) -> Mapping[str, tuple[str, Solution]]:

@@ -80,9 +80,10 @@ class Ruling:
 
 def solution_ruling(
     solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook,
-    measuring: Measuring, accepting: Mapping[str, Accepts],
+    measuring: Measuring, accepting: Mapping[str, Accepts], *, untried: str = "", refuses: str = "",
 ) -> SolutionRuling:  # fmt: skip
-    """Return what is said of the solution that a kernel was made of."""
+    """Return what is said of the solution that a kernel was made of. It is undecided where it was not tried, and wrong
+    where it refuses what comes with the problem; each says why."""
     own = [name for name in tally.targets if targets[name].kernel.name == kernel]
     lines = [tally.targets[name] for name in own]
     failures = tuple(encoded(each.told) for each in book.buckets.values() if each.kernel == kernel)
@@ -90,15 +91,18 @@ def solution_ruling(
     for line in lines:
         for dtype, each in line.worst.items():
             worst[dtype] = max(each.ratio, worst.get(dtype, 0.0))
-    said = _said(lines)
+    said = "undecided" if untried else "wrong" if refuses else _said(lines)
     reason = next((each.broken or each.not_run_reason for each in lines if each.broken or each.not_run_reason), "")
-    if said == "undecided":
+    if untried or refuses:
+        reason = untried or refuses
+    elif said == "undecided":
         reason = f"{sum(each.gave_up for each in lines)} runs could not be judged"
     records = tuple(measuring.records[name] for name in own if name in measuring.records)
     right_as = next((measuring.right_as[name] for name in own if measuring.right_as.get(name)), "")
     return SolutionRuling(
-        solution, said, sum(each.judged for each in lines), sum(each.findings for each in lines), worst, failures,
-        "" if said == "right" or any(each.findings for each in lines) else reason, records,
+        solution, said, 0 if untried else sum(each.judged for each in lines),
+        0 if untried else sum(each.findings for each in lines), worst, failures,
+        "" if said == "right" or (failures and not refuses) else reason, records,
         tuple(accepting[name] for name in own if name in accepting), right_as,
     )  # fmt: skip
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.outcome import Status
+from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import Pool
 from fuzz.triage.trial.variations import extended, made, rank_of, sized
 from fuzz.uses.measure.bench import Bench, UnmeasurableError
@@ -21,7 +23,18 @@ _USUAL = 64
 _MOST = 1 << 16
 """The tensors of a case have no more elements: those of four dimensions have fewer along each."""
 _EXTENTS = (1, 3, 5, 6, 12, 20, 24, 40, 48, 96, 112, 160, 192)
+_LONG = (256, 512, 1024, 2048, 4096, 8192)
+"""Those beyond which a kernel may refuse all, but where a case would have more than `_MOST_LONG` elements."""
+_MOST_LONG = 1 << 19
+_FEWEST = 3
+"""A kernel that takes fewer of all these refuses nearly everything."""
 _REFUSED = (Status.RAISED, Status.REJECTED)
+_OWN = re.compile(
+    r"(?:AssertionError|NotImplementedError|RuntimeError|TypeError|ValueError)\b.* \((\S+ line \d+): (assert|raise)\b"
+)
+"""What is raised by a statement of the kernel's own that does nothing else, as a worker tells it."""
+Refuses = Callable[[Outcome], str]
+"""The words for where a kernel refused a case; "" where it did not."""
 
 
 @dataclass(frozen=True)
@@ -31,42 +44,81 @@ class Accepted:
     multiple_of: Mapping[str, int]
     refused: Case
     """A case that is not."""
+    max: Mapping[str, int] = field(default_factory=dict)
+    """The longest extents that are taken, where longer ones are refused."""
+    where: tuple[str, ...] = ()
+    """The places where it refuses others, such as "asserted in kernel.py line 12"."""
 
     @property
     def text(self) -> str:
         """Such as "takes n in multiples of 8 only: declare multiple_of={"n": 8} in its capabilities"."""
-        taken = " and ".join(f"{dim} in multiples of {step}" for dim, step in self.multiple_of.items())
-        said = ", ".join(f'"{dim}": {step}' for dim, step in self.multiple_of.items())
-        return f"takes {taken} only: declare multiple_of={{{said}}} in its capabilities"
+        return f"takes {self.taken} only: declare {', '.join(self.fields)} in its capabilities"
+
+    @property
+    def taken(self) -> str:
+        """Such as "n in multiples of 8"."""
+        steps = [f"{dim} in multiples of {step}" for dim, step in self.multiple_of.items()]
+        return " and ".join([*steps, *(f"{dim} up to {most}" for dim, most in self.max.items())])
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """What declares that."""
+        given = {"multiple_of": self.multiple_of, "max": self.max}
+        return [f"{name}={json.dumps(dict(each))}" for name, each in given.items() if each]
 
     def narrowed(self, target: Target) -> Target:
         """The target, given nothing else."""
-        able = replace(target.kernel.capabilities, multiple_of=self.multiple_of)
+        able = replace(target.kernel.capabilities, multiple_of=self.multiple_of, max=self.max)
         return replace(target, kernel=replace(target.kernel, capabilities=able))
 
 
-def accepted(pool: Pool, target: Target) -> Accepted | None:
-    """Return what a kernel takes that raises for some extents and for no multiple of a power of two; None where it
-    raises for none, or as no such number says."""
+def _raises(outcome: Outcome) -> str:
+    return "it raises" if outcome.status in _REFUSED else ""
+
+
+def own_refusal(outcome: Outcome) -> str:
+    """Return where a statement of the kernel itself raised, such as "asserted in kernel.py line 12"; "" where none
+    did: what a library raises that it calls is no refusal of its own."""
+    found = _OWN.match(outcome.detail) if outcome.status in _REFUSED else None
+    return f"{'asserted' if found[2] == 'assert' else 'raised'} in {found[1]}" if found is not None else ""
+
+
+def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bool = False) -> Accepted | None:
+    """Return what a kernel takes that refuses some extents and no multiple of a power of two, and with `long` ones none
+    up to a length; None where it refuses none, or as no such number says."""
     able, steps, refused = target.kernel.capabilities, dict[str, int](), list[Case]()
+    most, where = dict[str, int](), dict[str, None]()
     if able.multiple_of or able.max:
         return None
     try:
         base = template(target, able.dtypes[0])
         for dim in OPS[target.kernel.op].named:
-            cases = {size: _sized(base, dim, size) for size in (_USUAL, *_EXTENTS)}
+            if dim in OPS[target.kernel.op].fixed:
+                continue
+            cases = {size: _sized(base, dim, size) for size in (_USUAL, *_EXTENTS, *(_LONG if long else ()))}
+            cases = {size: case for size, case in cases.items() if size < _LONG[0] or case.elements <= _MOST_LONG}
             bench = Bench(pool, target, cases[_USUAL])
-            raised = {
-                size: outcome.status in _REFUSED
-                for size, outcome in zip(cases, bench.run([*cases.values()]), strict=True)
-            }
-            step = _step([size for size in raised if raised[size]], [size for size in raised if not raised[size]])
+            places = {size: refuses(outcome) for size, outcome in zip(cases, bench.run([*cases.values()]), strict=True)}
+            taken = [size for size, place in places.items() if not place]
+            longest = max(taken, default=0)
+            if long and len(taken) < _FEWEST:
+                continue
+            step = _step([size for size, place in places.items() if place and size < longest], taken)
+            if step is None and any(place for size, place in places.items() if size < longest):
+                continue
             if step is not None:
                 steps[dim] = step
-                refused += [cases[size] for size in raised if raised[size]]
+            is_bounded = long and 0 < longest < max(places)
+            if is_bounded:
+                most[dim] = longest
+            if step is not None or is_bounded:
+                refused += [cases[size] for size, place in places.items() if place]
+                where.update(dict.fromkeys(place for place in places.values() if place))
     except (UnmeasurableError, ValueError):
         return None
-    return Accepted(steps, min(refused, key=lambda case: case.elements)) if steps else None
+    if not refused:
+        return None
+    return Accepted(steps, min(refused, key=lambda case: case.elements), most, tuple(where))
 
 
 def _sized(base: Template, dim: str, size: int) -> Case:

@@ -19,7 +19,7 @@ from fuzz.generate.dims import ranks_of
 from fuzz.judge.fitting import Run
 from fuzz.triage.trial.storage import grids, laid_out
 from fuzz.triage.trial.variations import extended, made, sized
-from fuzz.uses.measure.accepts import accepted
+from fuzz.uses.measure.accepts import accepted, own_refusal
 from fuzz.uses.measure.bench import Bench, UnmeasurableError
 from fuzz.uses.measure.measuring import template
 from oracles.dtypes import SINGLE, form
@@ -27,7 +27,8 @@ from oracles.formula.contract import Contract
 from oracles.operand import OUTER
 from oracles.ops import OPS
 
-Answer = Literal["right", "right as it rounds each step", "wrong values", "raises"]
+Answer = Literal["right", "right as it rounds each step", "wrong values", "raises", "refuses"]
+"""It "refuses" by a statement of its own, see `own_refusal`; what a library raises that it calls is no such."""
 _LAYOUTS: Mapping[str, Strides] = {
     "pitched": "pitched", "padded": "rows", "column_step": "any", "transposed": "any",
 }  # fmt: skip
@@ -58,7 +59,13 @@ class Accepts:
     ranks: Mapping[str, Answer] = field(default_factory=dict)
     """By the number of dimensions of its first input."""
     multiple_of: Mapping[str, int] = field(default_factory=dict)
-    """What extents must be multiples of, where it raises for others."""
+    """What extents must be multiples of, where it refuses others."""
+    max: Mapping[str, int] = field(default_factory=dict)
+    """The longest extents, where it refuses longer ones."""
+    refused: tuple[str, ...] = ()
+    """Where it refuses what it refuses, such as "asserted in kernel.py line 12"."""
+    usual: Answer = "right"
+    """What it does with an ordinary case of what it declares."""
 
     @property
     def text(self) -> str:
@@ -66,9 +73,14 @@ class Accepts:
         said, fields = list[str](), list[str]()
         if {*self.ranks.values()} - {"right"}:
             said.append(f"{self.row} of {_list(map(str, self.taken_ranks))} dimensions only ({_others(self.ranks)})")
-        if self.multiple_of:
-            said += [f"{dim} in multiples of {step} only" for dim, step in self.multiple_of.items()]
-            fields.append(f"multiple_of={json.dumps(dict(self.multiple_of))}")
+        if self.multiple_of or self.max:
+            steps = [f"{dim} in multiples of {step} only" for dim, step in self.multiple_of.items()]
+            bounds = [f"{dim} up to {most} only" for dim, most in self.max.items()]
+            said.append(f"{' and '.join([*steps, *bounds])}{self._where}")
+            given = {"multiple_of": self.multiple_of, "max": self.max}
+            fields += [f"{name}={json.dumps(dict(each))}" for name, each in given.items() if each]
+        if self.usual == "refuses":
+            said.append(f"none of the cases that were tried{self._where}")
         if self.layouts:
             others = f" ({_others(self.layouts)})" if self.strides != "any" else ""
             words = {"any": "any strides", "contiguous": f"contiguous {self.row} only{others}"}
@@ -85,6 +97,10 @@ class Accepts:
             return ""
         declare = f"; declare {', '.join(fields)} in its capabilities to have that judged" if fields else ""
         return f"accepts: {', '.join(said)}{declare}"
+
+    @property
+    def _where(self) -> str:
+        return f" ({' and '.join(self.refused)})" if self.refused else ""
 
     @property
     def strides(self) -> Strides:
@@ -131,19 +147,26 @@ def accepts(
         with workers(wider) as pool:
             trial = _Trial(pool, wider, contracts)
             usual = trial.draw(able.dtypes[0])
-            answer = trial.answer(usual)
-            if answer == "raises":
+            answer, main = trial.answer(usual), OPS[target.kernel.op].main
+            if answer == "refuses" and multiples:
+                return Accepts(target.id, main, able.dtypes, refused=tuple(trial.refused), usual=answer)
+            if answer in ("raises", "refuses"):
                 return None
-            found = Accepts(target.id, OPS[target.kernel.op].main, able.dtypes, ranks=_ranks(trial, usual))
+            found = Accepts(target.id, main, able.dtypes, ranks=_ranks(trial, usual))
             if answer != "right":
-                return replace(found, ranks={k: v if v == "raises" else "right" for k, v in found.ranks.items()})
-            step = accepted(pool, wider) if multiples else None
-            return replace(
+                raised = ("raises", "refuses")
+                return replace(
+                    found, ranks={k: v if v in raised else "right" for k, v in found.ranks.items()}, usual=answer
+                )  # fmt: skip
+            taken = accepted(pool, wider, own_refusal, long=True) if multiples else None
+            found = replace(
                 found,
                 layouts=_layouts(trial, usual),
                 dtypes={dtype: trial.answer(trial.draw(dtype)) for dtype in others},
-                multiple_of=step.multiple_of if step is not None else {},
             )
+            if taken is not None:
+                return replace(found, multiple_of=taken.multiple_of, max=taken.max, refused=taken.where)
+            return found
     except (UnmeasurableError, ValueError):  # what the case or the formula refuses
         return None
 
@@ -172,6 +195,8 @@ class _Trial:
     pool: Pool
     target: Target
     contracts: Contracts
+    refused: dict[str, None] = field(default_factory=dict)
+    """Where it refused a case."""
 
     def draw(self, dtype: str) -> Draw:
         """Return a usual case of a dtype."""
@@ -185,6 +210,9 @@ class _Trial:
         """Return what it does with a case."""
         case = made(draw)
         [outcome] = Bench(self.pool, self.target, case).run([case])
+        if where := own_refusal(outcome):
+            self.refused[where] = None
+            return "refuses"
         if outcome.status is not Status.RAN:
             return "wrong values" if outcome.status in (Status.WRONG_SHAPE, Status.WRONG_DTYPE) else "raises"
         return self._judged(case, outcome)

@@ -1,0 +1,82 @@
+"""What a solution refuses by itself is told as one line to declare; what merely crashes, or is refused everywhere, is
+wrong or undecided."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fuzz.base.outcome import Outcome, Status
+from fuzz.tests.conftest import Cli
+from fuzz.uses.judge.prepared import _refused
+from fuzz.uses.judge.problem import Problem
+from fuzz.uses.measure.accepts import own_refusal
+from fuzz.uses.measure.beside import Accepts
+
+_NORM = """import numpy as np
+
+
+def kernel(x):
+    n = x.shape[-1]
+{}
+    with np.errstate(all="ignore"):
+        {}
+"""
+_PLAIN = "return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(1e-6))"
+_TEXTS = {
+    "eights": _NORM.format(
+        "    assert n % 8 == 0, n\n    if x.ndim != 2:\n        raise RuntimeError('rows only')\n"
+        "    if n > 1500:\n        raise TypeError('rows are too long')", _PLAIN,
+    ),
+    "crashes": _NORM.format("    x = x.reshape(*x.shape[:-1], n // 8, 8).reshape(x.shape)", _PLAIN),
+    "one": _NORM.format("    assert n == 64", _PLAIN),
+}  # fmt: skip
+
+
+def test_what_it_refuses_by_itself_is_one_line_and_no_crash(cli_here: Cli, tmp_path: Path) -> None:
+    """All are judged by matrices, as one of them takes nothing else. One that takes a single extent is not right."""
+    (tmp_path / "ref.py").write_text(
+        "import torch\n\ndef normed(x):\n    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)\n"
+    )
+    for name, text in _TEXTS.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    words = ("--against", "ref.py", "--seed", "1", "--trusted", "--max-cases", "32", "--no-shrink", "--json")
+    done = cli_here("judge", *(f"{name}.py" for name in _TEXTS), *words)
+    assert done.returncode == 1, done.stderr
+    ruling = json.loads(done.stdout)
+    by_name = {each["solution"][:-3]: each for each in ruling["solutions"]}
+    assert {name: each["verdict"] for name, each in by_name.items()} == {
+        "eights": "right", "crashes": "wrong", "one": "wrong",
+    }  # fmt: skip
+    assert by_name["eights"]["judged"] > 8
+    assert [len(by_name[name]["failures"]) for name in _TEXTS] == [0, 1, 1], "nor is what probes do then told"
+    [accepts] = by_name["eights"]["accepts"]
+    assert (accepts["multiple_of"], accepts["max"]) == ({"n": 8}, {"n": 1024})
+    assert accepts["refused"] == ["asserted in eights.py line 6", "raised in eights.py line 10"]
+    assert (accepts["ranks"]["2"], accepts["ranks"]["3"]) == ("right", "refuses")
+    assert ruling["reference"].startswith("reference normed: x[m, n] -> y[m, n]")
+
+
+def test_what_comes_with_a_problem_must_be_taken() -> None:
+    takes = Accepts("", "x", ("f32",), multiple_of={"n": 8}, max={"n": 64}, refused=("asserted in mine.py line 2",))
+    problem = Problem("p", lambda x: x, examples=({"n": 16}, {"n": 20}))
+    assert _refused(takes, problem) == "it refuses n = 20, which comes with the problem: asserted in mine.py line 2"
+    assert _refused(takes, Problem("p", lambda x: x, examples=({"n": 16, "m": 3},))) == ""
+    assert _refused(takes, Problem("p", lambda x: x, examples=({"n": 128},))).startswith("it refuses n = 128")
+
+
+@pytest.mark.parametrize(
+    ("detail", "where"),
+    [
+        ("AssertionError (a.py line 3: assert n % 8 == 0)", "asserted in a.py line 3"),
+        ("AssertionError: n is 7 (a.py line 3: assert n % 8 == 0)", "asserted in a.py line 3"),
+        ("RuntimeError: too long (a.py line 3: raise RuntimeError('too long'))", "raised in a.py line 3"),
+        ("RuntimeError: shape '[2]' is invalid (a.py line 3: y = x.view(2))", ""),
+        ("IndexError: out of range (a.py line 3: raise IndexError('out of range'))", ""),
+    ],
+)
+def test_only_what_its_own_statement_raises_is_a_refusal(detail: str, where: str) -> None:
+    assert own_refusal(Outcome("", Status.RAISED, detail=detail)) == where
+    assert own_refusal(Outcome("", Status.DIED, detail=detail)) == ""
