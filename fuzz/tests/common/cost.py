@@ -9,6 +9,7 @@ fixture of a wider scope costs is counted apart: whichever test comes first woul
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+import fuzz.tests.common.threads  # noqa: F401 (before NumPy)
 from oracles.tests.common.whole import WHOLE, some
 
 LIMIT_S = 8.0
@@ -110,6 +112,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item in left])
         items[:] = [item for item in items if item not in left]
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: collections that look through it all take half a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 def representatives(rows: Sequence[pytest.Function]) -> Sequence[pytest.Function]:

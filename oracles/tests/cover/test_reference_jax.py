@@ -206,6 +206,7 @@ def _by_grad(x: Array, label: Array) -> Array:
     return jax.grad(cross_entropy)(x, label)
 
 
+@pytest.mark.whole
 def test_gradients_are_references_by_what_jax_makes_of_them() -> None:
     found = derive(_by_vjp, "a=t n, x=t n, w=n, dy=t n")
     assert found.formula.text.count("f.scan(") == 2

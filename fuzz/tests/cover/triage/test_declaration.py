@@ -40,6 +40,7 @@ def test_a_declaration_that_lacks_a_rounding_point_is_asked_for() -> None:
     assert contract_words(fit.told).endswith(": is points={} right?")
 
 
+@pytest.mark.whole
 def test_a_layer_norm_of_moments_is_told_as_one_by_the_first_case_that_fails() -> None:
     """What is tried is drawn: a failure by large values is shrunk by such, which a layer norm of moments says nothing
     of; and nothing that was probed before, and may be more on a faster machine, is asked for."""

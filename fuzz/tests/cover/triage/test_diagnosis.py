@@ -36,6 +36,7 @@ def _diagnosed(kernel: Kernel, ending: str, allowance: TimeAllowance) -> tuple[F
     return finding, finding.diagnosis
 
 
+@pytest.mark.whole
 def test_a_finding_is_shrunk_attributed_and_explained_and_told_as_it_goes() -> None:
     told: list[str] = []
     finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O0", TimeAllowance(seconds=600.0, say=told.append))

@@ -51,6 +51,7 @@ def test_bad_elements_are_told_by_their_place() -> None:
     assert said.startswith("bad elements: tail of 64 = inside and column mod 8 = 5, in y")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("batches", [2, 12])
 def test_probing_that_was_cut_off_gives_no_rule_and_says_so(batches: int) -> None:
     """Cut off after so many batches, and not by a clock: before and after a second length failed, and before all else

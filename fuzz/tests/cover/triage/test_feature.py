@@ -27,6 +27,7 @@ def _seen(op: str) -> set[Feature]:
     return {each for traits in (*map(case_traits, cases), *twins) for each in traits}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", _OPS)
 def test_a_feature_is_the_same_after_it_was_kept(op: str) -> None:
     for each in _seen(op):

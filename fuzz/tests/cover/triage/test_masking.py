@@ -86,6 +86,7 @@ def test_what_a_mean_of_about_zero_hides_in_a_long_row_a_large_one_shows() -> No
     assert shown == [[False], [False], [True]]
 
 
+@pytest.mark.whole
 def test_of_all_that_passes_what_is_against_the_rule_is_tried_with_other_values() -> None:
     """All else passes with any values. In f32, where none hides anything, there would be no difference of dtypes."""
 

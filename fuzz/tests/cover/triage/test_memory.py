@@ -86,6 +86,7 @@ _OF_RANK_2 = _planted("weighted", ("y *= scale_of(", "y *= (call->weight.rank ==
 _DSUM_LEFT_OUT = (".dsum = call->dsum,", ".dsum = call->dsum.data == call->x.data ? (kf_tensor){0} : call->dsum,")
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("kernel", "found"),
     [
@@ -105,6 +106,7 @@ def test_what_the_failure_does_without_is_given_up(kernel: Kernel, found: Case) 
     assert "weight" not in small.inputs or small.inputs["weight"].layout.shape == (3,)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("turn", [0, 1, 6])
 def test_an_overlap_that_is_needed_is_kept_by_one_element(turn: int) -> None:
     small = _shrunk(mutant("weighted-overlap-forgotten"), _over(turn, grid=(2, 9)))
@@ -140,6 +142,7 @@ def test_a_weight_of_rank_2_is_named() -> None:
     assert _learned(*RANK_2) == "rank of weight = 2"
 
 
+@pytest.mark.whole
 def test_one_buffer_for_two_inputs_of_a_gradient_is_named() -> None:
     assert _learned(*DSUM_IS_X) == "dsum and x are one buffer"
 
@@ -154,6 +157,7 @@ _ALIASED = [
 ]  # fmt: skip
 
 
+@pytest.mark.some(13)
 @pytest.mark.parametrize("case", _ALIASED)
 def test_every_choice_of_a_reduction_gives_a_sound_case(case: Case) -> None:
     choices = Choices(case)

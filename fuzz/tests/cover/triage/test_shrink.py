@@ -36,6 +36,7 @@ def _is_plain(case: Case) -> bool:
     return all(layout == contiguous(layout.shape, "before") for layout in layouts)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("shape", [(2, 2, 2, 2, 63), (3, 1087), (127,)])
 def test_a_dropped_tail_shrinks_to_one_plain_row_of_63(shape: tuple[int, ...]) -> None:
     layout = "padded" if len(shape) == 5 else "pitched"
@@ -113,6 +114,7 @@ def _with_large_ones(case: Case, places: Sequence[int]) -> Case:
     return replace(case, inputs={"x": replace(x, bits=values.tobytes())})
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("place", [0, 420, 999])
 def test_one_bad_element_shrinks_to_itself_wherever_it_is(place: int) -> None:
     """As a run does it: what waits in a pile does not say any more which element was the worst. Time is over once it is

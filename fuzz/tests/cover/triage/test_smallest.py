@@ -25,6 +25,7 @@ def _swept(kernel: Kernel, found: Case) -> Swept:
         return sweep(Trials(pool, target, Family.of(judgement)), case)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("shape", [(1, 127), (3, 63), (2, 127)])
 def test_a_case_that_is_not_the_smallest_is_told_so(shape: tuple[int, int]) -> None:
     swept = _swept(with_edits(TAIL_63), given_case(shape, 1, "pitched"))

@@ -52,6 +52,7 @@ def test_wrong_ranges_are_found_and_shown_outside_the_tool(tmp_path: Path, cli_h
     assert "or rather NaN" in ran.stdout or "allowed" in ran.stdout
 
 
+@pytest.mark.whole
 def test_a_bug_in_one_of_the_formats_is_explained_by_its_name(tmp_path: Path) -> None:
     target, left = target_of(load(write_byte_pack(tmp_path, "tail")).kernel("tail"), "O2"), count(BATCHES, -1)
     with WorkerPool([target]) as pool:

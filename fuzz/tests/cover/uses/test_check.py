@@ -92,6 +92,7 @@ def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
     assert list(profile.database.fetch(key)) == []
 
 
+@pytest.mark.whole
 def test_what_is_remembered_is_the_shrunk_case(
     profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -212,6 +213,7 @@ def _refuses_odd(x: Any, eps: float) -> Any:
     return _normalised(x, eps)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("function", "said"),
     [

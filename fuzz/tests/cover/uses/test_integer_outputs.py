@@ -70,6 +70,7 @@ def test_a_right_kernel_passes() -> None:
     _check(right, 60)
 
 
+@pytest.mark.some(1)
 @pytest.mark.usefixtures("unexplained")
 @pytest.mark.parametrize(
     ("kernel", "words"), [(by_128, "wrong values"), (cut, "wrong values"), (wide, "is int32, must be int8")]
