@@ -9,6 +9,7 @@ from .activations import python_kernels as activations_in_python
 from .activations.mutants import gelu, silu_mul
 from .attention import c_kernels as attention_in_c
 from .attention import python_kernels as attention_in_python
+from .attention.mutants import attention
 from .cross_entropy import c_kernels as cross_entropy_in_c
 from .cross_entropy import python_kernels as cross_entropy_in_python
 from .cross_entropy.mutants import cross_entropy
@@ -57,4 +58,5 @@ MUTANTS = (
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS,
     *scaled_matmul.MUTANTS,
+    *attention.MUTANTS,
 )  # fmt: skip
