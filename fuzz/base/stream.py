@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import count as counted
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ Reals = NDArray[np.float64]
 _T = TypeVar("_T")
 
 _ROLLS = 128
-"""A Dice has so many: more than a sketch and the operands of any op ask for, which is about 100."""
+"""A Dice has so many at hand: more than a sketch and the operands of most ops ask for, which is about 100."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND, _THIRD = np.uint64(30), np.uint64(27), np.uint64(31)
@@ -175,8 +176,8 @@ def child_key(key: int, label: str) -> int:
 class Dice:
     """Many small decisions from one stream, in the order in which they are asked for. Hypothesis is far slower."""
 
-    def __init__(self, stream: Stream, words: list[int] | None = None) -> None:
-        self._words: Iterator[int] = iter(words or stream.words(_ROLLS).tolist())
+    def __init__(self, stream: Stream, words: list[int] | None = None, number: int = 0) -> None:
+        self._words = _rolls(words or stream.words(_ROLLS).tolist(), stream, number)
 
     def below(self, count: int) -> int:
         """0 <= i < count."""
@@ -191,10 +192,17 @@ class Dice:
         return options[self.below(len(options))]
 
 
+def _rolls(words: list[int], stream: Stream, number: int) -> Iterator[int]:
+    """The words, then as many more as are asked for."""
+    yield from words
+    for more in counted():
+        yield from stream.child(f"more {number} {more}").words(_ROLLS).tolist()
+
+
 def dice_of(stream: Stream, count: int) -> list[Dice]:
     """Return `count` dice with rolls of their own, which is much cheaper than one by one."""
     words = stream.words(count * _ROLLS).tolist()
-    return [Dice(stream, words[place * _ROLLS : (place + 1) * _ROLLS]) for place in range(count)]
+    return [Dice(stream, words[place * _ROLLS : (place + 1) * _ROLLS], place) for place in range(count)]
 
 
 def dice_each(streams: Sequence[Stream]) -> list[Dice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fuzz import Capabilities, CKernel, Contract
@@ -21,6 +22,10 @@ _ELEMENTS = Capabilities(
 _DOUBLES = Capabilities(
     dtypes=("f64",), strides="any", takes=_OPTIONAL, params=_PARAMS, mixed=(("lse", ("f64",)),), outside="rejects"
 )
+_BACKWARD = replace(
+    _ELEMENTS, takes=("mask", "bias", "o", "lse"), params=("causal", "window", "cap"),
+    mixed=tuple((name, ("q", "f32")) for name in ("bias", "o", "dq", "dk", "dv")),
+)  # fmt: skip
 
 # Each query is a problem by itself, read where it lies.
 _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "scaling", "sign_flip", "layout", "surroundings",
@@ -38,5 +43,9 @@ KERNELS: tuple[CKernel, ...] = (
     CKernel(
         "attention-rounded", "attention", _C / "attention.c", "any", Contract(points={"p": "input"}), _ELEMENTS,
         (*_FLAGS, "-DROUNDED"), laws=_LAWS, summary="the same with shares rounded before they are multiplied",
+    ),
+    CKernel(
+        "attention-backward-generic", "attention_backward", _C / "attention_backward.c", "any", Contract(), _BACKWARD,
+        _FLAGS, laws=_LAWS, summary="one query after the other; any strides",
     ),
 )  # fmt: skip

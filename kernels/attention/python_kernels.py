@@ -33,6 +33,9 @@ _HALVES = Capabilities(
 _CORES = replace(
     _BLOCKED, sums=dict.fromkeys("dj", Blocks(16, truncates=True)), denormals="flush", points={"p": "maybe input"}
 )
+_GRADIENTS = {"d": Any(), "e": Any(), "j": Any(), "h i": Any()}
+_MIXED = tuple((name, ("q", "f32")) for name in ("bias", "o", "dq", "dk", "dv"))
+_BACKWARD = Capabilities(strides="any", takes=("mask",), needs=("o", "lse"))
 
 KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(
@@ -55,5 +58,14 @@ KERNELS: tuple[PythonKernel, ...] = (
         "attention-fused", "attention", _TORCH, "torch", _FUSED, _WIDE, entry="fused",
         options=(("backend", "FLASH_ATTENTION"),), devices=("cpu",),
         summary="scaled_dot_product_attention, by blocks of keys",
+    ),
+    PythonKernel(
+        "attention-backward-blocks", "attention_backward", _TRITON.with_name("attention_backward.py"), "triton",
+        replace(_BLOCKED, sums=_GRADIENTS, algorithm={}), _BACKWARD, laws=("rerun", "surroundings"),
+        summary="blocks of 16 queries and keys, twice: by queries, and by keys",
+    ),
+    PythonKernel(
+        "attention-backward-composed", "attention_backward", _TORCH, "torch",
+        replace(_FREE, sums=_GRADIENTS), replace(_ANYWHERE, mixed=_MIXED), summary="elementary operations",
     ),
 )  # fmt: skip

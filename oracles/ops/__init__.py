@@ -10,6 +10,7 @@ from oracles.declared import OpError
 from oracles.op import Op
 from oracles.ops import (
     attention,
+    attention_backward,
     cross_entropy,
     cross_entropy_backward,
     embedding,
@@ -97,7 +98,7 @@ for _module in (
     rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul, scaled_matmul,
     row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward,
     group_norm, group_norm_backward, embedding, embedding_backward,
-    attention,
+    attention, attention_backward,
     quantize_rows, quantize_rows_e4m3,
 ):  # fmt: skip
     register(_module.OP)

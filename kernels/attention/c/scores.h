@@ -56,6 +56,13 @@ static inline real score(const query *at, int64_t j) {
     return s + load(bias, at->g * bias->strides[0] + at->h * bias->strides[1] + at->i * bias->strides[2] + j * bias->strides[3]);
 }
 
+/* The derivative of a score by what the cap takes. */
+static inline real slope(const query *at, int64_t j) {
+    if (!(at->cap > 0)) return 1;
+    const real t = tangent(product(at, j) / (real)at->cap);
+    return 1 - t * t;
+}
+
 /* False after the last query of all heads. */
 static inline bool next_query(query *at) {
     const int64_t *shape = at->q->shape;

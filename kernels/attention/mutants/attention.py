@@ -129,8 +129,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "torch-attention-mask-added", "attention-composed",
-        (('s = s.masked_fill(~_seen(q, k.shape[2], mask, causal, window), float("-inf"))',
-          's = s + (1.0 - _seen(q, k.shape[2], mask, causal, window).to(wide)) * torch.finfo(wide).min'),),
+        (('s = s.masked_fill(~_seen(q, k.shape[2], mask, causal, window), float("-inf"))\n    most',
+          's = s + (1.0 - _seen(q, k.shape[2], mask, causal, window).to(wide)) * torch.finfo(wide).min\n    most'),),
         ("torch-*@cpu",), "a hidden key, and NaN there, or no key at all", _VALUE,
         "E004, E005: the lowest number added to hidden scores",
     ),

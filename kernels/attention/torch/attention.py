@@ -53,6 +53,33 @@ def composed(
         lse.copy_((m + torch.log(mass))[..., 0])
 
 
+def attention_backward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dy: torch.Tensor, *, axis: int, softmax_scale: float,
+    dq: torch.Tensor, dk: torch.Tensor, dv: torch.Tensor, o: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None, mask: torch.Tensor | None = None, bias: torch.Tensor | None = None,
+    causal: float = 0.0, window: float = -1.0, cap: float = 0.0,
+) -> None:  # fmt: skip
+    """The gradients, one operation after the other."""
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    queries, keys, values, given = q.to(wide), k.to(wide)[:, :, None], v.to(wide)[:, :, None], dy.to(wide)
+    s = torch.matmul(queries, keys.transpose(-1, -2)) * softmax_scale
+    slope = torch.ones_like(s)
+    if cap > 0:
+        t = torch.tanh(s / cap)
+        s, slope = cap * t, 1 - t * t
+    s = s if bias is None else s + bias.to(wide)
+    s = s.masked_fill(~_seen(q, k.shape[2], mask, causal, window), float("-inf"))
+    hidden = s == float("-inf")
+    sums = torch.logsumexp(s, -1) if lse is None else lse.to(wide)
+    p = torch.exp(s - sums[..., None]).masked_fill(hidden, 0.0)
+    whole = torch.matmul(p, values) if o is None else o.to(wide)
+    delta = (given * whole).sum(-1, keepdim=True)
+    ds = p * (torch.matmul(given, values.transpose(-1, -2)) - delta) * slope.masked_fill(hidden, 1.0)
+    dq.copy_(torch.matmul(ds, keys) * softmax_scale)
+    dk.copy_(torch.einsum("bghij,bghid->bgjd", ds, queries) * softmax_scale)
+    dv.copy_(torch.einsum("bghij,bghie->bgje", p, given))
+
+
 def _seen(q: torch.Tensor, keys: int, mask: torch.Tensor | None, causal: float, window: float) -> torch.Tensor:
     """The keys that each query sees, with a dimension for batch, group and head each."""
     queries = q.shape[3]

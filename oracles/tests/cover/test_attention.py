@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ from numpy.typing import NDArray
 
 from oracles import Any as AnyOrder
 from oracles import Contract
+from oracles.formula.algorithm import traced
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.gradient import gradient
+from oracles.ops import OPS
 from oracles.ops.attention import ALGORITHMS
 from oracles.problem import Problem
 from oracles.tests.common.judged import results, simulated
@@ -102,3 +108,35 @@ def test_correct_kernels_of_each_algorithm_pass(local: str, name: str) -> None:
     for case in cases:
         of = problem(**case)
         assert results(of, contract, simulated(of, contract, 2)) == ["pass", "pass"]
+
+
+@pytest.mark.parametrize("causal", [0.0, 1.0, 2.0])
+def test_the_backward_pass_is_the_gradient_of_the_forward_one(causal: float) -> None:
+    """By the formula that is derived, which takes the maximum for a constant."""
+    forward = traced(OPS["attention"], {"q", "k", "v", "bias", "o", *MODES})
+    derived = gradient(forward, "o", ("q", "k", "v"))
+    backward = traced(OPS["attention_backward"], {"q", "k", "v", "bias", "dy", "dq", "dk", "dv", *MODES} - {"blank"})
+    random, modes = np.random.default_rng(3), {**MODES, "causal": causal, "cap": 1.5, "window": 2.0}
+    shapes = {"q": (2, 1, 2, 3, 4), "k": (2, 1, 5, 4), "v": (2, 1, 5, 2), "bias": (1, 2, 3, 5), "dy": (2, 1, 2, 3, 2)}
+    tensors = {name: random.standard_normal(shape) for name, shape in shapes.items()}
+    one = evaluate(Inputs(derived, {"do" if n == "dy" else n: each for n, each in tensors.items()}, modes), Float64())
+    two = evaluate(Inputs(backward, tensors, modes), Float64())
+    for name in ("dq", "dk", "dv"):
+        a, b = one[derived.outputs[name]], two[backward.outputs[name]]
+        assert np.abs(b).max() > 0.01
+        kept = [size for size in a.shape if size > 1]
+        assert np.allclose(a.reshape(kept), b.reshape(kept), rtol=1e-10, atol=1e-12), name
+
+
+def test_a_kernel_of_the_backward_pass_that_leaves_a_head_out_is_told() -> None:
+    of = replace(problem(), outputs=dict.fromkeys(("dq", "dk", "dv"), "f32"))
+    inputs = {**of.inputs, "dy": np.random.default_rng(4).standard_normal((2, 2, 3, 5, 3)).astype(np.float32)}
+    params = {name: value for name, value in of.params.items() if name != "blank"}
+    of = Problem("attention_backward", params, inputs, of.outputs)
+    contract = Contract(sums={**FREE.sums, "e": AnyOrder(), "h i": AnyOrder()})
+    right = simulated(of, contract, 1)
+    assert results(of, contract, right) == ["pass"] * 3
+    less = Problem(
+        "attention_backward", params, {**inputs, "dy": inputs["dy"] * (np.arange(3) < 2)[:, None, None]}, of.outputs
+    )
+    assert results(of, contract, {**right, "dk": simulated(less, contract, 1)["dk"]}) == ["pass", "numeric", "pass"]
