@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.tests.common.exploits import NUMPY, PROBLEMS, Exploit
+from fuzz.tests.common.exploits import ANY_VALUES, NUMPY, PROBLEMS, Exploit
 from fuzz.tests.common.exploits_torch import CUDA, TORCH
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import Cli
@@ -38,6 +38,11 @@ def test_no_solution_that_is_wrong_is_right_however_it_tries(cli_here: Cli, tmp_
 def test_no_documented_exploit_is_right(cli_here: Cli, tmp_path: Path, problem: str) -> None:
     said = _verdicts(cli_here, tmp_path, problem, {**NUMPY, **TORCH})
     assert {*said.values()} == {"wrong"}, said
+
+
+def test_where_nan_is_judged_it_stands_where_it_must(cli_here: Cli, tmp_path: Path) -> None:
+    said = _verdicts(cli_here, tmp_path, "norm", ANY_VALUES, "--values", "any")
+    assert said == {"nan_everywhere": "wrong"}
 
 
 @pytest.mark.parametrize("problem", ["norm", "product"])
