@@ -13,6 +13,9 @@ from .attention.mutants import attention
 from .cross_entropy import c_kernels as cross_entropy_in_c
 from .cross_entropy import python_kernels as cross_entropy_in_python
 from .cross_entropy.mutants import cross_entropy
+from .dequantize_matmul import c_kernels as dequantize_matmul_in_c
+from .dequantize_matmul import python_kernels as dequantize_matmul_in_python
+from .dequantize_matmul.mutants import dequantize_matmul
 from .embedding import c_kernels as embedding_in_c
 from .embedding import python_kernels as embedding_in_python
 from .embedding.mutants import embedding
@@ -30,6 +33,7 @@ from .quantize_rows import python_kernels as quantize_rows_in_python
 from .quantize_rows.mutants import quantize_rows
 from .reductions import c_kernels as reductions_in_c
 from .reductions import python_kernels as reductions_in_python
+from .reductions.mutants import reductions
 from .rms_norm import c_kernels, python_kernels
 from .rms_norm.mutants import accuracy, history, laws, operands, rms_norm, triton
 from .rope import c_kernels as rope_in_c
@@ -52,11 +56,13 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *embedding_in_c.KERNELS, *embedding_in_python.KERNELS,
     *attention_in_c.KERNELS, *attention_in_python.KERNELS,
     *quantize_rows_in_c.KERNELS, *quantize_rows_in_python.KERNELS,
+    *dequantize_matmul_in_c.KERNELS, *dequantize_matmul_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS,
+    *dequantize_matmul.MUTANTS, *reductions.MUTANTS,
     *scaled_matmul.MUTANTS,
     *attention.MUTANTS,
 )  # fmt: skip

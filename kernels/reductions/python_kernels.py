@@ -18,7 +18,7 @@ _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "surroundin
 # exponential of a GPU is 2^(x log2 e), and the product is rounded: x down to -104 is off by up to 44 ulp.
 _KEPT = Contract(sums={"n": Pairwise(128)}, accuracy={"exp": 48.0})
 _ROWS = Capabilities(dtypes=("f32", "f16", "bf16"), strides="pitched", max={"n": 16384}, empty=False)
-_ANYWHERE = replace(_ROWS, axis="any", strides="any", max={}, empty=True)
+_ANYWHERE = replace(_ROWS, axis="any", strides="any", max={}, empty=True, mixed=(("y", ("x", "f32")),))
 # A mean and squares that are kept up to date make NaN of a row with an infinity.
 _WELFORD = Contract(algorithm={"mean": "welford", "squares": "welford"}, nonfinite="unspecified")
 

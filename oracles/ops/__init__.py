@@ -13,6 +13,7 @@ from oracles.ops import (
     attention_backward,
     cross_entropy,
     cross_entropy_backward,
+    dequantize_matmul,
     embedding,
     embedding_backward,
     fused_add_rms_norm,
@@ -99,7 +100,7 @@ for _module in (
     row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward,
     group_norm, group_norm_backward, embedding, embedding_backward,
     attention, attention_backward,
-    quantize_rows, quantize_rows_e4m3,
+    quantize_rows, quantize_rows_e4m3, dequantize_matmul,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)
