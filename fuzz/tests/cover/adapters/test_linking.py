@@ -100,6 +100,7 @@ def _of_a_library(folder: Path) -> None:
     shared(folder, "scaled")
 
 
+@pytest.mark.whole
 def test_every_file_is_in_the_identity_of_a_target(linked: CKernel, folder: Path, cache: Path) -> None:
     seen, files = [c_program(c_target(linked, "native"), Builder(cache))], adapter_of(linked).files(linked)
     for change in (_of_a_header, _of_a_source, _of_an_archive, _of_a_library):

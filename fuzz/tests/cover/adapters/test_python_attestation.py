@@ -33,6 +33,7 @@ from fuzz.transport.python import attest
 from fuzz.transport.python.kernel import Spec
 
 
+@pytest.mark.whole
 def test_a_mutant_runs_the_edited_source(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "helper.py").write_text("FACTOR = 1\n")
     target = python_target(tmp_path, "from .helper import FACTOR\n" + TORCH_HEAD + indented("y.copy_(x * FACTOR)"))

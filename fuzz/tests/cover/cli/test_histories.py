@@ -79,6 +79,7 @@ def test_a_crash_that_needs_history_is_kept_with_it(cli_here: Cli, planted: Plan
     assert cli_here(*_printed(text)).returncode == 1
 
 
+@pytest.mark.whole
 def test_a_kernel_that_fails_from_a_call_on_is_kept_with_so_many(cli_here: Cli, planted: Planted) -> None:
     """More than a worker keeps of what it was given."""
     text = _run(cli_here, planted(edited(CALL, LATER_CALLS)), 272, "-j", "1")
@@ -89,6 +90,7 @@ def test_a_kernel_that_fails_from_a_call_on_is_kept_with_so_many(cli_here: Cli, 
     assert "replayed in one new process after 300 earlier calls: the same call, 300 times" in again.stdout
 
 
+@pytest.mark.whole
 def test_what_does_not_repeat_is_reported_and_said_not_to(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:
     """Wrong in one call only, of all processes: the folder that it makes is there afterwards."""
     made = f'mkdir("{tmp_path / "made"}", 0700)'

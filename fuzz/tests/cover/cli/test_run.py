@@ -280,6 +280,7 @@ def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_co
     assert "nothing found" not in nothing.stdout
 
 
+@pytest.mark.whole
 def test_without_qemu_the_doctor_says_what_is_missing(cli: Cli, without_qemu: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "pack.py").write_text(_OF_EVERY_KIND)
     doctor = cli("doctor", "--pack", ".", **without_qemu)
@@ -346,6 +347,7 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     assert answer.stdout.strip() == "[]"
 
 
+@pytest.mark.whole
 def test_a_full_disk_loses_no_finding(cli_here: Cli, planted: Planted) -> None:
     pack = planted(_TAIL_OFF)
     command = ("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--no-shrink")

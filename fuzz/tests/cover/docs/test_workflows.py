@@ -155,6 +155,7 @@ def _gate_without_base(runner: Runner) -> list[str]:
     return runner.called[-1]
 
 
+@pytest.mark.whole
 def test_a_red_gate_leaves_valid_reports_and_a_summary(runner: Runner, planted: Callable[..., Path]) -> None:
     pack = planted(_DROPS_EPS)
     (runner.folder / "corpora").mkdir()

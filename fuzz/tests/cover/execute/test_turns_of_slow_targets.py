@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
+from fuzz.tests.common.hunting import PACK
 from fuzz.uses.search.groups import CountedSchedule, slow_targets_of
 
-TARGETS = [t for t in expand(load(built_in()).kernels, this_host()) if t.kernel.name in ("generic", "dual")]
+TARGETS = [t for t in expand(PACK.kernels, this_host()) if t.kernel.name in ("generic", "dual")]
 SLOW = frozenset({"triton-dual@interpret"})
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
 from fuzz.base.feature import Answer, Feature
@@ -15,9 +14,10 @@ from fuzz.base.stream import Dice, Stream
 from fuzz.generate.aliasing import aliased, aliased_as, memory_labels
 from fuzz.tests.common.examples import each_op, searched
 from fuzz.tests.common.handmade import a_case, dense
+from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS
 
-KERNELS = load(built_in()).kernels
+KERNELS = PACK.kernels
 EVERY_OPTION = ("weight", "rstd", "sum", "dsum", "dresidual", "dw")
 
 MEMORY = Feature("memory")

@@ -8,7 +8,6 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.kernel import capabilities_of
@@ -18,9 +17,9 @@ from fuzz.generate.big import SERIES, SWEEPS, big_case, series
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import Judge
 from fuzz.tests.common.examples import each_op
+from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS
 
-PACK = load(built_in())
 ALL = (*SWEEPS, *SERIES)
 SMALL = [big for big in ALL if big.rows * big.n < 1 << 20]
 
@@ -50,6 +49,7 @@ def test_a_kernel_that_does_not_take_them_is_given_none() -> None:
     assert [search.big(number, torch) for number in far] == [None] * len(far)
 
 
+@pytest.mark.whole
 def test_a_search_hands_them_out_alone() -> None:
     seen = list(islice(batches(Search("rms_norm", 7), big_first=True), 4))
     assert [len(cases) for cases in seen] == [16, 1, 1, 16]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case, Layout
 from fuzz.base.dispatch import SMALL
@@ -24,9 +23,10 @@ from fuzz.generate.sketch import LARGEST_CASE, ROWS, N, Sketch, sketches
 from fuzz.generate.space import space_of
 from fuzz.generate.steering import steer
 from fuzz.tests.common.examples import each_op
+from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS
 
-KERNELS = load(built_in()).kernels
+KERNELS = PACK.kernels
 CAPABILITIES = [capability for op in OPS for capability in capabilities_of(KERNELS, op)]
 LARGE = (N, ROWS, Feature("tail", operand=256))
 

@@ -46,6 +46,7 @@ def test_empty_tensors_are_taken_unless_it_is_declared_otherwise() -> None:
     assert _kernel(empty=False).capability.accepts(a_case())
 
 
+@pytest.mark.whole
 def test_none_is_drawn_for_a_kernel_that_takes_none() -> None:
     kernel = _kernel(empty=False)
     assert not any(map(_is_empty, _cases(kernel)))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case
@@ -21,12 +20,12 @@ from fuzz.generate.search import Proposal
 from fuzz.generate.sketch import LARGEST_CASE, Sketch
 from fuzz.generate.turn import BATCH, PLACES, Made
 from fuzz.judge.judge import Judgement
+from fuzz.tests.common.hunting import PACK
 from fuzz.uses.search.guide import Guide, Relative, lessons_from, packed_lessons
 from fuzz.uses.search.schedule import one_by_one
 from fuzz.uses.search.turn_runner import Terms, TurnRunner
 from oracles.truth import OutputCheck
 
-PACK = load(built_in())
 KERNEL = PACK.kernel("generic")
 TARGET = "c-generic@native:gcc-O2"
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.base.case import CaseError
 from fuzz.base.draw import GIVEN
 from fuzz.generate.big import SERIES, Big, big_case
@@ -17,9 +16,10 @@ from fuzz.generate.plan import plan
 from fuzz.generate.realise import cases_of, draw_of, laid, realise
 from fuzz.generate.sketch import sketches
 from fuzz.tests.common.examples import any_case, each_op, first_cases, plain
+from fuzz.tests.common.hunting import PACK
 from oracles.tests.common.whole import WHOLE
 
-KERNELS = load(built_in()).kernels
+KERNELS = PACK.kernels
 
 
 @each_op

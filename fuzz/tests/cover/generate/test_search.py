@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.base.case import Case
 from fuzz.base.feature import Feature
 from fuzz.base.kernel import capabilities_of
@@ -29,10 +28,11 @@ from fuzz.generate.sketch import ROWS, N, Sketch
 from fuzz.generate.space import space_of
 from fuzz.generate.turn import Made
 from fuzz.tests.common.examples import first_cases
+from fuzz.tests.common.hunting import PACK
 from oracles.dtypes import COMPUTED, ITEMSIZE
 from oracles.ops import OPS
 
-KERNELS = load(built_in()).kernels
+KERNELS = PACK.kernels
 
 
 Drawn = Sequence[Made]

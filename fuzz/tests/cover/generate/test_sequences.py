@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
 from fuzz.generate.capabilities import anything
@@ -15,9 +14,10 @@ from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import Sketch
 from fuzz.generate.turn import SEQUENCE_EVERY
 from fuzz.tests.common.examples import each_op
+from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS
 
-KERNELS = load(built_in()).kernels
+KERNELS = PACK.kernels
 
 
 def _sketch(capability: Capability, seed: int, n: int = 41) -> Sketch:

@@ -47,6 +47,7 @@ def _share(drawn: list[Shape], holds: Callable[[Shape], bool]) -> float:
     return sum(map(holds, drawn)) / len(drawn)
 
 
+@pytest.mark.whole
 def test_many_rows_are_also_long_ones(drawn: list[Shape]) -> None:
     assert sum(each.rows >= 17 and each.n >= 1024 for each in drawn) >= 6
     assert sum(each.rows >= 17 and each.n >= 256 for each in drawn) >= 15

@@ -78,6 +78,7 @@ def test_queries_and_values_of_one_head_have_the_sizes_of_published_heads() -> N
     assert {64, 80, 96, 128, 256} <= heads
 
 
+@pytest.mark.whole
 def test_most_cases_stay_cheap_and_none_is_dear() -> None:
     for op in (PRODUCT, ATTEND):
         work = [made.draw.work for made in _first(anything(op.name), 256) if made.draw is not None]

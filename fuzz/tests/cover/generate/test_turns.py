@@ -10,7 +10,6 @@ from itertools import chain, islice
 
 import pytest
 
-from fuzz.adapters.pack import built_in, load
 from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.errors import UsageError
@@ -28,9 +27,10 @@ from fuzz.generate.space import space_of
 from fuzz.generate.turn import BATCH, PLACES, Made, Turn
 from fuzz.laws.registry import LAWS, with_twins
 from fuzz.tests.common.examples import each_op
+from fuzz.tests.common.hunting import PACK
 from fuzz.tests.conftest import CHECKOUT, HANG_S
 
-KERNELS = load(built_in()).kernels
+KERNELS = PACK.kernels
 
 
 def _search(seed: int = 3, op: str = "rms_norm") -> Search:
@@ -167,7 +167,7 @@ def test_a_state_is_small_and_what_it_knows_is_not_asked_for_again() -> None:
     assert labels[-1] <= sum(map(len, ledger.space.values())) - ledger.size
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize(("name", "count", "most"), [("sve", 160, 340), ("sve", 1000, 25), ("add-generic", 1000, 25)])
 def test_turns_of_many_shards_together_cover_as_much_as_one_search(name: str, count: int, most: int) -> None:
     """A ledger over all cases left 261 and 266 gaps after 160 cases, and none after 1000."""

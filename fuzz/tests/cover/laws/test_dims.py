@@ -127,6 +127,7 @@ def _cases(turns: int) -> list[Case]:
     return [case for case in made if case.elements < 4096 and case.apart and "f64" not in case.dtypes]
 
 
+@pytest.mark.whole
 def test_a_correct_product_keeps_every_law() -> None:
     compared = Counter[str]()
     for case in _cases(20):

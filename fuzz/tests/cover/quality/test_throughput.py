@@ -16,10 +16,10 @@ from fuzz.quality.__main__ import app
 from fuzz.quality.pace import STAGES, Cost, Scaling, plain, scaling, stages
 from fuzz.quality.pace.plot import draw
 from fuzz.quality.throughput import counts
+from fuzz.tests.common.hunting import PACK
 from fuzz.tests.conftest import Cli
 from oracles.ops import OPS
 
-PACK = load(built_in())
 SHORT = 64
 
 

@@ -92,6 +92,7 @@ def test_words_are_no_code_in_a_c_program(tmp_path: Path, standard: str) -> None
         assert code(*words) == plain
 
 
+@pytest.mark.whole
 def test_words_are_no_code_in_a_python_program(tmp_path: Path) -> None:
     target = target_on(PACK.kernel("vector-generic"), "@interpret")
 

@@ -87,6 +87,7 @@ def test_an_overlap_lies_in_the_program_as_it_does_in_the_case(tmp_path: Path, t
     assert_overlap_is_shown(tmp_path, turn)
 
 
+@pytest.mark.whole
 def test_one_buffer_for_two_inputs_is_one_in_the_program(tmp_path: Path) -> None:
     case = aliased_as(a_case("fused_add_rms_norm", (), (2, 5), layout=dense, eps=1.0), ("residual", "is", "x"), 0)
     wrong, right = mutant("add-same-buffer-added-once"), PACK.kernel("add-generic")
@@ -101,7 +102,7 @@ def test_rows_of_weights_are_rows_in_the_program(tmp_path: Path) -> None:
     assert "FAILS: y[5] " in shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("language", ["c", "python"])
 def test_a_zero_of_a_wrong_sign_is_shown_by_a_program(tmp_path: Path, language: str) -> None:
     case = a_case("rms_norm", ("weight",), (2, 5), layout=dense)

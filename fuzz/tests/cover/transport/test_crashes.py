@@ -175,6 +175,7 @@ def test_a_worker_killed_before_it_speaks_is_started_again(
         assert pool.restarts[target.id] == 1
 
 
+@pytest.mark.whole
 def test_a_worker_that_cannot_be_restarted_says_so(make_target: Callable[[str], Target], tmp_path: Path) -> None:
     target = make_target(CUE % "abort();")
     with WorkerPool([target], cache=tmp_path / "cache") as pool:

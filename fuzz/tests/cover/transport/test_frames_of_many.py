@@ -64,6 +64,7 @@ def test_a_death_in_the_middle_is_that_cases_and_those_before_it_are_not_run_aga
     assert note.stat().st_size == MANY + again
 
 
+@pytest.mark.whole
 def test_a_death_in_the_middle_of_what_a_python_kernel_is_given(tmp_path: Path, cache: Path) -> None:
     note = tmp_path / "calls"
     act = f"y.copy_(x)\nopen({str(note)!r}, 'a').write(f'{{int(x[0, 0])}} ')\nif x[0, 0] == {CULPRIT}: os.abort()"

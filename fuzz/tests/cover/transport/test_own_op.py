@@ -110,6 +110,7 @@ def test_a_script_of_it_compiles_and_judges(kernel: CKernel, tmp_path: Path, wro
     assert (ended.returncode, ended.stdout.splitlines()[-1]) == (wrong, "FAILED" if wrong else "passed")
 
 
+@pytest.mark.whole
 def test_an_op_more_builds_nothing_else_anew(kernel: CKernel, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
 

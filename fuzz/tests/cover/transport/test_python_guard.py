@@ -95,6 +95,7 @@ def test_numpy_has_no_bounds_either(tmp_path: Path, cache: Path, body: str, tens
     assert [before.status, after.status] == [Status.RAN, Status.RAN]
 
 
+@pytest.mark.whole
 def test_an_interpreted_program_without_a_mask(tmp_path: Path, cache: Path) -> None:
     target = python_target(tmp_path, TRITON_HEAD + UNMASKED, "triton", "interpret")
     (outcome,) = outcomes(target, cache, a_case())

@@ -234,6 +234,7 @@ def softmax(x):
 """
 
 
+@pytest.mark.whole
 def test_an_option_puts_a_pack_into_one_and_is_repeated_where_it_is_printed(cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "pack.py").write_text(_PACK)
     (tmp_path / "planted.py").write_text(_WRONG_INSIDE)

@@ -24,6 +24,7 @@ from oracles.summation import Lanes, Sequential
 FIELDS = [each.name for each in fields(Contract)]
 
 
+@pytest.mark.whole
 def test_a_declaration_that_lacks_a_rounding_point_is_asked_for() -> None:
     declared = PACK.kernel("weighted-llama")
     assert isinstance(declared, CKernel)

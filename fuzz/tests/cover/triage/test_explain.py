@@ -108,6 +108,7 @@ def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: p
     ]  # fmt: skip
 
 
+@pytest.mark.whole
 def test_kernels_that_reject_what_they_must_are_no_probes_of_those_that_do_not() -> None:
     found = _explained(mutant("generic-takes-any-strides"), found=given_case((4, 6), 0, "contiguous"))
     said = concluded_lines(found)[0]

@@ -53,6 +53,7 @@ def test_values_of_which_two_orders_have_one_sum_hide_a_broken_law() -> None:
         assert failing_ordinarily(trials, cases) == [False, *[True] * 11], "one try shows it of some only"
 
 
+@pytest.mark.whole
 def test_what_ordinary_values_show_by_luck_plain_ones_show() -> None:
     """A mean that should be 0 where the row is not a multiple of 4 long: that of ordinary values nearly is."""
     added = "for (size_t i = 0; i < n; i++) y[i] = x[i] * rstd * (1 + (n % 4 ? wrong / n : 0) * 0x1p-18f);"

@@ -138,6 +138,7 @@ RANK_2 = (_OF_RANK_2, _stack(3))
 FORGOTTEN = (mutant("weighted-overlap-forgotten"), _over(0))
 
 
+@pytest.mark.whole
 def test_a_weight_of_rank_2_is_named() -> None:
     assert _learned(*RANK_2) == "rank of weight = 2"
 
@@ -147,6 +148,7 @@ def test_one_buffer_for_two_inputs_of_a_gradient_is_named() -> None:
     assert _learned(*DSUM_IS_X) == "dsum and x are one buffer"
 
 
+@pytest.mark.whole
 def test_an_overlap_that_a_kernel_forgets_is_told_by_what_it_reads_later() -> None:
     assert _learned(*FORGOTTEN) == "y overlaps x in part, over elements that come later"
 

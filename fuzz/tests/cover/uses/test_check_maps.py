@@ -82,6 +82,7 @@ def test_a_wrong_window_is_found(kernel: Callable[..., Any]) -> None:
         _check(kernel, conv, CONV, max_cases=12)
 
 
+@pytest.mark.whole
 def test_what_lies_outside_is_found() -> None:
     with pytest.raises(fuzz.CheckFailed, match="FAIL  pool_with_zeros  wrong values"):
         _check(pool_with_zeros, pool, "x=b c n")

@@ -77,6 +77,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("solution", "code"), [("right", 0), ("wrong", 1)])
 def test_a_module_is_judged_by_a_module_with_its_weights(
     cli_here: Cli, tmp_path: Path, solution: str, code: int

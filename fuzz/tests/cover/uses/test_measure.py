@@ -37,6 +37,7 @@ def test_an_order_is_read_from_what_meets(n: int) -> None:
         assert found.words == tree.words
 
 
+@pytest.mark.whole
 def test_an_elementwise_function_of_many_dimensions_is_measured_on_few_elements() -> None:
     most = 0
 
@@ -49,6 +50,7 @@ def test_an_elementwise_function_of_many_dimensions_is_measured_on_few_elements(
     assert 100 < most < 1 << 20
 
 
+@pytest.mark.whole
 def test_weights_that_are_always_large_do_not_keep_a_wrong_kernel_from_being_looked_at() -> None:
     """What else it is right as is asked of small cases: none is, if weights count."""
 
@@ -126,6 +128,7 @@ def _products(x: Any, w: Any) -> Any:
     return loop(np.swapaxes(x[:, :, None] * w, 1, 2))
 
 
+@pytest.mark.whole
 def test_products_of_fewer_bits_are_measured_and_named() -> None:
     """And what is wrong by them is right as what it is."""
     plain = measure(_products, product, "x=m k, w=k n")
@@ -166,6 +169,7 @@ def _check(kernel: Callable[..., Any], **more: Any) -> None:
     fuzz.check(kernel, reference=norm, shapes="x=... n", arrays="numpy", max_cases=64, seed=1, **more)
 
 
+@pytest.mark.whole
 def test_what_was_measured_accuses_where_it_was_measured_again(capsys: pytest.CaptureFixture[str]) -> None:
     """An error that sums in any order might have is none of the order that it has."""
     _check(_norm(lanes))
@@ -176,6 +180,7 @@ def test_what_was_measured_accuses_where_it_was_measured_again(capsys: pytest.Ca
     _check(wrong, contract=fuzz.Contract(sums={"n": fuzz.Any()}, nonfinite="unspecified", denormals="flush"))
 
 
+@pytest.mark.whole
 def test_an_order_that_changes_with_the_extents_accuses_nobody() -> None:
     """Lanes where it is measured first, a plain loop elsewhere."""
     _check(_norm(lambda x: lanes(x) if x.shape[-1] in (67, 256, 1031) else loop(x), 2.0**-17, least=600))
@@ -237,6 +242,7 @@ def test_what_it_does_with_what_is_not_declared_is_told_in_one_line() -> None:
     assert not _accepts(lambda x: x)  # it is wrong, and says nothing
 
 
+@pytest.mark.whole
 def test_dimensions_that_examples_do_not_have_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     def of_two(x: Any) -> Any:
         rows, n = x.shape

@@ -43,6 +43,7 @@ def misused(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return said
 
 
+@pytest.mark.some(1)
 def test_it_ends_no_run_and_hides_nothing_of_others(misused: str, cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine_bad.py").write_text(FAILS)
     words = ["--explain-time", "300s"] if "wrap" in misused else ["--no-shrink"]

@@ -69,6 +69,7 @@ def _both_found(folder: Path) -> bool:
     return ("loses-tail", "FAIL_NUMERIC") in found and "loses-eps" in {kernel for kernel, _ in found}
 
 
+@pytest.mark.whole
 def test_nothing_that_was_saved_is_lost_to_a_kill(nights: Any) -> None:
     folder, (first, second, third), _, _ = nights
     assert 100 < first < second <= third, "each session goes on from what the one before had saved"
@@ -125,6 +126,7 @@ def test_a_second_nightly_on_the_folder_is_refused(nights: Any) -> None:
     assert len(refusal.strip().splitlines()) == 1
 
 
+@pytest.mark.whole
 def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
     """A file that may not grow fails like a full disk."""
     (tmp_path / "pack").mkdir()

@@ -47,6 +47,7 @@ def _nothing(judgement: Judgement) -> tuple[Case, ...]:
     return ()
 
 
+@pytest.mark.whole
 def test_what_is_found_is_shrunk_and_explained_once_with_its_first_origin(tmp_path: Path) -> None:
     target = _wrong()
     sources = [Source(5, "the search that found it"), Source(6, "a later search")]

@@ -109,6 +109,7 @@ def summed(x: Node) -> Outputs:
     return {"y": total(x, ("c", "s"))}
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("unexplained")
 def test_a_loop_over_two_dimensions_is_right_for_a_sum_over_both() -> None:
     """Its chain is c s long; what leaves a term out, or takes one twice, is wrong all the same."""

@@ -58,6 +58,7 @@ def checked(function: Callable[..., Any], op: Op, **options: Any) -> None:
         fuzz.check(function, op=op, max_cases=100, seed=1, **options)
 
 
+@pytest.mark.whole
 def test_an_error_function_of_a_library_is_right_in_torch_and_wrong_under_a_contract_that_is_declared() -> None:
     def mine(x: Any, bias: Any, residual: Any) -> Any:
         return gelu(x, bias, residual)
@@ -67,6 +68,7 @@ def test_an_error_function_of_a_library_is_right_in_torch_and_wrong_under_a_cont
         checked(mine, GATED_GELU, contract=Contract())
 
 
+@pytest.mark.whole
 def test_a_gelu_that_is_off_by_more_than_a_library_is_wrong() -> None:
     """By twice as much as the error function may be off; and one by tanh, which is 5e-4 off."""
 

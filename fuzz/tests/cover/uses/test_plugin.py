@@ -78,6 +78,7 @@ _UNEXPLAINED = ("--kernelfuzz-explain-time", "0.1s")
 """The test is about what is found."""
 
 
+@pytest.mark.whole
 def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pytester) -> None:
     pytester.makeconftest(_PROFILE.replace("16", "8"))
     [shown_there] = re.findall(r"```python file=test_mine.py\n(.*?)```", PAGE, re.DOTALL)
@@ -146,6 +147,7 @@ def test_a_pack_is_one_test_per_target_also_in_other_processes(
     )
 
 
+@pytest.mark.whole
 def test_the_seed_decides_and_case_files_are_run_first(suite: Suite, pytester: pytest.Pytester, pack: Path) -> None:
     pytester.makepyfile(
         test_case="""
@@ -262,6 +264,7 @@ def test_wrong():
 """
 
 
+@pytest.mark.whole
 def test_nothing_that_is_said_is_wider_than_the_terminal(
     suite: Suite, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +286,7 @@ def test_nothing_that_is_said_is_wider_than_the_terminal(
     assert re.search(r" wrong NaN or infinity .* -> y\[[\d, ]+\] = nan, must be .* next: kernelfuzz repro \w+ ", text)
 
 
+@pytest.mark.whole
 def test_progress_is_shown_on_the_terminal_of_pytest_below_its_line(suite: Suite, pytester: pytest.Pytester) -> None:
     """The terminal is one of our own: its size and its words are known."""
     every_time = "from fuzz.report import progress\nprogress._LIVE_INTERVAL = 0.0\n"  # however fast it runs

@@ -101,6 +101,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.whole
 def test_numbers_are_so_small_that_there_is_room_for_other_extents(tmp_path: Path) -> None:
     (tmp_path / "problem.py").write_text(LARGE)
     asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)

@@ -164,6 +164,7 @@ def test_a_case_of_a_test_is_replayed_by_naming_its_file(
     _shown(cli_here, tmp_path, Path(case.name), "test_mine.py")
 
 
+@pytest.mark.whole
 def test_a_case_of_a_program_is_replayed_by_naming_it(cli_here: Cli, tmp_path: Path) -> None:
     unexplained = "from fuzz.uses.check.plan import GIVEN, Options\nGIVEN.options = Options(explain_s=0.0)\n"
     (tmp_path / "mine.py").write_text(f"{_TEST}\n{unexplained}\nif __name__ == '__main__':\n    {_CHECK}\n")
@@ -175,6 +176,7 @@ def test_a_case_of_a_program_is_replayed_by_naming_it(cli_here: Cli, tmp_path: P
     _shown(cli_here, tmp_path, case.relative_to(tmp_path), "mine.py")
 
 
+@pytest.mark.whole
 def test_a_file_without_the_check_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "test_none.py"
     file.write_text("def test_nothing():\n    raise RuntimeError('of mine')\n")

@@ -129,6 +129,7 @@ def test_every_case_comes_back_by_its_name_those_that_guides_proposed_by_the_rec
         recorded(tmp_path / "nowhere", search, 5, PLACES + BATCH + 1)
 
 
+@pytest.mark.whole
 def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost_or_counted_twice(
     undisturbed: Any, targets: list[Target], tmp_path: Path
 ) -> None:
