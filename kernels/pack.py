@@ -39,6 +39,9 @@ from .rms_norm.mutants import accuracy, history, laws, operands, rms_norm, trito
 from .rope import c_kernels as rope_in_c
 from .rope import python_kernels as rope_in_python
 from .rope.mutants import rope
+from .sequences import c_kernels as sequences_in_c
+from .sequences import python_kernels as sequences_in_python
+from .sequences.mutants import sequences
 from .softmax import c_kernels as softmax_in_c
 from .softmax import python_kernels as softmax_in_python
 from .softmax.mutants import softmax
@@ -50,7 +53,7 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *softmax_in_c.KERNELS, *softmax_in_python.KERNELS,
     *activations_in_c.KERNELS, *activations_in_python.KERNELS, *rope_in_c.KERNELS, *rope_in_python.KERNELS,
     *matmul_in_c.KERNELS, *matmul_in_python.KERNELS,
-    *reductions_in_c.KERNELS, *reductions_in_python.KERNELS,
+    *reductions_in_c.KERNELS, *reductions_in_python.KERNELS, *sequences_in_c.KERNELS, *sequences_in_python.KERNELS,
     *cross_entropy_in_c.KERNELS, *cross_entropy_in_python.KERNELS,
     *group_norm_in_c.KERNELS, *group_norm_in_python.KERNELS,
     *embedding_in_c.KERNELS, *embedding_in_python.KERNELS,
@@ -62,7 +65,5 @@ MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS,
-    *dequantize_matmul.MUTANTS, *reductions.MUTANTS,
-    *scaled_matmul.MUTANTS,
-    *attention.MUTANTS,
+    *dequantize_matmul.MUTANTS, *reductions.MUTANTS, *scaled_matmul.MUTANTS, *attention.MUTANTS, *sequences.MUTANTS,
 )  # fmt: skip

@@ -11,8 +11,10 @@ from oracles.op import Op
 from oracles.ops import (
     attention,
     attention_backward,
+    conv1d,
     cross_entropy,
     cross_entropy_backward,
+    cumsum,
     dequantize_matmul,
     embedding,
     embedding_backward,
@@ -26,6 +28,7 @@ from oracles.ops import (
     group_norm_backward,
     layer_norm,
     layer_norm_backward,
+    linear_recurrence,
     log_softmax,
     log_softmax_backward,
     logsumexp,
@@ -93,14 +96,12 @@ def _file(op: Op) -> str:
 
 
 for _module in (
-    rms_norm, fused_add_rms_norm, rms_norm_backward, fused_add_rms_norm_backward,
-    layer_norm, layer_norm_backward, softmax, softmax_backward, log_softmax, log_softmax_backward,
-    gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, silu_mul, silu_mul_backward,
-    rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul, scaled_matmul,
-    row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward,
-    group_norm, group_norm_backward, embedding, embedding_backward,
-    attention, attention_backward,
-    quantize_rows, quantize_rows_e4m3, dequantize_matmul,
+    rms_norm, fused_add_rms_norm, rms_norm_backward, fused_add_rms_norm_backward, layer_norm, layer_norm_backward,
+    softmax, softmax_backward, log_softmax, log_softmax_backward, gelu, gelu_backward, gelu_tanh, gelu_tanh_backward,
+    silu_mul, silu_mul_backward, rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul,
+    scaled_matmul, row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward, group_norm,
+    group_norm_backward, embedding, embedding_backward, attention, attention_backward, quantize_rows,
+    quantize_rows_e4m3, dequantize_matmul, cumsum, linear_recurrence, conv1d,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

@@ -59,12 +59,14 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     for place in range(count):
         now = _next(now, _at(a, axis, place), _at(b, axis, place), u, adds=adds, one_by_one=one_by_one)
         found.append(now)
+    shape = [*np.broadcast_shapes(*(each.centre.shape for each in args))]
+    shape[axis] = int(count > 0)
     if not found:
-        shape = [*np.broadcast_shapes(*(each.centre.shape for each in args))]
-        shape[axis] = 0
         return Form(np.zeros(shape), dtype, dtype.precision)
+    # What is exact at first may be so for fewer axes than what comes after it.
     centre, size, error, most = (
-        np.concatenate([getattr(each, name) for each in found], axis) for name in ("centre", "size", "error", "most")
+        np.concatenate([np.broadcast_to(getattr(each, name), shape) for each in found], axis)
+        for name in ("centre", "size", "error", "most")
     )
     places = np.arange(1.0, count + 1.0).reshape([count if at == axis else 1 for at in range(centre.ndim)])
     if adds and not one_by_one:

@@ -21,9 +21,11 @@ from oracles.formula.exact.rigorous import Rigorous
 from oracles.formula.gradient import gradient
 from oracles.formula.simulated.simulation import ORDERS, Simulated
 from oracles.formula.trace import FormulaError, Node, Outputs, Trace, trace
+from oracles.problem import Problem
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Sequential, Summation
 from oracles.tests.common.simulated import allowed
+from oracles.truth import Truth
 
 _DIMS = {"a": ("m", "t"), "b": ("m", "t"), "s": ("m",)}
 _ROWS, _LONG = 3, 60
@@ -168,3 +170,12 @@ def test_of_no_elements_there_is_nothing_and_their_product_is_one() -> None:
             assert kernel.output("y", "f32").reshape(-1).tolist() == wanted
         kept = Budget(inputs, Contract()).output("y", "f32")
         assert kept.centre.reshape(-1).tolist() == wanted
+
+
+def test_sums_of_nothing_but_zeros_have_a_budget_in_order() -> None:
+    """What is exact at the first place has fewer axes than at the next."""
+    x = np.zeros((6, 5), np.float32)
+    truth = Truth(Problem("cumsum", {"axis": 1}, {"x": x}, {"y": "f32"}))
+    in_order = Contract(sums={"n": Sequential()})
+    assert [check.result for check in truth.check(in_order, {"y": x})] == ["pass"]
+    assert [check.failing for check in truth.check(in_order, {"y": x + np.float32(1e-30)})] == [30]

@@ -1,0 +1,17 @@
+"""Op `cumsum`: the sums of the elements of each row up to each."""
+
+from oracles.formula.trace import Node, Outputs, scan
+from oracles.op import Op
+from oracles.operand import Flip, Operand
+from oracles.ops.rms_norm import X
+
+
+def cumsum(x: Node) -> Outputs:
+    """y(i) = x(0) + ... + x(i)."""
+    return {"y": scan(1.0, x, "n")}
+
+
+OP = Op(
+    cumsum, inputs=(X,), outputs=(Operand("y", "... n"),), aliases=(("y", "x"),),
+    flips=(Flip(("x",), ("y",), zeros=True),), scaling={"x": 1, "y": 1}, summary="sums of rows up to each element",
+)  # fmt: skip
