@@ -31,7 +31,7 @@ from oracles.reference.text import Formula, formula, identifier, written
 FINITE, ANY = "finite", "any"
 """What values are drawn from by default, and where NaN, infinities and overflow shall be judged."""
 
-_TRIED = Drawn(), Drawn(least=13), Drawn(least=29), Drawn(times=2), Drawn(times=8)
+_TRIED = Drawn(), Drawn(least=13), Drawn(least=29), Drawn(times=2), Drawn(times=8), Drawn(times=3)
 """The extents that a reference is traced with, the first that it takes: of some it takes multiples alone, and windows
 must fit in."""
 _PLACES = 2
