@@ -174,7 +174,10 @@ class Runs:
 def times_as_wide(runs: Iterable[Run], contract: Contract, other: Contract) -> float:
     """How many times as much one contract allows as the other does, in the geometric mean over runs; 1 where there are
     none."""
-    return float(np.exp(np.mean(_shares(runs, contract, other))))
+    shares = _shares(runs, contract, other)
+    if {-math.inf, math.inf} <= {*shares}:  # each allows no error at all, or any, in some runs: the others decide
+        shares = [share for share in shares if math.isfinite(share)] or [0.0]
+    return float(np.exp(np.mean(shares)))
 
 
 def usually_as_wide(runs: Iterable[Run], contract: Contract, other: Contract) -> float:

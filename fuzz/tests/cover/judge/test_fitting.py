@@ -1,0 +1,42 @@
+"""How much wider one contract is than another, over runs."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import pytest
+
+from fuzz.judge.fitting import Run, times_as_wide
+from oracles.formula.contract import Contract
+
+ONE, OTHER = Contract("f32"), Contract("f64")
+
+
+class _Run:
+    """A run of which one contract allows so many times as much as the other, in logarithms."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+
+    def width(self, contract: Contract) -> float:
+        return self._share if contract == ONE else 0.0
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ([], 1.0),
+        ([math.log(2.0), math.log(8.0)], 4.0),
+        ([math.inf, 0.0], math.inf),
+        ([-math.inf, 0.0], 0.0),
+        ([math.nan, math.log(9.0)], 3.0),
+        ([-math.inf, math.log(2.0), math.inf], 2.0),
+        ([-math.inf, math.inf], 1.0),
+    ],
+)
+def test_it_is_a_mean_over_runs_where_that_is_a_number_and_else_over_those_that_can_tell(
+    shares: list[float], expected: float
+) -> None:
+    runs = [cast(Run, _Run(share)) for share in shares]
+    assert times_as_wide(runs, ONE, OTHER) == pytest.approx(expected)
