@@ -27,12 +27,12 @@ from oracles.summation import Tiles
 
 @pytest.mark.parametrize("op", OPS)
 def test_both_kernels_pass_the_ordinary_search(op: str, tmp_path: Path) -> None:
-    contract = Contract(sums={"n": Tiles(8)}, mean="reciprocal")
+    contract = Contract(sums=dict.fromkeys(OPS[op].named, Tiles(8)), mean="reciprocal")
     found = measured(Work(op, 0, tmp_path, 3, 1000), Pair(OPS[op], contract, 0))
     assert (found.alarms, found.found) == ([], 0)
     assert found.runs["simulated"] >= 200
     assert found.runs["gcc-O0"] == found.runs["gcc-O2"] >= 200
-    assert 0.0 < found.ratio <= 1.0
+    assert 0.0 < found.ratio <= 1.0 or (op, found.ratio) == ("row_max", 0.0), "a maximum is one of the elements"
 
 
 def test_a_process_that_dies_is_said_and_loses_no_other_report(tmp_path: Path) -> None:
