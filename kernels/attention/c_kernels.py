@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Capabilities, CKernel, Contract
+from fuzz import Any, Capabilities, CKernel, Contract
 
 __all__ = ["KERNELS"]
 
@@ -43,6 +43,15 @@ KERNELS: tuple[CKernel, ...] = (
     CKernel(
         "attention-rounded", "attention", _C / "attention.c", "any", Contract(points={"p": "input"}), _ELEMENTS,
         (*_FLAGS, "-DROUNDED"), laws=_LAWS, summary="the same with shares rounded before they are multiplied",
+    ),
+    CKernel(
+        "attention-flash", "attention", _C / "flash.c", "any", Contract(sums={"j": Any()}), _ELEMENTS, _FLAGS,
+        laws=_LAWS, summary="blocks of 16 keys, rescaled as the maximum grows",
+    ),
+    CKernel(
+        "attention-flash-rounded", "attention", _C / "flash.c", "any",
+        Contract(sums={"j": Any()}, points={"p": "maybe input"}), _ELEMENTS, (*_FLAGS, "-DROUNDED"), laws=_LAWS,
+        summary="the same with shares rounded before they are multiplied",
     ),
     CKernel(
         "attention-backward-generic", "attention_backward", _C / "attention_backward.c", "any", Contract(), _BACKWARD,

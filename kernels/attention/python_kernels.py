@@ -16,7 +16,7 @@ _ANYWHERE = Capabilities(
     dtypes=("f32", "f16", "bf16", "f64"), strides="any",
     mixed=(("bias", ("q", "f32")), ("o", ("q", "f32"))),
 )  # fmt: skip
-_WIDE = Capabilities(dtypes=("f32", "f64"), strides="any", empty=False)
+_LIBRARY = Capabilities(dtypes=_ANYWHERE.dtypes, strides="any", empty=False)
 _ANY_ORDER = {"d": Any(), "j": Any()}
 _FREE = Contract("at least f32", sums=_ANY_ORDER, zeros="any")
 # What is hidden has minus infinity added to it.
@@ -37,7 +37,17 @@ _GRADIENTS = {"d": Any(), "e": Any(), "j": Any(), "h i": Any()}
 _MIXED = tuple((name, ("q", "f32")) for name in ("bias", "o", "dq", "dk", "dv"))
 _BACKWARD = Capabilities(strides="any", takes=("mask",), needs=("o", "lse"))
 
+# What the library takes any other kernel takes too: those of its own come first, so that few cases are enough for all.
 KERNELS: tuple[PythonKernel, ...] = (
+    PythonKernel(
+        "attention-math", "attention", _TORCH, "torch", _MATH, _LIBRARY, entry="fused", options=(("backend", "MATH"),),
+        summary="scaled_dot_product_attention by elementary operations",
+    ),
+    PythonKernel(
+        "attention-fused", "attention", _TORCH, "torch", _FUSED, _LIBRARY, entry="fused",
+        options=(("backend", "FLASH_ATTENTION"),), devices=("cpu",),
+        summary="scaled_dot_product_attention, by blocks of keys",
+    ),
     PythonKernel(
         "attention-blocks", "attention", _TRITON, "triton", _BLOCKED, _F32, laws=("rerun", "surroundings"),
         summary="blocks of 16 queries and keys, rescaled as the maximum grows",
@@ -49,15 +59,6 @@ KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(
         "attention-composed", "attention", _TORCH, "torch", _FREE, _ANYWHERE, entry="composed",
         summary="elementary operations",
-    ),
-    PythonKernel(
-        "attention-math", "attention", _TORCH, "torch", _MATH, _WIDE, entry="fused", options=(("backend", "MATH"),),
-        summary="scaled_dot_product_attention by elementary operations",
-    ),
-    PythonKernel(
-        "attention-fused", "attention", _TORCH, "torch", _FUSED, _WIDE, entry="fused",
-        options=(("backend", "FLASH_ATTENTION"),), devices=("cpu",),
-        summary="scaled_dot_product_attention, by blocks of keys",
     ),
     PythonKernel(
         "attention-backward-blocks", "attention_backward", _TRITON.with_name("attention_backward.py"), "triton",

@@ -11,8 +11,9 @@ def fused(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, axis: int, softmax_scale: float, o: torch.Tensor,
     mask: torch.Tensor | None = None, causal: float = 0.0, backend: str,
 ) -> None:  # fmt: skip
-    """The library's own: that the corner is at the top left it is told, any other mask it is given. Heads are filled
-    up with zeros to one width, which not all of its kernels do without."""
+    """The library's own, in float32 or wider: that the corner is at the top left it is told, any other mask it is
+    given. Heads are filled up with zeros to one width, which not all of its kernels do without."""
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     b, g, h, _, d = q.shape
     j, e = v.shape[2:]
     dense = torch.contiguous_format
@@ -20,7 +21,7 @@ def fused(
         pad(each, (0, max(d, e, 1) - each.shape[-1]))
         .reshape(b, -1, *each.shape[-2:-1], max(d, e, 1))
         .clone(memory_format=dense)
-        for each in (q, *(each[:, :, None].expand(b, g, h, j, -1) for each in (k, v)))
+        for each in (q.to(wide), *(each.to(wide)[:, :, None].expand(b, g, h, j, -1) for each in (k, v)))
     )
     seen = None if mask is None and causal in (0, 1) else _seen(q, j, mask, causal, -1.0)[:, 0]
     with sdpa_kernel(getattr(SDPBackend, backend)):
