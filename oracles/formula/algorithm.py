@@ -30,6 +30,8 @@ _BITS = 400
 _AGREE = mpmath.ldexp(1, -200)
 """What two algorithms may differ by, at `_BITS` bits, relative to the value."""
 _SIZE = 3
+_MOST_TERMS = 1 << 14
+"""The same of steps: windows of windows have more terms than elements."""
 _MOST_ELEMENTS = 1 << 11
 """Where a tensor has more, since its extents are fixed, both are compared in float64, with bounds of its errors: mpmath
 takes seconds for each graph of some ten thousand elements."""
@@ -151,7 +153,7 @@ def _agree(op: Op, graph: Trace, other: Trace, algorithm: tuple[tuple[str, str],
     parameters = {node.label: 0.5 for node in graph.locals.values() if node.kind == "parameter"}
     both = [Inputs(each, tensors, parameters) for each in (graph, other)]
     outputs = [(name, node, other.outputs[name]) for name, node in graph.outputs.items()]
-    is_large = any(each.size > _MOST_ELEMENTS for each in tensors.values())
+    is_large = any(each.size > _MOST_ELEMENTS for each in tensors.values()) or op.work(both[0].extents) > _MOST_TERMS
     if differing := (_differing_nearly if is_large else _differing)(both, outputs):
         words = ", ".join(f"{way!r} of {local}" for local, way in algorithm)
         raise FormulaError(f"{op.name}: with its algorithm {words}, {differing} has another exact value")

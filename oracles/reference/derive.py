@@ -23,6 +23,7 @@ from oracles.reference.maps import single
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
 from oracles.reference.relations import likely, said_of
+from oracles.reference.rewrites import note
 from oracles.reference.rules import RULES
 from oracles.reference.selection import kept
 from oracles.reference.sizes import Sizes
@@ -148,6 +149,7 @@ def _read(asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], name: str, stat
     axes = {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}
     reader = Reader(recording, axes, RULES, Sizes(free, made), stated=stated)
     read = reader.read()
+    note(reader.lines)
     kinds = [dtype_of(each) for each in read]
     outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
     names = output_names(asked, recording.names, len(outputs))

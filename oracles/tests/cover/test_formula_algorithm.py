@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from oracles.formula.algorithm import traced
-from oracles.formula.trace import FormulaError, Node, avg, ordered
+from oracles.formula.trace import FormulaError, Node, avg, dot, ordered
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD, SOFTMAX
 
@@ -81,6 +83,24 @@ def test_where_extents_are_long_and_fixed_float64_tells_them_apart() -> None:
     assert traced(op, {"x", "y", "eps"}, {"var": "moments"}).outputs
     with pytest.raises(FormulaError, match="with its algorithm 'biased' of var, y has another exact value"):
         traced(op, {"x", "y", "eps"}, {"var": "biased"})
+
+
+def test_where_a_step_has_many_terms_float64_tells_them_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of small matrices has them: mpmath would take seconds."""
+    monkeypatch.setattr("oracles.formula.algorithm._differing", lambda *_: pytest.fail("in mpmath"))
+
+    def scaled(a: Node, b: Node) -> dict[str, Node]:
+        y = 2.0 * dot(a, b, "k")
+        return {"y": y}
+
+    ways = {"y": {"first": lambda a, b: dot(2.0 * a, b, "k"), "wrong": lambda a, b: dot(a, b, "k")}}
+    op = Op(
+        scaled, (Operand("a", "m k"), Operand("b", "k n")), (Operand("y", "m n"),), algorithms=ways,
+        fixed={"m": 32, "k": 32, "n": 32},
+    )  # fmt: skip
+    assert traced(op, ["a", "b", "y"], {"y": "first"})
+    with pytest.raises(FormulaError, match="'wrong' of y, y has another exact value"):
+        traced(op, ["a", "b", "y"], {"y": "wrong"})
 
 
 def test_what_cannot_be_an_algorithm_is_refused_in_words() -> None:

@@ -69,7 +69,10 @@ TEXTS = {
         mean = f.avg(x, "n")
         t = x - mean
         mean2 = f.avg(t * t, "n")
-        return {"y": t / f.sqrt(mean2 + 1e-05) * w + b}"""),
+        root = f.sqrt(mean2 + 1e-05)
+        normal = t / root
+        y = normal * w + b
+        return {"y": y}"""),
     cross_entropy: ("x=b n, label=b", """
         most = f.greatest(x, "n")
         t = x - most
