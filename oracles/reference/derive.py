@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
 
+from oracles.formula.made import Counts, extents_of
 from oracles.formula.trace import ordered, trace
 from oracles.op import Op
 from oracles.operand import CODES, FLAGS, Operand
@@ -90,26 +91,32 @@ def derive(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as those of a variance of one element
         known = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}
-        shapes = _with_gradients(reference, shapes, known)
+        shapes, counts = _with_gradients(reference, shapes, known)
         meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
-        return _first(label, (replace(asked, dtype=dtype) for asked in meant), name)
+        asked = (replace(each, dtype=dtype, counts={**each.counts, **counts}) for each in meant)
+        return _first(label, asked, name)
 
 
-def _with_gradients(reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any]) -> Shapes | None:
-    """The dimensions of a gradient's arguments: those of outputs follow from the function whose gradient it is."""
+def _with_gradients(
+    reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any]
+) -> tuple[Shapes | None, Counts]:
+    """The dimensions of a gradient's arguments, those of outputs follow from the function whose gradient it is; and of
+    what follows from others how many places it has."""
     given: Sequence[str] = getattr(reference, GIVEN, ())
     named = {} if shapes is None else parsed(shapes)
     if not given or {*given} <= {*named}:
-        return shapes
+        return shapes, {}
     own = {name: " ".join(dims) for name, dims in named.items() if name not in given}
     found = derive(getattr(reference, OF), own or None, **known)
-    if made := [dim for each in found.op.outputs for dim in each.axes if dim in found.op.made]:
+    made = found.op.made
+    counts = {dim: made[dim] for each in found.op.outputs for dim in each.axes if dim in made}
+    if unsaid := [dim for dim, count in counts.items() if not extents_of(count) or extents_of(count) & made.keys()]:
         raise UnreadableError(
-            f"gradient of {found.op.name}: its output has {made[0]!r} places, which follow from others: give its "
-            "dimensions in `shapes`, and sizes of windows in `fixed`, so that it has those of an input"
+            f"gradient of {found.op.name}: its output has {unsaid[0]!r} places, which follow from what no input has: "
+            "give its dimensions in `shapes`, and sizes of windows in `fixed`, so that it has those of an input"
         )
     dims = {found.called[each.name]: each.dims for each in found.op.inputs}
-    return {**dims, **dict(zip(given, (each.dims for each in found.op.outputs), strict=True)), **own}
+    return {**dims, **dict(zip(given, (each.dims for each in found.op.outputs), strict=True)), **own}, counts
 
 
 def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
@@ -167,7 +174,9 @@ def _read(asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], name: str, stat
     function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
     if unsaid := asked.counts.keys() - op.made.keys():
-        return _read(asked, drawn, dtypes, name, unsaid)
+        if unsaid <= {*stated}:
+            raise UnreadableError(f"{' and '.join(sorted(unsaid))}: nothing that it returns says how long that is")
+        return _read(asked, drawn, dtypes, name, {*stated, *unsaid})
     extents = [{each.name: each.sizes[which] for each in free.values()} for which in (0, 1)]
     agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
     if agreement.specials and asked.values == ANY:
@@ -207,10 +216,10 @@ def _takes(asked: Asked) -> Iterator[tuple[Asked, Drawn, Mapping[str, str]]]:
     for tried, drawn, most in _tries(asked):
         if found and tried.counts != asked.counts:
             return
-        dims = declared_dims(tried.dims, tried.fixed, drawn, tried.counts)
-        if refusal is not None and any(_elements(some, dims) > _MOST_ELEMENTS for some in tried.dims.values()):
-            continue
         try:
+            dims = declared_dims(tried.dims, tried.fixed, drawn, tried.counts)
+            if refusal is not None and any(_elements(some, dims) > _MOST_ELEMENTS for some in tried.dims.values()):
+                continue
             dtypes = dtypes_of(tried, dims, most)
         except UnreadableError as error:
             refusal = refusal or error

@@ -3,11 +3,13 @@ others, which are read as they are."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from oracles.reference.dims import Axis, UnreadableError
+from oracles.formula.node import Node
+from oracles.reference.dims import Axis, Dim, UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import number, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
@@ -16,7 +18,7 @@ from oracles.reference.reading import Reader, Value
 from oracles.reference.recording import Two
 from oracles.reference.reductions import normal, softmax
 from oracles.reference.scatter import counted_into, is_place
-from oracles.reference.windows import Window, apart, convolved, each_of, slid
+from oracles.reference.windows import Window, apart, convolved, each_of, over_windows, slid
 
 
 @rule("convolution_backward")
@@ -71,6 +73,33 @@ def _by_weight(
     terms = replace(x, axes=(x.axes[0], *x.axes[3:]))
     found = reader.reduced("dot", "by_weight", terms, None, False, dy)
     return replace(found, axes=((*w.axes[0], *w.axes[1]), w.axes[2], *windows))
+
+
+@rule("avg_pool2d_backward", "avg_pool3d_backward")
+def _of_mean_pool(
+    reader: Reader, grad_output: Value, self: Value, kernel_size: Any, stride: Any, padding: Any,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Value:  # fmt: skip
+    """Each element gets an equal share of the windows that it is in."""
+    count = 2 if "2d" in reader.step.op else 3
+    sizes, before = each_of(kernel_size, count), each_of(padding, count)
+    if ceil_mode or (any(before) and not count_include_pad):
+        raise UnreadableError("takes the mean of what lies inside: write it out")
+    dy, windows = grad_output, list[Dim]()
+    for at, (size, step, pad) in enumerate(zip(sizes, each_of(stride or sizes, count), before, strict=True)):
+        at += self.rank - count
+        if (size, step, pad) == (1, 1, 0):
+            continue
+        dy, out = single(reader, dy, at)
+        _, place = single(reader, self, at)
+        window = reader.sizes.new(Node("constant", value=float(size)), f"{place.name}_window")
+        index = linear(reader, {place: 1.0, window: -1.0}, float(pad))
+        if step > 1:
+            index = template("a / step", {"a": index, "step": number(float(step))})
+        dy = with_axis(taken_at(reader, dy, out, index, (place, window), 0.0), at, (place,))
+        windows.append(window)
+    found = over_windows(reader, dy, "total", windows)
+    return reader.each("x / n", "pool", x=found, n=divisor_override or math.prod(sizes))
 
 
 @rule("_scaled_dot_product_flash_attention_for_cpu_backward")

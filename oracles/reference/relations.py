@@ -12,6 +12,7 @@ from oracles.reference.dims import UnreadableError
 _RELATIVE = re.compile(r"(\d*)([a-z_][a-z0-9_]*)(?:/(\d+))?([+-]\d+)?")
 """An extent as `shapes` may have it, such as 2h, d/2 or n+1."""
 _SAID = {"times_2": "twice", "by_2": "half"}
+_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 Dims = Mapping[str, tuple[str, ...]]
 
 
@@ -62,8 +63,10 @@ def said_of(counts: Counts) -> str:
 def _text(count: Node) -> str:
     if not count.args:
         return count.label or f"{count.value:g}"
+    if count.kind not in _SIGNS:
+        return f"{count.operation}({_text(count.args[0])})"
     a, b = (f"({_text(arg)})" if arg.kind in ("add", "subtract") else _text(arg) for arg in count.args)
-    return f"{a} {({'add': '+', 'subtract': '-', 'multiply': '*', 'divide': '/'})[count.kind]} {b}"
+    return f"{a} {_SIGNS[count.kind]} {b}"
 
 
 def _name(base: str, times: str, by: str, more: str) -> str:

@@ -168,9 +168,30 @@ def test_autograd_within_a_reference_is_read() -> None:
         assert found.op.formula.__name__ == each.__name__
 
 
-def test_what_has_dimensions_of_its_own_is_refused_with_a_way_out() -> None:
-    with pytest.raises(UnreadableError, match=r"'n_out' places, which follow .* sizes of windows in `fixed`"):
-        derive(backward(conv), "x=b c n, w=m c k, b=m")
+def strided(x: Any, w: Any) -> Any:
+    return torch.nn.functional.conv1d(x, w, stride=2, padding=1)
+
+
+def means(x: Any) -> Any:
+    return torch.nn.functional.avg_pool2d(x, (3, 2), stride=(2, 1), padding=(1, 0))
+
+
+def test_the_gradient_of_an_output_is_as_long_as_that() -> None:
+    """By windows that have steps, of which the gradient has as many places as the output has."""
+    found = derive(backward(strided), "x=b c n, w=m c k", fixed={"b": 2, "c": 2, "m": 3, "k": 3})
+    assert ", where n_out = floor((((n + 2) - 1) - (k - 1)) / 2) + 1, " in found.said
+    assert found.op.possible_shapes("dy", (2, 2, 8), 2, {"m": 3, "k": 3}) == ((2, 3, 4),)
+    text = derive(backward(means), "x=b c n m", fixed={"c": 2}).formula.text
+    assert '(f.position("n") - f.position("n_window", 3.0) + 1.0) / 2.0, "n_out", 0.0)' in text
+    assert "pool / 6.0" in text
+
+
+def test_what_follows_from_what_no_input_has_is_refused_with_a_way_out() -> None:
+    def twice(x: Any, w: Any) -> Any:
+        return strided(strided(x, w), w)
+
+    with pytest.raises(UnreadableError, match=r"'n_out_out' places, which follow .* sizes of windows in `fixed`"):
+        derive(backward(twice), "x=b c n, w=c c2 k", fixed={"b": 2, "c": 2, "c2": 2, "k": 3})
 
 
 def padded(x: Any, w: Any, b: Any) -> Any:
