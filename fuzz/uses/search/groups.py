@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters.target import NotRun, Target
+from fuzz.base.kernel import capabilities_of
 from fuzz.findings.tally import Tally
 from fuzz.generate.turn import BATCH
 from fuzz.uses.search.runner import Runner
@@ -100,17 +101,19 @@ def _free_memory() -> int:
 
 
 def search_ops(runner: Runner, seed: int) -> None:
-    """Search every op of which something runs in turn, each with the same share of what those before it left of the
-    limits."""
+    """Search every op of which something runs in turn, each with a share of what those before it left of the limits: as
+    large as its kernels have different capabilities, since a turn is for one of them."""
     limits, statuses = runner.limits, runner.pool.statuses
-    ops = sorted({t.kernel.op for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)})
+    kernels = [t.kernel for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)]
+    turns = {op: len(capabilities_of(kernels, op)) for op in sorted({kernel.op for kernel in kernels})}
     runner.wait_for_workers()
-    began = time.monotonic()
-    for to_come, op in zip(range(len(ops), 0, -1), ops, strict=True):
+    began, to_come = time.monotonic(), sum(turns.values())
+    for op, own in turns.items():
         if runner.over():
             break
         runner.limits = limits.less(time.monotonic() - began, runner.tally.cases)
-        runner.run(op, seed, share=1 / to_come)
+        runner.run(op, seed, share=own / to_come)
+        to_come -= own
         if runner.limits.max_time is not None:
             _note_late(runner, op)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -91,6 +92,28 @@ def test_the_time_of_a_search_begins_when_its_workers_are_started(tmp_path: Path
         patch.setattr("fuzz.uses.search.groups.time.monotonic", lambda: runner.now)
         search_ops(cast(Runner, runner), 1)
     assert given == [5.0, 5.0]
+
+
+def test_an_op_has_a_share_of_the_cases_for_each_way_in_which_its_kernels_differ_in_what_they_take() -> None:
+    given, names = dict[str, int](), ("matmul-generic", "matmul-double", "softmax-generic")
+
+    @dataclass
+    class Counting:
+        """A runner that does what it is asked for, and no more."""
+
+        limits = Limits(max_cases=48)
+        tally = Tally()
+        over = staticmethod(never)
+        wait_for_workers = staticmethod(lambda: None)
+        pool = SimpleNamespace(statuses={})
+        targets = tuple(expand([load(built_in()).kernel(name) for name in names], this_host()))
+
+        def run(self, op: str, seed: int, share: float) -> None:
+            given[op] = math.ceil((self.limits.max_cases or 0) * share)
+            self.tally.cases += given[op]
+
+    search_ops(cast(Runner, Counting()), 1)
+    assert given == {"matmul": 32, "softmax": 16}
 
 
 def test_a_slow_target_without_a_turn_is_no_target_that_no_case_fits() -> None:
