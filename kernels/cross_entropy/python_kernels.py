@@ -42,7 +42,7 @@ KERNELS: tuple[PythonKernel, ...] = (
     ),
     PythonKernel(
         "cross-entropy-native", "cross_entropy", _TORCH, "torch", _NATIVE,
-        replace(_ROWS, dtypes=("f32",), strides="any", max={}),
+        replace(_ROWS, dtypes=("f32",), axis="any", strides="any", max={}),
         entry="native", devices=("cpu",), summary="torch.nn.functional.cross_entropy",
     ),
     PythonKernel(

@@ -43,12 +43,13 @@ def native(
     x: torch.Tensor,
     label: torch.Tensor,
     *,
+    axis: int,
     smoothing: float = 0.0,
     loss: torch.Tensor,
     mean: torch.Tensor | None = None,
 ) -> None:
     """torch.nn.functional.cross_entropy."""
-    rows, labels = x.reshape(-1, x.shape[-1]), label.reshape(-1).long()
+    rows, labels = x.movedim(axis, -1).reshape(-1, x.shape[axis]), label.reshape(-1).long()
     for output, reduction in ((loss, "none"), (mean, "mean")):
         if output is not None:
             found = torch.nn.functional.cross_entropy(rows, labels, reduction=reduction, label_smoothing=smoothing)
