@@ -186,6 +186,7 @@ def test_infinity_times_a_number_of_either_sign_is_not_certain() -> None:
 WELFORD = {"mean": "welford", "var": "welford"}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("compute", "dtype"), [("f32", "f64"), ("f32", "bf16"), ("f16", "f32")])
 def test_a_sum_that_is_rescaled_has_exponentials_in_its_own_dtype_or_that_of_everything_else(
     compute: str, dtype: str

@@ -80,6 +80,7 @@ def test_what_truncates_passes_as_that_alone() -> None:
     assert results(of, Contract(sums={"k": Lanes(8, 4, "scalar")}), got) != ["pass"]
 
 
+@pytest.mark.whole
 def test_blocks_in_any_order_are_narrower_than_any_order() -> None:
     of = problem(np.abs(normal(4, 1024)), np.abs(normal(1024, 4, seed=2)))
     found = [smallest_wrong(of, order) for order in (AnyOrder(), Blocks(16), Lanes(8, 4, "predicated"))]

@@ -92,6 +92,7 @@ def test_an_attestation_is_held_to_its_target(
     assert said in status.broken
 
 
+@pytest.mark.whole
 def test_a_target_that_finds_no_device_once_started_did_not_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ def test_an_error_of_ours_in_a_check_is_no_failure_of_the_function(
         fuzz.check(lambda x, eps: x.copy(), op="rms_norm", arrays="numpy", max_cases=3, seed=1)
 
 
+@pytest.mark.whole
 def test_a_right_function_that_keeps_the_strides_of_its_input_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def _tell(target: Target, cache: Path, connection: Connection) -> None:
         connection.send(_server(target, cache))
 
 
+@pytest.mark.whole
 def test_processes_share_a_server_and_start_their_own_once_it_has_ended(target: Target, tmp_path: Path) -> None:
     builder = Builder(tmp_path / "cache")
     target.adapter.share(target, builder)
