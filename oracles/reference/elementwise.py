@@ -170,6 +170,8 @@ def _masked_fill(reader: Reader, self: Value, mask: Value, value: Value | Number
 @rule("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_xor", "bitwise_xor")
 def _both(reader: Reader, self: Value, other: Value) -> Value:
     name = reader.step.op.partition("_")[2]
+    if not (isinstance(self, Value) and isinstance(other, Value)):
+        raise UnreadableError("joins the bits of a tensor and of a number")
     self, other = reader.met(self, other)
     text = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}[name]
     parts = {"a": reader.mask(self), "b": reader.mask(other)}

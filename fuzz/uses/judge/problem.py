@@ -288,7 +288,7 @@ def _of_definition(path: Path, text: str) -> Problem:
     try:
         said = json.loads(text)
         axes, inputs = said["axes"], said["inputs"]
-        fixed = {axis: int(each["value"]) for axis, each in axes.items() if each.get("type") == "const"}
+        fixed = {str(axis).lower(): int(each["value"]) for axis, each in axes.items() if each.get("type") == "const"}
         tensors = {name: each for name, each in inputs.items() if each.get("shape")}
         shapes = {name: " ".join(each["shape"]) for name, each in tensors.items()}
         dtypes = {name: str(each.get("dtype", "float32")) for name, each in tensors.items()}
@@ -298,5 +298,10 @@ def _of_definition(path: Path, text: str) -> Problem:
     run = getattr(executed(path, source), "run", None)
     if run is None:
         raise ProblemError(f"{path}: its reference has no function run")
+    # It is called by places, whatever its parameters are called.
+    own = [*inspect.signature(run).parameters]
+    called = dict(zip(inputs, own, strict=False)) if len(own) >= len(inputs) else {}
+    shapes = {called.get(each, each): dims for each, dims in shapes.items()}
+    dtypes = {called.get(each, each): dtype for each, dtype in dtypes.items()}
     run.__name__ = identifier(name)
     return Problem(identifier(name), run, shapes, dtypes, fixed)

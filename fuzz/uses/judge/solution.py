@@ -35,7 +35,9 @@ class Solution:
     def written(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
         entry = (
-            _of_module(self, problem, inputs) if problem.module else _of_function(self, inputs, outputs, problem.data)
+            _of_module(problem, inputs, outputs)
+            if problem.module
+            else _of_function(self, inputs, outputs, problem.data)
         )
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
@@ -100,12 +102,18 @@ def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[st
     body = [f"    found = {solution.function}({call})"]
     if writes:
         body = [f"    {solution.function}({call})"]
-    elif len(outputs) == 1:
-        body.append("    return found[0] if isinstance(found, (tuple, list)) else found")
     else:
-        body += ["    if isinstance(found, dict):", "        return found"]
-        body.append(f"    return dict(zip({tuple(outputs)!r}, found))")
+        body += _named(outputs)
     return f"def {ENTRY}({', '.join(given)}):\n" + "\n".join(body) + "\n"
+
+
+def _named(outputs: Sequence[str]) -> list[str]:
+    """The lines that return what was found by the names of the outputs."""
+    if len(outputs) == 1:
+        return ["    return found[0] if isinstance(found, (tuple, list)) else found"]
+    return [
+        "    if isinstance(found, dict):", "        return found", f"    return dict(zip({tuple(outputs)!r}, found))"
+    ]  # fmt: skip
 
 
 _MODULE = '''import torch as _judged_torch
@@ -137,15 +145,16 @@ def judged({parameters}):
     model = _judged_model({first}.device)
     with _judged_torch.no_grad():
         _judged_fill(model, {{{weights}}})
-        return model({inputs})
+        found = model({inputs})
 '''
 
 
-def _of_module(solution: Solution, problem: Problem, inputs: Sequence[str]) -> str:
+def _of_module(problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> str:
     module = problem.module
     assert module is not None
     weights = ", ".join(f"{own!r}: {name}" for name, own in module.weights.items() if name in inputs)
-    return _MODULE.format(
+    made = _MODULE.format(
         made_of=module.made_of, parameters=", ".join(inputs), first=inputs[0], weights=weights,
         inputs=", ".join(repr(module.constants[each]) if each in module.constants else each for each in module.inputs),
     )  # fmt: skip
+    return made + "\n".join(_named(outputs)) + "\n"

@@ -7,16 +7,18 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
+import torch
 
 from fuzz.adapters.pack import load
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
-from fuzz.uses.judge.problem import problems_of
+from fuzz.uses.judge.problem import Module, Problem, problems_of
 from fuzz.uses.judge.ruling import schema
-from fuzz.uses.judge.solution import solution_of
+from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.written import derived, write_pack
 
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "ruling.schema.json"
@@ -108,12 +110,12 @@ def test_a_function_with_the_name_of_an_op_that_there_is_is_no_clash(cli_here: C
 
 
 def test_a_definition_in_json_is_judged_by_its_reference(cli_here: Cli, tmp_path: Path) -> None:
-    """A solution that writes its output, and one that returns it."""
+    """A solution that writes its output, and one that returns it. The reference calls its inputs something else."""
     definition = {
-        "name": "scaled_sum", "axes": {"b": {"type": "var"}, "n": {"type": "const", "value": 24}},
-        "inputs": {"x": {"shape": ["b", "n"], "dtype": "float32"}, "s": {"shape": ["n"], "dtype": "float32"}},
-        "outputs": {"y": {"shape": ["b"], "dtype": "float32"}},
-        "reference": "import torch\n\ndef run(x, s):\n    return (x * s).sum(-1)\n",
+        "name": "scaled_sum", "axes": {"B": {"type": "var"}, "N": {"type": "const", "value": 24}},
+        "inputs": {"x": {"shape": ["B", "N"], "dtype": "float32"}, "s": {"shape": ["N"], "dtype": "float32"}},
+        "outputs": {"y": {"shape": ["B"], "dtype": "float32"}},
+        "reference": "import torch\n\ndef run(rows, scales):\n    return (rows * scales).sum(-1)\n",
     }  # fmt: skip
     (tmp_path / "definition.json").write_text(json.dumps(definition))
     texts = {
@@ -269,3 +271,15 @@ def test_what_cannot_be_read_is_one_line(
     assert done.returncode == 4
     [line] = done.stderr.splitlines()
     assert said in line
+
+
+def test_a_module_of_several_outputs_returns_them_by_their_names() -> None:
+    text = (
+        "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x + 1, x.sum(-1)\n"
+    )
+    problem = Problem("two", len, module=Module((), ("x",), {}, {}))
+    [made] = Solution("two", {"two.py": text}, "two.py", "ModelNew", "torch", ()).written(problem, "x", "yz").values()
+    known: dict[str, Any] = {}
+    exec(made, known)
+    found = known["judged"](torch.ones(2, 3))
+    assert {name: tuple(each.shape) for name, each in found.items()} == {"y": (2, 3), "z": (2,)}
