@@ -25,9 +25,11 @@ _MATH = replace(_FREE, algorithm={**_ADDED, "s": "roots", "o": "shares"})
 _FUSED = replace(_FREE, algorithm={**_ADDED, "o": "sum"}, accuracy={"exp": 20.0})
 
 _BLOCKED = replace(_FREE, compute="f32", algorithm={"capped": "quotient"}, accuracy={"exp": 48.0})
-_F32 = Capabilities(strides="any")
+# Each head of each query block is a program, for which an interpreter takes 0.1 s: of 192 it would take half a minute.
+_FEW = {"b": 4, "g": 3, "h": 4}
+_F32 = Capabilities(strides="any", max=_FEW)
 _HALVES = Capabilities(
-    dtypes=("f16", "bf16"), strides="any", mixed=(("bias", ("q", "f32")), ("o", ("q", "f32"))),
+    dtypes=("f16", "bf16"), strides="any", max=_FEW, mixed=(("bias", ("q", "f32")), ("o", ("q", "f32"))),
 )  # fmt: skip
 # Tensor cores add 16 terms at once to what there is, and cut off what lies below its last bit.
 _CORES = replace(
@@ -35,7 +37,7 @@ _CORES = replace(
 )
 _GRADIENTS = {"d": Any(), "e": Any(), "j": Any(), "h i": Any()}
 _MIXED = tuple((name, ("q", "f32")) for name in ("bias", "o", "dq", "dk", "dv"))
-_BACKWARD = Capabilities(strides="any", takes=("mask",), needs=("o", "lse"))
+_BACKWARD = Capabilities(strides="any", takes=("mask",), needs=("o", "lse"), max=_FEW)
 
 # What the library takes any other kernel takes too: those of its own come first, so that few cases are enough for all.
 KERNELS: tuple[PythonKernel, ...] = (
