@@ -8,7 +8,9 @@ from oracles.ops.embedding import INDEX
 
 def embedding_backward(collected: Node, dy: Node, index: Node) -> Outputs:
     """dtable = collected + the sum of all rows of dy whose index is that of the table's row."""
-    return {"dtable": collected + total(where(index == position("v"), dy, 0.0), "t")}
+    own = where(index == position("v"), dy, 0.0)
+    summed = total(own, "t")
+    return {"dtable": collected + summed}
 
 
 OP = Op(
