@@ -79,7 +79,7 @@ def test_a_budget_that_is_blunt_catches_only_what_is_larger(monkeypatch: pytest.
 
 BENEATH = (("cross_entropy", "bf16", "a term of sum(x) times 1 - d"),)
 """What is smaller than the rounding of what it is in: a tenth of a 64th of one logit."""
-SWITCHES = ("relu", "causal", "window", "blank", "of_zeros")
+SWITCHES = ("relu", "silu", "causal", "window", "blank", "of_zeros")
 """The parameters of which one that is on may be any larger, or that of rows of zeros, of which there are none."""
 
 
