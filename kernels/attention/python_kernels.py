@@ -26,7 +26,8 @@ _FUSED = replace(_FREE, algorithm={**_ADDED, "o": "sum"}, accuracy={"exp": 20.0}
 
 _BLOCKED = replace(_FREE, compute="f32", algorithm={"capped": "quotient"}, accuracy={"exp": 48.0})
 # Each head of each query block is a program, for which an interpreter takes 0.1 s: of 192 it would take half a minute.
-_FEW = {"b": 4, "g": 3, "h": 4}
+# Longer heads than models have take a compiler minutes.
+_FEW = {"b": 4, "g": 3, "h": 4, "d": 256, "e": 256}
 _F32 = Capabilities(strides="any", max=_FEW)
 _HALVES = Capabilities(
     dtypes=("f16", "bf16"), strides="any", max=_FEW, mixed=(("bias", ("q", "f32")), ("o", ("q", "f32"))),

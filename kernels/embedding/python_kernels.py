@@ -15,8 +15,9 @@ _TORCH = Path(__file__).resolve().parent / "torch" / "embedding.py"
 _INDEX = ("index", ("int32", "int64"))
 _FORWARD = Capabilities(dtypes=("f32", "f16", "bf16"), strides="pitched", mixed=(_INDEX,))
 _BACKWARD = replace(_FORWARD, mixed=(_INDEX, ("dy", ("collected", "f32"))), aliases=(("dtable", "collected"),))
-# Additions to what was collected come in any order.
-_ATOMIC = Contract(sums={"t": Any()}, addend="either", zeros="any")
+# Additions to what was collected come in any order. On a GPU `atom.add.f32` flushes subnormal numbers in global
+# memory, as the PTX manual says of it.
+_ATOMIC = Contract(sums={"t": Any()}, addend="either", zeros="any", denormals="flush")
 
 KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(

@@ -14,18 +14,19 @@ _TORCH = Path(__file__).resolve().parent / "torch" / "sequences.py"
 _DTYPES = ("f32", "f16", "bf16")
 _GATES = tuple((name, ("x", "f32")) for name in ("gate", "h0", "hs"))
 _TAPS = tuple((name, ("x", "f32")) for name in ("weight", "bias", "y"))
+_TREE = Contract(sums={"n": Any()}, zeros="any")
 _LAWS = ("rerun", "surroundings")
 # The exponential of a GPU is 2^(x log2 e), and the product is rounded: x down to -104 is off by up to 44 ulp.
 _SILU = Contract(algorithm={"gate": "quotient"}, accuracy={"exp": 48.0}, zeros="any")
 
 KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(
-        "cumsum-whole-row", "cumsum", _TRITON, "triton", Contract(zeros="any"),
+        "cumsum-whole-row", "cumsum", _TRITON, "triton", _TREE,
         Capabilities(_DTYPES, strides="pitched", max={"n": 4096}, empty=False, mixed=(("y", ("x", "f32")),)),
         laws=_LAWS, summary="a row in registers, summed as a tree",
     ),
     PythonKernel(
-        "linear-recurrence-whole-row", "linear_recurrence", _TRITON, "triton", Contract(zeros="any"),
+        "linear-recurrence-whole-row", "linear_recurrence", _TRITON, "triton", _TREE,
         Capabilities(_DTYPES, strides="pitched", max={"n": 4096}, empty=False, takes=("h0",), mixed=_GATES),
         laws=_LAWS, summary="a row in registers, its pairs joined as a tree",
     ),
@@ -35,8 +36,9 @@ KERNELS: tuple[PythonKernel, ...] = (
         summary="a block of 128 elements of a row in each program",
     ),
     PythonKernel(
-        "cumsum-native", "cumsum", _TORCH, "torch", Contract(zeros="any"),
-        Capabilities(_DTYPES, axis="any", strides="any", mixed=(("y", ("x", "f32")),)), summary="torch.cumsum",
+        "cumsum-native", "cumsum", _TORCH, "torch", _TREE,
+        Capabilities(_DTYPES, axis="any", strides="any", mixed=(("y", ("x", "f32")),)),
+        laws=(), summary="torch.cumsum, which a GPU adds in another order each time",
     ),
     PythonKernel(
         "linear-recurrence-eager", "linear_recurrence", _TORCH, "torch", Contract(sums={"n": Sequential()}),

@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
-
 from oracles.formula.trace import Node, Outputs, dot
 from oracles.op import Op
 from oracles.operand import CODES, Flip, Operand
@@ -19,10 +17,9 @@ def scaled_matmul(scale_a: Node, a: Node, b: Node, scale_b: Node, bias: Node | N
 
 def like_a(scene: Any, stream: Any) -> Any:
     """numbers of the other matrix, so that both may have large ones alone"""
-    others, shape = np.ravel(scene.values["a"]), scene.shape("b")
-    if not others.size:
-        return np.zeros(shape)
-    return others[stream.child("which").integers(math.prod(shape), 0, others.size - 1)].reshape(shape)
+    others, shape = scene.values["a"].ravel(), scene.shape("b")
+    which = stream.child("which").integers(math.prod(shape), 0, max(others.size, 1) - 1)
+    return others[which].reshape(shape) if others.size else which.reshape(shape) * 0.0
 
 
 OP = Op(

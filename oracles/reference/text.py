@@ -20,7 +20,7 @@ from oracles.reference.dims import Dim, UnreadableError
 from oracles.reference.lines import KEPT, Line, Lines, is_point, substituted
 
 _WIDEST = 116
-_TAKEN = frozenset({"f", *keyword.kwlist, *dir(builtins)})
+TAKEN = frozenset({"f", *keyword.kwlist, *dir(builtins)})
 """No local is called so."""
 
 
@@ -97,7 +97,7 @@ def _lambda(expression: ast.expr, named: Mapping[str, str]) -> str:
 def identifier(name: str, otherwise: str) -> str:
     """Return a name as ops and tensors may have it."""
     plain = re.sub(r"[^a-z0-9_]", "", name.lower()).lstrip("_0123456789")[:31]
-    return plain if plain and plain not in _TAKEN else otherwise
+    return plain if plain and plain not in TAKEN else otherwise
 
 
 def written(op: Op, formula: Formula, said: str) -> str:
@@ -133,7 +133,7 @@ def _named(lines: Sequence[Line], inputs: Sequence[str], outputs: Mapping[str, a
     """What each line is called: as the output that it is, as in the reference, or by what it is."""
     found = {each.id: key for key, each in outputs.items() if isinstance(each, ast.Name)}
     found = {line.key: found[line.key] for line in lines if line.key in found}
-    taken = {*inputs, *outputs, *_TAKEN}
+    taken = {*inputs, *outputs, *TAKEN}
     for line in sorted(lines, key=lambda line: not line.own):
         if line.key not in found:
             wanted = line.own or line.hint

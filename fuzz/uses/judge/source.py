@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.base.errors import UsageError
+from oracles.reference.text import TAKEN
 
 _LONGEST = 31
 """No name of an op or an operand is longer."""
@@ -81,7 +82,8 @@ def signed(call: Callable[..., Any], name: str, parameters: list[str]) -> Callab
 def identifier(name: str) -> str:
     """Return the name of an op or an operand that is like it."""
     plain = "".join(each if each.isalnum() else "_" for each in name.lower()).strip("_0123456789")
-    return plain[:_LONGEST].rstrip("_") or "reference"
+    plain = plain[:_LONGEST].rstrip("_") or "reference"
+    return f"{plain}_" if plain in TAKEN else plain
 
 
 def identifiers(words: Iterable[str]) -> list[str]:

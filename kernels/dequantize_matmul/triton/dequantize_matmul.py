@@ -34,7 +34,8 @@ def tiled(x_ptr, q_ptr, scale_ptr, c_ptr, m, n, groups, k, TILE: tl.constexpr, S
                 mask=(columns < n)[None, :] & inside[:, None],
                 other=0,
             )
-            w = q.to(tl.float32) * scale[None, :]
+            # Beyond the last element a scale of infinity would make NaN of zeros.
+            w = tl.where(inside[:, None], q.to(tl.float32) * scale[None, :], 0.0)
             sums += tl.dot(x.to(tl.float32), w, input_precision="ieee")
     inside = (rows < m)[:, None] & (columns < n)[None, :]
     tl.store(c_ptr + rows[:, None] * n + columns[None, :], sums, mask=inside)

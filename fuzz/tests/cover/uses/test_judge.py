@@ -66,8 +66,8 @@ class Model(nn.Module):
         super().__init__()
         self.linear = nn.Linear(in_features, out_features)
 
-    def forward(self, x):
-        return torch.relu(self.linear(x)) / 2.0
+    def forward(self, input):
+        return torch.relu(self.linear(input)) / 2.0
 
 batch_size, in_features, out_features = 128, 1024, 4096
 
@@ -95,7 +95,7 @@ def test_a_module_is_judged_by_a_module_with_its_weights(
     # On a machine with a GPU it runs there too.
     assert re.search(rf"(^|\n){solution} +{solution}\.py +\d+ ", done.stdout)
     pack = (tmp_path / "judged" / "model" / "pack.py").read_text()
-    assert 'f.dot(x, linear_weight, "d1")' in pack
+    assert 'f.dot(input_, linear_weight, "d1")' in pack
     assert 'Operand("linear_weight", "d2 d1"' in pack
 
 
