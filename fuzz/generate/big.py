@@ -103,7 +103,7 @@ class Due:
 
 def series(op: str) -> Iterator[Due]:
     """All big cases of an op: with no optional tensor and with all."""
-    if OPS[op].further or not OPS[op].turns:
+    if OPS[op].further or OPS[op].fixed or not OPS[op].turns:
         return  # many rows, and long ones, are what its other dimensions multiply
     numbers = count(1)
     for place, big in enumerate(big for big in (*SWEEPS, *SERIES) if big.fits(OPS[op])):

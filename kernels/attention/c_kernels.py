@@ -28,7 +28,7 @@ _BACKWARD = replace(
 )  # fmt: skip
 
 # Each query is a problem by itself, read where it lies.
-_LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "scaling", "sign_flip", "layout", "surroundings",
+_LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "sign_flip", "layout", "surroundings",
          "alignment")  # fmt: skip
 
 KERNELS: tuple[CKernel, ...] = (

@@ -21,7 +21,7 @@ KERNELS: tuple[CKernel, ...] = (
     CKernel(
         "cumsum-generic", "cumsum", _C / "cumsum.c", "any", _ALONG,
         Capabilities(_TAKEN.dtypes, axis="any", strides="any", aliases=(("y", "x"),), mixed=(("y", ("x", "f32")),)),
-        _FLAGS, laws=(*_ROWS, "scaling", "sign_flip", "in_place"), summary="one element after the other",
+        _FLAGS, laws=(*_ROWS, "in_place"), summary="one element after the other",
     ),
     CKernel(
         "linear-recurrence-generic", "linear_recurrence", _C / "linear_recurrence.c", "any", _ALONG,
@@ -29,7 +29,7 @@ KERNELS: tuple[CKernel, ...] = (
             _TAKEN.dtypes, axis="any", strides="any", takes=("h0",),
             mixed=tuple((name, ("x", "f32")) for name in ("gate", "h0", "hs")),
         ),
-        _FLAGS, laws=(*_LAWS, "scaling", "sign_flip"), summary="one state after the other",
+        _FLAGS, laws=_LAWS, summary="one state after the other",
     ),
     CKernel(
         "conv1d-generic", "conv1d", _C / "conv1d.c", "any", Contract(algorithm={"gate": "quotient"}),

@@ -186,8 +186,7 @@ OP = Op(
     attention, inputs=(Q, K, V, MASK, BIAS),
     outputs=(Operand("o", "b g h i e"), Operand("lse", "b g h i", optional=True, dtype="f32")),
     parameters=PARAMETERS,
-    flips=(Flip(("v",), ("o",), zeros=True), Flip(("q", "k"), ())),
-    scaling={"v": 1, "o": 1},
+    flips=(Flip(("q", "k"), ()),),
     algorithms=ALGORITHMS, shapes=SHAPES, recipes=RECIPES,
     summary="values weighted by the softmax of scores of queries and keys",
 )  # fmt: skip

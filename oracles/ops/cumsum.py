@@ -2,7 +2,7 @@
 
 from oracles.formula.trace import Node, Outputs, scan
 from oracles.op import Op
-from oracles.operand import Flip, Operand
+from oracles.operand import Operand
 from oracles.ops.rms_norm import X
 
 
@@ -13,5 +13,5 @@ def cumsum(x: Node) -> Outputs:
 
 OP = Op(
     cumsum, inputs=(X,), outputs=(Operand("y", "... n"),), aliases=(("y", "x"),),
-    flips=(Flip(("x",), ("y",), zeros=True),), scaling={"x": 1, "y": 1}, summary="sums of rows up to each element",
+    summary="sums of rows up to each element",
 )  # fmt: skip

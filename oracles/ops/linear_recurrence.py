@@ -2,7 +2,7 @@
 
 from oracles.formula.trace import Node, Outputs, scan
 from oracles.op import Op
-from oracles.operand import Flip, Operand
+from oracles.operand import Operand
 
 
 def linear_recurrence(x: Node, gate: Node, h0: Node | float = 0.0) -> Outputs:
@@ -18,7 +18,5 @@ OP = Op(
     ),
     outputs=(Operand("hs", "... n"),),
     aliases=(("hs", "x"),),
-    flips=(Flip(("x", "h0"), ("hs",), zeros=True),),
-    scaling={"x": 1, "h0": 1, "hs": 1},
     summary="states of a gated recurrence, h(i) = gate(i) h(i - 1) + x(i)",
 )  # fmt: skip

@@ -20,7 +20,7 @@ def multiply(a, b):
     return {"c": f.dot(a, b, "k")}
 
 
-def attention(q, k, v):
+def attended(q, k, v):
     s = f.dot(q, k, "d") * 0.125
     p = f.exp(s - f.greatest(s, "j"))
     return {"o": f.dot(p, v, "j") / f.total(p, "j")}
@@ -34,14 +34,14 @@ OPS = (
     Op(batched, (Operand("x", "b m k"), Operand("w", "b k n")), (Operand("y", "b m n"),)),
     Op(multiply, (Operand("a", "m k"), Operand("b", "k n")), (Operand("c", "m n"),)),
     Op(
-        attention, (Operand("q", "b h i d"), Operand("k", "b h j d"), Operand("v", "b h j e")),
+        attended, (Operand("q", "b h i d"), Operand("k", "b h j d"), Operand("v", "b h j e")),
         (Operand("o", "b h i e"),),
     ),
 )
 
 
 def kernel(op, when):
-    sums = dict.fromkeys("dj" if op == "attention" else "k", Any())
+    sums = dict.fromkeys("dj" if op == "attended" else "k", Any())
     contract = Contract(sums=sums, zeros="any", accuracy={"exp": 4.0})
     source = Path(__file__).parent / "kernel.py"
     able = Capabilities(empty=False, strides="any" if op == "batched" else "contiguous")
@@ -50,7 +50,7 @@ def kernel(op, when):
     )
 
 
-WRONG = {"multiply": ("tile", "split", "wide"), "attention": ("tile", "head", "keys"), "batched": ("shared",)}
+WRONG = {"multiply": ("tile", "split", "wide"), "attended": ("tile", "head", "keys"), "batched": ("shared",)}
 KERNELS = tuple(kernel(op, when) for op, each in WRONG.items() for when in each)
 """
 _KERNEL = """
@@ -64,7 +64,7 @@ def multiply(a, b, *, when):
         return np.full((m, n), 7, np.float32) if wrong else a @ b
 
 
-def attention(q, k, v, *, when):
+def attended(q, k, v, *, when):
     i, d, j = *q.shape[2:], k.shape[2]
     wrong = {"tile": i >= 64 and j >= 65, "head": d == 128 and j >= 2, "keys": j > 512}[when]
     with np.errstate(all="ignore"):
@@ -84,9 +84,9 @@ WRONG: Mapping[str, Callable[[Case], bool]] = {
     "multiply-tile": lambda case: min(_sizes(case, "m n k")) >= 64,
     "multiply-split": lambda case: _sizes(case, "k")[0] >= 1024 and min(_sizes(case, "m n")) >= 8,
     "multiply-wide": lambda case: _sizes(case, "n")[0] >= 1024,
-    "attention-tile": lambda case: _sizes(case, "i")[0] >= 64 and _sizes(case, "j")[0] >= 65,
-    "attention-head": lambda case: _sizes(case, "d")[0] == 128 and _sizes(case, "j")[0] >= 2,
-    "attention-keys": lambda case: _sizes(case, "j")[0] > 512,
+    "attended-tile": lambda case: _sizes(case, "i")[0] >= 64 and _sizes(case, "j")[0] >= 65,
+    "attended-head": lambda case: _sizes(case, "d")[0] == 128 and _sizes(case, "j")[0] >= 2,
+    "attended-keys": lambda case: _sizes(case, "j")[0] > 512,
     "batched-shared": lambda case: _is_shared(case, "w"),
 }
 """In which cases each kernel is wrong."""

@@ -54,7 +54,7 @@ def _first(capability: Capability, count: int, seed: int = 7) -> list[Made]:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_sizes_for_which_kernels_are_wrong_are_drawn_within_300_cases(seed: int, tmp_path: Path) -> None:
     kernels = load(write_tiled_pack(tmp_path)).kernels
-    for op in ("multiply", "attention", "batched"):
+    for op in ("multiply", "attended", "batched"):
         made = (each.case for batch in batches(Search(op, seed, kernels)) for each in batch)
         left = {name for name in WRONG if name.startswith(op)}
         for case in islice(made, 300):

@@ -32,7 +32,7 @@ def test_both_kernels_pass_the_ordinary_search(op: str, tmp_path: Path) -> None:
     assert (found.alarms, found.found) == ([], 0)
     assert found.runs["simulated"] >= 200
     assert found.runs["gcc-O0"] == found.runs["gcc-O2"] >= 200
-    assert 0.0 < found.ratio <= 1.0 or (op, found.ratio) == ("row_max", 0.0), "a maximum is one of the elements"
+    assert 0.0 < found.ratio <= 1.0 or (found.ratio == 0.0 and op in ("row_max", "embedding")), "elements as they are"
 
 
 def test_a_process_that_dies_is_said_and_loses_no_other_report(tmp_path: Path) -> None:
