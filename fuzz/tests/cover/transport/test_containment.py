@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +23,6 @@ from fuzz.judge.judge import Judge
 from fuzz.tests.common.planted import Run, a_case
 from fuzz.tests.common.python_planted import CUE, TORCH_HEAD, indented, outcomes, python_target
 from fuzz.transport import process
-from fuzz.transport.python.state import MemoryWatch
 
 ACTS: dict[str, tuple[str, str]] = {
     "handler": ("signal(SIGUSR1, SIG_IGN);", "signals: another handler of SIGUSR1"),
@@ -343,20 +344,26 @@ def test_memory_that_every_call_of_a_python_kernel_keeps(tmp_path: Path, cache: 
     assert [change.kind for change in outcome.changes] == (["memory"] if leaks else [])
 
 
+_FULL = """
+from fuzz.transport.python.state import MemoryWatch
+kept, calls = [], 0
+def call():
+    global calls
+    calls += 1
+    if len(kept) < 200:
+        kept.append([object() for _ in range(16)])
+watch = MemoryWatch("cpu")
+kept.append(object())
+assert watch.leak(call, 0.0, 60.0) == ()
+assert 200 < calls < 600, calls
+"""
+
+
 def test_what_is_full_after_some_hundred_calls_is_looked_at_no_longer() -> None:
-    """So is a list of free objects of Python, and thousands of calls of torch take seconds."""
-    kept, calls = list[object](), 0
-
-    def call() -> None:
-        nonlocal calls
-        calls += 1
-        if len(kept) < 200:
-            kept.append([object() for _ in range(16)])
-
-    watch = MemoryWatch("cpu")
-    kept.append(object())
-    assert watch.leak(call, 0.0, 60.0) == ()
-    assert 200 < calls < 600
+    """So is a list of free objects of Python, and thousands of calls of torch take seconds. In a process of its own:
+    other tests leave memory to be freed."""
+    done = subprocess.run([sys.executable, "-c", _FULL], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_signal_to_a_python_workers_parent_ends_that_worker_alone(tmp_path: Path, cache: Path) -> None:
