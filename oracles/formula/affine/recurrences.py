@@ -22,6 +22,7 @@ from oracles.doubledouble import F64
 from oracles.formula.affine.errors import either, marked
 from oracles.formula.affine.forms import DUST, Form, Mask, dust
 from oracles.formula.affine.setting import SettledProblem
+from oracles.formula.affine.sums import any_along
 from oracles.formula.exact.recurrences import at_place
 from oracles.formula.trace import Node
 from oracles.summation import Sequential
@@ -48,16 +49,17 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The form of a recurrence."""
     (axis,), dtype = here.inputs.axes(node), here.dtype(node)
     count, one_by_one = here.inputs.extents[node.label], isinstance(here.order(node), Sequential)
-    adds = not _is_nothing(args[1])
     u = (dtype.u + dust(dtype)) * _SLACK
     lost = dtype.eta if here.contract.denormals == "preserve" else dtype.tiny
     a, b, start = args
+    adds = any_along(~(b.size == 0), (axis,))  # to add nothing rounds nothing
+    assert adds is not None
     found = list[_Place]()
     size = np.abs(start.centre) + start.spread
     least = np.maximum(size, 1.0)
-    now = _Place(start.centre, size, start.spread, np.ones_like(size) if adds else least, least)
+    now = _Place(start.centre, size, start.spread, np.where(adds, 1.0, least), least)
     for place in range(count):
-        now = _next(now, _at(a, axis, place), _at(b, axis, place), u, adds=adds, one_by_one=one_by_one)
+        now = _next(now, _at(a, axis, place), _at(b, axis, place), u, adds, one_by_one=one_by_one)
         found.append(now)
     shape = [*np.broadcast_shapes(*(each.centre.shape for each in args))]
     shape[axis] = int(count > 0)
@@ -69,10 +71,10 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         for name in ("centre", "size", "error", "most")
     )
     places = np.arange(1.0, count + 1.0).reshape([count if at == axis else 1 for at in range(centre.ndim)])
-    if adds and not one_by_one:
-        error = error + np.ceil(np.log2(places) + 1) * u * size
+    if not one_by_one:
+        error = error + np.where(adds, np.ceil(np.log2(places) + 1) * u * size, 0.0)
     # What underflows, of at most two products of each place, is multiplied by no more than there is on any way.
-    error = error + np.where(size > 0, 2 * places * lost * (most * most if adds else most), 0.0)
+    error = error + np.where(size > 0, 2 * places * lost * np.where(adds, most * most, most), 0.0)
     may = _from_here(marked(either(args), *(~np.isfinite(each.centre) for each in args)), centre.shape, axis)
     over = ~(most * (1 + 2 * u * (places + 1)) < dtype.limit)
     may = marked(may, over if over.any() else None, None if np.isfinite(centre).all() else ~np.isfinite(centre))
@@ -80,7 +82,7 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     return Form(centre, dtype, dtype.precision, rest=error * (1 + DUST), may=may)
 
 
-def _next(before: _Place, a: tuple[F64, F64], b: tuple[F64, F64], u: float, *, adds: bool, one_by_one: bool) -> _Place:
+def _next(before: _Place, a: tuple[F64, F64], b: tuple[F64, F64], u: float, adds: Mask, *, one_by_one: bool) -> _Place:
     """The place after one, with centres and spreads of a and b."""
     (factor, off), (value, more) = a, b
     with np.errstate(all="ignore"):
@@ -91,10 +93,10 @@ def _next(before: _Place, a: tuple[F64, F64], b: tuple[F64, F64], u: float, *, a
         centre = product + value
         if one_by_one:
             rounded = wide * (np.abs(before.centre) + before.error)
-            rounded = u * rounded + (u * (np.abs(centre) + error + u * rounded) if adds else 0.0)
+            rounded = u * rounded + np.where(adds, u * (np.abs(centre) + error + u * rounded), 0.0)
         else:
-            rounded = (2 if adds else 1) * u * size
-        grown = np.maximum(before.grown, 1.0) * wide if adds else before.grown * np.maximum(wide, 1.0)
+            rounded = np.where(adds, 2.0, 1.0) * u * size
+        grown = np.where(adds, np.maximum(before.grown, 1.0) * wide, before.grown * np.maximum(wide, 1.0))
         most = np.maximum(np.maximum(before.most, size), grown)
         size = size * (1 + 2 * u)
     return _Place(centre, size, error + rounded, grown, most)
@@ -102,10 +104,6 @@ def _next(before: _Place, a: tuple[F64, F64], b: tuple[F64, F64], u: float, *, a
 
 def _at(form: Form, axis: int, place: int) -> tuple[F64, F64]:
     return at_place(form.centre, axis, place), at_place(form.spread, axis, place)
-
-
-def _is_nothing(form: Form) -> bool:
-    return form.is_exact and not form.centre.any()
 
 
 def _from_here(mask: Mask | None, shape: Sequence[int], axis: int) -> Mask | None:

@@ -69,13 +69,8 @@ def test_a_row_is_the_same_beside(case: str) -> None:
     assert not found, found[0]
 
 
-# Of recurrences more may be allowed beside other rows than alone.
-RECURRENCES = ("cumsum", "linear_recurrence")
-ROWS = [name for name, op in OPS.items() if op.turns and not op.least and name not in RECURRENCES]
-
-
 @pytest.mark.some(5)
-@pytest.mark.parametrize("op", ROWS)
+@pytest.mark.parametrize("op", [name for name, op in OPS.items() if op.turns and not op.least])
 def test_a_row_of_any_problem_is_the_same_by_itself_and_among_others(op: str) -> None:
     rng = np.random.default_rng(6)
     for number in range(8):
