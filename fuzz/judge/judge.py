@@ -179,7 +179,9 @@ class EntryJudge:
         same = self._before._judge if self._before is not None and shared else None
         self._earlier: Judge | None = None
         """The judge of what a probe has the kernel called with before."""
-        self._judge: Judge = same or Judge(entry.case, confirms=confirms)
+        # Where nothing was computed it fails, as it should: of that no element is looked at closely.
+        is_ghost = probes.probe_of(entry.case) == probes.GHOST
+        self._judge: Judge = same or Judge(entry.case, confirms=confirms and not is_ghost)
         self.oracle = self._judge.oracle
 
     def judge(self, target: Target) -> Judgement:
