@@ -33,7 +33,7 @@ def dims_of(
 ) -> Mapping[str, Dim]:
     """Every dimension of an op by its name, whichever of its optional tensors a case has."""
     meeting, reduced = dict[str, set[str]](), set[str]()
-    for graph in _graphs(formula, inputs, parameters):
+    for graph in graphs_of(formula, inputs, parameters):
         reduced |= {dim for node in graph.nodes if node.kind in REDUCTIONS for dim in node.over}
         for name, node in graph.outputs.items():
             meeting.setdefault(name, set()).update(replace(graph, outputs={name: node}).meeting)
@@ -60,13 +60,13 @@ def steps_of(
     """The dimensions of each step of the formula that are not among those of another one: of the terms of a sum, with
     the one that is summed over, or of a tensor."""
     found = {frozenset(each.axes) for each in (*inputs, *outputs)}
-    for node in (node for graph in _graphs(formula, inputs, parameters) for node in graph.nodes):
+    for node in (node for graph in graphs_of(formula, inputs, parameters) for node in graph.nodes):
         # What is taken from a table is no product with it.
         found.add(node.dims.union(*(arg.dims for arg in node.args if node.kind != "take")))
     return tuple(sorted((each for each in found if not any(each < other for other in found)), key=sorted))
 
 
-def _graphs(
+def graphs_of(
     formula: Callable[..., Mapping[str, Any]], inputs: Sequence[Operand], parameters: Sequence[Parameter]
 ) -> Iterator[Trace]:
     """The formula of all inputs, and of those alone that are always there."""

@@ -16,9 +16,9 @@ from fuzz.base.draw import GIVEN, Draw, Frame, Given, Part, Placement
 from fuzz.base.dtypes import from_bits
 from fuzz.base.memory import overlapping, shift
 from fuzz.generate.coverage import placed_labels
-from fuzz.generate.given import RANDOM
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.menus import PLACED
+from fuzz.generate.structure import is_structured
 from fuzz.generate.values import Laid, fill_in
 from oracles.op import adjacent_extent
 from oracles.operand import OUTER
@@ -78,7 +78,7 @@ def _case(drawn: Laid) -> Case:
         elif home in inputs:
             inputs[name] = replace(inputs[home], alias=home)
     origin = draw.origin or _origin(drawn)
-    return Case(draw.op, draw.params, inputs, outputs, _is_structured(drawn), origin)
+    return Case(draw.op, draw.params, inputs, outputs, is_structured(drawn), origin)
 
 
 def _origin(drawn: Laid) -> Origin:
@@ -141,31 +141,3 @@ def layout_of(draw: Draw, part: Part) -> Layout:
     axis = draw.axis if part.name in op.alike else len(shape) - 1
     layout = lay_out(place.layout, shape, axis, place.spread, place.guard, place.offset)
     return layout if place.step == 1 else replace(layout, strides=tuple(place.step * s for s in layout.strides))
-
-
-def _is_flat(draw: Draw, name: str, layout: Layout) -> bool:
-    """Whether all elements are equal along a named dimension along which values meet."""
-    op = OPS[draw.op]
-    if 0 not in layout.strides:
-        return False
-    dims = op.dims(name, len(layout.strides), draw.axis).split()
-    flat = (dim for dim, stride in zip(dims, layout.strides, strict=True) if not stride and dim != OUTER)
-    return any(op.dimensions[dim].meets for dim in flat)
-
-
-def _is_structured(drawn: Laid) -> bool:
-    """Whether only the worst-case budget is sound: where in doubt, yes.
-
-    Grids of different dtypes count as well: where one of them is zero, the sums are of numbers as coarse as the other.
-    """
-    draw, op, layouts = drawn.draw, drawn.op, drawn.layouts
-    first = draw.part(op.main)
-    if draw.structured is not None:
-        if first.recipe in RANDOM:  # but equal rows do not round at random to one another
-            return any(part.alias is not None for part in draw.parts if part.given)
-        # Rows longer than the given ones repeat them.
-        return draw.structured or first.recipe != GIVEN or (first.given is not None and draw.n > first.given.n)
-    grids = [part for part in draw.parts if part.recipe and op.has_rows(part.name)]
-    if any(_is_flat(draw, part.name, layouts[part.name]) for part in grids) or len({part.dtype for part in grids}) > 1:
-        return True
-    return any(drawn.recipe(part).structured for part in grids)

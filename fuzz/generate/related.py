@@ -143,7 +143,7 @@ def _codes(scene: Scene, name: str, stream: Stream, lowest: int, highest: int) -
     return stream.child("code").integers(math.prod(shape), lowest, highest).reshape(shape).astype(np.float64)
 
 
-@_related("any number that the dtype has", structured=True, stage=0)
+@_related("any number that the dtype has", structured=False, stage=0)
 def _any_code(scene: Scene, name: str, stream: Stream) -> Reals:
     return _codes(scene, name, stream, *scene.span(name))
 

@@ -10,9 +10,16 @@ from fuzz.quality.power import Smallest, smallest
 from fuzz.tests.conftest import CHECKOUT
 from oracles.ops import OPS
 
-_WIDER: Mapping[tuple[str, int], int] = {("log_softmax_backward", 4096): 2}
-"""A sum of 4096 terms that cancel is allowed the worst case of its order, which is so many powers of two beyond torch's
-fixed tolerance."""
+_WIDER: Mapping[tuple[str, int], int] = {
+    ("log_softmax_backward", 4096): 2, ("cumsum", 4096): 2, ("matmul", 64): 1, ("matmul", 4096): 8,
+    ("row_sum", 4096): 7, ("dequantize_matmul", 64): 4, ("dequantize_matmul", 4096): 12,
+    ("group_norm", 4096): 1, ("group_norm_backward", 4096): 1, ("quantize_rows_e4m3", 4096): 1,
+}  # fmt: skip
+"""By so many powers of two a correct kernel may leave the fixed tolerance of torch. A sum is allowed a share of that of
+its magnitudes, by its order: where 4096 terms cancel, or 16384 as in dequantize_matmul, that is 50 or 100 times the sum
+itself; torch allows 1e-5 and 22 roundings of what is left, whatever the terms were. No order makes that sharper: the
+longest chain of 16 lanes and 4 accumulators is 70 additions already, and lambda and the magnitudes are the rest. A group
+of group_norm has 4 times as many elements; a code of 8 bits is another one as soon as its scale is an ulp off."""
 
 
 def _said() -> Mapping[tuple[str, str, str], str]:
@@ -29,7 +36,14 @@ def _said() -> Mapping[tuple[str, str, str], str]:
 def _is_noticed_by_others_alone(each: Smallest) -> bool:
     others = [other for other in (each.torch, each.suite) if other is not None]
     least = min(others, default=None)
-    return least is not None and (each.caught is None or each.caught > least + _WIDER.get((each.op, each.n), 0))
+    if least is None or least == _least(each):
+        return False
+    return each.caught is None or each.caught > least + _WIDER.get((each.op, each.n), 0)
+
+
+def _least(each: Smallest) -> int:
+    """The size at which others start: they notice a kernel in which nothing is wrong."""
+    return 0 if each.wrong.endswith("k ulp") else -26
 
 
 @pytest.mark.parametrize("n", [64, 4096])

@@ -1,0 +1,95 @@
+"""Whose rounding errors are random: random codes times random numbers of any dtype, but no squares of codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fuzz.base.case import Case
+from fuzz.base.draw import Draw, Part
+from fuzz.generate.realise import realise
+from fuzz.judge.values import problem_of
+from fuzz.quality.subjects import simulated
+from oracles.enclosure import compare
+from oracles.formula.contract import Contract
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.trace import Node, Outputs, dot, total
+from oracles.op import Op
+from oracles.operand import CODES, Operand
+from oracles.summation import Lanes, Sequential
+from oracles.tests.common.judged import known
+
+_K = 1024
+
+
+def _product(x: str, code: str = "any_code", scale: str = "ones", recipe: str = "normal", *, seed: int = 1) -> Case:
+    parts = (
+        Part("x", x, recipe=recipe),
+        Part("q", "int8", recipe=code),
+        Part("scale", "f32", recipe=scale),
+        Part("c", "f32"),
+    )
+    return realise(Draw("dequantize_matmul", _K, (8, 2), {"axis": 2}, seed, parts, extents={"n": 8}))
+
+
+@pytest.mark.parametrize("x", ["f32", "bf16"])
+def test_random_codes_times_random_numbers_round_at_random(x: str) -> None:
+    assert not _product(x).structured
+    assert _product(x, "high_codes").structured
+    assert _product(x, recipe="constant").structured
+
+
+@pytest.mark.parametrize("order", [Sequential(), Lanes(16, 4, "predicated")])
+@pytest.mark.parametrize("recipe", ["normal", "uniform", "zero_rows"])
+def test_no_right_sum_of_few_bits_is_accused(recipe: str, order: Sequential | Lanes) -> None:
+    """Terms of 16 bits, which the sum rounds to a coarse unit: what is allowed is far more than they need."""
+    contract = Contract(sums={"g k": order}, fused=False)
+    for seed in range(4):
+        problem = FormulaProblem(problem_of(_product("bf16", recipe=recipe, seed=seed)))
+        [enclosure] = problem.enclose(contract, False).values()
+        found = compare(enclosure, simulated(problem, contract, seed)["c"])
+        assert not found.failing.any()
+        assert found.ratio.max() < 0.25
+        worst = problem.enclose(contract, True)["c"]
+        assert order != Sequential() or enclosure.below.sum() < 0.5 * worst.below.sum()
+
+
+def test_grids_that_are_added_must_be_as_fine_as_each_other() -> None:
+    parts = [
+        Part("x", "f32", recipe="normal"),
+        Part("residual", "bf16", recipe="normal"),
+        Part("weight", "f32", recipe="ones"),
+    ]
+    draw = Draw(
+        "fused_add_rms_norm", 8, (4,), {"eps": 1e-6, "axis": 1}, 1, (*parts, Part("y", "f32"), Part("sum", "f32"))
+    )
+    assert realise(draw).structured
+    parts = [Part("x", "f32", recipe="normal"), Part("dy", "bf16", recipe="normal"), Part("dx", "f32")]
+    assert not realise(Draw("rms_norm_backward", 8, (4,), {"eps": 1e-6, "axis": 1}, 1, tuple(parts))).structured
+
+
+def squared(x: Node, code: Node, scale: Node) -> Outputs:
+    """y = sum(code^2 scale) + x."""
+    weight = code * scale
+    return {"y": dot(code, weight, "n") + x}
+
+
+def gathered(x: Node, code: Node, scale: Node) -> Outputs:
+    """y = sum(code + x scale)."""
+    return {"y": total(code + x * scale, "n")}
+
+
+@pytest.mark.parametrize("formula", [squared, gathered])
+def test_squares_of_codes_and_sums_with_them_are_not_random(formula: Callable[..., Outputs]) -> None:
+    inputs = (
+        Operand("x", "m n"),
+        Operand("code", "m n", dtype="int8", values=CODES),
+        Operand("scale", "m n", dtype="f32"),
+    )
+    op = Op(formula, inputs, (Operand("y", "m n" if formula is squared else "m"),))
+    with known(op):
+        parts = [
+            Part(each.name, each.dtype or "f32", recipe="any_code" if each.is_code else "normal") for each in inputs
+        ]
+        assert realise(Draw(op.name, 8, (4,), {"axis": 1}, 1, (*parts, Part("y", "f32")))).structured
