@@ -18,7 +18,7 @@ _WIDER: Mapping[tuple[str, int], int] = {
 """By so many powers of two a correct kernel may leave the fixed tolerance of torch. A sum is allowed a share of that of
 its magnitudes, by its order: where 4096 terms cancel, or 16384 as in dequantize_matmul, that is 50 or 100 times the sum
 itself; torch allows 1e-5 and 22 roundings of what is left, whatever the terms were. No order makes that sharper: the
-longest chain of 16 lanes and 4 accumulators is 70 additions already, and lambda and the magnitudes are the rest. A group
+longest chain of 16 lanes and 4 accumulators is 70 additions already, the rest is lambda and the magnitudes. A group
 of group_norm has 4 times as many elements; a code of 8 bits is another one as soon as its scale is an ulp off."""
 
 
