@@ -9,12 +9,11 @@ from fuzz.base.draw import GIVEN, Draw
 from fuzz.generate.given import RANDOM
 from fuzz.generate.values import Laid
 from oracles.dim import graphs_of
-from oracles.formula.node import Node, ordered
+from oracles.formula.node import REDUCTIONS, Node, ordered
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
 
-_SUMS = ("sum", "dot", "welford_mean", "welford_squares", "online")
 _PRODUCTS = ("multiply", "divide", "dot")
 Names = frozenset[str]
 
@@ -54,7 +53,7 @@ def _is_flat(draw: Draw, name: str, layout: Layout) -> bool:
 def added(op: Op) -> frozenset[Names]:
     """The inputs that meet in the terms of a sum by being added, or by one of them standing in the other's place."""
     sums = [node for graph in graphs_of(op.formula, op.inputs, op.parameters) for node in graph.nodes]
-    terms = ordered(arg for node in sums if node.kind in (*_SUMS, "scan") for arg in node.args)
+    terms = ordered(arg for node in sums if node.kind in (*REDUCTIONS, "scan") for arg in node.args)
     meeting = [_inputs(each.args) for each in terms if each.kind in ("add", "subtract", "where")]
     meeting += [_inputs(each.args) for each in sums if each.kind == "scan"]
     return frozenset(names for names in meeting if len(names) > 1)
