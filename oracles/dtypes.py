@@ -137,7 +137,9 @@ _ROWS: Sequence[Dtype] = (
 """The plainest first. A new row goes to the end: the places, counted from 1, are the values of `kf_dtype` in C."""
 DTYPES: Mapping[str, Dtype] = {each.name: each for each in _ROWS}
 """Every dtype that a tensor can have, by name."""
-assert len(DTYPES) == len({each.spelling for each in _ROWS}) == len(_ROWS), "two rows of one dtype"
+SPELLED: Mapping[str, Dtype] = {each.spelling: each for each in _ROWS}
+"""The same by what NumPy and torch call them, such as "bfloat16"."""
+assert len(DTYPES) == len(SPELLED) == len(_ROWS), "two rows of one dtype"
 FORMATS: Mapping[str, Format] = {name: each for name, each in DTYPES.items() if isinstance(each, Format)}
 """The floating-point formats."""
 SINGLE, DOUBLE = FORMATS["f32"], FORMATS["f64"]

@@ -34,11 +34,11 @@ def derive(options: DeriveOptions) -> Exit:
     """
     from fuzz.base.errors import UsageError
     from fuzz.uses.reference import function_at, sizes_of
+    from oracles.dtypes import FORMATS, NARROW, SINGLE
     from oracles.reference.derive import derive
 
-    names = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
-    if options.dtype not in names:
-        raise UsageError(f"--dtype {options.dtype}: it is one of {', '.join(names)}")
+    if options.dtype not in (SINGLE.name, *NARROW):
+        raise UsageError(f"--dtype {options.dtype}: it is one of {', '.join((SINGLE.name, *NARROW))}")
     function, fixed = function_at(options.reference), sizes_of(options.fixed)
-    print(derive(function, options.shapes or None, fixed=fixed, dtype=names[options.dtype]).module, end="")
+    print(derive(function, options.shapes or None, fixed=fixed, dtype=FORMATS[options.dtype].spelling).module, end="")
     return Exit.OK

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from oracles.dtypes import DTYPES, FORMATS
+from oracles.dtypes import COMPUTED, DTYPES, FORMATS, SPELLED
 from oracles.reference.dims import UnreadableError
 from oracles.reference.elementwise import HALVES, rule
 from oracles.reference.lines import called
 from oracles.reference.reading import Reader, Value
 
-_OWN: Mapping[str, str] = {f"torch.{each.spelling}": name for name, each in DTYPES.items()}
-"""What torch's dtypes are called here."""
 _ROUNDED = ("floor", "round", "sign", "argmax", "argmin", "argsort", "position", "extent")
 _KEPT = ("total", "greatest", "take", "where", "point")
 """What these make of whole numbers is one."""
@@ -84,8 +81,9 @@ def is_whole(reader: Reader, expression: ast.expr) -> bool:
 
 def dtype_of(value: Value) -> str:
     """Return the dtype of an output as an operand has it: "" of floats that are as long as the first input."""
-    own = _OWN.get(value.dtype, "")
-    if not own and "float" not in value.dtype:
+    spelling = value.dtype.removeprefix("torch.")
+    own = SPELLED.get(spelling)
+    if own is None and "float" not in spelling:
         known = ", ".join(name for name in DTYPES if name not in FORMATS)
-        raise UnreadableError(f"returns {value.dtype.removeprefix('torch.')}: outputs of integers are {known}")
-    return own if own in DTYPES and (own not in FORMATS or FORMATS[own].only_stores) else ""
+        raise UnreadableError(f"returns {spelling}: outputs of integers are {known}")
+    return "" if own is None or own.name in COMPUTED else own.name

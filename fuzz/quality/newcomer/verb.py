@@ -26,11 +26,12 @@ from fuzz.report.words import what_is_wrong
 from fuzz.triage.explanation import Explanation
 from fuzz.uses.check.check import CheckFailed, check
 from fuzz.uses.check.plan import GIVEN
+from oracles.dtypes import FORMATS
 
 _SEED = 1
 _SHAPE = (64, 1024)
 """The usual shape: with nothing left over for any block."""
-_DTYPES = {"f32": "float32", "bf16": "bfloat16"}
+_DTYPES = ("f32", "bf16")
 _EPS = 1e-5
 _WIDE = 1000
 """More columns than the first lines of a failure can have: none is folded."""
@@ -113,10 +114,10 @@ def is_close(kernel: Callable[..., Any], right: Callable[..., Any]) -> bool:
     import torch
 
     dice = torch.Generator().manual_seed(_SEED)
-    for dtype in _DTYPES.values():
+    for dtype in (getattr(torch, FORMATS[name].spelling) for name in _DTYPES):
         given = {"x": torch.randn(_SHAPE, generator=dice), "weight": torch.randn(_SHAPE[-1:], generator=dice)}
         names = inspect.signature(kernel).parameters
-        tensors = {name: each.to(getattr(torch, dtype)) for name, each in given.items() if name in names}
+        tensors = {name: each.to(dtype) for name, each in given.items() if name in names}
         numbers = {"eps": _EPS} if "eps" in names else {}
         try:
             torch.testing.assert_close(kernel(**tensors, **numbers), right(**tensors, **numbers))
@@ -127,7 +128,7 @@ def is_close(kernel: Callable[..., Any], right: Callable[..., Any]) -> bool:
 
 def _checked(kernel: Callable[..., Any], op: str, explain_s: float) -> tuple[list[Explanation], float]:
     """Return what a check says, and the seconds that it took."""
-    able, before = Capabilities(dtypes=tuple(_DTYPES), empty=False), GIVEN.options
+    able, before = Capabilities(dtypes=_DTYPES, empty=False), GIVEN.options
     with tempfile.TemporaryDirectory() as folder:
         GIVEN.options = replace(before, output=Path(folder), explain_s=explain_s)
         began = time.perf_counter()

@@ -20,7 +20,7 @@ from fuzz.base.platform import PLATFORMS
 from fuzz.uses.check.function import Arrays
 from fuzz.uses.check.results import CheckError, told
 from oracles.declared import OpError
-from oracles.dtypes import DOUBLE, SINGLE
+from oracles.dtypes import DOUBLE, FORMATS, SINGLE
 from oracles.elementary.functions import records
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, Contract
@@ -231,8 +231,7 @@ def lenient(op: Op, arrays: Arrays, dtypes: Sequence[str], *, strict: bool = Fal
 def _traced(dtypes: Sequence[str]) -> str:
     """The dtype of the tensors that a reference is traced with: one of 16 bits where a kernel takes any, so that what
     it rounds to that shows."""
-    halves = {"bf16": "bfloat16", "f16": "float16"}
-    return next((full for short, full in halves.items() if short in dtypes), "float32")
+    return next((FORMATS[half].spelling for half in ("bf16", "f16") if half in dtypes), SINGLE.spelling)
 
 
 def _name(reference: Callable[..., Any]) -> str:

@@ -37,7 +37,6 @@ _COMPILED = 12
 _CLEAR = 16
 """An element counts as judged where less than this part of the largest one of its output is allowed: by what is random
 in a reference its replays differ by as much as it is."""
-_TORCH = {"f32": "float32", "f64": "float64", "bf16": "bfloat16", "f16": "float16"}
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,7 @@ def tensor_of(array: NDArray[Any], dtype: str) -> Any:
     import torch
 
     found = torch.from_numpy(array.copy())
-    return found.to(getattr(torch, _TORCH[dtype])) if array.dtype.kind == "f" else found
+    return found.to(getattr(torch, FORMATS[dtype].spelling)) if array.dtype.kind == "f" else found
 
 
 def compared(

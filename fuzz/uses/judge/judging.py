@@ -24,10 +24,9 @@ from fuzz.uses.judge.prepared import prepared
 from fuzz.uses.judge.problem import LAST, Problem, UnreadProblemError, problems_of
 from fuzz.uses.judge.replaying import judged_by_replay
 from fuzz.uses.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
-from fuzz.uses.judge.solution import Solution, solution_of
-from fuzz.uses.judge.source import ProblemError, kernel_name
+from fuzz.uses.judge.solution import solutions_of
+from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.summary import summary
-from fuzz.uses.judge.words import files_in
 from fuzz.uses.judge.written import derived
 from fuzz.uses.measure.use import Measuring
 from fuzz.uses.search.groups import search_ops
@@ -52,7 +51,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         problem, found = read_problem(asked)
     except UnreadProblemError as error:
         return judged_by_replay(asked, error.problem, str(error), screen, width)
-    solutions = solutions_of(asked, problem)
+    solutions = solutions_of(asked.solutions, problem)
     with screen.status("trying what is taken ..."):
         ready = prepared(asked, problem, found, solutions)
     found, folder, kernels, targets = ready.found, ready.folder, ready.kernels, ready.targets
@@ -105,7 +104,8 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     floors = detection_floors(found.op.name, seed, kernels, kernels[0].contract)
     ruling = Ruling(
-        VERSION, worst_of(rulings), asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
+        VERSION, worst_of(each.verdict for each in rulings),
+        asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors, _unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)), rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
@@ -117,15 +117,6 @@ def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, i
     few = [f"not exercised, as that many terms take too long: {extents}"] if extents else []
     probes = [] if STREAM in laws else [f"not exercised, as there is no GPU: the probe {STREAM}"]
     return (*undeclared, *few, *probes)
-
-
-def solutions_of(asked: Asked, problem: Problem) -> Mapping[str, tuple[str, Solution]]:
-    """Return the words for each solution and what is read of it, by the name of its kernel. Raises ProblemError."""
-    found = dict[str, tuple[str, Solution]]()
-    for words in files_in(asked.solutions):
-        solution = solution_of(words, problem)
-        found[kernel_name(solution.name, [*found])] = words, solution
-    return found
 
 
 def read_problem(asked: Asked) -> tuple[Problem, Derived]:

@@ -13,13 +13,12 @@ from fuzz.uses.check.reference import contract_of
 from fuzz.uses.check.results import told
 from fuzz.uses.judge.problem import Module, of_module
 from fuzz.uses.judge.source import ProblemError, identifier, signed
-from fuzz.uses.judge.written import derived
+from fuzz.uses.judge.written import derived, floats_of
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.reference.derive import FINITE
 
 __tracebackhide__ = told
-_DTYPES = {"float16": "f16", "bfloat16": "bf16", "float64": "f64", "float32": "f32"}
 _MADE: dict[str, Op] = {}
 """The ops of earlier checks, by name: one gives way to the next."""
 
@@ -50,8 +49,8 @@ def check_module(
             refusal = refusal or error
             continue
         assert problem.module is not None
-        dtypes = tuple(sorted({_DTYPES[each] for each in problem.dtypes.values() if each in _DTYPES})) or ("f32",)
-        capabilities, outputs = Capabilities(dtypes=dtypes, empty=False), [each.name for each in found.op.outputs]
+        dtypes, outputs = tuple(floats_of(problem)), [each.name for each in found.op.outputs]
+        capabilities = Capabilities(dtypes=dtypes, empty=False)
         if OPS.get(found.op.name) is _MADE.get(found.op.name, found.op):  # the op of an earlier check
             OPS.pop(found.op.name)
         _MADE[found.op.name] = found.op

@@ -11,12 +11,11 @@ from fuzz.base.case import Case, Origin, Output, Tensor, contiguous
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.uses.check.replay_cases import Meant, ReplayCase
 from fuzz.uses.judge.source import ProblemError
-from oracles.dtypes import DTYPES, FORMATS
+from oracles.dtypes import FORMATS, SPELLED
 from oracles.formula.node import FormulaError
 from oracles.op import Op
 from oracles.operand import FLAGS, Operand
 
-_NAMES = {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16"}
 Shapes = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each output, as torch calls that."""
 
@@ -73,7 +72,6 @@ def returned(case: Case, bits: Mapping[str, bytes]) -> Sequence[np.ndarray[Any, 
 
 
 def _dtype(name: str, torch: str) -> str:
-    found = _NAMES.get(torch, torch)
-    if found not in DTYPES:
+    if torch not in SPELLED:
         raise ProblemError(f"its output {name} is of {torch}, which is not compared")
-    return found
+    return SPELLED[torch].name

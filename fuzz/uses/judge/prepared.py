@@ -15,15 +15,12 @@ from fuzz.triage.diagnosis import new_workers
 from fuzz.uses.check.reference import contract_of, with_names
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.problem import Problem
-from fuzz.uses.judge.solution import Solution
+from fuzz.uses.judge.solution import Solutions
 from fuzz.uses.judge.written import derived, write_pack
 from fuzz.uses.measure.beside import Accepts, accepts
 from fuzz.uses.starting import select_targets, writable
 from oracles.formula.contract import Contract
 from oracles.reference.derive import ANY, Derived
-
-Solutions = Mapping[str, tuple[str, Solution]]
-"""The words for each, and what was read, by the name of its kernel."""
 
 
 @dataclass(frozen=True)

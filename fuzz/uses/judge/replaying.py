@@ -34,7 +34,7 @@ from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.nameless import arrays_of, case_of, op_of, returned
 from fuzz.uses.judge.problem import Problem
 from fuzz.uses.judge.ruling import VERSION, Ruling, Said, SolutionRuling, worst_of
-from fuzz.uses.judge.solution import ENTRY, Solution
+from fuzz.uses.judge.solution import ENTRY, Solution, solutions_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.summary import summary
 from fuzz.uses.judge.written import floats_of, shown_line, write_solutions
@@ -160,8 +160,6 @@ class _Run:
 
 def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, width: int) -> Judged:
     """Judge solutions of a problem that is not read, because of `why`. Raises ProblemError."""
-    from fuzz.uses.judge.judging import solutions_of
-
     floats = [each for each in floats_of(problem) if each in DTYPES]
     try:
         meant = meant_of(
@@ -173,7 +171,7 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     seed = secrets.randbelow(2**32)
     first = next(meant.cases(seed))
     op = op_of(meant, meant.outputs(first), f"replayed_{problem.name}"[:31])
-    solutions = solutions_of(asked, problem)
+    solutions = solutions_of(asked.solutions, problem)
     folder = writable(asked.output) / problem.name
     by_name = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(folder, problem, by_name, [*meant.asked.dims], [each.name for each in op.outputs])
@@ -188,7 +186,8 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     rulings = tuple(_ruling(words, name, targets, run) for name, (words, _) in solutions.items())
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
     ruling = Ruling(
-        VERSION, worst_of(rulings), asked.against, said, "replay", WEAKER, seed, run.cases, str(folder), run.probes,
+        VERSION, worst_of(each.verdict for each in rulings),
+        asked.against, said, "replay", WEAKER, seed, run.cases, str(folder), run.probes,
         floors, (_UNEXERCISED,), rulings,
     )  # fmt: skip
     told = [_told(each, name) for name, each in zip(solutions, rulings, strict=True) if each.failures]
@@ -260,7 +259,7 @@ def _inputs(case: Case) -> str:
 
 def _ruling(solution: str, kernel: str, targets: Sequence[Target], run: _Run) -> SolutionRuling:
     lines = [run.lines[each.id] for each in targets if each.kernel.name == kernel]
-    said = _worst([each.said() for each in lines if each.said() != "did not run"] or ["did not run"])
+    said = worst_of(each.said() for each in lines if each.said() != "did not run")
     largest = dict[str, float]()
     for line in lines:
         for dtype, ratio in line.largest.items():
@@ -274,11 +273,6 @@ def _ruling(solution: str, kernel: str, targets: Sequence[Target], run: _Run) ->
         solution, said, sum(each.judged for each in lines), sum(each.failing for each in lines), largest, failures,
         "" if said == "right" or failures else reason, (), (), "",
     )  # fmt: skip
-
-
-def _worst(said: Sequence[Said]) -> Said:
-    ranks: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
-    return max(said, key=ranks.index)
 
 
 def _failure(case: ReplayCase, verdict: Verdict, words: str, found: Comparison) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -107,9 +107,9 @@ def solution_ruling(
     )  # fmt: skip
 
 
-def worst_of(rulings: tuple[SolutionRuling, ...]) -> Said:
-    """Return the verdict of the worst of them."""
-    return max((each.verdict for each in rulings), key=_RANK.index, default="did not run")
+def worst_of(verdicts: Iterable[Said]) -> Said:
+    """Return the worst of some verdicts: where there is none, nothing ran."""
+    return max(verdicts, key=_RANK.index, default="did not run")
 
 
 def _said(lines: list[TargetTally]) -> Said:

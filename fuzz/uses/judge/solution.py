@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.uses.judge.problem import Data, Problem
-from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, text_of
-from fuzz.uses.judge.words import framework_of
+from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, kernel_name, text_of
+from fuzz.uses.judge.words import files_in, framework_of
 
 ENTRY = "judged"
 """The function that calls a solution: it stands at the end of its file, whose lines keep their numbers so."""
@@ -42,6 +42,10 @@ class Solution:
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 
+Solutions = Mapping[str, tuple[str, Solution]]
+"""The words for each, and what was read, by the name of its kernel."""
+
+
 def solution_of(words: str, problem: Problem) -> Solution:
     """Return the solution in a file: a function, which `FILE:NAME` names where the file has several; `ModelNew`, where
     the problem is a `Model`; or JSON with sources and an entry point. Raises ProblemError."""
@@ -51,6 +55,16 @@ def solution_of(words: str, problem: Problem) -> Solution:
         return _of_json(Path(path), text, problem)
     file, others = Path(path).name, problem.data.files if problem.data is not None else {}
     return _of_source(path, {**others, file: _beside(text, others)}, file, name, problem)
+
+
+def solutions_of(words: tuple[str, ...], problem: Problem) -> Solutions:
+    """Return the words for each solution, of files and of those in folders, and what is read of it, by the name of its
+    kernel. Raises ProblemError."""
+    found = dict[str, tuple[str, Solution]]()
+    for each in files_in(words):
+        solution = solution_of(each, problem)
+        found[kernel_name(solution.name, [*found])] = each, solution
+    return found
 
 
 def _beside(text: str, others: Iterable[str]) -> str:

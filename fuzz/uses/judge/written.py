@@ -15,12 +15,12 @@ from fuzz.uses.judge.problem import Problem, UnreadProblemError
 from fuzz.uses.judge.solution import ENTRY, Solution
 from fuzz.uses.judge.source import ProblemError
 from oracles.declared import OpError
+from oracles.dtypes import COMPUTED, DTYPES, SINGLE
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 from oracles.reference.derive import ANY, Derived, derive
 from oracles.reference.dims import UnreadableError
 
-_DTYPES = {"float16": "f16", "bfloat16": "bf16", "float64": "f64", "float32": "f32"}
 _PACK = """{module}
 # A function says neither an order of additions nor how accurate a library is: neither is held against a kernel.
 CONTRACT = {contract}
@@ -115,7 +115,7 @@ def _pack(
 
 def floats_of(problem: Problem) -> Sequence[str]:
     """Return the dtypes of its tensors of floats."""
-    return sorted({_DTYPES[each] for each in problem.dtypes.values() if each in _DTYPES} or {"f32"})
+    return sorted({name for name in COMPUTED if DTYPES[name].spelling in problem.dtypes.values()} or {SINGLE.name})
 
 
 def shown_line(problem: Problem, solution: Solution) -> str:
