@@ -20,8 +20,9 @@ from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
+from fuzz.uses.judge.numbers import LAST
 from fuzz.uses.judge.prepared import prepared
-from fuzz.uses.judge.problem import LAST, Problem, UnreadProblemError, problems_of
+from fuzz.uses.judge.problem import Problem, UnreadProblemError, problems_of
 from fuzz.uses.judge.replaying import judged_by_replay
 from fuzz.uses.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import solutions_of
@@ -123,7 +124,7 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
     """Return the problem and its op: the first with room for all dimensions, or else that with most room."""
     refusal: ProblemError | None = None
     best: tuple[int, Problem, Derived] | None = None
-    for problem in problems_of(asked.against):
+    for problem in problems_of(asked.against, asked.solutions):
         if asked.shapes is not None:
             problem = replace(problem, shapes=dict(_pairs(asked.shapes)))
         if best is not None and problem.tier in (best[1].tier, LAST):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from fuzz.uses.judge.numbers import LAST, extents_in, read_by, with_numbers
 from fuzz.uses.judge.source import (
     ProblemError,
     chosen_function,
@@ -24,18 +23,8 @@ from fuzz.uses.judge.source import (
     signed,
     text_of,
 )  # fmt: skip
-from fuzz.uses.judge.words import REFERENCES
+from fuzz.uses.judge.words import REFERENCES, files_in
 from fuzz.uses.reference import function_at
-
-_LARGE, _STEPS = 15, ((24, 8), (8, 4))
-"""Whole numbers of a problem from 16 on are extents of a benchmark: they become multiples of 8 from 24 on, no two of
-them one, or else of 4 from 8 on. Smaller ones say how many heads or groups there are, or the size of a window; but for
-batches, which are no multiples, so that nothing else is as long, and for groups, into which all others divide."""
-_PARTS = 8, 4, 2
-"""Where none of them makes a module, all but the batch become such a part, so that two that must be one stay so."""
-_BATCHES = (5, 7, 11, 13)
-LAST = 2
-"""The tier of problems that are read where no other can be."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +80,7 @@ class UnreadProblemError(ProblemError):
         self.problem = problem
 
 
-def problems_of(words: str) -> Iterator[Problem]:
+def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Problem]:
     """Return what may be the problem in a file, the most general first: a function, which `FILE:NAME` names where the
     file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; a definition in JSON, as
     flashinfer-bench has it; or `task.yml`, as GPU MODE has it. Raises ProblemError."""
@@ -109,23 +98,31 @@ def problems_of(words: str) -> Iterator[Problem]:
         return
     defined = definitions(Path(path), text)
     if {"Model", "get_inputs"} <= {*defined}:
-        yield from _of_modules(Path(path), text)
+        yield from _of_modules(Path(path), text, [*map(_source, files_in(tuple(solutions)))])
         return
     chosen = chosen_function(path, defined, name, REFERENCES)
     yield Problem(chosen, function_at(f"{path}:{chosen}"))
 
 
-def _of_modules(path: Path, text: str) -> Iterator[Problem]:
-    """With small numbers in the place of large ones, as far as the module can be made of those: another one for each
-    name, or else another one for each number; the same with smaller ones; then with a part of each, or those that there
-    are, and at last with extents that do not vary but for the first one, a batch."""
+def _source(solution: str) -> str:
+    """The text of a solution where it may have a module; "" of others."""
+    return "" if solution.partition(":")[0].endswith(".json") else text_of(Path(solution.partition(":")[0]))
+
+
+def _of_modules(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Problem]:
+    """With small numbers in the place of large ones, but for those that the module or a solution reads by itself, as
+    far as it can be made of those: another one for each name, or else another one for each number; the same with
+    smaller ones; then with a part of each, or those that there are, and at last with extents that do not vary but for
+    the first one, a batch."""
     refusal: BaseException | None = None
     made: Sequence[Problem] = ()
-    for tier, numbers in _numbers(text):
+    read = read_by(text, {"Model"}.union(*(read_by(each, ("ModelNew",)) for each in solutions)))
+    for tier, numbers in with_numbers(text, read):
         if tier == LAST and made and made[0].tier == LAST:
             break  # of the largest part that makes one
         try:
-            made = [replace(each, tier=tier) for each in of_module(path, executed(path, text, numbers))]
+            module = executed(path, text, numbers)
+            made = [replace(each, tier=tier) for each in of_module(path, module, extents_in(module, read))]
         except (Exception, SystemExit) as error:  # whatever the problem raises
             refusal = refusal or error
         else:
@@ -147,8 +144,8 @@ def _of_batches(problem: Problem) -> Iterator[Problem]:
     yield replace(problem, fixed=fixed, examples=({batch: extents[batch]},))
 
 
-def of_module(path: Path, module: ModuleType) -> Sequence[Problem]:
-    """The problem, by each of the ways to name dimensions."""
+def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Sequence[Problem]:
+    """The problem, by each of the ways to name dimensions. Extents that are kept do not vary."""
     import torch
 
     torch.manual_seed(0)
@@ -175,6 +172,7 @@ def of_module(path: Path, module: ModuleType) -> Sequence[Problem]:
     for naming in _NAMINGS:
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
+        fixed |= {dim: size for dim, size in sizes.items() if size in kept}
         made = Module(made_of, inputs, weights, constants)
         examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
         if all(shapes != each.shapes for each in found):
@@ -214,74 +212,6 @@ def _dimensions(
         if naming == "chained":
             before.update({size: count - 1 for size, count in Counter(shape).items()})
     return {name: found[name] for name in shapes}, sizes
-
-
-class _Small(ast.NodeTransformer):
-    """Puts small numbers in the place of large ones: those that `smaller` gives, for one name or for all."""
-
-    def __init__(self, smaller: Callable[[int], int], taken: Iterable[int], groups: int, *, by_name: bool) -> None:
-        self._small = smaller
-        self._groups = groups
-        self._batches = (size for size in _BATCHES if size not in taken)
-        self._by_name = by_name
-        self._smaller: dict[int, int] = {}
-
-    def statement(self, node: ast.stmt) -> ast.stmt:
-        if self._by_name:
-            self._smaller = {}
-            if batch := _number_called(node, "batch"):
-                self._smaller[batch] = next(self._batches, batch)
-            groups = _number_called(node, "group")
-            if groups is not None and groups > _LARGE:
-                self._smaller[groups] = self._groups
-        found: ast.stmt = self.visit(node)
-        return found
-
-    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        value = node.value
-        if isinstance(value, int) and not isinstance(value, bool) and (value > _LARGE or value in self._smaller):
-            if value not in self._smaller:
-                self._smaller[value] = self._small(value)
-            return ast.copy_location(ast.Constant(self._smaller[value]), node)
-        return node
-
-
-def _next_of(free: Iterator[int], _: int) -> int:
-    return next(free)
-
-
-def _part_of(part: int, size: int) -> int:
-    return size // part
-
-
-def _number_called(node: ast.stmt, word: str) -> int | None:
-    """The number that a statement gives a name with that word; None of others."""
-    named = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and word in node.targets[0].id
-    value = node.value if named and isinstance(node, ast.Assign) else None
-    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
-
-
-def _numbers(text: str) -> Iterator[tuple[int, ast.Module]]:
-    """The text with other numbers, by tier."""
-    tree = ast.parse(text)
-    taken = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int)}
-    for tier, (first, step) in enumerate(_STEPS):
-        for by_name in (True, False):
-            free = (size for size in count(first, step) if size not in taken)
-            yield tier, _with_numbers(text, _Small(partial(_next_of, free), taken, step, by_name=by_name))
-    for part in _PARTS:
-        yield LAST, _with_numbers(text, _Small(partial(_part_of, part), taken, 1, by_name=True))
-    yield LAST, tree
-
-
-def _with_numbers(text: str, small: _Small) -> ast.Module:
-    """Only what stands at the top, where the extents are, and in the functions that make inputs."""
-    tree = ast.parse(text)
-    for at, each in enumerate(tree.body):
-        is_maker = isinstance(each, ast.FunctionDef) and each.name.startswith("get_")
-        if isinstance(each, (ast.Assign, ast.AnnAssign)) or is_maker:
-            tree.body[at] = small.statement(each)
-    return tree
 
 
 def _of_definition(path: Path, text: str) -> Problem:

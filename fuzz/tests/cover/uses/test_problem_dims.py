@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.judging import read_problem
@@ -154,3 +155,44 @@ def test_what_no_numbers_make_readable_is_refused_where_the_first_input_has_no_d
     asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
     with pytest.raises(ProblemError, match="a value decides what it does"):
         read_problem(asked)
+
+
+OWN = """
+import torch
+from torch import nn
+
+ALL = 1024
+HALF = ALL // 2
+batch_size = 64
+other = 128
+
+class Model(nn.Module):
+    def __init__(self, other):
+        super().__init__()
+        self.half, self.other = HALF, other
+
+    def forward(self, x):
+        return x / self.half
+
+def get_inputs():
+    return [torch.rand(batch_size, ALL, other)]
+
+def get_init_inputs():
+    return [other]
+"""
+READS = "other = 128\nclass ModelNew:\n    def forward(self, x):\n        return x / other"
+
+
+@pytest.mark.parametrize(
+    ("solution", "fixed"), [("", [1024]), (READS, [128, 1024]), (READS.replace("self, x", "self, x, other"), [1024])]
+)
+def test_a_number_that_a_class_reads_by_itself_stays_and_what_is_as_long_does_not_vary(
+    solution: str, fixed: list[int], tmp_path: Path
+) -> None:
+    """A solution has the same number in its own file, which nothing changes."""
+    (tmp_path / "problem.py").write_text(OWN)
+    (tmp_path / "solution.py").write_text(solution)
+    problem = next(problems_of(str(tmp_path / "problem.py"), [str(tmp_path / "solution.py")]))
+    assert problem.reference(x=torch.tensor([512.0])) == 1
+    assert sorted(problem.fixed.values()) == fixed
+    assert {*problem.examples[0].values()} <= {5, 24}
