@@ -26,12 +26,12 @@ def rounded_to(reader: Reader, self: Value, to: str) -> Value:
     """Return a value in another dtype."""
     if "float8" in self.dtype and to != self.dtype:
         raise UnreadableError(f"goes on from {self.dtype.removeprefix('torch.')}: formulas round to that at their end")
-    if self.places and "int" not in to:
-        raise UnreadableError(f"makes numbers of {self.places!r}, whose dtype is one of integers: they are places")
     if to == "torch.bool":
         return Value(None, self.axes, self.has, to, condition=reader.mask(self))
     if "int" in to:
-        return self if self.places else replace(whole(reader, self), dtype=to)
+        return replace(self if self.places else whole(reader, self), dtype=to)
+    if self.places:
+        return replace(self, expression=reader.expression(self), dtype=to, places="")
     line = reader.lines.line(self.expression) if self.expression is not None else None
     if line is None or to not in HALVES or self.dtype in HALVES:
         return replace(self, dtype=to)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
 
+from oracles.declared import OpError
 from oracles.formula.made import Counts, extents_of
-from oracles.formula.trace import ordered, trace
+from oracles.formula.trace import FormulaError, ordered, trace
 from oracles.op import Op
-from oracles.operand import CODES, FLAGS, Operand
+from oracles.operand import CODES, FLAGS, OUTER, Operand
 from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, name_of
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
@@ -148,14 +150,22 @@ def _derived(asked: Asked, name: str) -> Derived:
     raise refused
 
 
-def _read(asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], name: str, stated: Collection[str] = ()) -> Derived:
+def _read(
+    asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], name: str, stated: Collection[str] = (),
+    missing: Mapping[str, int] | None = None,
+) -> Derived:  # fmt: skip
+    """What is read with these extents; where the reference tells some number below 0 from places, with that, if it
+    takes that."""
     dims = declared_dims(asked.dims, asked.fixed, drawn, asked.counts)
     recording = recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
     free = {each: dim for each, dim in dims.items() if each not in asked.counts}
     made = {each: (dims[each], count) for each, count in asked.counts.items()}
     axes = {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}
-    reader = Reader(recording, axes, RULES, Sizes(free, made), stated=stated)
+    reader = Reader(recording, axes, RULES, Sizes(free, made), stated=stated, missing=missing or {})
     read = reader.read()
+    if missing is None and reader.apart:
+        with suppress(OpError, FormulaError):
+            return _read(asked, drawn, dtypes, name, stated, reader.apart)
     note(reader.lines)
     kinds = [dtype_of(each) for each in read]
     outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
@@ -166,7 +176,7 @@ def _read(asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], name: str, stat
         identifier(name or asked.name, "reference"), [*asked.dims], reader.lines,
         dict(zip(names, map(reader.expression, outputs), strict=True)), summary,
     )  # fmt: skip
-    operands = _inputs(asked, dtypes, reader.indices)
+    operands = _inputs(asked, dtypes, reader)
     returned = tuple(
         Operand(each, _dims_of(value), dtype=kind) for each, value, kind in zip(names, outputs, kinds, strict=True)
     )
@@ -176,7 +186,7 @@ def _read(asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], name: str, stat
     if unsaid := asked.counts.keys() - op.made.keys():
         if unsaid <= {*stated}:
             raise UnreadableError(f"{' and '.join(sorted(unsaid))}: nothing that it returns says how long that is")
-        return _read(asked, drawn, dtypes, name, {*stated, *unsaid})
+        return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing)
     extents = [{each.name: each.sizes[which] for each in free.values()} for which in (0, 1)]
     agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
     if agreement.specials and asked.values == ANY:
@@ -310,21 +320,30 @@ def output_names(asked: Asked, keys: Sequence[str], count: int) -> Sequence[str]
     return found
 
 
-def _inputs(asked: Asked, dtypes: Mapping[str, str], indices: Mapping[str, str]) -> tuple[Operand, ...]:
+def _inputs(asked: Asked, dtypes: Mapping[str, str], reader: Reader) -> tuple[Operand, ...]:
     """The operands, the one with the most dimensions first: the shapes of a case follow from it."""
     found = list[Operand]()
     for name, some in asked.dims.items():
         dims, dtype = " ".join(some), dtypes[name]
         if dtype == "bool":
             found.append(Operand(name, dims, dtype="bool", values=FLAGS))
-        elif dtype == "int8" and name not in indices:
+        elif dtype == "int8" and name not in reader.indices:
             found.append(Operand(name, dims, dtype=dtype, values=CODES))
         elif "int" in dtype:
-            if name not in indices:
-                raise UnreadableError(
-                    f"{name} is of {dtype} and says no places: of integers only int8 are numbers in formulas"
-                )
-            found.append(Operand(name, dims, dtype=dtype, index=indices[name]))
+            index = reader.indices.get(name) or _any_index(asked, dtypes, reader, name)
+            found.append(Operand(name, dims, dtype=dtype, index=index, missing=reader.missing.get(name)))
         else:
             found.append(Operand(name, dims))
     return tuple(sorted(found, key=lambda each: (bool(each.integers), -len(each.axes))))
+
+
+def _any_index(asked: Asked, dtypes: Mapping[str, str], reader: Reader, name: str) -> str:
+    """A dimension that says which numbers an input of integers has that is compared with others and nothing else."""
+    floats = [dims for each, dims in asked.dims.items() if "float" in dtypes[each]]
+    others = [dim for dim in max(floats, key=len, default=()) if dim not in (*asked.dims[name], OUTER)]
+    if name in reader.calculated or not others:
+        does = f"{reader.calculated[name]} calculates with {name!r}" if name in reader.calculated else name
+        raise UnreadableError(
+            f"{does}, which is of {dtypes[name]} and says no places: of integers only int8 are numbers in formulas"
+        )
+    return others[-1]

@@ -12,7 +12,8 @@ from typing import Any
 
 from oracles.reference.dims import UnreadableError
 from oracles.reference.lines import template
-from oracles.reference.reading import Number, Reader, Rule, Value
+from oracles.reference.maps import place_along
+from oracles.reference.reading import COMPARING, Number, Reader, Rule, Value
 
 FUNCTIONS: Mapping[str, str] = {
     **{name: f"f.{name}(self)" for name in (
@@ -36,10 +37,9 @@ FUNCTIONS: Mapping[str, str] = {
     "lerp": "self + weight * (end - self)", "addcmul": "self + value * tensor1 * tensor2",
     "addcdiv": "self + value * tensor1 / tensor2", "hypot": "f.sqrt(self * self + other * other)",
 }  # fmt: skip
-COMPARISONS: Mapping[str, str] = {
-    "lt": "self < other", "le": "self <= other", "gt": "self > other", "ge": "self >= other", "eq": "self == other",
-    "ne": "self != other",
-}  # fmt: skip
+COMPARISONS: Mapping[str, str] = dict(
+    zip(COMPARING, (f"self {sign} other" for sign in ("<", "<=", ">", ">=", "==", "!=")), strict=True)
+)
 _HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
 HALVES = "torch.float16", "torch.bfloat16"
 _MOST_FACTORS = 4
@@ -64,9 +64,22 @@ def _comparison(name: str, text: str) -> Rule:
         if flag and other in (0, 1):  # whether a flag is set, or not
             assert self.condition is not None
             return self if (other == 1) == (name == "eq") else opposite(reader, self)
+        _note_places(reader, self, other)
         return reader.compared(text, self=self, other=other)
 
     return rule
+
+
+def _note_places(reader: Reader, value: Value, other: Value | Number) -> None:
+    """What a comparison of an input of integers says of it: that a number is no place, or along what its places are."""
+    for one, two in ((value, other), (other, value)):
+        if not isinstance(one, Value) or not one.places:
+            continue
+        if isinstance(two, Value):
+            if (dim := place_along(reader, two.expression)) is not None:
+                reader.indices.setdefault(one.places, dim.name)
+        elif isinstance(two, (int, float)) and two < (reader.step.op in ("lt", "ge")):
+            reader.apart.setdefault(one.places, int(two) if two < 0 else -1)
 
 
 RULES |= {name: _row(name, text) for name, text in FUNCTIONS.items()}

@@ -13,6 +13,7 @@ from oracles.reference.dims import Axis, Dim, UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import number, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
+from oracles.reference.moves import counting
 from oracles.reference.products import product, scaled, scored
 from oracles.reference.reading import Reader, Value
 from oracles.reference.recording import Two
@@ -151,18 +152,23 @@ def _turned(value: Value) -> Value:
 
 @rule("nll_loss_backward")
 def _of_nll_loss(
-    reader: Reader, grad_output: Value, self: Value, target: Value, weight: Any, reduction: int, **_: object
-) -> Value:
+    reader: Reader, grad_output: Value, self: Value, target: Value, weight: Any, reduction: int, ignore_index: int,
+    **_: object,
+) -> Value:  # fmt: skip
     if weight is not None:
         raise UnreadableError("weighs classes: write it out")
     [dim] = self.axes[-1] or [None]
     if dim is None:
         raise UnreadableError("takes places along one element")
-    own = reader.each("-g", "t", g=grad_output)
-    if reduction == 1:
+    own, counts = reader.each("-g", "t", g=grad_output), counting(reader, target, ignore_index)
+    if reduction == 1 and counts is not None:
+        own = reader.each("a / b", "t", a=own, b=reader.reduced("total", "counts", counts, None, False))
+    elif reduction == 1:
         own = reader.with_count("self / count", "t", own, reader.count(target, None))
     wide = replace(own, axes=(*own.axes, ())) if not reduction else own
     mask = is_place(reader, target, dim)
+    if counts is not None:
+        mask = template("a & b", {"a": mask, "b": reader.mask(counts)})
     parts = {"mask": mask, "g": reader.expression(wide)}
     made = reader.lines.add(template("f.where(mask, g, 0.0)", parts), "picked")
     return Value(made, self.axes, wide.has | target.has | {dim}, self.dtype)

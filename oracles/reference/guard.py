@@ -31,6 +31,8 @@ _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
 """What NaN and the like are compared with, where windows make many terms."""
 _DOUBLED = 3
 """So often are extents doubled at most for which a reference raises, since a window does not fit in."""
+_MISSING = 0.25
+"""The share of places that are missing, where some may be."""
 _TOGETHER = 3
 """The most dimensions that have one element at once when the reference is tried."""
 _LEADING = (2, 3)
@@ -266,7 +268,10 @@ def drawn(
         if each.dtype == "bool":
             found[each.name] = random.random(shape) < 0.5
         elif each.integers:
-            found[each.name] = random.integers(*each.span(sizes), shape, endpoint=True)
+            places = random.integers(*each.span(sizes), shape, endpoint=True)
+            if each.missing is not None:
+                places = np.where(random.random(shape) < _MISSING, each.missing, places)
+            found[each.name] = places
         else:
             values = how(random, shape) if how is not None else random.normal(size=shape)
             found[each.name] = np.asarray(np.abs(values) + 0.01 if each.name in positive else values)

@@ -8,10 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from oracles.reference.dims import Axis, UnreadableError
-from oracles.reference.elementwise import rule
-from oracles.reference.lines import of_dims, template
+from oracles.reference.elementwise import rule, where
+from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import regrouped
 from oracles.reference.reading import Number, Reader, Value
+
+_IGNORED = -100
+"""The label that torch leaves out unless it is told another one."""
 
 
 @rule("view", "_unsafe_view", "reshape", "flatten", "unflatten")
@@ -112,17 +115,37 @@ def _index(reader: Reader, self: Value, indices: Sequence[Value | None]) -> Valu
 
 @rule("nll_loss_forward", "nll_loss")
 def _nll_loss(reader: Reader, self: Value, target: Value, weight: Any, reduction: int, ignore_index: int) -> Any:
-    """Places are drawn within the extent, and so none that is left out."""
+    """The number that torch leaves out unless it is told another one is not drawn: few kernels know it."""
     if weight is not None:
         raise UnreadableError("weighs classes: write it out")
-    own = replace(taken(reader, self, self.rank - 1, target, "taken"), axes=self.axes[:-1])
+    counts = counting(reader, target, ignore_index)
+    own = taken(reader, self, self.rank - 1, target, "taken", outside=None if counts is None else 0.0)
+    own = replace(own, axes=self.axes[:-1])
     loss = reader.line("-x", "loss", own, x=own)
+    if counts is not None:
+        loss = where(reader, counts, loss, 0.0)
+    if reduction == 1 and counts is not None:
+        sums = [reader.reduced("total", "sums", each, None, False) for each in (loss, counts)]
+        return reader.each("a / b", "loss", a=sums[0], b=sums[1]), sums[1]
     if reduction:
         loss = reader.reduced("avg" if reduction == 1 else "total", "loss", loss, None, False)
     return loss, Value(reader.number(0.0))  # how many there are follows from extents
 
 
-def taken(reader: Reader, table: Value, at: int, index: Value, hint: str) -> Value:
+def counting(reader: Reader, target: Value, ignored: int) -> Value | None:
+    """Return which places count, where not all of them do."""
+    if not target.places:
+        return None
+    if ignored not in (_IGNORED, reader.missing.get(target.places)) and ignored < 0:
+        reader.apart.setdefault(target.places, ignored)
+    if ignored < 0 and ignored != reader.missing.get(target.places):
+        return None
+    return reader.compared("a != b", a=target, b=float(ignored))
+
+
+def taken(
+    reader: Reader, table: Value, at: int, index: Value, hint: str, *, outside: float | None = None
+) -> Value:  # fmt: skip
     """Return the elements of a table along an axis of one dimension, at these places. Its axes are not those."""
     if len(table.axes[at]) != 1:
         raise UnreadableError("takes along what is no dimension")
@@ -135,5 +158,7 @@ def taken(reader: Reader, table: Value, at: int, index: Value, hint: str) -> Val
     at_places = index.expression if index.places else reader.expression(index)
     assert at_places is not None
     parts = {"x": reader.expression(table), "index": at_places, "dim": of_dims([dim])}
-    made = reader.lines.add(template("f.take(x, index, dim)", parts), hint)
+    parts |= {} if outside is None else {"outside": number(outside)}
+    text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
+    made = reader.lines.add(template(text, parts), hint)
     return Value(made, table.axes, table.has - {dim} | index.has, table.dtype)

@@ -20,6 +20,9 @@ NOTES = "input", "constant"
 """Steps that are no operations."""
 TURNS = "lax.turns"
 """The step that says how often a loop turns: others are read by it."""
+COMPARING = "lt", "le", "gt", "ge", "eq", "ne"
+_CHOOSING = "where", "masked_fill", "clamp", "clamp_min", "clamp_max", "mul"
+"""Operations that leave places what they are, or make others of some: a product is one with flags."""
 _CASTS = "_to_copy", "to", "lax.convert_element_type"
 """Steps that are none of those that are counted: in f32 there are none, whatever else the reference is read in."""
 
@@ -63,6 +66,12 @@ class Reader:
     """The axes into which others are cut."""
     indices: dict[str, str] = field(default_factory=dict)
     """The dimension along which an input of integers says places."""
+    missing: Mapping[str, int] = field(default_factory=dict)
+    """The numbers below 0 that inputs of integers may have as well, where there is no place."""
+    apart: dict[str, int] = field(default_factory=dict)
+    """Such numbers, as far as the reference itself tells them from places."""
+    calculated: dict[str, str] = field(default_factory=dict)
+    """The first operation that takes an input of integers for numbers, in words."""
     stated: Collection[str] = ()
     """Dimensions of inputs of which their lines say how many places they have, as no other line does."""
     turns: Dim | None = None
@@ -147,11 +156,18 @@ class Reader:
         before = len(self.lines.found)
         found = rule(self, **{name: self._argument(each) for name, each in given.items()})
         if isinstance(found, Value) and "float" not in self.step.dtype:  # a count of flags is of integers
-            found = replace(found, dtype=self.step.dtype)
+            found = replace(found, dtype=self.step.dtype, places=found.places or self._chosen_places(given.values()))
         self.operations += len(self.lines.found) > before and op not in _CASTS
         if isinstance(changed, Use):  # in its place
             self._values[changed.step] = found
         return found
+
+    def _chosen_places(self, given: Iterable[Any]) -> str:
+        """The input of integers of which an operation keeps some, with numbers in the place of others; "" of none."""
+        if self.step.op not in _CHOOSING or "int" not in self.step.dtype:
+            return ""
+        values = [each for each in map(self._argument, given) if isinstance(each, Value)]
+        return next((each.places for each in values if each.places), "")
 
     def _argument(self, given: Any) -> Any:
         if isinstance(given, Use):
@@ -270,10 +286,8 @@ class Reader:
         """Return what stands for a value, or a number, in a template."""
         if not isinstance(value, Value):
             return self.number(value)
-        if value.places:
-            raise UnreadableError(
-                f"calculates with {value.places!r}, whose dtype is one of integers: they can be places alone"
-            )
+        if value.places and self.step.op not in COMPARING:
+            self.calculated.setdefault(value.places, self.word + (f" ({self.step.at[0]})" if self.step.at else ""))
         if "float8" in value.dtype:
             raise UnreadableError(
                 f"goes on from {value.dtype.removeprefix('torch.')}: formulas round to that at their end"

@@ -126,6 +126,7 @@ def _operand(operand: Operand) -> str:
         "index": operand.index,
     }
     more = "".join(f', {name}="{value}"' for name, value in named.items() if value)
+    more += "" if operand.missing is None else f", missing={operand.missing}"
     return f'Operand("{operand.name}", "{operand.dims}"{more})'
 
 

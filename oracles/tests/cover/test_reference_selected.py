@@ -98,7 +98,7 @@ def weighed(x: Any, w: Any, scale: Any) -> Any:
 def test_numbers_of_8_bits_are_inputs_in_their_own_right() -> None:
     found = derive(weighed, "x=... k, w=k n, scale=n", dtypes={"w": "int8"})
     assert found.op.operand("w") == Operand("w", "k n", dtype="int8", values=CODES)
-    with pytest.raises(UnreadableError, match="makes numbers of 'w', whose dtype is one of integers"):
+    with pytest.raises(UnreadableError, match="calculates with 'w', which is of int32 and says no places"):
         derive(weighed, "x=... k, w=k n, scale=n", dtypes={"w": "int32"})
 
 

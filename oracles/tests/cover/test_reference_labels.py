@@ -1,0 +1,94 @@
+"""Labels are compared with numbers, and cut: one that is no place is drawn where the reference tells it from others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from oracles.reference.backward import backward
+from oracles.reference.derive import derive
+from oracles.reference.dims import UnreadableError
+
+
+def masked(x: Any, label: Any) -> Any:
+    keep = label != -100
+    loss = x.logsumexp(-1) - x.gather(-1, label.clamp(min=0)[:, None])[:, 0]
+    return (loss * keep).sum() / keep.sum()
+
+
+def filled(x: Any, label: Any) -> Any:
+    keep = label >= 0
+    return x.gather(1, label.masked_fill(~keep, 0)[:, None])[:, 0].masked_fill(~keep, 0.0)
+
+
+def unguarded(x: Any, label: Any) -> Any:
+    """It raises of -1."""
+    return torch.where(label == -1, 0.0, x.gather(1, label[:, None])[:, 0])
+
+
+def padded(x: Any, label: Any) -> Any:
+    return x.gather(1, label[:, None])[:, 0] * (label != 0)
+
+
+def ignoring(x: Any, label: Any) -> Any:
+    return functional.cross_entropy(x, label, ignore_index=-1)
+
+
+def first(x: Any, label: Any) -> Any:
+    return functional.cross_entropy(x, label, ignore_index=0)
+
+
+def usual(x: Any, label: Any) -> Any:
+    return functional.cross_entropy(x, label)
+
+
+def hot(x: Any, label: Any) -> Any:
+    return torch.where(torch.arange(x.shape[1]) == label[:, None], x, 0.0).sum(-1)
+
+
+def only_compared(x: Any, label: Any) -> Any:
+    return x * (label != -100)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("reference", "words", "missing"),
+    [
+        (masked, "f.where(keep, 1.0, 0.0)", -100),
+        (filled, 'f.take(x, f.where(mask, 0.0, label), "n")', -1),
+        (unguarded, 'f.where(label == -1.0, 0.0, f.take(x, label, "n"))', None),
+        (padded, "f.where(label != 0.0, 1.0, 0.0)", None),
+        (ignoring, "mask = label != -1.0", -1),
+        (first, "mask = label != 0.0", None),
+        (usual, "f.avg(", None),
+        (hot, 'f.where(f.position("n") == label, x, 0.0)', None),
+        (only_compared, "label != -100.0", -100),
+        (backward(ignoring), "mask = label != -1.0", -1),
+    ],
+)
+def test_labels_are_told_apart(reference: Callable[..., Any], words: str, missing: int | None) -> None:
+    found = derive(reference, {"x": "b n", "label": "b"}, dtypes={"label": "int64"})
+    label = found.op.operand("label")
+    assert words in found.formula.text
+    assert (label.index, label.missing) == ("n", missing)
+    assert missing is None or f'index="n", missing={missing}' in found.module
+
+
+def next_ones(x: Any, label: Any) -> Any:
+    return x[:, :-1].gather(-1, label[:, 1:, None])[..., 0]
+
+
+def test_labels_are_cut_as_other_tensors_are() -> None:
+    assert 'f.take(label, s_part + 1.0, "s")' in derive(next_ones, "x=b s n, label=b s").formula.text
+
+
+def added(x: Any, label: Any) -> Any:
+    return x + label[:, None]
+
+
+def test_numbers_of_64_bits_are_refused_with_the_line_where_they_are_such() -> None:
+    with pytest.raises(UnreadableError, match=r"aten.add \(.* line \d+\) calculates with 'label', which is of int64"):
+        derive(added, {"x": "b n", "label": "b"}, dtypes={"label": "int64"})
