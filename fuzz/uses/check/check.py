@@ -231,6 +231,8 @@ def check_targets(
         runner, pool = session.runner(targets), session.pool
         runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
         measuring = Measuring(pool, targets, todo.seed) if measures else None
+        if measuring is not None:
+            measuring.measure()  # kernels run here: nothing goes on beside a search
         replayed = [*kept(cases, kernel.op), *earlier]
         runner.replay(in_batches(map(entries_of, replayed)))
         again = bool(runner.tally.findings)

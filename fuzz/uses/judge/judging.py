@@ -70,8 +70,14 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     began = time.monotonic()
     with session:
         runner = session.runner(targets)
-        with session.err.status("measuring ..."):
-            measuring = Measuring(session.pool, targets, seed)
+        measuring, floors = Measuring(session.pool, targets, seed), dict[str, float]()
+
+        def meanwhile() -> None:
+            measuring.measure()
+            measuring.look_ahead(asked.cases)
+            floors.update(detection_floors(found.op.name, seed, kernels, kernels[0].contract))
+
+        runner.begun = meanwhile
         with session.interruption:
             search_ops(runner, seed)
             session.draw_no_more()
@@ -103,7 +109,6 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         for kernel, (words, _) in solutions.items()
     )
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
-    floors = detection_floors(found.op.name, seed, kernels, kernels[0].contract)
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings),
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),

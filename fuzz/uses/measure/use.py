@@ -1,4 +1,4 @@
-"""The use of it: targets are measured before they are searched, and looked at again afterwards."""
+"""The use of it: targets are measured beside their search, and looked at again afterwards."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.narrowing import Narrowing
+from fuzz.judge.fitting import Run
 from fuzz.laws.registry import Entry
 from fuzz.uses.learn.evidence import gathered
 from fuzz.uses.measure.measuring import measured
@@ -33,11 +34,20 @@ class Measuring:
     seed: int
     records: dict[str, Measured] = field(default_factory=dict)
     right_as: dict[str, str] = field(default_factory=dict)
+    _runs: dict[str, Sequence[Run]] = field(default_factory=dict, repr=False)
+    """Those that are looked at again."""
 
-    def __post_init__(self) -> None:
+    def measure(self) -> None:
+        """Measure all targets that run."""
         for target in self.targets:
             if not isinstance(self.pool.statuses.get(target.id), NotRun):
                 self.records[target.id] = measured(self.pool, target, target.contract)
+
+    def look_ahead(self, max_cases: int) -> None:
+        """Run what `ended` will look at again, where that is known before the search has ended."""
+        for target in self.targets:
+            if target.id in self.records and self.records[target.id].tightens:
+                self._run(target, max_cases, math.inf)
 
     @property
     def text(self) -> str:
@@ -53,7 +63,7 @@ class Measuring:
     def ended(self, session: Session, book: FindingBook, max_cases: int | None) -> Sequence[Target]:
         """Look again at what was searched: at what fails, for what it is right as; at what does not, under what was
         measured, and note what contradicts that. Return the targets with the contracts that they were judged by."""
-        targets, most = list(self.targets), min(_CASES, max_cases or _CASES)
+        targets = list(self.targets)
         failing = {bucket.judgement.target for bucket in book.buckets.values() if bucket.finding is not None}
         ends = time.monotonic() + (session.limits.max_time or math.inf)
         for at, target in enumerate(targets):
@@ -61,7 +71,7 @@ class Measuring:
                 continue
             if target.id not in failing and not self.records[target.id].tightens:
                 continue
-            runs = gathered(self.pool, [target], self.seed, most, lambda: time.monotonic() > ends).runs
+            runs = self._run(target, max_cases, ends)
             if target.id in failing:
                 smallest = sorted(runs, key=lambda run: run.case.elements)[:_FAILING]
                 self.right_as[target.id] = right_as(smallest, target.contract)
@@ -74,3 +84,10 @@ class Measuring:
                 targets[at] = replace(target, kernel=replace(target.kernel, contract=found.contract))
                 session.runner([targets[at]], search=False).replay([[Entry(found.case)]])
         return targets
+
+    def _run(self, target: Target, max_cases: int | None, ends: float) -> Sequence[Run]:
+        if target.id not in self._runs:
+            most = min(_CASES, max_cases or _CASES)
+            found = gathered(self.pool, [target], self.seed, most, lambda: time.monotonic() > ends)
+            self._runs[target.id] = found.runs
+        return self._runs[target.id]

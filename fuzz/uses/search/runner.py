@@ -61,6 +61,8 @@ class Runner:
     """It takes the turns of a search, for the targets of its terms; without it this process does, for all targets."""
     records: Callable[[Iterable[str]], None] = lambda records: None
     """It is given the records of judged runs, where `terms` ask for them."""
+    begun: Callable[[], None] = lambda: None
+    """Called once the first turns of a search are on their way: where processes take them, it is done beside them."""
     ended: Callable[[Schedule], None] = lambda schedule: None
     """Told of each search at its end."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
@@ -123,10 +125,14 @@ class Runner:
         if not any(target.kernel.op == op and self._runs(target) for target in self.targets):
             return self.tally
         schedule = self._schedule(op, run_seed, share)
+        begun = False
         while not self._is_over(schedule):
             self._give(schedule)
             if not self._on_their_way.total():
                 break  # the counted search has come to its end
+            if not begun:
+                begun = True
+                self.begun()
             self._take()
         schedule.stop()
         self._finish(schedule)

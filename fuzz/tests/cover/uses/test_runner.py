@@ -43,10 +43,14 @@ def _targets() -> tuple[Target, ...]:
 
 
 def test_a_run_judges_exactly_the_cases_it_was_allowed(tmp_path: Path) -> None:
+    on_their_way = list[tuple[int, bool]]()
     with WorkerPool(_targets()) as pool:
-        tally = _runner(pool, tmp_path, Limits(max_cases=50)).run("rms_norm", 3)
+        runner = _runner(pool, tmp_path, Limits(max_cases=50))
+        runner.begun = lambda: on_their_way.append((runner.tally.cases, runner.in_flight > 0))
+        tally = runner.run("rms_norm", 3)
     assert tally.cases == 50
     assert tally.findings == 0
+    assert on_their_way == [(0, True)], "what is done beside a search does not wait for it, nor it for that"
 
 
 def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path: Path) -> None:
