@@ -114,12 +114,10 @@ class Kernel:
         if not isinstance(self.contract, Contract):
             raise DeclarationError(f"contract: {self.contract!r} is no Contract(...)")
         object.__setattr__(self, "summary", printable(self.summary))
-        if self.op in OPS:
-            self.check_op()
 
     def check_op(self) -> None:
-        """Raise DeclarationError for an op that nobody knows, and for what does not fit it. A pack may declare its ops
-        after its kernels, so this is asked again once it is loaded."""
+        """Raise DeclarationError for an op that nobody knows, and for what does not fit it. A pack may have an op of
+        that name which is known only when all of it is read, so this is asked once it is loaded."""
         one_of("op", self.op, tuple(OPS))
         _check_contract(self.contract, OPS[self.op])
         _check_tensors(self.capabilities, OPS[self.op])

@@ -29,7 +29,9 @@ HOST = Host("x86_64", frozenset({"avx2", "fma"}))
 
 
 def _kernel(op: str, contract: Contract = PLAIN, isa: str = "any") -> CKernel:
-    return CKernel("k", op, Path("k.c"), isa, contract=contract)
+    kernel = CKernel("k", op, Path("k.c"), isa, contract=contract)
+    kernel.check_op()
+    return kernel
 
 
 def test_a_kernel_that_says_nothing_is_plain() -> None:

@@ -155,6 +155,20 @@ def test_an_op_of_a_pack_takes_the_place_of_a_built_in_one_but_not_of_another_pa
         register(op_of("two.py"))
 
 
+def test_a_kernel_of_an_op_that_is_called_like_a_built_in_one_is_checked_by_its_own(tmp_path: Path) -> None:
+    """The op is known when all of the pack is read, which is after its kernels were declared."""
+    (tmp_path / "pack.py").write_text(
+        "from pathlib import Path\nfrom fuzz import *\nfrom fuzz import formula as f\n\n\n"
+        "def attention(keys, *, scale):\n    return {'o': scale * keys}\n\n\n"
+        "OPS = (Op(attention, (Operand('keys', 'k d'),), (Operand('o', 'k d'),), (Parameter('scale', (2.0,)),)),)\n"
+        "KERNELS = (PythonKernel('k', 'attention', Path(__file__).parent / 'k.py', 'numpy'),)\n"
+    )
+    (tmp_path / "k.py").write_text("def attention(keys, *, scale): return scale * keys\n")
+    [kernel] = load(tmp_path).kernels
+    assert kernel.op == "attention"
+    assert [each.name for each in OPS["attention"].inputs] == ["keys"]
+
+
 def test_a_field_that_is_unknown_is_named_with_the_file_beside_the_pack_that_has_it(tmp_path: Path) -> None:
     (tmp_path / "pack.py").write_text("from .mine import KERNELS\n")
     (tmp_path / "mine.py").write_text("\nfrom fuzz import Contract\nPLAIN = Contract(\n  point={'h': 'input'})\n")
@@ -197,7 +211,7 @@ def test_a_function_that_every_call_would_fail_with_is_refused_with_its_line(
     with pytest.raises(PackError) as caught:
         load(tmp_path)
     assert said in str(caught.value)
-    assert f"{tmp_path / 'pack.py'}: k.py line " in str(caught.value)
+    assert f"{tmp_path / 'pack.py'}: kernel k: k.py line " in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
