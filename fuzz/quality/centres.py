@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.progress import track
 
+from fuzz.base.errors import InternalError
 from fuzz.base.stream import Dice, Stream, child_key
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
@@ -22,6 +21,7 @@ from fuzz.quality.subjects import chosen, drawn, usual
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
+from fuzz.uses.parallel import spread
 from oracles.doubledouble import head
 from oracles.dtypes import COMPUTED, DOUBLE
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, Worst
@@ -88,20 +88,22 @@ def centres(options: CentresOptions) -> Exit:
     ops, begin = chosen(options.op), time.perf_counter()
     pieces = [(op.name, options.seed, number) for op in ops for number in range(-(-options.elements // BATCH))]
     total = {op.name: Compared(op.name) for op in ops}
-    with ProcessPoolExecutor(options.jobs or os.cpu_count(), get_context("fork")) as pool:
-        answers = pool.map(_piece, pieces)
-        for each in track(answers, "Comparing", len(pieces), console=console.progress(), transient=True):
-            total[each.op] += each
-    found, seconds = list(total.values()), time.perf_counter() - begin
+    answers = spread(_piece, pieces, options.jobs or os.cpu_count() or 1, "fork")
+    found = dict(track(answers, "Comparing", len(pieces), console=console.progress(), transient=True))
+    for piece in pieces:
+        if (each := found.get(piece)) is None:
+            raise InternalError(f"{piece[0]}: the process that compared its elements was ended from outside")
+        total[each.op] += each
+    ended, seconds = [*total.values()], time.perf_counter() - begin
     columns = ("op", "elements", "escalated", "unjudged", "gave up", "disagreements")
-    rows = [(each.op, *(f"{getattr(each, name):,}" for name in _COUNTS), str(len(each.wrong))) for each in found]
+    rows = [(each.op, *(f"{getattr(each, name):,}" for name in _COUNTS), str(len(each.wrong))) for each in ended]
     print_table(PlainTable(columns, rows), markdown=options.markdown)
-    wrong = [line for each in found for line in each.wrong]
+    wrong = [line for each in ended for line in each.wrong]
     out = console.results()
     for line in wrong[:_SHOWN]:
         out.print(line, soft_wrap=True)
     out.print(f"\n{len(wrong)} disagreements, seed {options.seed}, {seconds:.0f} s")
-    write_record(options.json, {"seed": options.seed, "seconds": seconds, "ops": [asdict(each) for each in found]})
+    write_record(options.json, {"seed": options.seed, "seconds": seconds, "ops": [asdict(each) for each in ended]})
     return Exit.FINDINGS if wrong else Exit.OK
 
 

@@ -100,6 +100,7 @@ def test_what_the_interpreter_gets_wrong_is_said_and_not_run(tmp_path: Path, cac
     assert ran.status is Status.RAN
 
 
+@pytest.mark.whole
 def test_an_interpreted_target_is_given_small_cases_unless_asked(tmp_path: Path, cache: Path) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
     tall = a_case(contiguous((200, 1)))

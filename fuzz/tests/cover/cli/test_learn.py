@@ -60,6 +60,7 @@ def test_where_time_is_over_what_fits_is_said_to_be_the_narrowest_found(cli_here
     assert "not finished: the time was over, and only " in done.stdout
 
 
+@pytest.mark.whole
 def test_where_time_is_over_nothing_is_said_of_what_was_not_tried(cli_here: Cli) -> None:
     done = cli_here("learn", "generic-divides-by-n-plus-1", *_NO_TIME)
     assert done.returncode == 1, done.stdout

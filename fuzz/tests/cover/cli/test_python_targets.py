@@ -100,6 +100,7 @@ def test_one_case_file_replays_interpreted_and_compiled(
     assert f"NOT_RUN triton-plain@cuda: {reason}" in said.err if reason else "triton-plain@cuda" in said.out
 
 
+@pytest.mark.whole
 def test_doctor_says_what_the_interpreter_gets_wrong(
     pack: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

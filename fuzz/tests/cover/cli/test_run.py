@@ -83,6 +83,7 @@ def test_each_judged_run_leaves_a_record_and_the_summary_adds_up(whole_run: Any)
     assert all(name.endswith("@interpret") for name in idle), idle
 
 
+@pytest.mark.whole
 def test_the_same_seed_gives_the_cases_of_a_name_whatever_targets_were_chosen(
     whole_run: Any, cli_here: Cli, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def _is_own(record: dict[str, Any]) -> bool:
     return int(record.get("name", "-1").rpartition(":")[2]) % PLACES in range(1, BATCH + 1)
 
 
+@pytest.mark.whole
 def test_every_case_that_a_record_names_can_be_replayed_also_where_nothing_was_found(
     cli_here: Cli, tmp_path: Path
 ) -> None:
@@ -263,6 +265,7 @@ def without_qemu(tmp_path: Path) -> dict[str, str]:
     return {"PATH": str(tools)}
 
 
+@pytest.mark.whole
 def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_code(
     cli: Cli, without_qemu: dict[str, str]
 ) -> None:

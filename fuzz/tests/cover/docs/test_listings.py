@@ -12,6 +12,7 @@ from fuzz.tests.conftest import CHECKOUT
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "fuzz" / "docs").glob("*.md"))]
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_listings_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
     reader = Reader(tmp_path, CHECKOUT)

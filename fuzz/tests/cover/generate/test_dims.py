@@ -92,6 +92,7 @@ LINEAR = Op(
 )
 
 
+@pytest.mark.whole
 def test_rows_beside_further_dimensions_lie_along_any_axis_and_have_stacked_columns() -> None:
     with known(LINEAR):
         cases = [each.case for each in made(LINEAR)]

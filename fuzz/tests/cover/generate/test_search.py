@@ -153,6 +153,7 @@ def test_every_recipe_eps_dtype_layout_and_alignment_is_visited(many: list[Case]
     assert set(f32) == set(range(0, 64, 4))
 
 
+@pytest.mark.whole
 def test_some_cases_are_in_place_and_some_normalise_another_axis(many: list[Case]) -> None:
     assert {case.outputs["y"].alias for case in many} == {None, "x"}
     assert any(case.params["axis"] != len(case.inputs["x"].layout.shape) - 1 for case in many)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
+import pytest
+
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
 from fuzz.generate.capabilities import anything
@@ -72,6 +74,7 @@ def test_a_kernel_that_takes_little_gets_what_it_takes() -> None:
             assert _varied(first, relative) in ("eps value", "n", "values")
 
 
+@pytest.mark.whole
 def test_a_search_begins_every_other_turn_of_a_capability_with_a_sequence() -> None:
     search, before = Search("rms_norm", 5, KERNELS), Counter[Capability]()
     for turn in islice(search.turns(), 60):

@@ -68,6 +68,7 @@ def test_extents_stand_in_relation_to_each_other(drawn: list[Shape]) -> None:
     assert _share(real, lambda each: any(e > 4 and each.outer.count(e) > 1 for e in each.outer)) > 0.003
 
 
+@pytest.mark.whole
 def test_some_cases_have_the_shapes_of_models(drawn: list[Shape]) -> None:
     widths = {model.width for model in MODELS}
     heads = {(model.heads, model.head) for model in MODELS}

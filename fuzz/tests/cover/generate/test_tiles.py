@@ -159,6 +159,7 @@ def test_kernels_of_one_declaration_are_one_capability() -> None:
     assert hash(one) == hash(other) != hash(Capabilities(max={"m": 8, "n": 4}))
 
 
+@pytest.mark.whole
 def test_each_dimension_has_each_tile_alone_in_turn() -> None:
     """A kernel may be wrong for one extent of one dimension, such as heads of 128, beside any others."""
     made = _first(anything(ATTEND.name), 512)

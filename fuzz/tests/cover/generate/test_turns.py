@@ -132,6 +132,7 @@ def test_shards_make_cases_of_their_own_with_names_of_their_own() -> None:
     assert len({case.digest for case in elements}) > len(elements) - repeated
 
 
+@pytest.mark.whole
 def test_a_case_is_found_again_by_its_shard_and_number() -> None:
     search = _search()
     made = list(chain.from_iterable(islice(batches(search), SHARDS * 3 + 9)))
@@ -200,6 +201,7 @@ def test_a_case_file_keeps_the_place_and_one_of_an_earlier_version_has_none() ->
     assert (old.origin.place, old.origin.number, old.digest) == ("", 77, case.digest)
 
 
+@pytest.mark.whole
 def test_twins_are_chosen_without_a_digest() -> None:
     """The seed and place of a case decide: equal cases of one sequence need not both have a twin."""
     cases: list[Case] = [made.case for made in chain.from_iterable(islice(batches(_search()), 40))]

@@ -73,6 +73,7 @@ def _known(tmp_path: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.whole
 def test_each_op_gets_the_laws_that_its_dimensions_allow() -> None:
     assert {name: _laws_of(OPS[name], laws) for name, laws in WHICH.items()} == WHICH
 

@@ -46,6 +46,7 @@ def _twin(probe: str) -> Case:
     return LawCheck(LAWS[probe], 5).twin(CASE)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("probe", PROBES)
 def test_twins_are_cases_and_what_came_before_is_known(some_cases: list[Case], probe: str) -> None:
     law = LAWS[probe]

@@ -40,6 +40,7 @@ def judged(folder: Path, op: str, contract: Contract, runs: int = 120) -> Contra
     return measured(Work(op, 0, folder, 3, runs), Pair(OPS[op], contract, 0))
 
 
+@pytest.mark.whole
 def test_the_kernels_in_c_compile_without_a_warning(tmp_path: Path) -> None:
     (tmp_path / "kernelfuzz.h").write_text(abi.header(OPS.values()))
     for name, op in OPS.items():

@@ -94,6 +94,7 @@ def test_one_buffer_for_two_inputs_is_one_in_the_program(tmp_path: Path) -> None
     assert "FAILS: y[" in shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
 
 
+@pytest.mark.whole
 def test_rows_of_weights_are_rows_in_the_program(tmp_path: Path) -> None:
     case = a_case("rms_norm", ("weight",), (3, 5), layout=dense)
     weights = np.arange(1.0, 16.0, dtype="<f4").reshape(3, 5)

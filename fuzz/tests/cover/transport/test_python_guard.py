@@ -161,6 +161,7 @@ def test_large_memory_is_guarded_too_and_given_back(run_python: RunPython) -> No
     assert small.fault == again.fault == Fault("SIGSEGV", "x", 0, -1 << 20, "read", 0)
 
 
+@pytest.mark.whole
 def test_a_storage_that_no_memory_holds_is_not_tried(run_python: RunPython) -> None:
     (outcome,) = run_python("y.copy_(x)", a_case(contiguous((3, 4), offset=1 << 40)))
     assert outcome.status is Status.NOT_RUN

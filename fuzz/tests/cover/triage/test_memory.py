@@ -122,6 +122,7 @@ def test_one_buffer_for_two_inputs_is_kept_where_it_is_needed() -> None:
     assert small.inputs["x"].layout.shape == (1, 1)
 
 
+@pytest.mark.whole
 def test_rows_of_weights_are_kept_where_they_are_needed() -> None:
     small = _shrunk(mutant("weighted-first-row-of-weights"), _stack(4, (2, 4, 7)))
     assert small.inputs["x"].layout.shape == (2, 1)

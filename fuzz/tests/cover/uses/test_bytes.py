@@ -36,6 +36,7 @@ def test_right_kernels_pass_whether_they_saturate_or_overflow_to_nan(tmp_path: P
     assert not [line for line in rows.values() if "1.000" in line], "what saturates is where it must be"
 
 
+@pytest.mark.whole
 def test_wrong_ranges_are_found_and_shown_outside_the_tool(tmp_path: Path, cli_here: Cli) -> None:
     write_byte_pack(tmp_path, "mistaken", "clamped")
     done = cli_here(

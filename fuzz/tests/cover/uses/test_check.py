@@ -71,6 +71,7 @@ def test_a_check_has_the_same_seed_each_time_and_another_one_when_it_is_asked_fo
     assert plan("label", 3, None, None).seed != plan("label", 3, None, None).seed
 
 
+@pytest.mark.whole
 def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
     profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def test_a_gradient_is_what_jax_makes_of_it() -> None:
     assert [each.name for each in found.op.inputs] == ["x", "dy"]
 
 
+@pytest.mark.whole
 def test_a_kernel_may_take_and_return_arrays_of_jax() -> None:
     """A compiled one, too."""
 
@@ -77,6 +78,7 @@ def in_jax(x: Any) -> Any:
     return jax.lax.while_loop(lambda y: jnp.max(jnp.abs(y)) > 2.0 * size, lambda y: y / 2.0, x) / 3.0
 
 
+@pytest.mark.whole
 def test_a_reference_in_jax_is_replayed_too() -> None:
     asked: dict[str, Any] = {"reference": in_jax, "shapes": "x=b n", "arrays": "numpy", "max_cases": 1, "seed": 1}
     with pytest.raises(fuzz.CheckError, match=r'turns as often as .* oracle="replay" compares a kernel with'):

@@ -246,6 +246,7 @@ def llama(x: Any, w: Any) -> Any:
     return w * h.to(x.dtype)
 
 
+@pytest.mark.whole
 def test_a_cast_of_the_reference_is_allowed_and_not_required() -> None:
     able = Capabilities(dtypes=("bf16",), empty=False)
 
@@ -317,6 +318,7 @@ def test_a_case_is_replayed_from_the_file_of_its_check(tmp_path: Path, monkeypat
     assert row == [0.25] * 5
 
 
+@pytest.mark.whole
 def test_float64_of_an_op_is_calculated_in_float64() -> None:
     """Elements that f32 does not have are no NaN there, of a function that says which dtypes it takes and no more."""
 
@@ -330,6 +332,7 @@ def test_float64_of_an_op_is_calculated_in_float64() -> None:
         fuzz.check(lambda x: mine(x.float()).to(x.dtype), op="softmax", capabilities=both, max_cases=100, seed=1)
 
 
+@pytest.mark.whole
 def test_what_a_reference_casts_down_is_allowed_and_not_required_of_f64() -> None:
     """So a kernel may keep f64, or calculate in f32 as the reference does; but not in fewer bits."""
 

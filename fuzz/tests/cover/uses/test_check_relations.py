@@ -52,6 +52,7 @@ def test_what_computes_the_same_passes(reference: Callable[..., Any], capsys: py
     assert "in_place passed: 24 cases" in capsys.readouterr().err
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("kernel", "reference"),
     [(tail_forgotten, halves), (other_angle, partial)],

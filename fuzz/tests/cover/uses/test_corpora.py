@@ -136,6 +136,7 @@ def test_a_file_that_is_no_case_or_was_altered_is_named(tmp_path: Path) -> None:
         list(kept_cases(tmp_path))
 
 
+@pytest.mark.whole
 def test_kept_cases_are_judged_and_a_kernel_that_fails_one_is_shown(
     cli_here: Cli, planted: Callable[..., Path], tmp_path: Path
 ) -> None:

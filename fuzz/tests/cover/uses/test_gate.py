@@ -221,6 +221,7 @@ def test_a_known_failure_passes_until_it_expires_or_is_gone(repository: Reposito
     assert "known failure is gone: remove second FAIL_NUMERIC" in fixed.stdout
 
 
+@pytest.mark.whole
 def test_fail_fast_ends_a_gate_at_the_first_failure_that_nobody_knew_of(repository: Repository) -> None:
     entry = "[[known]]\nkernel = 'second'\nverdict = '{}'\nissue = 'https://x/1'\nexpires = 2999-01-01\n"
     known = "".join(map(entry.format, ("FAIL_NUMERIC", "FAIL_NONFINITE")))
@@ -238,6 +239,7 @@ def test_fail_fast_ends_a_gate_at_the_first_failure_that_nobody_knew_of(reposito
     assert "search" not in failing.stdout.partition("cases: ")[2].partition("\n")[0]
 
 
+@pytest.mark.whole
 def test_accuracy_lost_within_tolerance_is_reported_and_fails_where_asked(repository: Repository) -> None:
     written = repository.gate("--update-accuracy", cases=0)
     assert (written.returncode, "written to corpora/accuracy.json" in written.stdout) == (0, True), written.stdout

@@ -104,7 +104,7 @@ def test_a_function_with_the_name_of_an_op_that_there_is_is_no_clash(cli_here: C
     mine = "def mine(x):\n    e = np.exp(x - x.max(-1, keepdims=True))\n    return e / e.sum(-1, keepdims=True)\n"
     mine = f"import numpy as np\n\n{mine}"
     (tmp_path / "mine.py").write_text(mine)
-    done = cli_here("judge", "mine.py", "--against", "ref.py", "--no-shrink", "--trusted", "--max-cases", "40")
+    done = cli_here("judge", "mine.py", "--against", "ref.py", "--no-shrink", "--trusted", "--max-cases", "12")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "judged" / "softmax" / "pack.py").read_text().count("reference_softmax") > 1
 
@@ -127,13 +127,14 @@ def test_a_definition_in_json_is_judged_by_its_reference(cli_here: Cli, tmp_path
         spec = {"sources": [{"path": "main.py", "content": text}], "spec": {"entry_point": "main.py::run"}}
         (tmp_path / f"{name}.json").write_text(json.dumps(spec))
     files = [f"{name}.json" for name in texts]
-    done = cli_here("judge", *files, "--against", "definition.json", "--seed", "1", "--no-shrink", "--max-cases", "40")
+    done = cli_here("judge", *files, "--against", "definition.json", "--seed", "1", "--no-shrink", "--max-cases", "12")
     assert done.returncode == 1, done.stderr
     assert [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("right", "wrong"))] == [
         ["right", "returns.json"], ["right", "writes.json"], ["wrong", "late.json"],
     ]  # fmt: skip
 
 
+@pytest.mark.whole
 def test_each_failure_is_told_once_and_what_it_says_to_type_next_works(cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "ref.py").write_text("def scaled(x, w):\n    return x * w * 2\n")
     for name, wrong in {"first": "x * w * 3", "second": "x * w"}.items():
@@ -220,23 +221,21 @@ def custom_kernel(data: input_t) -> np.ndarray:
 
 def test_a_task_is_judged_by_its_reference(cli_here: Cli, tmp_path: Path) -> None:
     """On a machine without a GPU, too; its modules are imported by solutions, and its dimensions are called as in its
-    tests, whose extents are tried."""
+    tests, whose extents are tried. Wrong solutions fail in the other tests of this file."""
     folder = tmp_path / "scaled_sum"
     folder.mkdir()
     texts = {
         "scaled_sum/task.yml": _TASK, "scaled_sum/reference.py": _TASK_REFERENCE,
         "scaled_sum/task.py": "input_t = tuple\n", "utils.py": "def matched(reference):\n    return reference\n",
-        "right.py": _TASK_SOLUTION, "wrong.py": _TASK_SOLUTION.replace("(times)", "(times - 1)"),
+        "right.py": _TASK_SOLUTION,
     }  # fmt: skip
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    words = ("--against", "scaled_sum", "--seed", "1", "--no-shrink", "--max-cases", "40")
-    done = cli_here("judge", "right.py", "wrong.py", *words)
-    assert done.returncode == 1, done.stderr
+    words = ("--against", "scaled_sum", "--seed", "1", "--no-shrink", "--max-cases", "16")
+    done = cli_here("judge", "right.py", *words)
+    assert done.returncode == 0, done.stderr
     assert "x[m, n], w[n] -> y[m]" in done.stderr
-    assert "\nright        right.py  40 runs" in done.stdout
-    assert "\nwrong        wrong.py  " in done.stdout
-    assert re.search(r"^FAIL  wrong  .* wrong.py, cpu$", done.stdout, re.MULTILINE)
+    assert re.search(r"^right +right.py +16 runs", done.stdout, re.MULTILINE)
     pack = (tmp_path / "judged" / "scaled_sum" / "pack.py").read_text()
     assert 'shapes=({"m": 64, "n": 48}, {"m": 32, "n": 40}),' in pack
     (folder / "task.yml").write_text("tests: []\n")

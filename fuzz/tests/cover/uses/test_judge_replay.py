@@ -73,6 +73,7 @@ def test_a_branch_on_values_is_judged_by_a_replay_which_every_report_says(cli_he
         assert "oracle: replay, weaker than a formula: " in " ".join(text.split())
 
 
+@pytest.mark.whole
 def test_linear_algebra_is_replayed_and_random_numbers_are_undecided(cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "refs.py").write_text(
         "import torch\n\ndef solve(a, b):\n    return torch.linalg.solve(a, b)\n\n"
@@ -99,6 +100,7 @@ def halved(x):
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("factor", "code"), [("3", 0), ("3.001", 1)])
 def test_so_is_a_function_in_jax(cli_here: Cli, tmp_path: Path, factor: str, code: int) -> None:
     (tmp_path / "ref.py").write_text(_JAX)

@@ -84,6 +84,7 @@ def undisturbed(targets: list[Target], folder: Path) -> Any:
     return _searched(folder, targets, 1, _CASES)
 
 
+@pytest.mark.whole
 def test_the_same_cases_and_verdicts_in_one_process_two_and_five(
     undisturbed: Any, targets: list[Target], tmp_path: Path
 ) -> None:
