@@ -12,8 +12,9 @@ In the worst case, for rounding errors that repeat are not random. All are error
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ from oracles.formula.affine.errors import either, marked
 from oracles.formula.affine.forms import DUST, Form, Mask, dust
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along
-from oracles.formula.exact.recurrences import at_place
 from oracles.formula.trace import Node
+from oracles.lazy import lazy
 from oracles.summation import Sequential
 
 _SLACK = 1 + 2.0**-20
@@ -54,22 +55,25 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     a, b, start = args
     adds = any_along(~(b.size == 0), (axis,))  # to add nothing rounds nothing
     assert adds is not None
-    found = list[_Place]()
+    shape = [*np.broadcast_shapes(*(each.centre.shape for each in args))]
+    shape[axis] = count
+    if not count:
+        return Form(np.zeros(shape), dtype, dtype.precision)
     size = np.abs(start.centre) + start.spread
     least = np.maximum(size, 1.0)
     now = _Place(start.centre, size, start.spread, np.where(adds, 1.0, least), least)
-    for place in range(count):
-        now = _next(now, _at(a, axis, place), _at(b, axis, place), u, adds, one_by_one=one_by_one)
-        found.append(now)
-    shape = [*np.broadcast_shapes(*(each.centre.shape for each in args))]
-    shape[axis] = int(count > 0)
-    if not found:
-        return Form(np.zeros(shape), dtype, dtype.precision)
-    # What is exact at first may be so for fewer axes than what comes after it.
-    centre, size, error, most = (
-        np.concatenate([np.broadcast_to(getattr(each, name), shape) for each in found], axis)
-        for name in ("centre", "size", "error", "most")
-    )
+    step = _Step(u, adds, np.where(adds, 2.0, 1.0) * u, one_by_one)
+    # What is exact at first may be so for fewer axes than what comes after it: a place of these arrays has all of them.
+    centre, size, error, most = kept = [np.empty(shape) for _ in range(4)]
+    with np.errstate(all="ignore"):
+        wide, bulk = np.abs(a.centre) + a.spread, np.abs(b.centre) + b.spread
+        each = zip(
+            *(_places(values, axis, count) for values in (a.centre, a.spread, wide, b.centre, b.spread, bulk, *kept)),
+            strict=True,
+        )
+        for *given, own_centre, own_size, own_error, own_most in each:
+            now = step.next(now, *given)
+            own_centre[...], own_size[...], own_error[...], own_most[...] = now.centre, now.size, now.error, now.most
     places = np.arange(1.0, count + 1.0).reshape([count if at == axis else 1 for at in range(centre.ndim)])
     if not one_by_one:
         error = error + np.where(adds, np.ceil(np.log2(places) + 1) * u * size, 0.0)
@@ -82,28 +86,46 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     return Form(centre, dtype, dtype.precision, rest=error * (1 + DUST), may=may)
 
 
-def _next(before: _Place, a: tuple[F64, F64], b: tuple[F64, F64], u: float, adds: Mask, *, one_by_one: bool) -> _Place:
-    """The place after one, with centres and spreads of a and b."""
-    (factor, off), (value, more) = a, b
-    with np.errstate(all="ignore"):
-        wide = np.abs(factor) + off
-        product = factor * before.centre
-        size = wide * before.size + np.abs(value) + more
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """From one place to the next. There are thousands of places, and few elements in each: what is calculated here is
+    what cannot be calculated for all of them at once."""
+
+    u: float
+    adds: Mask
+    rounds: F64
+    """The roundings of a place, as a share of its magnitude."""
+    one_by_one: bool
+
+    @lazy
+    def always(self) -> bool:
+        """Whether each place adds something."""
+        return bool(self.adds.all())
+
+    def next(self, before: _Place, factor: F64, off: F64, wide: F64, value: F64, more: F64, bulk: F64) -> _Place:
+        """The place after one, of the centres, spreads and magnitudes of a and b."""
+        u, adds = self.u, self.adds
+        size = wide * before.size + bulk
         error = wide * before.error + off * np.abs(before.centre) + more
-        centre = product + value
-        if one_by_one:
+        centre = factor * before.centre + value
+        if self.one_by_one:
             rounded = wide * (np.abs(before.centre) + before.error)
             rounded = u * rounded + np.where(adds, u * (np.abs(centre) + error + u * rounded), 0.0)
         else:
-            rounded = np.where(adds, 2.0, 1.0) * u * size
-        grown = np.where(adds, np.maximum(before.grown, 1.0) * wide, before.grown * np.maximum(wide, 1.0))
+            rounded = self.rounds * size
+        grown = np.maximum(before.grown, 1.0) * wide
+        if not self.always:
+            grown = np.where(adds, grown, before.grown * np.maximum(wide, 1.0))
         most = np.maximum(np.maximum(before.most, size), grown)
-        size = size * (1 + 2 * u)
-    return _Place(centre, size, error + rounded, grown, most)
+        return _Place(centre, size * (1 + 2 * u), error + rounded, grown, most)
 
 
-def _at(form: Form, axis: int, place: int) -> tuple[F64, F64]:
-    return at_place(form.centre, axis, place), at_place(form.spread, axis, place)
+def _places(values: F64, axis: int, count: int) -> Iterable[F64]:
+    """Each place along an axis, which stays; of what has one element there always that."""
+    if values.shape[axis] == 1 and count != 1:
+        return repeat(values, count)
+    found: Iterable[F64] = np.expand_dims(np.moveaxis(values, axis, 0), axis + 1)
+    return found
 
 
 def _from_here(mask: Mask | None, shape: Sequence[int], axis: int) -> Mask | None:
