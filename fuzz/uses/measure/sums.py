@@ -143,10 +143,12 @@ class Carrier:
     def with_total(self, case: Case, total: float) -> Mapping[Node, F64]:
         """The values of outputs, and what they are made of, where the sum is that."""
         inputs, arithmetic, found = self.bench.inputs(case), Float64(), dict[Node, F64]()
+        dims = inputs.trace.dims
         with np.errstate(all="ignore"):
             for node in self._after:
                 if node is self.node:
-                    found[node] = np.full([1] * len(inputs.trace.dims), total)
+                    # As many elements as it has: places of it may be taken, or added up.
+                    found[node] = np.full([self.bench.extents[dim] if dim in node.dims else 1 for dim in dims], total)
                 elif node.args:
                     found[node] = step(node, [found[arg] for arg in node.args], arithmetic, inputs)
                 else:

@@ -119,6 +119,19 @@ def test_rows_that_are_summed_in_two_orders_have_the_longer_one() -> None:
     assert (order.chain, order.words, order.read) == (order.terms - 1, "", True)
 
 
+def test_a_sum_of_which_a_place_is_taken_afterwards_is_measured() -> None:
+    """As in a loop over another dimension, of which the last place is what it returns."""
+
+    def last(x: Any) -> Any:
+        total = x.sum(-1)
+        return total[:, -1] * 2.0
+
+    def mine(x: Any) -> Any:
+        return loop(x)[:, -1] * np.float32(2.0)
+
+    assert measure(mine, last, "x=b m n").text.startswith("measured: sums over n one after the other")
+
+
 def _rounded(values: Any) -> Any:
     """To the 11 bits of TF32."""
     return ((values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
