@@ -25,6 +25,7 @@ from fuzz.uses.judge.source import (
 )  # fmt: skip
 from fuzz.uses.judge.words import REFERENCES, files_in
 from fuzz.uses.reference import function_at
+from oracles.reference.asked import defaults_of
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Problem:
     """The extents that cannot be others."""
     module: Module | None = None
     data: Data | None = None
+    returns: Sequence[str] = ()
+    """The dtypes of its outputs, where they are said."""
+    arguments: Sequence[str] = ()
+    """How a solution is called, where it takes more than tensors: an expression of what is given in each place, with
+    {} for that where it is one of the tensors, which come in their order."""
     examples: tuple[Mapping[str, int], ...] = ()
     """The extents of dimensions in the inputs that come with it."""
     tier: int = 0
@@ -214,14 +220,20 @@ def _dimensions(
     return {name: found[name] for name in shapes}, sizes
 
 
+_FLOATS = "float32", "float64", "float16", "bfloat16"
+_KNOWN = (*_FLOATS, "float8_e4m3fn", "float8_e5m2", "float4_e2m1", "int64", "int32", "int16", "int8", "bool")
+"""What a definition says of a dtype; whatever else stands there is what the function takes."""
+
+
 def _of_definition(path: Path, text: str) -> Problem:
     try:
         said = json.loads(text)
         axes, inputs = said["axes"], said["inputs"]
         fixed = {str(axis).lower(): int(each["value"]) for axis, each in axes.items() if each.get("type") == "const"}
-        tensors = {name: each for name, each in inputs.items() if each.get("shape")}
-        shapes = {name: " ".join(each["shape"]) for name, each in tensors.items()}
-        dtypes = {name: str(each.get("dtype", "float32")) for name, each in tensors.items()}
+        dims = {name: [*map(str, each["shape"] or ())] for name, each in inputs.items()}
+        dtypes = {name: str(each.get("dtype")) for name, each in inputs.items()}
+        scalars = {name for name, each in inputs.items() if each["shape"] is None}
+        returns = [str(each.get("dtype")) for each in said.get("outputs", {}).values()]
         name, source = str(said["name"]), str(said["reference"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ProblemError(f"{path}: it is no definition with name, axes, inputs and reference: {error!r}") from error
@@ -231,7 +243,20 @@ def _of_definition(path: Path, text: str) -> Problem:
     # It is called by places, whatever its parameters are called.
     own = [*inspect.signature(run).parameters]
     called = dict(zip(inputs, own, strict=False)) if len(own) >= len(inputs) else {}
-    shapes = {called.get(each, each): dims for each, dims in shapes.items()}
-    dtypes = {called.get(each, each): dtype for each, dtype in dtypes.items()}
+    usual = {
+        each: default for each in scalars
+        if dtypes[each] not in _FLOATS and isinstance(default := defaults_of(run).get(called.get(each, each)), int)
+    }  # fmt: skip
+    numbers = {each for some in dims.values() for each in some if each.isdigit()}
+    fixed |= {f"n{each}": int(each) for each in numbers}
+    shapes = {
+        called.get(each, each): " ".join(f"n{dim}" if dim in numbers else dim for dim in some)
+        for each, some in dims.items() if each not in usual
+    }  # fmt: skip
+    arguments = [repr(usual[each]) if each in usual else "{}.item()" if each in scalars else "{}" for each in inputs]
     run.__name__ = identifier(name)
-    return Problem(identifier(name), run, shapes, dtypes, fixed)
+    return Problem(
+        identifier(name), run, shapes,
+        {called.get(each, each): dtype for each, dtype in dtypes.items() if each not in usual and dtype in _KNOWN},
+        fixed, returns=returns, arguments=arguments if scalars else (),
+    )  # fmt: skip

@@ -19,7 +19,7 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
-from fuzz.base.probe import CALLER, FRESH, OVERWRITE, STREAM
+from fuzz.base.probe import GHOST, STREAM
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool
 from fuzz.judge.judge import Judge
@@ -37,7 +37,7 @@ from fuzz.uses.judge.ruling import VERSION, Ruling, Said, SolutionRuling, worst_
 from fuzz.uses.judge.solution import ENTRY, Solution, solutions_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.summary import summary
-from fuzz.uses.judge.written import floats_of, shown_line, write_solutions
+from fuzz.uses.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.uses.starting import select_targets, writable
 from oracles.op import Op
 from oracles.ops import OPS
@@ -46,7 +46,6 @@ from oracles.reference.replay import Replayed
 
 _BATCH = 8
 _PROBED_ONE_IN = 4
-_LAWS = OVERWRITE, FRESH, CALLER, STREAM
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
 )
@@ -199,10 +198,11 @@ def _targets(
     asked: Asked, problem: Problem, op: Op, folder: Path, solutions: Mapping[str, Solution]
 ) -> Sequence[Target]:
     OPS.pop(op.name, None)  # of an earlier judgement: kernels are declared while nobody knows it, as it has no formula
+    laws = tuple(law for law in probes_of(problem) if law != GHOST)
     kernels = [
         PythonKernel(
             name, op.name, folder / name / each.file, each.framework, capabilities=_ABLE, entry=ENTRY,
-            shown=shown_line(problem, each), laws=_LAWS, untrusted=asked.untrusted,
+            shown=shown_line(problem, each), laws=laws, untrusted=asked.untrusted,
         )
         for name, each in solutions.items()
     ]  # fmt: skip
@@ -218,7 +218,7 @@ def _run(
     asked: Asked, meant: Meant, op: Op, targets: Sequence[Target], seed: int, screen: Console
 ) -> tuple[_Run, float]:
     here = {target.name.place for target in targets if target.unavailable() is None}
-    laws = tuple(law for law in _LAWS if law != STREAM or "cuda" in here)
+    laws = tuple(law for law in targets[0].kernel.laws if law != STREAM or "cuda" in here)
     run = _Run(
         meant, op, targets, laws, seed, {each.id: _Line() for each in targets}, dict.fromkeys(laws, 0)
     )  # fmt: skip

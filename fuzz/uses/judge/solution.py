@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.uses.judge.problem import Data, Problem
+from fuzz.uses.judge.problem import Problem
 from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, kernel_name, text_of
 from fuzz.uses.judge.words import files_in, framework_of
 
@@ -31,14 +31,12 @@ class Solution:
     framework: str
     parameters: tuple[str, ...]
     """Those of the function; of a module none."""
+    needed: int = 0
+    """How many of them have no default."""
 
     def written(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
-        entry = (
-            _of_module(problem, inputs, outputs)
-            if problem.module
-            else _of_function(self, inputs, outputs, problem.data)
-        )
+        entry = _of_module(problem, inputs, outputs) if problem.module else _of_function(self, inputs, outputs, problem)
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 
@@ -77,7 +75,7 @@ def _beside(text: str, others: Iterable[str]) -> str:
 
 
 def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Problem) -> Solution:
-    defined, parameters = definitions(Path(path), files[file]), tuple[str, ...]()
+    defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), 0
     if problem.module is not None:
         if "ModelNew" not in defined:
             raise ProblemError(f"{path}: it has no class ModelNew, as the solution of a Model has")
@@ -88,7 +86,8 @@ def _of_source(path: str, files: Mapping[str, str], file: str, name: str, proble
         assert isinstance(node, ast.FunctionDef)
         arguments = node.args
         parameters = tuple(each.arg for each in (*arguments.posonlyargs, *arguments.args))
-    return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters)
+        needed = len(parameters) - len(arguments.defaults)
+    return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters, needed)
 
 
 def _of_json(path: Path, text: str, problem: Problem) -> Solution:
@@ -102,17 +101,20 @@ def _of_json(path: Path, text: str, problem: Problem) -> Solution:
     return found
 
 
-def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], data: Data | None) -> str:
-    """Its parameters are those of the reference by their names, or else by their places; where it has as many more as
-    there are outputs, it writes those."""
-    own = solution.parameters
-    if data is not None:
-        return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({data.words})\n"
-    named = {*inputs} <= {*own}
-    count = len([each for each in own if each not in inputs]) if named else len(own) - len(inputs)
+def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Problem) -> str:
+    """Its parameters are those of the reference by their names, or else by their places; where it has as many more that
+    it needs as there are outputs, it writes those."""
+    own, needed = solution.parameters, solution.parameters[: solution.needed]
+    if problem.data is not None:
+        return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({problem.data.words})\n"
+    tensors = iter(inputs)
+    values = [each.format(next(tensors)) if "{}" in each else each for each in problem.arguments] or [*inputs]
+    named = {*inputs} <= {*own} and len(values) == len(inputs)
+    count = len([each for each in needed if each not in inputs]) if named else len(needed) - len(values)
     writes = count == len(outputs) and count > 0
     given = [*inputs, *(outputs if writes else ())]
-    call = ", ".join(f"{each}={each}" for each in inputs) if named and not writes else ", ".join(given)
+    by_name = (f"{each}={value}" for each, value in zip(inputs, values, strict=False))
+    call = ", ".join(by_name if named and not writes else [*values, *(outputs if writes else ())])
     body = [f"    found = {solution.function}({call})"]
     if writes:
         body = [f"    {solution.function}({call})"]

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from fuzz.base.files import write_whole
-from fuzz.base.probe import PROBES
+from fuzz.base.probe import CALLER, PROBES
 from fuzz.uses.check.reference import contract_of, is_replayable
 from fuzz.uses.judge.problem import Problem, UnreadProblemError
 from fuzz.uses.judge.solution import ENTRY, Solution
@@ -17,6 +17,8 @@ from fuzz.uses.judge.source import ProblemError
 from oracles.declared import OpError
 from oracles.dtypes import COMPUTED, DTYPES, SINGLE
 from oracles.formula.contract import Contract
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.reference.derive import ANY, Derived, derive
 from oracles.reference.dims import UnreadableError
@@ -48,13 +50,31 @@ def derived(problem: Problem, values: str) -> Derived:
             values=values, name=name,
         )  # fmt: skip
         examples = [{dim: size for dim, size in each.items() if dim in found.op.named} for each in problem.examples]
-        return replace(found, op=replace(found.op, shapes=tuple(each for each in examples if each)))
+        op = replace(found.op, shapes=tuple(each for each in examples if each))
+        return replace(found, op=_typed(op, problem, found))
     except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
         own = ", ".join(f"{name}=b n" for name in inspect.signature(problem.reference).parameters)
         how = "" if problem.shapes else f"; if dimensions are not clear: --shapes '{own}', with a word for each of them"
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
             raise UnreadProblemError(f"{error}{how}", problem) from error
         raise ProblemError(f"{error}{how}") from error
+
+
+def _typed(op: Op, problem: Problem, found: Derived) -> Op:
+    """The op with the dtypes of floats that its problem says, where they are not that of the first input."""
+    spelled = {DTYPES[name].spelling: name for name in COMPUTED}
+    said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
+    first = said[op.main]
+
+    def typed(operand: Operand, dtype: str) -> Operand:
+        known = first in spelled and dtype in spelled and dtype != first and not operand.integers
+        return replace(operand, dtype=spelled[dtype]) if known else operand
+
+    returns = problem.returns if len(problem.returns) == len(op.outputs) else [first] * len(op.outputs)
+    return replace(
+        op, inputs=tuple(typed(each, said[each.name]) for each in op.inputs),
+        outputs=tuple(typed(each, dtype) for each, dtype in zip(op.outputs, returns, strict=True)),
+    )  # fmt: skip
 
 
 def write_pack(
@@ -87,7 +107,7 @@ def _pack(
     problem: Problem, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> tuple[str, list[str]]:
     """Return the text of the pack up to its kernels, and that of each of them."""
-    dtypes = floats_of(problem)
+    dtypes = floats_of(problem, found.called[found.op.main] or found.op.main)
     contract = contract_of(found, "torch", dtypes, strict=values == ANY)
     orders = sorted({type(order).__name__ for order in contract.sums.values()})
     names = ", ".join(sorted(["Capabilities", "Contract", "Op", "Operand", "PythonKernel", *orders]))
@@ -108,14 +128,21 @@ def _pack(
         module=found.module.replace("from fuzz import Op, Operand\n", imports),
         contract=_contract(contract),
         dtypes=tuple(dtypes),
-        probes=PROBES,
+        probes=probes_of(problem),
     )
     return head, kernels
 
 
-def floats_of(problem: Problem) -> Sequence[str]:
-    """Return the dtypes of its tensors of floats."""
-    return sorted({name for name in COMPUTED if DTYPES[name].spelling in problem.dtypes.values()} or {SINGLE.name})
+def floats_of(problem: Problem, first: str = "") -> Sequence[str]:
+    """Return the dtypes of its tensors of floats, or of the first one, which others follow that say none."""
+    tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
+    there = [tensors[first]] if first in tensors else [*tensors.values()]
+    return sorted({name for name in COMPUTED if DTYPES[name].spelling in there} or {SINGLE.name})
+
+
+def probes_of(problem: Problem) -> Sequence[str]:
+    """Return the other ways to call a solution. What takes numbers out of tensors cannot be captured as a graph."""
+    return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
 
 
 def shown_line(problem: Problem, solution: Solution) -> str:
