@@ -308,6 +308,8 @@ class Simulated:
         while len(parts) > 1:
             parts = [self._joined(parts[at : at + 2], node) for at in range(0, len(parts), 2)]
         first, other, _ = parts[0]
+        if node.kind == "online":  # of nothing but minus infinity the formula has no value
+            other = np.where(np.isneginf(first), np.nan, other)
         return self._placed((first if node.kind == "welford_mean" else other)[..., 0], node)
 
     def _scanned(self, node: Node, args: list[F64]) -> F64:
