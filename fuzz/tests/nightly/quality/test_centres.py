@@ -17,4 +17,5 @@ def test_the_tiers_agree_on_many_elements(op: str) -> None:
     assert found.elements >= _ELEMENTS
     assert found.wrong == ()
     assert found.gave_up < 0.001 * found.elements
-    assert found.escalated < 0.2 * found.elements  # most are of f64, and out of reach of double-double
+    # Most are of f64, and out of reach of double-double; codes of 8 bits are decided by what lies near a tie as well.
+    assert found.escalated < 0.35 * found.elements
