@@ -21,13 +21,12 @@ _MOST = 2
 @contextmanager
 def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: bool) -> Iterator[None]:
     """Begin what workers of solutions are forked from. A sandbox shows it the folder that a solution will be written
-    to, which is made; one that nothing was written to is removed in the end."""
-    made = list[Path]()
+    to, which is made; one that nothing was written to is removed in the end. Raises ProblemError for a solution that is
+    none, before seconds are spent on the problem."""
+    made, files = list[Path](), [framework_in(words) for words in files_in(solutions)]
     with suppress(ProblemError, CacheError, OSError):  # whoever reads it says what is wrong
         folder, taken = output / name_in(against), list[str]()
-        files = files_in(solutions)
-        for words in files if len(files) <= _MOST and not (untrusted and unusable()) else ():
-            name, framework = framework_in(words)
+        for name, framework in files if len(files) <= _MOST and not (untrusted and unusable()) else ():
             taken.append(kernel_name(name, taken))
             own, builder = folder / taken[-1], Builder()
             made += [each for each in (output, folder, own) if untrusted and not each.exists()]

@@ -30,12 +30,19 @@ def text_of(path: Path) -> str:
         raise ProblemError(f"{path}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
 
 
+def parsed(text: str, file: str) -> ast.Module:
+    """Return a source as Python reads it. Raises ProblemError, which names the file."""
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise ProblemError(f"{file}: it is no Python: {error.msg}, line {error.lineno}") from error
+    except ValueError as error:
+        raise ProblemError(f"{file}: it is no Python: {error}") from error
+
+
 def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
     """Return the functions and classes of a source by their names. Nothing of it is run. Raises ProblemError."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        raise ProblemError(f"{path}: it is no Python: {error}") from error
+    tree = parsed(text, str(path))
     kinds = (ast.FunctionDef, ast.ClassDef)
     return {each.name: each for each in tree.body if isinstance(each, kinds)}
 

@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, identifier, text_of
+from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, identifier, parsed, text_of
 
+_COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h")
 REFERENCES = ("reference", "ref", "ref_kernel")
 """The names of a function that is a problem, where a file has several."""
 
@@ -47,9 +48,11 @@ def name_in(words: str) -> str:
 def framework_in(words: str) -> tuple[str, str]:
     """Return the name of a solution, and the framework that it is written with. Raises ProblemError."""
     path = Path(words.partition(":")[0])
+    if path.suffix in _COMPILED:
+        raise ProblemError(f"{path}: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md")
     text = text_of(path)
     if path.suffix != ".json":
-        return path.stem, framework_of([text])
+        return path.stem, framework_of([text], str(path))
     sources = _json(path, text).get("sources")
     texts = (
         [str(each.get("content")) for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
@@ -57,17 +60,14 @@ def framework_in(words: str) -> tuple[str, str]:
     return path.stem, framework_of(texts)
 
 
-def framework_of(texts: Iterable[str]) -> str:
-    """Return the framework of sources, by what they import. Raises ProblemError."""
-    imported = {name for text in texts for name in _imports(text)}
+def framework_of(texts: Iterable[str], file: str = "its source") -> str:
+    """Return the framework of sources, by what they import. Raises ProblemError, which names the file."""
+    imported = {name for text in texts for name in _imports(text, file)}
     return next((each for each in ("triton", "torch", "numpy") if each in imported), "torch")
 
 
-def _imports(text: str) -> set[str]:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        raise ProblemError(f"it is no Python: {error}") from error
+def _imports(text: str, file: str) -> set[str]:
+    tree = parsed(text, file)
     plain = {
         each.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names
     }

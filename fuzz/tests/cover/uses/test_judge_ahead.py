@@ -51,6 +51,25 @@ def test_where_the_problem_cannot_be_read_no_folder_is_left(cli_here: Cli, tmp_p
     assert (done.returncode, (tmp_path / "judged").exists()) == (4, False), done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mine.c", "mine.c: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md"),
+        ("nowhere.py", "nowhere.py: No such file or directory"),
+        ("bad.py", "bad.py: it is no Python: '(' was never closed, line 1"),
+    ],
+)
+def test_what_is_no_solution_is_told_before_the_problem_is_run(
+    cli_here: Cli, tmp_path: Path, name: str, said: str
+) -> None:
+    (tmp_path / "ref.py").write_text(f"from pathlib import Path\n\nPath('read').touch()\n\n\n{_REFERENCE}")
+    (tmp_path / "mine.c").write_text("int kernel(void) { return 0; }\n")
+    (tmp_path / "bad.py").write_text("def kernel(x:\n")
+    done = cli_here("judge", name, "--against", "ref.py")
+    assert (done.returncode, done.stderr.strip()) == (4, f"kernelfuzz: {said}")
+    assert not (tmp_path / "read").exists()
+
+
 def test_names_are_those_that_reading_finds(tmp_path: Path) -> None:
     texts = {
         "one.py": _REFERENCE, "named.json": json.dumps({"name": "Scaled-Sum"}),
