@@ -206,6 +206,8 @@ def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = Tru
     import torch
 
     def wide(given: Any) -> Any:
+        if isinstance(given, torch.dtype) and given.is_complex:
+            return torch.complex128
         return torch.float64 if isinstance(given, torch.dtype) and given.is_floating_point else given
 
     def called(function: Any, args: Any, kwargs: Any) -> Any:

@@ -57,8 +57,10 @@ def _expand(reader: Reader, self: Value, **_: object) -> Value:
 @rule("arange")
 def _arange(reader: Reader, start: Number = 0, step: Number = 1, **_: object) -> Value:
     [axis] = [reader.dim(pair) for pair in reader.shape()]
-    made = template("step * f.position(dim) + start" if start else "step * f.position(dim)", {
-        "dim": of_dims(axis), "step": reader.number(step), "start": reader.number(start)})  # fmt: skip
+    if not axis:
+        return Value(reader.number(start), (axis,), dtype=reader.step.dtype)
+    made = template("step * place + start" if start else "step * place", {
+        "place": reader.place(*axis), "step": reader.number(step), "start": reader.number(start)})  # fmt: skip
     return Value(reader.lines.add(made, "place"), (axis,), frozenset(axis), reader.step.dtype)
 
 

@@ -48,6 +48,21 @@ class Value:
         return len(self.axes)
 
 
+@dataclass(frozen=True)
+class Complex:
+    """Complex numbers by their parts; None of one that is 0."""
+
+    real: Value | None
+    imag: Value | None
+
+    @property
+    def parts(self) -> tuple[Value | None, Value | None]:
+        """Both."""
+        return self.real, self.imag
+
+
+COMPLEX = "complex "
+"""What the rules of operations that take complex numbers begin with."""
 Number = float | int | Two
 Rule = Callable[..., Any]
 """What a rule makes of the arguments of an operation, which it takes by name: a `Value`, or several."""
@@ -104,7 +119,10 @@ class Reader:
                 for part in (found.expression, found.condition):
                     if part is not None:
                         self.lines.call(part, names[at])
-        return [self._argument(use) for use in self.recording.outputs]
+        outputs = [self._argument(use) for use in self.recording.outputs]
+        if any(map(_is_complex, outputs)):
+            raise UnreadableError("it returns complex numbers: write torch.view_as_real for them")
+        return outputs
 
     def _needed(self) -> frozenset[int]:
         """The steps that outputs are made of, and those that change what is there."""
@@ -143,24 +161,32 @@ class Reader:
 
     def _calculated(self) -> Any:
         if self.step.op == "constant":
-            if self.step.given["value"] is None:
-                raise UnreadableError("of several elements that the reference has from elsewhere: make it an argument")
-            return Value(self.number(self.step.given["value"]), dtype=self.step.dtype)
-        op, given = self.step.op, self.step.given
+            return self._constant(self.step.given["value"])
+        given = self.step.given
+        arguments = {name: self._argument(each) for name, each in given.items()}
+        is_complex = any(map(_is_complex, arguments.values()))
+        op = f"{COMPLEX}{self.step.op}" if is_complex else self.step.op
         rule = self.rules.get(f"{op}.{self.step.overload}") or self.rules.get(op)
         changed = given.get("self") if rule is None and op.endswith("_") else None
         if isinstance(changed, Use) and self.recording.steps[changed.step].op not in NOTES:
             rule = self.rules.get(op[:-1])
         if rule is None:
-            raise UnreadableError("has no formula")
+            raise UnreadableError(f"{'of complex numbers ' * is_complex}has no formula")
         before = len(self.lines.found)
-        found = rule(self, **{name: self._argument(each) for name, each in given.items()})
+        found = rule(self, **arguments)
         if isinstance(found, Value) and "float" not in self.step.dtype:  # a count of flags is of integers
             found = replace(found, dtype=self.step.dtype, places=found.places or self._chosen_places(given.values()))
         self.operations += len(self.lines.found) > before and op not in _CASTS
         if isinstance(changed, Use):  # in its place
             self._values[changed.step] = found
         return found
+
+    def _constant(self, value: Any) -> Value | Complex:
+        if value is None:
+            raise UnreadableError("of several elements that the reference has from elsewhere: make it an argument")
+        if isinstance(value, complex):
+            return Complex(*(Value(self.number(each)) if each else None for each in (value.real, value.imag)))
+        return Value(self.number(value), dtype=self.step.dtype)
 
     def _chosen_places(self, given: Iterable[Any]) -> str:
         """The input of integers of which an operation keeps some, with numbers in the place of others; "" of none."""
@@ -374,6 +400,10 @@ class Reader:
         """Return an expression of a value and of a number of elements, `count`."""
         made = self.lines.add(template(text, {"self": self.expression(value), "count": count}), hint)
         return replace(value, expression=made, condition=None)
+
+
+def _is_complex(given: Any) -> bool:
+    return any(map(_is_complex, given)) if isinstance(given, list) else isinstance(given, (Complex, complex))
 
 
 def _uses(given: Iterable[Any]) -> Iterator[Use]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from oracles.reference import (
     casts,
+    complexes,
     elementwise,
     gradients,
     moves,
@@ -26,7 +27,9 @@ from oracles.reference.jaxprs import products as jax_products
 from oracles.reference.jaxprs import reductions as jax_reductions
 from oracles.reference.reading import Rule
 
-_REGISTERED = casts, gradients, moves, pieces, products, recurrences, reductions, scatter, selection, windows, writes
+_REGISTERED = (
+    casts, complexes, gradients, moves, pieces, products, recurrences, reductions, scatter, selection, windows, writes,
+)  # fmt: skip
 _OF_JAX = jax_elementwise, jax_gathers, jax_moves, jax_places, jax_products, jax_reductions
 assert all((*_REGISTERED, *_OF_JAX)), "imported for their rules"
 RULES: Mapping[str, Rule] = elementwise.RULES
