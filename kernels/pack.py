@@ -45,6 +45,9 @@ from .sequences.mutants import sequences
 from .softmax import c_kernels as softmax_in_c
 from .softmax import python_kernels as softmax_in_python
 from .softmax.mutants import softmax
+from .topk_softmax import c_kernels as topk_softmax_in_c
+from .topk_softmax import python_kernels as topk_softmax_in_python
+from .topk_softmax.mutants import topk_softmax
 
 __all__ = ["KERNELS", "MUTANTS"]
 
@@ -60,10 +63,12 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *attention_in_c.KERNELS, *attention_in_python.KERNELS,
     *quantize_rows_in_c.KERNELS, *quantize_rows_in_python.KERNELS,
     *dequantize_matmul_in_c.KERNELS, *dequantize_matmul_in_python.KERNELS,
+    *topk_softmax_in_c.KERNELS, *topk_softmax_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS,
     *dequantize_matmul.MUTANTS, *reductions.MUTANTS, *scaled_matmul.MUTANTS, *attention.MUTANTS, *sequences.MUTANTS,
+    *topk_softmax.MUTANTS,
 )  # fmt: skip

@@ -31,7 +31,7 @@ from oracles.formula.tiers.elements import Elements
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.op import Op
 from oracles.ops import OPS
-from oracles.precise import Bounds, stable
+from oracles.precise import Bounds, conforms, stable
 
 Index = tuple[int, ...]
 _LENGTHS = (1, 2, 3, 5, 8, 8, 13, 13, 21, 21, 34, 89)
@@ -153,6 +153,9 @@ def _of_element(elements: Elements, contract: Contract, output: str, enclosure: 
         return Compared(op, 1, unjudged=1, wrong=() if free else (f"{output}{list(at)}: not judged, {contract}",))
     if _at(enclosure.unsure, at):
         return Compared(op, 1, escalated=1)
+    if enclosure.places:
+        why = _denied_places(enclosure, at, bounds)
+        return Compared(op, 1, wrong=(f"{op} {output}{list(at)}, {contract}: {why}",) if why else ())
     why = _denied(enclosure, at, bounds)
     centre, width = float(head(enclosure.centre)[at]), float(enclosure.below[at])
     if not why and np.isfinite(centre):
@@ -174,6 +177,19 @@ def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
     if outer_low <= low <= inner_low and inner_high <= high <= outer_high:
         return ""
     return f"{outer_low!r} to {inner_low!r} and {inner_high!r} to {outer_high!r}, but {bounds.decision}"
+
+
+def _denied_places(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
+    """The same of a place: the ends of those that are right, and what lies between and beside them."""
+    if bounds.members is None:
+        return f"judged, but {bounds.decision}"
+    low, high = min(bounds.members), max(bounds.members)
+    for place in sorted({low - 1, *bounds.members[:3], (low + high) // 2, high, high + 1}):
+        told = [each.compared(np.full(enclosure.below.shape, float(place))) for each in enclosure.places]
+        certain, possible = (any(bool(each[which][at]) for each in told) for which in (0, 1))
+        if not (certain <= conforms(bounds, float(place)) <= possible):
+            return f"place {place} is right {certain}, may be {possible}, but {bounds.decision}"
+    return ""
 
 
 def _is_open(enclosure: Enclosure, at: Index) -> bool:

@@ -50,6 +50,8 @@ from oracles.ops import (
     silu_mul_backward,
     softmax,
     softmax_backward,
+    softmax_of_topk,
+    topk_softmax,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {}
@@ -101,7 +103,8 @@ for _module in (
     silu_mul, silu_mul_backward, rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul,
     scaled_matmul, row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward, group_norm,
     group_norm_backward, embedding, embedding_backward, attention, attention_backward, quantize_rows,
-    quantize_rows_e4m3, dequantize_matmul, cumsum, linear_recurrence, conv1d,
+    quantize_rows_e4m3, dequantize_matmul, cumsum, linear_recurrence, conv1d, topk_softmax,
+    softmax_of_topk,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

@@ -48,7 +48,7 @@ def ranked(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     ranks, values = ranks_of(here, node, args), _values(here, node, table)
     order, places = order_of(values, axis), rank.centre.astype(np.int64)
     centre = at(order, places, axis).astype(np.float64)
-    found = replace(took(here, node, [table, Form(centre, DOUBLE, rank.bits)]), may=_wild(table, axis))
+    found = replace(took(here, node, [table, Form(centre, DOUBLE, rank.bits)]), may=_unordered(table, axis))
     sure = ranks.certain(centre)
     if sure.all():
         return found
@@ -127,6 +127,16 @@ def _wild(table: Form, axis: int) -> Mask | None:
     """Where an element is NaN, or may be: kernels sort it in different ways."""
     nan = np.isnan(table.centre)
     return any_along(marked(either([table]), nan if nan.any() else None), (axis,))
+
+
+def _unordered(table: Form, axis: int) -> Mask | None:
+    """Where some elements are NaN, or may be: in whatever order they are, an element of nothing but NaN is NaN."""
+    wild, sure = _wild(table, axis), np.isnan(table.centre)
+    if wild is None or not sure.any():
+        return wild
+    if table.may is not None:
+        sure = sure & ~table.may
+    return wild & ~np.logical_and.reduce(sure, axis, keepdims=True)
 
 
 def _where(mask: Mask, a: Window, b: Window) -> Window:

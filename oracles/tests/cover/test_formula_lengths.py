@@ -134,8 +134,9 @@ def test_rows_of_an_algorithm_say_the_same_beside_others(op: str, node: str, alg
     asked = asked_of(op, 25, {node: algorithm})
     together = [said(each) for each in joined.certain(asked)]
     assert together == [said(joined.certain([each])[0]) for each in asked]
-    # Codes of 8 bits are seldom certain.
-    assert any(answers[0] is not None for answers in together) or op == "quantize_rows_e4m3"
+    # Codes of 8 bits are seldom certain, and no screen knows places.
+    seldom = op == "quantize_rows_e4m3" or any(each.integers for each in OPS[op].outputs)
+    assert any(answers[0] is not None for answers in together) or seldom
 
 
 def product(rng: np.random.Generator) -> Problem:

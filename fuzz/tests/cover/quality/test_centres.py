@@ -11,6 +11,7 @@ from fuzz.tests.conftest import Cli
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Exact
 from oracles.ops import OPS
+from oracles.ranks import Window
 
 OFF = 1.0 + 2.0**-22
 
@@ -30,6 +31,14 @@ def test_an_exact_value_that_is_off_is_noticed(op: str, monkeypatch: pytest.Monk
     element = Exact.element
     monkeypatch.setattr(Exact, "element", lambda self, node, place: element(self, node, place) * OFF)
     assert len(compared(OPS[op], 150, 1).wrong) > 10
+
+
+@pytest.mark.parametrize("op", ["topk_softmax", "softmax_of_topk"])
+def test_a_place_that_is_off_is_noticed(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    holds = Window.holds
+    monkeypatch.setattr(Window, "holds", lambda self, ranks: holds(self, ranks + 1.0))
+    found = compared(OPS[op], 150, 1).wrong
+    assert len([each for each in found if " expert[" in each]) > 10
 
 
 def test_a_function_that_is_off_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

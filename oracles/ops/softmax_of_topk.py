@@ -1,0 +1,23 @@
+"""Op `softmax_of_topk`: the largest logits of each row, the first of equal ones first, and the softmax of these."""
+
+from oracles.formula.selection import topk
+from oracles.formula.trace import Node, Outputs, exp, greatest, total
+from oracles.op import Op
+from oracles.ops.softmax import LOGITS
+from oracles.ops.topk_softmax import EXPERT, MODELS, WEIGHT, chosen
+
+
+def softmax_of_topk(x: Node) -> Outputs:
+    """weight = exp(v - max(v)) / sum(exp(v - max(v))) of the k largest elements v of x, the largest first, and their
+    places. Of equal ones that of the lowest place comes first."""
+    largest, places = topk(x, chosen(), "n", ties="first")
+    e = exp(largest - greatest(largest, "k"))
+    mass = total(e, "k")
+    return {"weight": e / mass, "expert": places}
+
+
+OP = Op(
+    softmax_of_topk, inputs=(LOGITS,), outputs=(WEIGHT, EXPERT), least={"n": 1},
+    algorithms={"weight": {"reciprocal": lambda e, mass: e * (1.0 / mass)}}, shapes=MODELS,
+    summary="softmax of the largest logits of rows, the first of equal ones first, and their places",
+)  # fmt: skip

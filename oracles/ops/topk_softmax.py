@@ -1,0 +1,37 @@
+"""Op `topk_softmax`: the largest probabilities of each row of logits, and whose they are, as tokens find experts."""
+
+from oracles.formula.selection import topk
+from oracles.formula.trace import Node, Outputs, exp, extent, floor, greatest, total, where
+from oracles.op import Op
+from oracles.operand import Operand, Parameter
+from oracles.ops.softmax import LOGITS, ONLINE
+
+WEIGHT = Operand("weight", "... k", dtype="f32")
+EXPERT = Operand("expert", "... k", dtype="int64")
+RENORMALISE = Parameter("renormalise", (0.0, 1.0), neutral=0.0, least=0.0)
+"""Whether the weights of a row add up to 1."""
+MODELS = ({"n": 8}, {"n": 16}, {"n": 60}, {"n": 64}, {"n": 128}, {"n": 256})
+
+
+def chosen() -> Node:
+    """How many are taken of n: all of 1 or 2, 4 of 8, and 8 of 64 or more, as models do. Kernels see it by the shape of
+    what they return."""
+    return floor((9.0 * extent("n") + 2.0) / (extent("n") + 8.0))
+
+
+def topk_softmax(x: Node, *, renormalise: Node | float = 0.0) -> Outputs:
+    """The k largest elements of exp(x - max(x)) / sum(exp(x - max(x))), the largest first, and their places. Of equal
+    ones any may come first. With renormalise they are divided by their sum."""
+    e = exp(x - greatest(x, "n"))
+    mass = total(e, "n")
+    p = e / mass
+    largest, places = topk(p, chosen(), "n")
+    kept = total(largest, "k")
+    return {"weight": where(renormalise > 0.0, largest / kept, largest), "expert": places}
+
+
+OP = Op(
+    topk_softmax, inputs=(LOGITS,), outputs=(WEIGHT, EXPERT), parameters=(RENORMALISE,), least={"n": 1},
+    algorithms={"p": {"reciprocal": lambda e, mass: e * (1.0 / mass)}, "mass": ONLINE}, shapes=MODELS,
+    summary="the largest probabilities of rows of logits, and their places",
+)  # fmt: skip
