@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from oracles.reference.dims import Dim, Drawn, MisfitError, UnreadableError, dec
 from oracles.reference.gates import gates_of
 from oracles.reference.guard import Agreement, hold
 from oracles.reference.library import dtypes_of, held, recorded, shortens, specs_of
-from oracles.reference.maps import single
+from oracles.reference.maps import single, spread
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
 from oracles.reference.relations import likely, said_of
@@ -130,6 +131,8 @@ def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
                 return _derived(asked, name)
             except UnreadableError as error:
                 refused = error
+            except (OpError, FormulaError) as error:  # of a formula that says nothing an op can be
+                refused = UnreadableError(str(error))
         assert refused is not None
         raise refused
     except UnreadableError as error:
@@ -301,10 +304,15 @@ def _dims_of(value: Value) -> str:
 
 
 def _of_dims(reader: Reader, value: Value) -> Value:
-    """An output with one dimension along each axis."""
+    """An output with one dimension along each axis. A number has no more than these."""
     for at in range(value.rank):
         if len(value.axes[at]) != 1:
             value = kept(reader, value, at) or single(reader, value, at)[0]
+    if value.expression is not None and not any(isinstance(each, ast.Name) for each in ast.walk(value.expression)):
+        if not value.rank:
+            raise UnreadableError(f"returns {ast.unparse(value.expression)}, which no input has to do with")
+        for dim in (dim for axis in value.axes for dim in axis):
+            value = spread(reader, value, dim)
     return value
 
 

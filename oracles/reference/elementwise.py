@@ -36,6 +36,7 @@ FUNCTIONS: Mapping[str, str] = {
     "maximum": "f.where(self < other, other, self)", "minimum": "f.where(other < self, other, self)",
     "lerp": "self + weight * (end - self)", "addcmul": "self + value * tensor1 * tensor2",
     "addcdiv": "self + value * tensor1 / tensor2", "hypot": "f.sqrt(self * self + other * other)",
+    "logaddexp": "f.where(self < other, other, self) + f.log1p(f.exp(-abs(self - other)))",
 }  # fmt: skip
 COMPARISONS: Mapping[str, str] = dict(
     zip(COMPARING, (f"self {sign} other" for sign in ("<", "<=", ">", ">=", "==", "!=")), strict=True)

@@ -109,8 +109,10 @@ def _embedding(reader: Reader, weight: Value, indices: Value, **_: object) -> Va
 @rule("index")
 def _index(reader: Reader, self: Value, indices: Sequence[Value | None]) -> Value:
     there = [(at, each) for at, each in enumerate(indices) if each is not None]
-    if len(there) != 1 or there[0][1].dtype == "torch.bool":
-        raise UnreadableError("picks by several indices at once, or by a mask: formulas take along one dimension")
+    if any(each.dtype == "torch.bool" for _, each in there):
+        raise UnreadableError("picks by a mask: values decide how many elements there are")
+    if len(there) != 1:
+        raise UnreadableError("picks by several indices at once: formulas take along one dimension")
     [(at, index)] = there
     return replace(taken(reader, self, at, index, "taken"), axes=(*self.axes[:at], *index.axes, *self.axes[at + 1 :]))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from oracles.reference.dims import Axis, Dim, UnreadableError
-from oracles.reference.elementwise import rule
+from oracles.reference.elementwise import rule, where
 from oracles.reference.lines import template
 from oracles.reference.reading import Number, Reader, Value
 
@@ -59,6 +60,18 @@ def _scatter_add(reader: Reader, self: Value, dim: int, index: Value, src: Value
     return reader.each("self + sums", "added", self=self, sums=found)
 
 
+@rule("scatter.value")
+def _scatter(reader: Reader, self: Value, dim: int, index: Value, value: Number) -> Value:
+    at = reader.axes(self, dim)[0]
+    if any(mine and mine != theirs for place, (mine, theirs) in enumerate(zip(index.axes, self.axes, strict=True))
+           if place != at):  # fmt: skip
+        raise UnreadableError("puts numbers along one dimension that have others than what they go to")
+    ones = Value(reader.number(1.0), index.axes)
+    hits = reader.compared("a > 0.0", a=counted_into(reader, ones, index, [at], self.axes[at], at))
+    found: Value = where(reader, hits, value, self)
+    return found
+
+
 @rule("scatter_reduce")
 def _scatter_reduce(
     reader: Reader, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
@@ -74,12 +87,16 @@ def _index_put(
     reader: Reader, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, **_: Any
 ) -> Value:
     there = [(at, each) for at, each in enumerate(indices) if each is not None]
+    if len(there) == 1 and there[0][1].dtype == "torch.bool" and not (accumulate or values.rank):
+        at, mask = there[0]
+        found: Value = where(reader, replace(mask, axes=mask.axes + ((),) * (self.rank - at - mask.rank)), values, self)
+        return found
     if not accumulate or len(there) != 1 or there[0][1].dtype == "torch.bool":
         raise UnreadableError("puts elements at places that may be the same: sums along one dimension have a formula")
     [(at, index)] = there
     values = _lying_as(reader, values, index, at)
-    found = counted_into(reader, values, index, [*range(at, at + index.rank)], self.axes[at], at)
-    return reader.each("self + sums", "added", self=self, sums=found)
+    sums = counted_into(reader, values, index, [*range(at, at + index.rank)], self.axes[at], at)
+    return reader.each("self + sums", "added", self=self, sums=sums)
 
 
 def _lying_as(reader: Reader, source: Value, index: Value, at: int) -> Value:
