@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.breakdown import Breakdown, breakdown
-from oracles.doubledouble import F64, head
+from oracles.doubledouble import F64, DoubleDouble, head
+from oracles.dtypes import FORMATS
 from oracles.elementary.functions import records
 from oracles.enclosure import (
     Comparison,
@@ -140,6 +142,18 @@ class Truth:
             facts = self.elements.facts(output, place, contract, structured)
             given = self.elements.given(output, place, contract, structured)
             return breakdown(output, index, bounds, None if got is None else float(got), terms, facts, given)
+
+    def ulps_off(self, contract: Contract, output: str, index: tuple[int, ...], got: float) -> float:
+        """Return how far a value is off, in units in the last place of the expected one, as the fast tier has it: to a
+        share of 2^-20 and more below. NaN where that is not a number, or no float."""
+        enclosure = self.enclosures(contract, self.problem.structured)[output]
+        if enclosure.places or self.problem.outputs[output] not in FORMATS:
+            return math.nan
+        centre, place = enclosure.centre, self.canonical_index(output, index)
+        high = float(head(centre)[place])
+        low = float(centre.low[place]) if isinstance(centre, DoubleDouble) else 0.0
+        form = FORMATS[self.problem.outputs[output]]
+        return (got - high - low) / (max(math.ldexp(0.5, math.frexp(high)[1]), form.tiny) * 2 * form.u)
 
     def enclosures(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
         """The fast tier's conformance sets."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.base.capability import MAX_RANK
@@ -16,6 +16,8 @@ MOST_ELEMENTS = 8192
 was seen."""
 LONGEST_ROW = 32768
 """No gate has the time for a longer one, nor for more products for each element of a row."""
+MOST_PRODUCTS = 64 * LONGEST_ROW
+"""What an op of several contracted dimensions has at most: attention of 129 queries and keys of 64 elements."""
 _LARGEST = 1 << 31
 """No number of a shape or a place is larger: published sweeps are of what fits into memory."""
 
@@ -60,17 +62,26 @@ class SuiteShape:
 
     def cut(self, op: Op) -> SuiteShape:
         """Return fewer slices along batched dimensions, from the outermost axis on, until the first input has at most
-        MOST_ELEMENTS; then along those that only others have, until there are LONGEST_ROW places."""
-        grid, extents = list(self.grid), dict(self.extents)
-        for place, dim in enumerate(op.dims(op.main, len(grid), self.axis).split()):
-            rest = math.prod(extent for other, extent in enumerate(grid) if other != place)
-            if place != self.axis and rest and op.dimensions[dim].batched:
-                grid[place] = max(1, min(grid[place], MOST_ELEMENTS // rest)) if grid[place] else 0
+        MOST_ELEMENTS; then along those that only others have, until there are LONGEST_ROW places; and then once more
+        along the first input's, until there are MOST_PRODUCTS."""
+        extents = dict(self.extents)
+        grid = self._cut(op, self.grid, MOST_ELEMENTS)
         for dim, size in self.extents.items():
             rest = math.prod((*grid, *(extent for other, extent in extents.items() if other != dim)))
             if rest and size and op.dimensions[dim].batched:
                 extents[dim] = max(1, min(size, LONGEST_ROW // rest))
-        return SuiteShape(tuple(grid), self.axis, extents)
+        if extents:
+            grid = self._cut(op, grid, MOST_PRODUCTS // max(1, math.prod(extents.values())))
+        return SuiteShape(grid, self.axis, extents)
+
+    def _cut(self, op: Op, extents: Sequence[int], most: int) -> tuple[int, ...]:
+        """Extents of the first input with fewer slices, until it has `most` elements."""
+        grid = [*extents]
+        for place, dim in enumerate(op.dims(op.main, len(grid), self.axis).split()):
+            rest = math.prod(extent for other, extent in enumerate(grid) if other != place)
+            if place != self.axis and rest and op.dimensions[dim].batched:
+                grid[place] = max(1, min(grid[place], most // rest)) if grid[place] else 0
+        return tuple(grid)
 
 
 def integer(name: str, number: object) -> int:

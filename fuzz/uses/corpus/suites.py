@@ -25,7 +25,7 @@ from fuzz.findings.document import told
 from fuzz.generate.given import given_rows
 from fuzz.generate.realise import realise
 from fuzz.uses.corpus.folder import SUITE
-from fuzz.uses.corpus.shapes import LONGEST_ROW, MOST_ELEMENTS, SuiteShape, integer
+from fuzz.uses.corpus.shapes import LONGEST_ROW, MOST_ELEMENTS, MOST_PRODUCTS, SuiteShape, integer
 from oracles.declared import AXIS
 from oracles.formula.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Double
@@ -56,7 +56,9 @@ def _wave(function: Callable[[Any], Any]) -> Callable[[Fill, int, Stream], Reals
 
 
 _FILLS: Mapping[str, Callable[[Fill, int, Stream], Reals]] = {
-    "normal": lambda fill, count, stream: stream.normal(count),
+    "normal": lambda fill, count, stream: (
+        stream.normal(count) * float(fill.get("scale", 1)) + float(fill.get("mean", 0))
+    ),
     "uniform": lambda fill, count, stream: (
         stream.uniform(count) * (float(fill["high"]) - float(fill["low"])) + float(fill["low"])
     ),
@@ -142,11 +144,11 @@ def load_suite(path: Path) -> Suite:
 
 def expand(suite: Suite) -> Iterator[Published]:
     """Every case of the suite, with rows cut to MOST_ELEMENTS. Rows longer than LONGEST_ROW are left out, and what has
-    several times as many products after that: no gate has the time for them."""
+    more than MOST_PRODUCTS after that: no gate has the time for them."""
     for sweep in suite.sweeps:
         for shape in sweep.shapes:
             cut = shape.cut(OPS[sweep.op])
-            if max(shape.grid, default=0) > LONGEST_ROW or (shape.extents and cut.places > 4 * LONGEST_ROW):
+            if max(shape.grid, default=0) > LONGEST_ROW or (shape.extents and cut.places > MOST_PRODUCTS):
                 continue
             for dtype in sweep.dtypes:
                 for params in _swept(sweep):

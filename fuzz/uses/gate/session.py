@@ -6,15 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fuzz.adapters.target import Attestation, Target
 from fuzz.base.case import Case
+from fuzz.base.dtypes import from_bits
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Observer
 from fuzz.judge.judge import EntryJudge, Judgement
+from fuzz.judge.values import problem_of
 from fuzz.laws.registry import Entry
-from fuzz.triage.facts import breakdown_of
 from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key, Ratchet, Table
 from fuzz.uses.gate.known import Known, KnownFailures
@@ -22,7 +25,7 @@ from fuzz.uses.gate.plan import AFTER_FINDING, SEED, Phase
 from fuzz.uses.search.groups import CountedSchedule, EndsSoonAfter
 from fuzz.uses.session import Session
 from oracles.ops import OPS
-from oracles.truth import GaveUp
+from oracles.truth import Truth
 
 
 @dataclass
@@ -198,8 +201,8 @@ def _ulp(judge: EntryJudge, target: Target) -> float:
     check, case = judge.judge(target).worst, judge.entry.case
     if check is None or check.worst_index is None:
         return 0.0
-    try:
-        ulp = breakdown_of(case, check, judge.outcomes[target.id], target).ulp
-    except GaveUp:
-        return 0.0
-    return abs(ulp) if math.isfinite(ulp) else 0.0
+    output = case.outputs[check.output]
+    got = from_bits(judge.outcomes[target.id].outputs[check.output], output.dtype, output.layout.shape)
+    with np.errstate(all="ignore"):
+        off = Truth(problem_of(case)).ulps_off(target.contract, check.output, check.worst_index, got[check.worst_index])
+    return abs(off) if math.isfinite(off) else 0.0

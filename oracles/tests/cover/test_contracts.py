@@ -194,6 +194,7 @@ def test_every_output_can_be_explained(op: str, dtype: str) -> None:
         probe, expected = truth.explain(contract, output, index, 0.0), truth.explain(contract, output, index)
         assert not probe.passes
         assert probe.ratio > 1
+        assert truth.ulps_off(contract, output, index, 0.0) == pytest.approx(probe.ulp, rel=1e-4)
         assert expected.got == probe.expected
         assert expected.passes
         assert expected.ratio <= 1
