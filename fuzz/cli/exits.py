@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 import traceback
 from collections.abc import Callable
@@ -53,6 +55,8 @@ def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = F
 
 def leave(app: Callable[..., object]) -> None:
     """Run a command line, and end the process: every expected failure becomes one clear line and the right code."""
+    # In the end Python looks for cycles in all that there is: where torch was imported that takes half a second.
+    atexit.register(gc.freeze)
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:

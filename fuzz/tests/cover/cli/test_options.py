@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -132,3 +134,14 @@ def test_an_interruption_has_its_own_exit_code(capsys: pytest.CaptureFixture[str
         leave(interrupted)
     assert ended.value.code == 2
     assert capsys.readouterr().err == "kernelfuzz: interrupted\n"
+
+
+def test_a_command_that_ends_looks_for_no_cycles_in_all_that_it_has_imported() -> None:
+    program = (
+        "import atexit, gc\nfrom fuzz.cli.exits import leave\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 1000))\nleave(lambda *, standalone_mode: 0)"
+    )
+    # What is registered first is called last.
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "True\n"
+    )
