@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from fuzz.execute.pool import Pool
 from fuzz.triage.trial.variations import extended, made, rank_of, sized
 from fuzz.uses.measure.bench import Bench, UnmeasurableError
 from fuzz.uses.measure.measuring import Template, template
+from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS
 
@@ -26,6 +28,9 @@ _EXTENTS = (1, 3, 5, 6, 12, 20, 24, 40, 48, 96, 112, 160, 192)
 _LONG = (256, 512, 1024, 2048, 4096, 8192)
 """Those beyond which a kernel may refuse all, but where a case would have more than `_MOST_LONG` elements."""
 _MOST_LONG = 1 << 19
+_MOST_SHORT = 1 << 21
+"""The same of shorter ones."""
+_ROWS = 2
 _FEWEST = 3
 """A kernel that takes fewer of all these refuses nearly everything."""
 _REFUSED = (Status.RAISED, Status.REJECTED)
@@ -95,8 +100,9 @@ def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bo
         for dim in OPS[target.kernel.op].named:
             if dim in OPS[target.kernel.op].fixed:
                 continue
-            cases = {size: _sized(base, dim, size) for size in (_USUAL, *_EXTENTS, *(_LONG if long else ()))}
-            cases = {size: case for size, case in cases.items() if size < _LONG[0] or case.elements <= _MOST_LONG}
+            every = (*_EXTENTS, *(_LONG if long else ()))
+            sizes = [size for size in every if _is_few(OPS[base.draw.op], _sizes(base, dim, size))]
+            cases = {size: _sized(base, dim, size) for size in (_USUAL, *sizes)}
             bench = Bench(pool, target, cases[_USUAL])
             places = {size: refuses(outcome) for size, outcome in zip(cases, bench.run([*cases.values()]), strict=True)}
             taken = [size for size, place in places.items() if not place]
@@ -122,12 +128,22 @@ def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bo
 
 
 def _sized(base: Template, dim: str, size: int) -> Case:
-    op = OPS[base.draw.op]
-    most = max(len(each.axes) for each in op.inputs)
+    rank = max(2, rank_of(base.draw)) if OUTER in OPS[base.draw.op].inputs[0].axes else None
+    return made(sized(extended(base.draw, _sizes(base, dim, size)), _ROWS, rank))
+
+
+def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
+    most = max(len(each.axes) for each in OPS[base.draw.op].inputs)
     usual = next((size for size in reversed(_STEPS) if size**most <= _MOST), 1)
-    sizes = {**dict.fromkeys(base.draw.sizes, usual), dim: size}
-    rank = max(2, rank_of(base.draw)) if OUTER in op.inputs[0].axes else None
-    return made(sized(extended(base.draw, sizes), 2, rank))
+    return {**dict.fromkeys(base.draw.sizes, usual), dim: size}
+
+
+def _is_few(op: Op, sizes: Mapping[str, int]) -> bool:
+    """Whether a case of such extents is made. One that has more elements, as where others are fixed, takes long, and is
+    made shorter than it should be."""
+    whole = {**sizes, **op.fixed}
+    elements = sum(math.prod(whole.get(axis, _ROWS) for axis in each.axes) for each in op.inputs)
+    return elements <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
 
 
 def _step(refused: Sequence[int], taken: Sequence[int]) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,10 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.tests.conftest import Cli
 from fuzz.uses.judge.prepared import _refused
 from fuzz.uses.judge.problem import Problem
-from fuzz.uses.measure.accepts import own_refusal
+from fuzz.uses.measure.accepts import _is_few, own_refusal
 from fuzz.uses.measure.beside import Accepts
+from oracles.op import Op
+from oracles.operand import Operand
 
 _NORM = """import numpy as np
 
@@ -80,3 +83,13 @@ def test_what_comes_with_a_problem_must_be_taken() -> None:
 def test_only_what_its_own_statement_raises_is_a_refusal(detail: str, where: str) -> None:
     assert own_refusal(Outcome("", Status.RAISED, detail=detail)) == where
     assert own_refusal(Outcome("", Status.DIED, detail=detail)) == ""
+
+
+def test_no_case_is_made_that_there_is_no_room_for() -> None:
+    """One of many elements along dimensions that are fixed was made first, shortened, and then left out."""
+
+    def doubled(x: Any) -> dict[str, Any]:
+        return {"y": x + x}
+
+    op = Op(doubled, (Operand("x", "b c h w"),), (Operand("y", "b c h w"),), fixed={"c": 24, "h": 32, "w": 40})
+    assert [size for size in (1, 48, 64, 112, 192, 256, 8192) if _is_few(op, {"b": size})] == [1, 48, 64]
