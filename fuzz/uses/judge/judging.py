@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from fuzz.base.probe import GHOST, STREAM
 from fuzz.findings.book import book_in
-from fuzz.generate.dims import MOST_WORK
+from fuzz.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report.brief import Provenance
 from fuzz.report.console import print_lines
@@ -34,6 +35,7 @@ from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
+from oracles.op import Op
 from oracles.reference.derive import Derived
 from oracles.reference.dims import parsed
 
@@ -139,8 +141,9 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
         except ProblemError as error:
             refusal = refusal or error
             continue
-        work = found.op.work({**dict.fromkeys(found.op.named, _VARIED), **found.op.fixed})
-        if work <= MOST_WORK:
+        extents = {**dict.fromkeys(found.op.named, _VARIED), **found.op.fixed}
+        work = found.op.work(extents)
+        if work <= MOST_WORK and _elements(found.op, extents) <= USUAL_WORK:
             return problem, found
         if best is None or work < best[0]:
             best = work, problem, found
@@ -148,6 +151,11 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
         return best[1:]
     assert refusal is not None
     raise refusal
+
+
+def _elements(op: Op, extents: Mapping[str, int]) -> int:
+    """The most elements that an input has, of which each has errors of its own."""
+    return max(math.prod(extents.get(dim, 1) for dim in each.axes) for each in op.inputs)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

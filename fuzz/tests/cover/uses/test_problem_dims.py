@@ -196,3 +196,33 @@ def test_a_number_that_a_class_reads_by_itself_stays_and_what_is_as_long_does_no
     assert problem.reference(x=torch.tensor([512.0])) == 1
     assert sorted(problem.fixed.values()) == fixed
     assert {*problem.examples[0].values()} <= {5, 24}
+
+
+NORM = """
+import torch
+from torch import nn
+
+shape = 64, 256, 256
+
+class Model(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.norm = nn.LayerNorm(shape)
+
+    def forward(self, x):
+        return self.norm(x)
+
+def get_inputs():
+    return [torch.rand(16, *shape)]
+
+def get_init_inputs():
+    return [shape]
+"""
+
+
+def test_extents_of_weights_are_small_where_together_they_are_many_elements(tmp_path: Path) -> None:
+    """With 24 by 32 by 40 elements each case would take seconds."""
+    (tmp_path / "problem.py").write_text(NORM.replace("256, 256", "256, 250"))
+    asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
+    problem, _ = read_problem(asked)
+    assert sorted(problem.fixed.values()) == [8, 12, 20]
