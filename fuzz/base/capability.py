@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 from fuzz.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.base.draw import Frame
+from fuzz.base.places import stray_places
 from fuzz.base.probe import PROBE
 from oracles.declared import AXIS
 from oracles.dtypes import FLOATS, ITEMSIZE
@@ -80,6 +81,9 @@ class Capabilities:
     outside: Literal["undefined", "rejects"] = "undefined"
     """What happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
     which must return KF_REJECTED."""
+    checks: tuple[str, ...] = ()
+    """Of these inputs of places it looks at every number: a call in which one is no place it rejects, whatever happens
+    with anything else. A kernel is given no such number in any other input."""
 
     def __post_init__(self) -> None:
         dtypes: object = self.dtypes
@@ -100,6 +104,11 @@ class Capabilities:
 
     def __hash__(self) -> int:
         return hash(tuple(frozenset(v.items()) if isinstance(v, Mapping) else v for v in vars(self).values()))
+
+    @property
+    def rejects(self) -> bool:
+        """Whether it is given some invalid input on purpose."""
+        return self.outside == "rejects" or bool(self.checks)
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -134,6 +143,8 @@ class Capability:
     may be sparse; torch has none of it."""
     takes_threads: bool = False
     """The kernel can be told how many threads to use: torch can."""
+    stray: tuple[str, ...] = ()
+    """Inputs of places that are drawn with numbers that are none, for kernels that promise to reject these."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -141,7 +152,7 @@ class Capability:
     @lazy
     def _hash(self) -> int:
         # Kept: it is asked for with every case, and capabilities have many fields.
-        return hash((self.op, self.able, self.shares_memory, self.takes_threads))
+        return hash((self.op, self.able, self.shares_memory, self.takes_threads, self.stray))
 
     @lazy
     def _untaken(self) -> frozenset[str]:
@@ -194,7 +205,13 @@ class Capability:
                 return f"{name}: rank {len(tensor.layout.shape)}"
             if not self.shares_memory and min(tensor.layout.strides, default=0) < 0:
                 return f"{name}: strides {tensor.layout.strides}"
-        return None
+        strays = stray_places(case) if OPS[self.op].counted else {}
+        return next((f"{name}: {said}" for name, said in strays.items() if name not in self._borne), None)
+
+    @lazy
+    def _borne(self) -> frozenset[str]:
+        """The inputs that may have numbers that are no places: others would make it read elsewhere."""
+        return frozenset((*self.able.checks, *self.stray))
 
     def is_dispatched(self, case: Case) -> bool:
         """True when `case` is to be run: within the capabilities, or invalid input that is promised to be rejected.
@@ -203,8 +220,11 @@ class Capability:
         """
         if self.foreign(case) is not None:
             return False
-        rejects = self.able.outside == "rejects" and not (self.able.empty and _is_empty(case))
-        return rejects or self.invalid(case) is None
+        found = self.invalid(case)
+        if found is None:
+            return True
+        rejects = self.able.outside == "rejects" or found == self._stray_refusal(case)
+        return rejects and not (self.able.empty and _is_empty(case))
 
     def invalid(self, case: Case) -> Refusal | None:
         """Why `case`, which is not foreign, is to be rejected."""
@@ -226,7 +246,18 @@ class Capability:
         axis = int(case.params.get(AXIS, -1)) % max(len(shape), 1)
         if self.able.axis == "last" and axis != len(shape) - 1:
             return Refusal(f"axis of {main}", f"{main}: axis is not the last")
-        return self._extent_refusal(Frame(case)) if shape and (self.able.max or self.able.multiple_of) else None
+        if shape and (self.able.max or self.able.multiple_of):
+            found = self._extent_refusal(Frame(case))
+            if found is not None:
+                return found
+        return self._stray_refusal(case)
+
+    def _stray_refusal(self, case: Case) -> Refusal | None:
+        strays = stray_places(case) if self.able.checks else {}
+        found = (
+            Refusal(f"place in {name}", f"{name}: {said}") for name, said in strays.items() if name not in self.stray
+        )
+        return next(found, None)
 
     def _extent_refusal(self, frame: Frame) -> Refusal | None:
         for dim, size in frame.sizes.items():

@@ -43,6 +43,8 @@ class Given:
     dtype: str
     n: int
     bits: bytes
+    places: int | None = None
+    """The number of places there were, where the values are such: others are none."""
 
     @property
     def rows(self) -> int:

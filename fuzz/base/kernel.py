@@ -207,6 +207,7 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
         ("needs", able.needs, op.optional),
         ("params", able.params or (), tuple(op.neutral)),
         ("stacked", able.stacked, stackable),
+        ("checks", able.checks, tuple(name for name, dim in op.integers.items() if dim)),
         ("max", able.max, op.named),
         ("multiple_of", able.multiple_of, op.named),
     ):

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fuzz.base.case import THREADS, Case, CaseError
-from fuzz.base.draw import Frame
 from fuzz.base.dtypes import NUMPY_DTYPE
 from fuzz.base.memory import contradicts_itself, overlaps_itself
 from fuzz.base.probe import MOST, PROBE, WAS
@@ -49,7 +48,7 @@ def check_case(case: Case) -> None:
             choice = " or ".join(str(shape) for shape in dict.fromkeys(wanted))
             raise CaseError(f"{kind}.{name}: shape {tensor.layout.shape}, must be {choice or op.operand(name).dims}")
     for name, given in case.inputs.items():
-        _check_places(op, name, case)
+        _check_integers(op, name, case)
         if contradicts_itself(given.layout, given.bits, ITEMSIZE[given.dtype]):
             raise CaseError(f"inputs.{name}.bits: two elements at one place differ")
     for name, output in case.outputs.items():
@@ -58,20 +57,17 @@ def check_case(case: Case) -> None:
     _check_aliases(op, case)
 
 
-def _check_places(op: Op, name: str, case: Case) -> None:
-    """Raise CaseError for an input of integers that has others than its op takes: kernels would read elsewhere."""
-    if name not in op.integers:
+def _check_integers(op: Op, name: str, case: Case) -> None:
+    """Raise CaseError for flags and codes that its op does not have. What is no place is invalid input, which kernels
+    may promise to reject and others are not given."""
+    if name not in op.integers or op.operand(name).index:
         return
-    dim, given = op.integers[name], case.inputs[name]
+    given = case.inputs[name]
     values = np.frombuffer(given.bits, NUMPY_DTYPE[given.dtype])
-    lowest, highest = op.operand(name).span(Frame(case).whole)
-    missing = op.operand(name).missing
-    wrong = values[((values < lowest) | (values > highest)) & (values != missing)]
+    lowest, highest = op.operand(name).span({})
+    wrong = values[(values < lowest) | (values > highest)]
     if wrong.size:
-        may = f"places along {dim}, which are 0 to {highest}" if dim else "flags, which are 0 or 1"
-        may += "" if missing is None else f", or {missing}"
-        there = highest >= lowest
-        raise CaseError(f"inputs.{name}.bits: {wrong[0]} is none of {may if there else f'no places: {dim} is empty'}")
+        raise CaseError(f"inputs.{name}.bits: {wrong[0]} is none of flags, which are 0 or 1")
 
 
 def _check_names(op: Op, kind: str, found: Mapping[str, object], operands: Sequence[Operand]) -> None:

@@ -100,7 +100,8 @@ def anything(op: str) -> Capability:
 def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
     """For each kernel that promises to reject what it does not take, a capability of every dtype, axis, shape and
     layout. Where a kernel takes 'columns' of rank 1 alone, also one of nothing more than such of rank 2, and where it
-    takes no empty tensors, one of nothing else: cases for the first are hardly ever wrong in that alone.
+    takes no empty tensors, one of nothing else: cases for the first are hardly ever wrong in that alone. For each input
+    whose places are checked there is one with numbers that are none.
 
     What such a kernel cannot hear of, such as a tensor that it has no argument for, is not invalid: it is impossible.
     """
@@ -110,6 +111,7 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
     found += [replace(each, able=replace(each.able, stacked=_flat(each))) for each in flat]
     full = [each for each in strict if not each.able.empty and not OPS[each.op].counted]
     found += [replace(each, able=replace(each.able, empty=True, max={OPS[each.op].row: 0})) for each in full]
+    found += [replace(each, stray=(name,)) for each in capabilities for name in each.able.checks]
     return tuple(each for each in dict.fromkeys(found) if each not in capabilities)
 
 

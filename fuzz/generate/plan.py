@@ -16,6 +16,7 @@ from fuzz.generate.dims import has_rows_alone, possible, shaped, usual_rank
 from fuzz.generate.layouts import BROADCAST, EXPANDED, LAYOUT_CLASSES, OVERLAPPING, classes_of
 from fuzz.generate.menus import menus_of
 from fuzz.generate.recipes import Recipe
+from fuzz.generate.related import STRAYS
 from fuzz.generate.sketch import Sketch, fitting_n, free_parameters
 from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE, SINGLE
@@ -244,6 +245,8 @@ class _Planner:
         wished = self._wished("recipe", choice)
         if wished is not None:
             return str(wished)
+        if choice.operand.name in self.sketch.capability.stray:
+            return self.dice.pick(tuple(STRAYS))
         menu = menus_of(self.op)[choice.operand.name]
         return self.dice.pick(menu.names if self.dice.one_in(4) else menu.often)
 

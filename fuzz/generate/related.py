@@ -40,6 +40,19 @@ def _related(summary: str, *, structured: bool, stage: int = 1) -> Callable[[Rel
     return register
 
 
+STRAYS: dict[str, Related] = {}
+"""The ways to draw numbers that are no places, for kernels that promise to reject them."""
+
+
+def _stray_recipe(summary: str) -> Callable[[Relate], Relate]:
+    def register(fill: Relate) -> Relate:
+        name = fill.__name__.strip("_")
+        STRAYS[name] = Related(name, summary, structured=True, fill=fill, stage=0)
+        return fill
+
+    return register
+
+
 @_related("the first input of the other sign, half of it one part in 2**11 off: sums cancel", structured=True)
 def _cancelling(scene: Scene, name: str, stream: Stream) -> Reals:
     first = scene.values[scene.op.main]
@@ -136,6 +149,27 @@ def _missing(scene: Scene, name: str) -> float:
     missing = scene.op.operand(name).missing
     assert missing is not None
     return float(missing)
+
+
+def _stray(scene: Scene, name: str) -> Reals:
+    """Numbers that are no places: next to the first and the last one, and what counting from the end, wrapping and
+    narrowing to 32 bits would make a place of."""
+    count, missing = scene.count(name), scene.op.operand(name).missing
+    near = (-1.0, float(count), count + 1.0, -float(count), 2.0**31 - 1.0, -(2.0**31), 2.0**32)
+    return np.array([*(each for each in near if each != missing), *([] if missing is None else [missing - 1.0])])
+
+
+@_stray_recipe("any places but for one number that is no place")
+def _one_stray(scene: Scene, name: str, stream: Stream) -> Reals:
+    places, strays = _any_place(scene, name, stream), _stray(scene, name)
+    at, which = stream.child("at").words(2) % np.array([max(places.size, 1), strays.size], np.uint64)
+    return np.where(np.arange(places.size).reshape(places.shape) == at, strays[which], places)
+
+
+@_stray_recipe("numbers that are no places everywhere")
+def _all_stray(scene: Scene, name: str, stream: Stream) -> Reals:
+    strays = _stray(scene, name)
+    return strays[_places(scene.shape(name), stream.child("stray"), strays.size).astype(np.int64)]
 
 
 def _codes(scene: Scene, name: str, stream: Stream, lowest: int, highest: int) -> Reals:

@@ -18,7 +18,7 @@ from fuzz.generate.coverage import Labels, labels_of
 from fuzz.generate.given import made_of, repeated_or_cut, stored
 from fuzz.generate.menus import Menu, menus_of
 from fuzz.generate.recipes import Recipe, RowSpec
-from fuzz.generate.related import Related
+from fuzz.generate.related import STRAYS, Related
 from fuzz.generate.scene import Scene
 from oracles.dtypes import DOUBLE
 from oracles.lazy import lazy
@@ -27,6 +27,7 @@ from oracles.operand import OUTER
 from oracles.ops import OPS
 
 Values = NDArray[np.generic]
+Whole = NDArray[np.int64]
 
 
 class Laid:
@@ -71,6 +72,8 @@ class Laid:
 
     def recipe(self, part: Part) -> Recipe | Related:
         """What the values of an input are drawn by, unless they are given."""
+        if part.recipe in STRAYS:
+            return STRAYS[part.recipe]
         found = self._menus[part.name].recipes[part.recipe]
         if found is None:  # as of the first, which is like no other
             found = self._menus[self.op.main].recipes[self.draw.part(self.op.main).recipe]
@@ -90,10 +93,17 @@ class Laid:
         kept = stored(values, part.dtype)
         # A place of the given values may be beyond the end of a shorter dimension.
         if part.name in self.op.integers:
-            lowest, highest = self.scene.span(part.name)
-            places = np.clip(kept, lowest, max(highest, lowest))
-            return np.where(kept == self.op.operand(part.name).missing, kept, places).astype(kept.dtype)
+            whole = self._within(part.name, kept.astype(np.int64), given.places if given.bits else None)
+            return whole.astype(kept.dtype)
         return kept
+
+    def _within(self, name: str, values: Whole, count: int | None) -> Whole:
+        """Given integers as these extents have them. `count` is the number of places that there were."""
+        lowest, highest = self.scene.span(name)
+        places = np.clip(values, lowest, max(highest, lowest))
+        if count is not None:  # what was no place is none here either
+            places = np.where(values < 0, values, np.where(values >= count, np.maximum(values, highest + 1), places))
+        return np.where(values == self.op.operand(name).missing, values, places)
 
     def keep(self, part: Part, values: Values) -> None:
         """Put rounded values, row by row, where the tensor's memory has them."""

@@ -212,7 +212,7 @@ class EntryJudge:
 
     def _refusal(self, capability: Capability) -> str | None:
         """Why kernels that take this, and were given the case, must reject it; asked once for all of their targets."""
-        if capability.able.outside != "rejects":
+        if not capability.able.rejects:
             return None  # else they would not have been given it
         if capability not in self._refusals:
             found = capability.invalid(self.entry.case)

@@ -13,6 +13,15 @@ static inline bool is_of_or_f32(const kf_tensor *t, kf_dtype dtype) { return is_
 
 static inline bool is_of_places(const kf_tensor *t) { return is_of(t, KF_INT32) || is_of(t, KF_INT64); }
 
+/* All of a tensor of rank 1 are from `lowest` to below `end`. */
+static inline bool are_places(const kf_tensor *t, int64_t lowest, int64_t end) {
+    for (int64_t i = 0; i < t->shape[0]; i++) {
+        const int64_t place = load_place(t, i * t->strides[0]);
+        if (place < lowest || place >= end) return false;
+    }
+    return true;
+}
+
 static inline bool is_column(const kf_tensor *t) { return !is_present(t) || t->rank == 1; }
 
 /* The elements of each row are neighbours; `axis` is the last one. */

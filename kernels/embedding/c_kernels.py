@@ -10,10 +10,10 @@ __all__ = ["KERNELS"]
 
 _C = Path(__file__).resolve().parent / "c"
 _INDEX = ("index", ("int32", "int64"))
-_FORWARD = Capabilities(dtypes=("f32", "f16", "bf16"), strides="any", mixed=(_INDEX,))
+_FORWARD = Capabilities(dtypes=("f32", "f16", "bf16"), strides="any", mixed=(_INDEX,), checks=("index",))
 _BACKWARD = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="any", aliases=(("dtable", "collected"),),
-    mixed=(_INDEX, ("dy", ("collected", "f32"))),
+    mixed=(_INDEX, ("dy", ("collected", "f32"))), checks=("index",),
 )  # fmt: skip
 _LAWS = ("rerun", "scaling", "layout", "surroundings", "alignment")
 

@@ -48,7 +48,7 @@ _OF_STRIDES = frozenset(("strides", "step", "rows of", "layout", "stride of 0"))
 def _refused(case: Case, target: Target) -> Iterator[tuple[Feature, Trait]]:
     """What a kernel that promises to reject invalid input must reject a case for."""
     capability = target.kernel.capability
-    if capability.able.outside == "rejects" and capability.foreign(case) is None:
+    if capability.able.rejects and capability.foreign(case) is None:
         found = capability.invalid(case)
         yield Feature("invalid"), VALID if found is None else found.what
 

@@ -110,7 +110,7 @@ def _part(draw: Draw, part: Part, how: Reduction) -> Part:
     if part.given is None:
         return _in_memory(draw, small, part, how)
     values = plain(how.values.get(part.name, DRAWN), _block(draw, part, part.given, layout, how), part.dtype)
-    given = replace(given_rows(values), n=_length(draw, part, how))
+    given = replace(given_rows(values), n=_length(draw, part, how), places=part.given.places)
     stack = ("many" if layout.shape[0] > 1 else "one") if part.stack and len(layout.shape) == 2 else ""
     return replace(small, given=given, stack=stack, alias=None if part.name in how.unshared else part.alias)
 

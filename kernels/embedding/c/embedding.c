@@ -4,6 +4,7 @@
 int kf_embedding(const kf_embedding_call *call) {
     const kf_tensor *table = &call->table, *index = &call->index, *y = &call->y;
     if (!fits_float(table) || !is_of(y, table->dtype) || !is_of_places(index)) return KF_REJECTED;
+    if (!are_places(index, -1, table->shape[0])) return KF_REJECTED;
     for (int64_t t = 0; t < y->shape[0]; t++) {
         const int64_t place = load_place(index, t * index->strides[0]);
         for (int64_t d = 0; d < y->shape[1]; d++) {

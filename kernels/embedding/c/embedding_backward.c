@@ -4,7 +4,7 @@
 int kf_embedding_backward(const kf_embedding_backward_call *call) {
     const kf_tensor *collected = &call->collected, *dy = &call->dy, *index = &call->index, *dtable = &call->dtable;
     if (!fits_float(collected) || !is_of_or_f32(dy, collected->dtype) || !is_of(dtable, collected->dtype)) return KF_REJECTED;
-    if (!is_of_places(index)) return KF_REJECTED;
+    if (!is_of_places(index) || !are_places(index, -1, collected->shape[0])) return KF_REJECTED;
     for (int64_t v = 0; v < dtable->shape[0]; v++)
         for (int64_t d = 0; d < dtable->shape[1]; d++) {
             float sum = 0.0f;

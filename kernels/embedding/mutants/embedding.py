@@ -10,6 +10,7 @@ _VALUE = ("FAIL_NUMERIC", "FAIL_NONFINITE")
 _MEMORY = (*_VALUE, "FAIL_MEMORY", "CRASH")
 _NATIVE = ("*@native:*-O2",)
 _INTERPRETED = ("triton-*@interpret",)
+_ACCEPTED = ("FAIL_ACCEPTED_INVALID", "FAIL_UNWRITTEN", *_MEMORY)
 _FORWARD, _BACKWARD = "embedding-generic", "embedding-backward-generic"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -34,6 +35,30 @@ MUTANTS: tuple[Mutant, ...] = (
         (("place * table->strides[0] +", "place * y->strides[0] +"),),
         _NATIVE, "rows of the table and of y lie at different distances", _MEMORY,
         "the pitch of y for that of the table",
+    ),
+    Mutant(
+        "embedding-negative-unchecked", _FORWARD,
+        (("are_places(index, -1,", "are_places(index, INT64_MIN,"),),
+        _NATIVE, "an index below -1", _ACCEPTED, "only the end of the table is looked for",
+        explained_as=("place in index",),
+    ),
+    Mutant(
+        "embedding-end-unchecked", _FORWARD,
+        (("-1, table->shape[0])", "-1, INT64_MAX)"),),
+        _NATIVE, "an index that is no less than the number of rows", _ACCEPTED, "E105: nobody looks for the end",
+        explained_as=("place in index",),
+    ),
+    Mutant(
+        "embedding-end-is-a-place", _FORWARD,
+        (("-1, table->shape[0])", "-1, table->shape[0] + 1)"),),
+        _NATIVE, "an index that is the number of rows", _ACCEPTED, "the place behind the last one is taken for one",
+        explained_as=("place in index",),
+    ),
+    Mutant(
+        "embedding-backward-unchecked", _BACKWARD,
+        ((" || !are_places(index, -1, collected->shape[0])", ""),),
+        _NATIVE, "an index that is no place", _ACCEPTED[:1], "a row of dy is lost without a word",
+        explained_as=("place in index",),
     ),
     Mutant(
         "embedding-backward-repeated-lost", _BACKWARD,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,13 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import from_bits
 from fuzz.base.feature import Feature
+from fuzz.base.stream import Stream
 from fuzz.base.validity import check_case
+from fuzz.generate.capabilities import anything
 from fuzz.generate.menus import menus_of
 from fuzz.generate.realise import draw_of, realise
 from fuzz.generate.search import Search, batches
+from fuzz.generate.turn import Turn, TurnMaker
 from fuzz.triage.rule.values import value_traits
 from fuzz.triage.shrink.reduction import Reduction, reduced_case
 from fuzz.triage.trial.variations import base_of
@@ -41,6 +44,10 @@ def _known() -> Iterator[None]:
 @cache
 def cases(op: Op) -> list[Case]:
     return [each.case for batch in islice(batches(Search(op.name, 1)), _TURNS) for each in batch]
+
+
+def _is_empty(case: Case) -> bool:
+    return any(not tensor.layout.size for tensor in case.tensors.values())
 
 
 def integers(case: Case, name: str) -> NDArray[Any]:
@@ -117,22 +124,78 @@ def test_the_last_place_of_a_row_is_that_of_a_longer_one_too() -> None:
     assert (integers(longer, "label") == Frame(case).n + 4).all()
 
 
-def test_another_number_than_the_missing_one_is_refused() -> None:
-    case = next(case for case in cases(PADDED) if Frame(case).sizes["v"] == 7 and integers(case, "place").size)
-    place = case.inputs["place"]
-    bits = np.full(place.layout.shape, -2, integers(case, "place").dtype).tobytes()
-    with pytest.raises(CaseError, match="-2 is none of places along v, which are 0 to 6, or -1"):
-        check_case(replace(case, inputs={**case.inputs, "place": replace(place, bits=bits)}))
+def with_places(case: Case, name: str, place: int) -> Case:
+    tensor = case.inputs[name]
+    bits = np.full(tensor.layout.shape, place, integers(case, name).dtype).tobytes()
+    return replace(case, inputs={**case.inputs, name: replace(tensor, bits=bits)})
 
 
-@pytest.mark.parametrize("place", [-1, 7])
-def test_a_place_that_is_not_there_is_refused_in_one_line(place: int) -> None:
-    case = next(case for case in cases(ENTROPY) if Frame(case).n == 7 and case.inputs["label"].layout.size)
-    label = case.inputs["label"]
-    bits = np.full(label.layout.shape, place, integers(case, "label").dtype).tobytes()
-    with pytest.raises(CaseError) as caught:
-        check_case(replace(case, inputs={**case.inputs, "label": replace(label, bits=bits)}))
-    assert str(caught.value) == f"inputs.label.bits: {place} is none of places along n, which are 0 to 6"
+@pytest.mark.parametrize(
+    ("op", "name", "dim", "place", "said"),
+    [
+        (ENTROPY, "label", "n", -1, "label: -1 is none of places along n, which are 0 to 6"),
+        (ENTROPY, "label", "n", 7, "label: 7 is none of places along n, which are 0 to 6"),
+        (PADDED, "place", "v", -2, "place: -2 is none of places along v, which are 0 to 6, or -1"),
+    ],
+)
+def test_what_is_no_place_is_given_to_nobody_but_who_checks(op: Op, name: str, dim: str, place: int, said: str) -> None:
+    case = next(c for c in cases(op) if Frame(c).sizes[dim] == 7 and integers(c, name).size and not _is_empty(c))
+    wrong = with_places(case, name, place)
+    check_case(wrong)
+    able = anything(op.name).able
+    careless, strict = Capability(op.name, able), Capability(op.name, replace(able, outside="rejects"))
+    careful = Capability(op.name, replace(able, checks=(name,)))
+    for each in (careless, strict):
+        assert each.foreign(wrong) == said
+        assert not each.is_dispatched(wrong)
+    assert (careful.refusal(wrong), careful.is_dispatched(wrong)) == (said, True)
+    assert careful.invalid(case) is None
+
+
+def test_a_case_that_is_wrong_in_more_than_its_places_is_not_given_to_who_checks_these_alone() -> None:
+    case = next(case for case in cases(ENTROPY) if Frame(case).n == 7 and case.inputs["x"].dtype != "f64")
+    wide = Capability(ENTROPY.name, Capabilities(dtypes=("f64",), checks=("label",)))
+    assert not wide.is_dispatched(with_places(case, "label", 7))
+
+
+@pytest.mark.parametrize(("op", "name", "dim"), [(ENTROPY, "label", "n"), (PADDED, "place", "v")])
+def test_who_checks_places_is_given_all_kinds_of_numbers_that_are_none(op: Op, name: str, dim: str) -> None:
+    able = Capabilities(mixed=((name, ("int32", "int64")),), checks=(name,))
+    capability = Capability(op.name, able)
+    kinds = set[str]()
+    for batch in islice(turns_of(capability), _TURNS * 4):
+        for case in batch:
+            if not capability.is_dispatched(case) or capability.invalid(case) is None:
+                continue
+            count, values = Frame(case).sizes[dim], integers(case, name).astype(int)
+            assert realise(draw_of(case)).digest == case.digest
+            strays = values[((values < 0) | (values >= count)) & (values != op.operand(name).missing)]
+            kinds |= {"alone"} if strays.size == 1 < values.size else set()
+            kinds |= {words for words, number in _STRAYS.items() if (strays == number(count)).any()}
+    assert kinds == {"alone", *_STRAYS} - ({"-1"} if op is PADDED else set())
+
+
+def turns_of(capability: Capability) -> Iterator[list[Case]]:
+    maker, state = TurnMaker(capability, 0, sequences=True), b""
+    for rank in count():
+        made, state = maker.cases(Turn(0, rank), Stream(rank), rank, state)
+        yield [each.case for each in made]
+
+
+_STRAYS: dict[str, Callable[[int], int]] = {
+    "-1": lambda count: -1, "the extent": lambda count: count, "the next": lambda count: count + 1,
+    "the largest of 32 bits": lambda count: 2**31 - 1, "beyond 32 bits": lambda count: 2**32,
+}  # fmt: skip
+
+
+def test_what_is_no_place_is_none_in_a_smaller_case_too() -> None:
+    case = next(
+        c for c in cases(ENTROPY) if Frame(c).n > 12 and integers(c, "label").size and c.inputs["label"].alias is None
+    )
+    rows = tuple((0, extent) for extent in Frame(case).outer)
+    for place, wanted in ((Frame(case).n, Frame(case).n), (-1, -1), (2**31 - 1, 2**31 - 1)):
+        short = reduced_case(with_places(case, "label", place), Reduction(rows, (0, 8)))
+        assert (integers(short, "label") == wanted).all(), place
 
 
 def test_a_dtype_of_other_numbers_is_refused() -> None:
