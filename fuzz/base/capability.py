@@ -82,8 +82,8 @@ class Capabilities:
     """What happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
     which must return KF_REJECTED."""
     checks: tuple[str, ...] = ()
-    """Of these inputs of places it looks at every number: a call in which one is no place it rejects, whatever happens
-    with anything else. A kernel is given no such number in any other input."""
+    """The inputs of places that it looks through: a call in which one of their numbers is no place it rejects, whatever
+    happens with anything else. A kernel is given no such number in any other input."""
 
     def __post_init__(self) -> None:
         dtypes: object = self.dtypes
