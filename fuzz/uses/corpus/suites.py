@@ -57,7 +57,7 @@ def _wave(function: Callable[[Any], Any]) -> Callable[[Fill, int, Stream], Reals
 
 _FILLS: Mapping[str, Callable[[Fill, int, Stream], Reals]] = {
     "normal": lambda fill, count, stream: (
-        stream.normal(count) * float(fill.get("scale", 1)) + float(fill.get("mean", 0))
+        stream.normal(count) * float(fill.get("scale", 1)) + float(fill.get("shift", 0))
     ),
     "uniform": lambda fill, count, stream: (
         stream.uniform(count) * (float(fill["high"]) - float(fill["low"])) + float(fill["low"])
