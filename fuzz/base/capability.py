@@ -270,7 +270,8 @@ class Capability:
 
     def takes(self, dim: str, size: int) -> bool:
         """Whether a dimension may have that extent."""
-        if OPS[self.op].fixed.get(dim, size) != size or (size == 0 and not self.empty):
+        op = OPS[self.op]
+        if op.fixed.get(dim, size) != size or size < op.least.get(dim, 0) or (size == 0 and not self.empty):
             return False
         return size <= self.able.max.get(dim, size) and size % self.step(dim) == 0
 

@@ -59,7 +59,7 @@ def _labels(capability: Capability) -> Iterator[Label]:
     for block in BLOCKS:
         yield from ((Feature("tail", operand=block), residue) for residue in _tails(capability, block))
     most = LARGEST_CASE // max(SHORT, capability.step(op.row))
-    if not {*op.inner[:-1]} & {*op.fixed}:
+    if {*op.inputs[0].axes} - {op.row} and not {*op.inner[:-1]} & {*op.fixed}:
         yield from ((ROWS, rows) for rows in _ROWS if rows <= max(most, 17) and (rows or capability.empty))
     yield from _of_sizes(capability)
     for rank in ranks_of(op):
