@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
     from oracles.reference.backward import backward
-    from oracles.summation import Any, Blocks, Lanes, Pairwise, Sequential, Tiles, VectorLanes
+    from oracles.summation import Any, Blocks, Lanes, Pairwise, Sequential, Steps, Tiles, VectorLanes
 
 __all__ = [
     "Any",
@@ -42,6 +42,7 @@ __all__ = [
     "Parameter",
     "PythonKernel",
     "Sequential",
+    "Steps",
     "Tiles",
     "VectorLanes",
     "backward",

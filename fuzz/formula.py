@@ -20,6 +20,7 @@ from oracles.formula.trace import (
     elementary,
     extent,
     greatest,
+    online_dot,
     online_total,
     point,
     position,
@@ -34,7 +35,7 @@ from oracles.formula.trace import (
 
 __all__ = [  # noqa: PLE0604 (`NAMES` are strings)
     "FormulaError", "Node", "Outputs", "argmax", "argmin", "argsort", "avg", "cumprod", "dot", "extent", "greatest",
-    "online_total", "point", "position", "prod", "scan", "sort", "take", "topk", "total", "welford_mean",
+    "online_dot", "online_total", "point", "position", "prod", "scan", "sort", "take", "topk", "total", "welford_mean",
     "welford_squares", "where",
     *NAMES,
 ]  # fmt: skip

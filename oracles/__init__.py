@@ -5,7 +5,18 @@ Importing the package loads neither NumPy nor mpmath; `oracles.truth` does.
 
 from oracles.dtypes import DtypeError
 from oracles.formula.contract import Contract
-from oracles.summation import Any, Blocks, Lanes, NumericsError, Pairwise, Sequential, Summation, Tiles, VectorLanes
+from oracles.summation import (
+    Any,
+    Blocks,
+    Lanes,
+    NumericsError,
+    Pairwise,
+    Sequential,
+    Steps,
+    Summation,
+    Tiles,
+    VectorLanes,
+)
 
 __all__ = [
     "Any",
@@ -16,6 +27,7 @@ __all__ = [
     "NumericsError",
     "Pairwise",
     "Sequential",
+    "Steps",
     "Summation",
     "Tiles",
     "VectorLanes",

@@ -123,6 +123,16 @@ class Any:
 
 
 @dataclass(frozen=True)
+class Steps(Any):
+    """Any order; what is kept up to date with a maximum looks for a larger one once in `block` terms."""
+
+    block: int
+
+    def __post_init__(self) -> None:
+        _positive(block=self.block)
+
+
+@dataclass(frozen=True)
 class Read:
     """An order that was read off a kernel, for sums of some numbers of terms; in others it may be any."""
 
@@ -135,7 +145,15 @@ class Read:
         return known[n] if n in known else known[n - 1] + 1 if n - 1 in known else n
 
 
-Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Blocks | Any | Read
+Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Blocks | Any | Steps | Read
+
+
+def rescalings(order: Summation, n: int) -> int:
+    """How often a term, or a sum that it is in, is scaled again at most, in a sum of `n` terms that is kept up to date
+    with a maximum: whenever something is added to it, or whenever another block with a maximum of its own is."""
+    if isinstance(order, Steps | Blocks):
+        return max(math.ceil(n / order.block) - 1, 0)
+    return order.chain(n)
 
 
 def is_biased(order: Summation) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Capabilities, CKernel, Contract
+from fuzz import Capabilities, CKernel, Contract, Steps
 
 __all__ = ["KERNELS"]
 
@@ -27,6 +27,9 @@ _BACKWARD = replace(
     mixed=tuple((name, ("q", "f32")) for name in ("bias", "o", "dq", "dk", "dv")),
 )  # fmt: skip
 
+# A maximum for each block of 16 keys.
+_FLASH = Contract(sums={"j": Steps(16)}, algorithm={"mass": "online", "acc": "online"})
+
 # Each query is a problem by itself, read where it lies.
 _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "sign_flip", "layout", "surroundings",
          "alignment")  # fmt: skip
@@ -45,12 +48,12 @@ KERNELS: tuple[CKernel, ...] = (
         (*_FLAGS, "-DROUNDED"), laws=_LAWS, summary="the same with shares rounded before they are multiplied",
     ),
     CKernel(
-        "attention-flash", "attention", _C / "flash.c", "any", Contract(sums={"j": Any()}), _ELEMENTS, _FLAGS,
+        "attention-flash", "attention", _C / "flash.c", "any", _FLASH, _ELEMENTS, _FLAGS,
         laws=_LAWS, summary="blocks of 16 keys, rescaled as the maximum grows",
     ),
     CKernel(
         "attention-flash-rounded", "attention", _C / "flash.c", "any",
-        Contract(sums={"j": Any()}, points={"p": "maybe input"}), _ELEMENTS, (*_FLAGS, "-DROUNDED"), laws=_LAWS,
+        replace(_FLASH, points={"p": "maybe input"}), _ELEMENTS, (*_FLAGS, "-DROUNDED"), laws=_LAWS,
         summary="the same with shares rounded before they are multiplied",
     ),
     CKernel(

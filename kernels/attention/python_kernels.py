@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz import Any, Blocks, Capabilities, Contract, PythonKernel
+from fuzz import Any, Blocks, Capabilities, Contract, PythonKernel, Steps
 
 __all__ = ["KERNELS"]
 
@@ -24,7 +24,10 @@ _ADDED = {"near": "added", "seen": "added"}
 _MATH = replace(_FREE, algorithm={**_ADDED, "s": "roots", "o": "shares"})
 _FUSED = replace(_FREE, algorithm={**_ADDED, "o": "sum"}, accuracy={"exp": 20.0})
 
-_BLOCKED = replace(_FREE, compute="f32", algorithm={"capped": "quotient"}, accuracy={"exp": 48.0})
+_BLOCKED = replace(
+    _FREE, compute="f32", sums={"d": Any(), "j": Steps(16)}, accuracy={"exp": 48.0},
+    algorithm={"capped": "quotient", "mass": "online", "acc": "online"},
+)  # fmt: skip
 # Each head of each query block is a program, for which an interpreter takes 0.1 s: of 192 it would take half a minute.
 # Longer heads than models have take a compiler minutes.
 _FEW = {"b": 4, "g": 3, "h": 4, "d": 256, "e": 256}

@@ -15,6 +15,7 @@ import numpy as np
 from oracles.formula.exact.arithmetic import Precise
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.made import completed, counts_of, grown
+from oracles.formula.node import CONTRACTIONS
 from oracles.formula.selection import place as placed
 from oracles.formula.trace import (
     REDUCTIONS,
@@ -73,7 +74,7 @@ def gradient(graph: Trace, of: str, by: Sequence[str]) -> Trace:
 
 def _reduced_to(arg: Node, part: Node, node: Node) -> Node:
     """What an argument gets, summed over the dimensions that it was broadcast along."""
-    if node.kind == "dot":
+    if node.kind in CONTRACTIONS:
         return part
     wide = node.dims.union(node.over) if node.kind in REDUCTIONS else node.dims
     for dim in sorted(wide - arg.dims):
@@ -94,6 +95,8 @@ def _parts(node: Node, g: Node) -> Sequence[Node | None]:
         return g / args[1], -(g * node / args[1])
     if kind == "dot":
         return _of_dot(node, g, 0), _of_dot(node, g, 1)
+    if kind == "online_dot":
+        return _of_dot(node, g, 0), _of_dot(node, g, 1), None
     if kind in ("sum", "point"):
         return (g,)
     if kind == "where":

@@ -29,7 +29,7 @@ SCALABLE: Sequence[Summation] = tuple(
 BOUNDS = (CORRECT, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Bounds of functions in ulp. What errs by more is an estimate, and any small error of a kernel would fit it."""
 DTYPES = (DOUBLE.name, SINGLE.name, INPUT, *NARROW)
-_REDUCED = ("sum", "dot", "welford_mean", "welford_squares", "online")
+_REDUCED = ("sum", "dot", "welford_mean", "welford_squares", "online", "online_dot")
 
 
 @dataclass(frozen=True)

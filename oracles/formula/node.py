@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 Kind = Literal[
     "tensor", "parameter", "constant", "extent", "position",
     "add", "subtract", "multiply", "divide", "negate", "function",
-    "sum", "max", "dot", "welford_mean", "welford_squares", "online",
+    "sum", "max", "dot", "welford_mean", "welford_squares", "online", "online_dot",
     "where", "at_most", "less", "point", "take", "scan", "ranked", "place", "within",
 ]  # fmt: skip
-REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares", "online")
+REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares", "online", "online_dot")
+CONTRACTIONS: tuple[Kind, ...] = ("dot", "online_dot")
+"""The sums of products of their first two arguments."""
 _EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take", "ranked", "place")
 EITHER, FIRST, LAST = 0.0, 1.0, 2.0
 """Which of several equal elements a place is that of."""

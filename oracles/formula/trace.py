@@ -23,13 +23,25 @@ from typing import Any
 
 from oracles.elementary.functions import NAMES
 from oracles.formula.made import Counts, counts_of, extents_of
-from oracles.formula.node import READS, REDUCTIONS, SELECTS, FormulaError, Kind, Node, Operand, chosen, lifted, ordered
+from oracles.formula.node import (
+    CONTRACTIONS,
+    READS,
+    REDUCTIONS,
+    SELECTS,
+    FormulaError,
+    Kind,
+    Node,
+    Operand,
+    chosen,
+    lifted,
+    ordered,
+)
 from oracles.lazy import lazy
 
 __all__ = [
     "REDUCTIONS", "Along", "Formula", "FormulaError", "Kind", "Node", "Operand", "Outputs", "Trace", "avg",
-    "cumprod", "dot", "elementary", "extent", "greatest", "lifted", "online_total", "ordered", "point", "position",
-    "prod", "run", "scan", "take", "total", "trace", "welford_mean", "welford_squares", "where",
+    "cumprod", "dot", "elementary", "extent", "greatest", "lifted", "online_dot", "online_total", "ordered", "point",
+    "position", "prod", "run", "scan", "take", "total", "trace", "welford_mean", "welford_squares", "where",
 ]  # fmt: skip
 
 _MEETING = (*REDUCTIONS, *SELECTS, "take", "position", "extent", "scan")
@@ -94,6 +106,23 @@ def online_total(value: Operand, dim: Along) -> Node:
     """Sum of e^(value - maximum) along a dimension, kept up to date with the maximum: whenever that grows, what is
     summed so far is multiplied by e^(old - new)."""
     return _reduced("online", dim, lifted(value))
+
+
+def online_dot(share: Node, value: Operand, dim: Along) -> Node:
+    """Sum of shares e^(score - maximum) times values, kept up to date with the maximum of the scores: whenever that
+    grows, what is summed so far is multiplied by e^(old - new). Sums of one kernel scale the same shares again by the
+    same factors, so that errors of these cancel in a quotient of two. The share may be a `point`: then each is rounded
+    before it is multiplied, as it is then, and not as it is at the end."""
+    exponential = exponential_of(share)
+    shifted = exponential.args[0] if exponential.operation == "exp" else exponential
+    if shifted.kind != "subtract":
+        raise FormulaError("online_dot: the first argument is no exp(score - maximum), by itself or as a point")
+    return _reduced("online_dot", dim, share, lifted(value), shifted.args[0])
+
+
+def exponential_of(share: Node) -> Node:
+    """What a share is before it is rounded at a point."""
+    return share.args[0] if share.kind == "point" else share
 
 
 def dot(a: Operand, b: Operand, dim: Along) -> Node:
@@ -249,8 +278,8 @@ class Trace:
         errors are in both, see `oracles.formula.affine.noise`. Those of a square weigh little beside it."""
         found = set[Node]()
         for node in self.nodes:
-            if node.kind in ("sum", "dot"):
-                for arg in node.args:
+            if node.kind in ("sum", *CONTRACTIONS):
+                for arg in node.args[:2]:
                     terms = [arg, *(arg.args if arg.kind == "multiply" and len({*arg.args}) > 1 else ())]
                     found.update(each for each in terms if not each.dims.isdisjoint(node.over) and each.args)
         return frozenset(node for node in found if len({*self.uses[node]}) > 1)

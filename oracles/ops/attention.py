@@ -14,6 +14,7 @@ from oracles.formula.trace import (
     extent,
     greatest,
     log,
+    online_dot,
     point,
     position,
     sqrt,
@@ -93,6 +94,9 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
             (acc + where(most <= -INF, nothing, 0.0)) / where(most <= -INF, 1.0, mass)
         ),
     },
+    # The maximum is that of the keys so far; whenever it grows, both sums are scaled again.
+    "mass": {"online": lambda p: online_dot(p, 1.0, "j")},
+    "acc": {"online": lambda p, v: online_dot(point(p), v, "j")},
     # What is hidden is not left out: minus infinity is added to it, which is NaN beside NaN.
     "near": {"added": lambda biased, away: biased + away},
     "seen": {"added": lambda near, mask=None: near if mask is None else near + where(mask, 0.0, -INF)},

@@ -11,7 +11,7 @@ from fuzz.quality.emission import recurrences, reductions, selection
 from fuzz.quality.emission.places import LoopPlaces, applied, converted, counted_as, definition, number
 from fuzz.quality.emission.plan import Emission, Plan, Stage
 from fuzz.quality.emission.reductions import FUSED, rounded
-from oracles.formula.node import SELECTS
+from oracles.formula.node import CONTRACTIONS, SELECTS
 from oracles.formula.trace import FormulaError, Kind, Node
 from oracles.lazy import lazy
 from oracles.operand import OUTER
@@ -92,8 +92,8 @@ class Variant:
                 found[reductions.tree(dtype)] = None
                 found[
                     reductions.reduction(
-                        "sum" if each.kind == "dot" else each.kind, self._called(each), dtype, self._plan.order(each),
-                        fused=each in self._plan.fused, turn=self.of.turn,
+                        "sum" if each.kind in CONTRACTIONS else each.kind, self._called(each), dtype,
+                        self._plan.order(each), fused=each in self._plan.fused, turn=self.of.turn,
                     )
                 ] = None  # fmt: skip
         return tuple(found)
@@ -178,8 +178,8 @@ class Variant:
         dtype, product, places = self._plan.dtype(node), self._plan.fused.get(of), self._places
         if product is not None:
             parts = [self._as_taken(product, arg, node) for arg in product.args]
-        elif of.kind == "dot":
-            parts = [rounded(dtype, " * ".join(self._as_taken(of, arg, node) for arg in of.args))]
+        elif of.kind in CONTRACTIONS:  # one that is not scaled again by all of them is a kernel too
+            parts = [rounded(dtype, " * ".join(self._as_taken(of, arg, node) for arg in of.args[:2]))]
         else:
             parts = [self._as_taken(of, of.args[0], node)]
         scratch = [f"{what}_{dtype}" for what in ("terms", "others")[: len(parts)]]
@@ -285,5 +285,5 @@ class Variant:
         order = (
             [f"{words[0]}{self.of.turn % 3}" if words[0] == "any" else "_".join(words)] if node.kind != "max" else []
         )
-        kind = "sum" if node.kind == "dot" else node.kind
+        kind = "sum" if node.kind in CONTRACTIONS else node.kind
         return "_".join([kind, *order, self._plan.dtype(node), *(["fused"] if node in self._plan.fused else [])])

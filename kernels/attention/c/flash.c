@@ -11,15 +11,15 @@ static void row_of(const query *at, const kf_attention_call *c, real *acc) {
         const int64_t block = keys - start < KEYS ? keys - start : KEYS;
         const real before = most;
         for (int64_t j = 0; j < block; j++) most = larger(most, p[j] = score(at, start + j));
-        if (most == -INFINITY) continue; /* no key is seen yet, and a difference of infinities is no number */
+        const real shift = most == -INFINITY ? 0 : most; /* no key is seen yet: their difference would be no number */
         if (most != before) {
-            const real again = exponential(before - most);
+            const real again = exponential(before - shift);
             mass *= again;
             for (int64_t e = 0; e < width; e++) acc[e] *= again;
         }
         for (int64_t j = 0; j < block; j++) {
             const int64_t from = of_group(at, &c->v, start + j);
-            p[j] = exponential(p[j] - most);
+            p[j] = exponential(p[j] - shift);
             mass += p[j];
             const real used = share(c, p[j]);
             for (int64_t e = 0; e < width; e++) acc[e] += used * load(&c->v, from + e * c->v.strides[3]);

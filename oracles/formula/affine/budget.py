@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as fields_replaced
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, may
 from oracles.formula.affine.operations import FAR, OPERATIONS
 from oracles.formula.affine.ranked import is_unsure
 from oracles.formula.affine.read import Read, bits_of, bits_of_whole, number
-from oracles.formula.affine.reductions import REDUCED, started
+from oracles.formula.affine.reduced import REDUCED
+from oracles.formula.affine.reductions import started
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.sums import any_along
@@ -255,7 +257,10 @@ class Budget(SettledProblem):
 
     def pointed(self, node: Node) -> Point | None:
         """What happens at a point."""
-        return self.contract.point(self.name(node.args[0]))
+        point, uses = self.contract.point(self.name(node.args[0])), self.inputs.trace.uses[node]
+        if point is not None and any(use.kind == "online_dot" for use in uses):  # each as it is before it is scaled
+            return fields_replaced(point, always=False)
+        return point
 
     def _rounded_at(self, read: Read, node: Node) -> Form:
         """The value at a point, rounded where the contract says so."""

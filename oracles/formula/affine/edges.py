@@ -20,7 +20,7 @@ from oracles.elementary.function import Elementary
 from oracles.formula.affine.errors import marked, unfloored
 from oracles.formula.affine.forms import Edge, Form, Mask, blended, replace
 from oracles.formula.affine.operations import FAR
-from oracles.formula.affine.reductions import REDUCED
+from oracles.formula.affine.reduced import REDUCED
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.trace import Node
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace as fields_replaced
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import DOUBLE, Format, form
-from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
+from oracles.dtypes import DOUBLE, Format
+from oracles.formula.affine.errors import Rounding, either, marked, more, rounded
 from oracles.formula.affine.forms import (
     DUST,
     ETA,
@@ -22,19 +20,16 @@ from oracles.formula.affine.forms import (
     blended,
     dust,
     replace,
-    shared,
     upwards,
 )
-from oracles.formula.affine.operations import FAR, added, function
-from oracles.formula.affine.ranked import among, is_unsure, placed, ranked
-from oracles.formula.affine.recurrences import recurrence
+from oracles.formula.affine.operations import FAR
+from oracles.formula.affine.ranked import among, is_unsure
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import LESS, Sums, any_along, is_floored, sums_of, sums_of_products
-from oracles.formula.affine.welford import updated
 from oracles.formula.exact.arithmetic import Float64, along, within
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import Axes, Matrices, is_contraction
-from oracles.formula.trace import Kind, Node, exp
+from oracles.formula.trace import Node
 from oracles.rounding import round_to
 
 _ALIKE = 0.9
@@ -45,43 +40,20 @@ a magnitude of their own, only the worst case is sound. Constant rows and rows o
 
 def dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The sum of a * b."""
+    return dotted(here, node, args, sums_of_products(here, node, args))
+
+
+def dotted(here: SettledProblem, node: Node, args: Sequence[Form], sums: Sums) -> Form:
     a, b = args
 
     def weights(symbol: Symbol) -> Weights:
         both = ((a, b.centre), (b, a.centre))
         return [(each.parts[symbol], factor) for each, factor in both if symbol in each.parts]
 
-    sums, axes = sums_of_products(here, node, args), here.inputs.axes(node)
+    axes = here.inputs.axes(node)
     return _total(
         here, node, sums, weights, lambda dtype: products_are_alike(a.centre, b.centre, axes, dtype, here.inputs)
     )
-
-
-def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """The sum of e^(a - maximum), multiplied by e^(old - new) where the maximum grows, as often as a term is added to.
-
-    The differences of a term and its maxima add up to that of the last one, and so do their errors. A contract does not
-    say whether a kernel has those and the exponentials in the dtype of the sum or in that of everything else: here they
-    are in the coarser one."""
-    (value,) = args
-    dtype, n, other = here.dtype(node), here.inputs.number(node), form(here.contract.compute)
-    coarser = max(dtype, other, key=lambda each: each.u)
-    inner = (
-        here
-        if coarser is other
-        else fields_replaced(here, contract=fields_replaced(here.contract, compute=coarser.name))
-    )
-    shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
-    apart = added(inner, shifted, [value, shared(greatest(here, node, args))], False)
-    terms = taken(function(inner, exp(shifted), [taken(apart, here.contract)], False), here.contract)
-    ulp = here.contract.ulp("exp")
-    each = math.log1p(2 * coarser.u * ulp) + math.log1p(dtype.u)
-    found = total(here, node, [terms])
-    errors = found.size * math.expm1(min(here.order(node).chain(n) * each, 700.0))
-    # What underflows, a factor or its product, takes so much off each of at most n terms of a sum.
-    eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
-    unit = eta * (1 + ulp) if here.contract.denormals == "preserve" else (3 + ulp) * tiny
-    return more(found, np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0))
 
 
 def total(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
@@ -265,10 +237,3 @@ def products_are_alike(a: F64, b: F64, axes: Axes, dtype: Format, inputs: Inputs
     for place, products in matrices.products():
         found[place] = are_alike(products, (2,), dtype)[..., 0]
     return matrices.arranged(found)
-
-
-REDUCED: Mapping[Kind, Callable[[SettledProblem, Node, Sequence[Form]], Form]] = {
-    "sum": total, "dot": dot, "max": greatest, "take": took, "welford_mean": updated, "welford_squares": updated,
-    "online": online, "scan": recurrence, "ranked": ranked, "place": placed,
-}  # fmt: skip
-"""What makes the form of each kind of reduction."""

@@ -14,7 +14,7 @@ from oracles.budget import sum_budget
 from oracles.doubledouble import F64, ULP
 from oracles.dtypes import DOUBLE, Format, form
 from oracles.elementary.functions import function
-from oracles.formula.affine.forms import DUST, Form, Mask
+from oracles.formula.affine.forms import DUST, Form, Mask, Symbol
 from oracles.formula.contract import MAYBE, Contract
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.lengths import Extents, Lengths
@@ -125,6 +125,11 @@ class SettledProblem:
     @lazy
     def sizes(self) -> dict[Node, F64]:
         """The sums of magnitudes of the terms of such sums."""
+        return {}
+
+    @lazy
+    def factors(self) -> dict[Node, Symbol]:
+        """What the factors err by that shares are scaled with, by their exponentials."""
         return {}
 
     def is_fused(self, node: Node) -> bool:

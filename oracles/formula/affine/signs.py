@@ -17,7 +17,7 @@ from oracles.formula.affine.forms import Form
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import contracted, is_contraction
-from oracles.formula.node import TOLD
+from oracles.formula.node import CONTRACTIONS, TOLD
 from oracles.formula.trace import Kind, Node
 
 _POSITIVE: tuple[Kind, ...] = ("extent", "position", *TOLD)
@@ -91,13 +91,13 @@ class Signs:
             return args[0]
         if kind == "function":
             return self._of_function(node, args[0])
-        if kind in ("sum", "dot", "max"):
+        if kind in ("sum", "max", *CONTRACTIONS):
             axes = self.inputs.axes(node)
-            if kind == "dot" and is_contraction(args[0].shape, args[1].shape, axes):
-                a, b = (each.astype(np.float64) for each in args)
+            if kind in CONTRACTIONS and is_contraction(args[0].shape, args[1].shape, axes):
+                a, b = (each.astype(np.float64) for each in args[:2])
                 n = math.prod(max(a.shape[axis], b.shape[axis]) for axis in axes)
                 return np.where(contracted(a, b, axes) == n, _PLUS, _FREE)
-            terms = args[0] * args[1] if kind == "dot" else args[0]
+            terms = args[0] * args[1] if kind in CONTRACTIONS else args[0]
             return np.where((terms == 1).all(axis=axes, keepdims=True), _PLUS, _FREE)
         return np.full((1,) * args[0].ndim, kind in _POSITIVE, np.int8)
 

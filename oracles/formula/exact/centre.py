@@ -25,7 +25,7 @@ from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.exact.ranking import placed, ranked
 from oracles.formula.exact.recurrences import at_place, recurred
 from oracles.formula.made import completed
-from oracles.formula.node import LAST
+from oracles.formula.node import CONTRACTIONS, LAST
 from oracles.formula.trace import FormulaError, Node, Trace, ordered
 from oracles.lazy import lazy
 
@@ -158,7 +158,7 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
         return along(arithmetic.total, args[0], inputs.axes(node))
     if kind == "max":
         return along(arithmetic.greatest, args[0], inputs.axes(node))
-    if kind == "dot":
+    if kind in CONTRACTIONS:
         return arithmetic.dot(args[0], args[1], inputs.axes(node))
     if kind == "online":
         axes = inputs.axes(node)

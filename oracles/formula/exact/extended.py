@@ -15,7 +15,7 @@ from oracles.formula.exact.arithmetic import Double, Mask, summed_products, took
 from oracles.formula.exact.centre import Inputs, Replaced, evaluate
 from oracles.formula.trace import Kind, Node
 
-_VANISHING: tuple[Kind, ...] = ("dot", "online", "welford_squares")
+_VANISHING: tuple[Kind, ...] = ("dot", "online", "online_dot", "welford_squares")
 """Where these are zero, it may be something that underflowed."""
 
 

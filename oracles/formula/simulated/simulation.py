@@ -24,9 +24,10 @@ from oracles.formula.exact.counts import counted
 from oracles.formula.exact.recurrences import at_place
 from oracles.formula.node import EITHER, FIRST, LAST, SELECTS, TOLD
 from oracles.formula.simulated.orders import total
+from oracles.formula.simulated.rescaling import Join, Rescaling, rescaling
 from oracles.formula.simulated.roundings import Roundings
 from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.trace import REDUCTIONS, Node
+from oracles.formula.trace import REDUCTIONS, Node, exponential_of
 from oracles.lazy import lazy
 from oracles.problem import Problem
 from oracles.rounding import NAMES, STORAGE, round_to, stored_as
@@ -62,6 +63,7 @@ class Simulated:
     changed: Mapping[Node, Callable[[F64], F64]] = field(default_factory=dict)
     """What is wrong with it: of these nodes it has other values than it calculated."""
     _known: dict[Node, F64] = field(default_factory=dict)
+    _courses: dict[tuple[Node, Summation], Rescaling] = field(default_factory=dict)
 
     @lazy
     def values(self) -> Mapping[Node, F64]:
@@ -161,12 +163,7 @@ class Simulated:
                 args[0] = args[0] != 0
             return np.asarray(step(node, args, Float64(), self.inputs), dtype=np.float64)
         if node.kind == "point":
-            point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
-            if point is None:
-                return args[0]
-            if point.dtype.holds(self._held(node.args[0])):
-                return self._converted(args[0], node.args[0], point.dtype)  # to its own dtype that is no operation
-            return self._rounding.point(args[0], point.dtype)
+            return self._at_point(node, args[0])
         if node.is_exact:
             if node.kind == "place" and node.value == EITHER:
                 node = node_replaced(node, value=LAST if self.random.integers(2) else FIRST)
@@ -183,6 +180,8 @@ class Simulated:
             return self._updated(node, args[0])
         if node.kind == "scan":
             return self._scanned(node, args)
+        if node.kind == "online_dot":
+            return self._scaled_again(node, args[1])
         if node.kind in REDUCTIONS:
             return self._summed(node, args)
         return self._round(args[0] * args[1], node)
@@ -311,6 +310,55 @@ class Simulated:
         if node.kind == "online":  # of nothing but minus infinity the formula has no value
             other = np.where(np.isneginf(first), np.nan, other)
         return self._placed((first if node.kind == "welford_mean" else other)[..., 0], node)
+
+    def _scaled_again(self, node: Node, values: F64) -> F64:
+        """A sum of shares times values, scaled again as the maximum grows."""
+        dtype, taken = self._dtype(node), self._rounding.taken
+        is_fused = self.fused and self.contract.fused and dtype is not DOUBLE
+
+        def summed(shares: F64, block: F64) -> F64:
+            products = taken(round_to(self._at_point(node.args[0], shares), dtype), dtype) * block
+            return self._chained(products if is_fused else self._round(products, node), node)
+
+        def joined(first: F64, second: F64, how: Join) -> F64:
+            parts = zip((first, second), how.factors, strict=True)
+            a, b = (self._round(taken(part, dtype) * taken(round_to(by, dtype), dtype), node) for part, by in parts)
+            return self._rounding.sum(a, b, dtype)
+
+        lined = self._lined(values, node)
+        if not lined.size:
+            return self._placed(np.zeros(lined.shape[:-1]), node)
+        return self._placed(self._rescaling(node).total(lined, summed, joined), node)
+
+    def _rescaling(self, node: Node) -> Rescaling:
+        """The course through the scores of a node, which is that of others too that have the same shares."""
+        share, _, scores = node.args
+        exponential, order = (
+            exponential_of(share),
+            self.contract.order(self.inputs.trace.names.get(node, ""), node.label),
+        )
+        dtype = self._dtype(exponential)
+
+        def found(value: F64, most: F64) -> F64:
+            step = self._rounding.result(value - np.where(np.isneginf(most), 0.0, most), dtype)
+            return self._rounding.function(exponential.function, self._rounding.taken(step, dtype), dtype)
+
+        if (exponential, order) not in self._courses:
+            lined = self._rounding.taken(round_to(self._lined(self._known[scores], node), dtype), dtype)
+            course = rescaling(lined, order, self.order == "permuted", self.random, found)
+            self._courses[exponential, order] = course
+        return self._courses[exponential, order]
+
+    def _at_point(self, node: Node, values: F64) -> F64:
+        """The values of a node that may be a point, from those before."""
+        if node.kind != "point":
+            return values
+        point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
+        if point is None:
+            return values
+        if point.dtype.holds(self._held(node.args[0])):
+            return self._converted(values, node.args[0], point.dtype)  # to its own dtype that is no operation
+        return self._rounding.point(values, point.dtype)
 
     def _scanned(self, node: Node, args: list[F64]) -> F64:
         """A recurrence: one place after the other, in blocks that are carried on, or as a tree."""

@@ -11,11 +11,14 @@ from oracles.formula.contract import Contract
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.node import SELECTS
 from oracles.formula.tiers.plan import Plan
-from oracles.formula.trace import FormulaError, Trace
+from oracles.formula.trace import FormulaError, Kind, Trace
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.problem import ProblemError
+
+_SCALED: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online", "online_dot")
+"""How often these are scaled again depends on the order too."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Reading:
     @lazy
     def joins_orders(self) -> bool:
         """Whether an order matters by its longest chain alone, so that rows of other orders may stand beside."""
-        return all(node.kind not in ("welford_mean", "welford_squares", "online") for node in self.trace.nodes)
+        return {node.kind for node in self.trace.nodes}.isdisjoint(_SCALED)
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,108 @@
+"""Forms of sums of exponentials that are kept up to date with a maximum, and scaled again whenever that grows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace as fields_replaced
+
+import numpy as np
+
+from oracles.dtypes import form
+from oracles.formula.affine.errors import marked, more, taken
+from oracles.formula.affine.forms import DUST, Form, Symbol, replace, shared
+from oracles.formula.affine.operations import added, function
+from oracles.formula.affine.reductions import dotted, greatest, total
+from oracles.formula.affine.setting import SettledProblem
+from oracles.formula.affine.sums import sums_of_products
+from oracles.formula.trace import Node, exp, exponential_of
+from oracles.summation import rescalings
+
+
+def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
+    """The sum of e^(a - maximum), multiplied by e^(old - new) where the maximum grows, as often as a term is added to.
+
+    The differences of a term and its maxima add up to that of the last one, and so do their errors. A contract does not
+    say whether a kernel has those and the exponentials in the dtype of the sum or in that of everything else: here they
+    are in the coarser one."""
+    (value,) = args
+    dtype, n, other = here.dtype(node), here.inputs.number(node), form(here.contract.compute)
+    coarser = max(dtype, other, key=lambda each: each.u)
+    inner = (
+        here
+        if coarser is other
+        else fields_replaced(here, contract=fields_replaced(here.contract, compute=coarser.name))
+    )
+    shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
+    apart = added(inner, shifted, [value, shared(greatest(here, node, args))], False)
+    terms = taken(function(inner, exp(shifted), [taken(apart, here.contract)], False), here.contract)
+    ulp = here.contract.ulp("exp")
+    each = math.log1p(2 * coarser.u * ulp) + math.log1p(dtype.u)
+    found = total(here, node, [terms])
+    errors = found.size * math.expm1(min(here.order(node).chain(n) * each, 700.0))
+    # What underflows, a factor or its product, takes so much off each of at most n terms of a sum.
+    eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
+    unit = eta * (1 + ulp) if here.contract.denormals == "preserve" else (3 + ulp) * tiny
+    return more(found, np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0))
+
+
+def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
+    """The sum of p v, where p = e^(s - m) and m is the maximum of s, kept up to date with the largest s so far.
+
+    A kernel starts a term as p0 v, where p0 = e^(s - m0) and m0 is the maximum of its block, and multiplies all that it
+    is summed into by f = e^(m' - m'') at most r times, as the maximum grows from m0 to m. It has
+
+        p0 f1 ... fr v = p v (1 + d) e^t (1 + c)^r,  |1 + d| <= (1 + 2 u ulp)^(r + 1),  |c| <= w,
+
+    with the unit roundoff u of the shares and w of the sum: d is what exponentials err by, and c what the products with
+    factors do. No maximum falls, so that the magnitudes of the differences s - m0, m0 - m', ... add up to that of
+    s - m = log p, and their roundings to |t| <= u |log p|. Both d and t are errors of a share, as `_scaled` has them.
+    An addition on the way errs by w times what there is then, which is scaled with the rest: by as much as without
+    scaling, relative to the sum of |p v|.
+
+    Beside that, a factor and a product may underflow. There are fewer than n products with less than eta lost in each;
+    and a factor that is off by ulp eta multiplies no more than the sum of |v|, since no share is larger than 1: of two
+    such factors the other one makes it smaller. For the same reason what there is on the way may overflow where the sum
+    of |v| does, however small the shares are at the end.
+    """
+    (share, value, scores), dtype, axes = args, here.dtype(node), here.inputs.axes(node)
+    times, other = rescalings(here.order(node), here.inputs.number(node)), here.dtype(exponential_of(node.args[0]))
+    share = _scaled(here, node, share, scores, times)
+    sums = sums_of_products(here, node, (share, value))
+    found = dotted(here, node, (share, value), sums)
+    if not times:
+        return found
+    ulp, count = here.contract.ulp("exp"), times if dtype.holds(other) else 2 * times  # the factor is rounded too
+    errors = (sums.size + found.spread) * math.expm1(min(count * math.log1p(dtype.u), 700.0)) * (1 + DUST)
+    sizes = value.size
+    for axis in axes:
+        sizes = sizes * here.inputs.count((axis,)) if sizes.shape[axis] == 1 else here.inputs.total(sizes, (axis,))
+    eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
+    unit = eta * (1 + ulp) if here.contract.denormals == "preserve" else (3 + ulp) * tiny
+    number = np.isfinite(found.centre)
+    errors = np.where(number, errors + (here.inputs.count(axes) + sizes) * unit, 0.0)
+    reach = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * ulp)
+    beyond = number & ~(reach < dtype.limit)
+    least = None if found.least is None else np.minimum(found.least, np.maximum(found.least - errors, 0.0))
+    return replace(more(found, errors), least=least, may=marked(found.may, beyond if beyond.any() else None))
+
+
+def _scaled(here: SettledProblem, node: Node, share: Form, scores: Form, times: int) -> Form:
+    """Shares with what factors err by, which is alike in all sums of one kernel that are scaled as often. Where others
+    have exponentials of their own, the shares' own errors are others too, those of scores and their maximum apart."""
+    exponential, axes = exponential_of(node.args[0]), here.inputs.axes(node)
+    u, parts = here.dtype(exponential).u, share.parts
+    with np.errstate(divide="ignore"):
+        apart = np.where(share.centre > 0, np.abs(np.log(share.centre)), 0.0)
+    relative = np.expm1(np.minimum(u * apart + times * math.log1p(2 * u * here.contract.ulp("exp")), 700.0))
+    wide = [here.inputs.extents[dim] if dim in node.over else 1 for dim in here.inputs.trace.dims]
+    symbol = Symbol(np.broadcast_to(relative * (1 + DUST), np.broadcast_shapes(relative.shape, tuple(wide))))
+    uses = here.inputs.trace.uses
+    found = [use for each in uses[exponential] for use in (uses[each] if each.kind == "point" else [each])]
+    if all(use.kind == "online_dot" for use in found) and len({*map(here.order, found)}) == 1:
+        symbol = here.factors.setdefault(exponential, symbol)
+    else:
+        own = [each for each in parts if each not in scores.parts and any(each.radius.shape[at] != 1 for at in axes)]
+        parts = {Symbol(each.radius) if each in own else each: coefficient for each, coefficient in parts.items()}
+    parts = {**parts, symbol: np.where(np.isfinite(share.centre), share.centre, 0.0)}
+    return more(replace(share, parts=parts), share.spread * symbol.radius)
