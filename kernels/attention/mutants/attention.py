@@ -95,6 +95,12 @@ MUTANTS: tuple[Mutant, ...] = (
         _NATIVE, "keys mod 64 = 1, and more than 64", _VALUE, "E011: the only key of a last block of 64 left out",
     ),
     Mutant(
+        "attention-flash-not-rescaled", "attention-flash",
+        (("e < width; e++) acc[e] *= again;", "e < width && start != 2 * KEYS; e++) acc[e] *= again;"),),
+        _NATIVE, "more than 32 keys, and the maximum behind them", _VALUE,
+        "what there is so far is not rescaled for the third block",
+    ),
+    Mutant(
         "triton-attention-tail-of-keys", "attention-blocks",
         (("for start in range(0, j, ROWS):", "for start in range(0, j - (j > 32) * (j % ROWS), ROWS):"),),
         _INTERPRETED, "j > 32 and no multiple of 16", _VALUE, "keys behind the last whole block left out",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oracles import Any, Blocks, Contract, Lanes, Pairwise, Sequential, Summation, Tiles
+from oracles import Any, Blocks, Contract, Lanes, Pairwise, Sequential, Steps, Summation, Tiles
 from oracles.dtypes import DtypeError, form
 from oracles.formula.simulated.simulation import ORDERS
 from oracles.ops import OPS
@@ -29,6 +29,7 @@ STRUCTURES: tuple[Summation, ...] = (
     Pairwise(8),
     Blocks(16),
     Any(),
+    Steps(16),
 )
 RMS_NORM = ("rms_norm", "fused_add_rms_norm", "rms_norm_backward", "fused_add_rms_norm_backward")
 POINTS = {
