@@ -18,6 +18,7 @@ from fuzz.cli import main
 from fuzz.tests.conftest import CHECKOUT, Cli
 from oracles.elementary.functions import NAMES
 from oracles.formula.contract import Contract
+from oracles.ops import OPS
 
 README = (CHECKOUT / "README.md").read_text()
 KERNELS = (CHECKOUT / "fuzz" / "docs" / "kernels.md").read_text()
@@ -35,6 +36,26 @@ def test_the_kernel_table_is_what_the_tool_prints(
     assert match[1].strip() == capsys.readouterr().out.strip(), (
         "paste the output of: kernelfuzz list kernels --markdown"
     )
+
+
+def test_where_kernels_differ_is_said_with_words_that_there_are() -> None:
+    """Each word is a parameter of the op, one of its algorithms, or a field of a contract."""
+    match = re.search(
+        r"<!-- policies -->\n(.*?)<!-- /policies -->", (CHECKOUT / "fuzz" / "docs" / "ops.md").read_text(), re.DOTALL
+    )
+    assert match is not None
+    for line in match[1].splitlines()[2:]:
+        name, _, words = (cell.strip() for cell in line.strip("|").split("|"))
+        op = OPS[name.strip("`")]
+        known = {field.name for field in fields(Contract)}
+        for word in re.findall(r"`([^`]+)`", words):
+            algorithm = re.fullmatch(r'algorithm=\{"(\w+)": "([^"]+)"\}', word)
+            if algorithm:
+                assert algorithm[2] in op.algorithms[algorithm[1]], line
+            elif "=" in word:
+                assert word.partition("=")[0] in known, line
+            else:
+                assert word.startswith('"') or word in {each.name for each in op.parameters}, line
 
 
 def test_the_bug_that_lives_on_is_found_as_told(cli_here: Cli) -> None:
