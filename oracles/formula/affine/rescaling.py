@@ -39,11 +39,18 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     ulp = here.contract.ulp("exp")
     each = math.log1p(2 * coarser.u * ulp) + math.log1p(dtype.u)
     found = total(here, node, [terms])
-    errors = found.size * math.expm1(min(here.order(node).chain(n) * each, 700.0))
+    chain = here.order(node).chain(n)
+    errors = found.size * math.expm1(min(chain * each, 700.0))
     # What underflows, a factor or its product, takes so much off each of at most n terms of a sum.
     eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
     unit = eta * (1 + ulp) if here.contract.denormals == "preserve" else (3 + ulp) * tiny
-    return more(found, np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0))
+    least = found.least
+    if least is not None:  # each factor and each product may take off as much as it may add
+        kept = chain * (math.log1p(-min(2 * coarser.u * ulp, 0.5)) + math.log1p(-dtype.u))
+        kept = math.exp(kept) * (1 - DUST) if 2 * coarser.u * ulp < 0.5 else 0.0
+        least = np.maximum(least * kept - n * unit, 0.0)
+    errors = np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0)
+    return replace(more(found, errors), least=least)
 
 
 def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:

@@ -17,12 +17,14 @@ from oracles.formula.algorithm import traced
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.gradient import gradient
-from oracles.formula.simulated.simulation import ORDERS
+from oracles.formula.simulated.simulation import ORDERS, Simulated
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import FormulaError, Node, exp, greatest, online_dot, trace
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.tests.common.judged import kernel, results, returned
+from oracles.tests.common.ops import SOFTMAX
+from oracles.tests.common.simulated import allowed
 from oracles.truth import Truth
 
 Array = NDArray[Any]
@@ -151,6 +153,19 @@ def test_a_kernel_that_forgets_to_scale_once_is_told(block: int, lanes: int) -> 
         for mass in (False, True):
             checks = truth.check(contract, flash(of, block, lanes, place, mass))
             assert [check.result for check in checks] == ["numeric", "numeric" if mass else "pass"], (place, mass)
+
+
+def test_a_sum_of_exponentials_may_lose_much_of_what_it_is_at_least() -> None:
+    """Factors that are all too small, by as much as a long sum in float16 is off by itself."""
+    graph = traced(SOFTMAX, {"x", "y"}, {"norm": "online"})
+    contract = Contract("f16", accuracy={"exp": 48.0}, sums={"n": Sequential()})
+    inputs = Inputs(graph, {"x": (np.arange(160) * 0.002).astype(np.float16)[None]}, {})
+    budget, lowest = Budget(inputs, contract, True), np.inf
+    for seed in range(12):
+        found = Simulated(inputs, contract, np.random.default_rng(seed))
+        assert allowed(budget, "y", "f16", found.output("y", "f16"), 1.0).all()
+        lowest = min(lowest, float(found.values[graph.locals["norm"]].min()))
+    assert lowest < 60, "of 137"
 
 
 def width(contract: Contract, name: str) -> float:
