@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format, form, judged
-from oracles.elementary.functions import function
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, step
 from oracles.formula.exact.counts import counted
-from oracles.formula.exact.recurrences import at_place
 from oracles.formula.node import EITHER, FIRST, LAST, SELECTS, TOLD
 from oracles.formula.simulated.orders import total
+from oracles.formula.simulated.parts import Joining, joined
 from oracles.formula.simulated.rescaling import Join, Rescaling, rescaling
 from oracles.formula.simulated.roundings import Roundings
+from oracles.formula.simulated.scans import scanned
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import REDUCTIONS, Node, exponential_of
 from oracles.lazy import lazy
@@ -35,6 +35,9 @@ from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation
 
 Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
 ORDERS: tuple[Order, ...] = ("declared", "reversed", "permuted", "lanes", "tree")
+_SCANS: Mapping[Order, Literal["places", "blocks", "tree"]] = {
+    "declared": "places", "reversed": "places", "permuted": "places", "lanes": "blocks", "tree": "tree"
+}  # fmt: skip
 _FUSED = 0.7
 """The share of products that go into a sum without being rounded, where the contract allows it."""
 _LONGEST = 300
@@ -43,11 +46,6 @@ _LONGEST = 300
 
 def _as_it_is(values: F64) -> F64:
     return values
-
-
-_Part = tuple[F64, F64, int]
-"""The mean of some terms and their sum of squared deviations, or the maximum and the sum of exponentials, and how many
-they are."""
 
 
 @dataclass(frozen=True)
@@ -301,15 +299,14 @@ class Simulated:
             nothing = np.nan if node.kind == "welford_mean" else 0.0
             return self._placed(np.full(lined.shape[:-1], nothing), node)
         lanes = min(n, 1 if isinstance(declared, Sequential) else max(n // declared.chain(n), 1))
-        second = 1.0 if node.kind == "online" else 0.0
-        single = [(lined[..., [at]], np.full_like(lined[..., [at]], second), 1) for at in range(n)]
-        parts = [self._joined(single[lane::lanes], node) for lane in range(lanes)]
-        while len(parts) > 1:
-            parts = [self._joined(parts[at : at + 2], node) for at in range(0, len(parts), 2)]
-        first, other, _ = parts[0]
-        if node.kind == "online":  # of nothing but minus infinity the formula has no value
-            other = np.where(np.isneginf(first), np.nan, other)
-        return self._placed((first if node.kind == "welford_mean" else other)[..., 0], node)
+        own, other = self._dtype(node), form(self.contract.compute)
+        joining = Joining(self._rounding, own, own if own is other or self._is_whole else other)
+        if node.kind == "online":
+            first, second, _ = joined(lined, 1.0, lanes, joining.rescaled)
+            second = np.where(np.isneginf(first), np.nan, second)  # of nothing else the formula has no value
+        else:
+            first, second, _ = joined(lined, 0.0, lanes, joining.moments)
+        return self._placed((first if node.kind == "welford_mean" else second)[..., 0], node)
 
     def _scaled_again(self, node: Node, values: F64) -> F64:
         """A sum of shares times values, scaled again as the maximum grows."""
@@ -320,7 +317,7 @@ class Simulated:
             products = taken(round_to(self._at_point(node.args[0], shares), dtype), dtype) * block
             return self._chained(products if is_fused else self._round(products, node), node)
 
-        def joined(first: F64, second: F64, how: Join) -> F64:
+        def merged(first: F64, second: F64, how: Join) -> F64:
             parts = zip((first, second), how.factors, strict=True)
             a, b = (self._round(taken(part, dtype) * taken(round_to(by, dtype), dtype), node) for part, by in parts)
             return self._rounding.sum(a, b, dtype)
@@ -328,7 +325,7 @@ class Simulated:
         lined = self._lined(values, node)
         if not lined.size:
             return self._placed(np.zeros(lined.shape[:-1]), node)
-        return self._placed(self._rescaling(node).total(lined, summed, joined), node)
+        return self._placed(self._rescaling(node).total(lined, summed, merged), node)
 
     def _rescaling(self, node: Node) -> Rescaling:
         """The course through the scores of a node, which is that of others too that have the same shares."""
@@ -361,76 +358,20 @@ class Simulated:
         return self._rounding.point(values, point.dtype)
 
     def _scanned(self, node: Node, args: list[F64]) -> F64:
-        """A recurrence: one place after the other, in blocks that are carried on, or as a tree."""
-        (axis,), n = self.inputs.axes(node), self.inputs.extents[node.label]
-        a, b, h = args
+        (axis,), dtype = self.inputs.axes(node), self._dtype(node)
         order = self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
-        if not n:
-            return np.asarray(at_place(a * h + b, axis, slice(0, 0)))
-        if isinstance(order, Sequential) or self.order in ("declared", "reversed", "permuted"):
-            found = list[F64]()
-            for place in range(n):
-                h = self._advanced(node, h, at_place(a, axis, place), at_place(b, axis, place))
-                found.append(h)
-            return np.concatenate(found, axis)
-        blocks = [(at_place(a, axis, place), at_place(b, axis, place)) for place in range(n)]
-        if self.order == "lanes":
-            size = int(self.random.integers(2, 9))
-            for first in range(0, n, size):
-                for place in range(first + 1, min(first + size, n)):
-                    blocks[place] = self._after(node, blocks[place - 1], blocks[place])
-                for place in range(first, min(first + size, n) if first else first):
-                    blocks[place] = self._after(node, blocks[first - 1], blocks[place])
-        else:
-            step = 1
-            while step < n:
-                blocks = [
-                    self._after(node, blocks[place - step], each) if place >= step else each
-                    for place, each in enumerate(blocks)
-                ]
-                step *= 2
-        return np.concatenate([self._advanced(node, h, *each) for each in blocks], axis)
+        is_fused = self.fused and self.contract.fused and dtype is not DOUBLE
 
-    def _after(self, node: Node, before: tuple[F64, F64], block: tuple[F64, F64]) -> tuple[F64, F64]:
-        """Two blocks as one."""
-        return self._round(before[0] * block[0], node), self._advanced(node, before[1], *block)
+        def advanced(h: F64, a: F64, b: F64) -> F64:
+            h = self._rounding.taken(h, dtype)
+            product = a * h if is_fused and self.random.random() < _FUSED else self._round(a * h, node)
+            return self._rounding.sum(product, b, dtype)
 
-    def _advanced(self, node: Node, h: F64, a: F64, b: F64) -> F64:
-        dtype = self._dtype(node)
-        h = self._rounding.taken(h, dtype)
-        if self.fused and self.contract.fused and dtype is not DOUBLE and self.random.random() < _FUSED:
-            return self._rounding.sum(a * h, b, dtype)
-        return self._rounding.sum(self._round(a * h, node), b, dtype)
-
-    def _joined(self, parts: list[_Part], node: Node) -> _Part:
-        found = parts[0]
-        for part in parts[1:]:
-            found = self._rescaled(found, part, node) if node.kind == "online" else self._moments(found, part, node)
-        return found
-
-    def _moments(self, a: _Part, b: _Part, node: Node) -> _Part:
-        """Mean and squares of both, and how many terms they are of."""
-        mean, squares, count = a[0], a[1], a[2] + b[2]
-        apart = self._round(b[0] - mean, node)
-        weight = self._round(np.full((1,) * mean.ndim, b[2] / count), node)
-        mean = self._round(mean + self._round(apart * weight, node), node)
-        if b[2] == 1:
-            added = self._round(apart * self._round(b[0] - mean, node), node)
-        else:
-            weight = self._round(weight * a[2], node)
-            added = self._round(self._round(apart * apart, node) * weight, node)
-        return mean, self._round(self._round(squares + b[1], node) + added, node), count
-
-    def _rescaled(self, a: _Part, b: _Part, node: Node) -> _Part:
-        """Maximum and sum of both."""
-        most, sums = np.maximum(a[0], b[0]), []
-        own, other = self._dtype(node), form(self.contract.compute)
-        dtype = own if own is other or self._is_whole else other
-        for each in (a, b):
-            step = np.where(np.isneginf(most), 0.0, self._rounding.result(each[0] - most, dtype))  # masked so far
-            factor = np.where(step == 0, 1.0, self._rounding.function(function("exp"), step, dtype))
-            sums.append(self._round(each[1] * factor, node))
-        return most, self._round(sums[0] + sums[1], node), a[2] + b[2]
+        way = "places" if isinstance(order, Sequential) else _SCANS[self.order]
+        return scanned(
+            args, axis, self.inputs.extents[node.label], way, self.random, advanced,
+            lambda a, b: self._round(a * b, node),
+        )  # fmt: skip
 
 
 def simulate(of: Problem, contract: Contract, random: np.random.Generator) -> Mapping[str, NDArray[Anything]]:
