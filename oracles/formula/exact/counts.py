@@ -16,8 +16,9 @@ _COMPARED: tuple[Kind, ...] = ("at_most", "less")
 
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
     """The nodes that every kernel has alike, whole numbers or nearly: those made of places, and those of indices.
-    `integers` are the tensors of integers."""
-    whole, parts, placed = set[Node](), set[Node](), set[Node]()
+    `integers` are the tensors of integers, whose quotients kernels may have as floats: what `floor` makes of these is
+    one of two numbers, and so is what is made of it, beside places too."""
+    whole, parts, placed, either = set[Node](), set[Node](), set[Node](), set[Node]()
     for node in trace.nodes:
         if not node.args:
             known = node.kind in ("position", "extent") or (node.kind == "tensor" and node.label in integers)
@@ -31,7 +32,9 @@ def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
         all_whole = all(arg in exact or (compared and arg.kind == "constant") for arg in node.args)
         if all_whole and (node.kind in _WHOLE or floored or node.kind == "divide"):
             (parts if node.kind == "divide" else whole).add(node)
-            if not placed.isdisjoint(node.args):
+            if not either.isdisjoint(node.args) or (floored and parts.difference(placed) & {*node.args}):
+                either.add(node)
+            elif not placed.isdisjoint(node.args):
                 placed.add(node)
     indices = ordered(node.args[1] for node in trace.nodes if node.kind == "take")
     return frozenset(node for node in (*placed, *indices) if node.args and (node in whole or node in parts))
