@@ -119,7 +119,7 @@ def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
 
 
 def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, ...]:
-    """Targets that match and accept the case. Mutants take part only when they are named."""
+    """Targets that match and accept the case, or promise to reject it. Mutants take part only when they are named."""
     try:
         chosen = select_targets(pack.kernels, patterns=patterns)
     except SelectionError:
@@ -127,9 +127,9 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Ta
         if not mutants:
             raise
         chosen = select_targets(mutants, patterns=patterns)
-    refusals = {target.kernel.name: target.kernel.capability.refusal(case) for target in chosen}
-    fitting = tuple(target for target in chosen if refusals[target.kernel.name] is None)
+    fitting = tuple(target for target in chosen if target.kernel.capability.is_dispatched(case))
     if not fitting:
+        refusals = {target.kernel.name: target.kernel.capability.refusal(case) for target in chosen}
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
         raise SelectionError(f"no chosen kernel accepts this case ({reasons})")
     return fitting

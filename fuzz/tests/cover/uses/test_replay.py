@@ -9,7 +9,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.casefile import Found, formula_of, from_json, to_json
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
-from fuzz.uses.replay import found_lines, script_line, worth_explaining
+from fuzz.uses.replay import fitting_targets, found_lines, script_line, worth_explaining
 
 
 def _absent(target: str, strides: str = "contiguous") -> str:
@@ -68,3 +68,10 @@ def test_a_replay_says_that_what_is_to_be_computed_has_changed() -> None:
         _, again = from_json(to_json(case, found))
         assert again == found, "the file has it"
         assert any(said in line for line in found_lines(again, case, {}, load(built_in()))) == is_said
+
+
+def test_a_case_that_a_kernel_promises_to_reject_is_replayed_on_it() -> None:
+    case, pack = given_case((2, 5), 1, "column_step"), load(built_in())
+    fitting = fitting_targets(pack, case, ["c-generic@native:gcc-O2"])
+    assert [each.kernel.capabilities.outside for each in fitting] == ["rejects"]
+    assert fitting[0].kernel.capability.refusal(case) is not None
