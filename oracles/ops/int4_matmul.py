@@ -5,7 +5,7 @@ from typing import Any
 
 from oracles.formula.trace import Node, Outputs, dot, extent, floor, point, position, take, total, where
 from oracles.op import Op
-from oracles.operand import CODES, Flip, Operand
+from oracles.operand import CODES, Operand
 
 PAIRS = ("g", "h", "j")
 """The elements of a row are g groups of h pairs: a byte has the first one of a pair in its low 4 bits."""
@@ -44,7 +44,6 @@ OP = Op(
     ),
     outputs=(Operand("c", "m n"),),
     algorithms={"c": {"by groups": lambda pair, offset, scale: total(dot(pair, offset, ("h", "j")) * scale, "g")}},
-    flips=(Flip(("x",), ("c",), zeros=True),), scaling={"x": 1, "c": 1},
     shapes=({"m": 1, "g": 8, "k": 32}, {"g": 4, "k": 64}, {"g": 2, "k": 128}, {"g": 1, "k": 1024}),
     recipes={"nibbles": nibbles},
     summary="products with a matrix of 4-bit codes, groups of which have scales and zero points",
