@@ -144,16 +144,17 @@ class Truth:
             return breakdown(output, index, bounds, None if got is None else float(got), terms, facts, given)
 
     def ulps_off(self, contract: Contract, output: str, index: tuple[int, ...], got: float) -> float:
-        """Return how far a value is off, in units in the last place of the expected one, as the fast tier has it: to a
-        share of 2^-20 and more below. NaN where that is not a number, or no float."""
+        """Return how far a value is off, in units in the last place of the expected one, or as a number of codes where
+        the output is of integers; NaN where it is a place. The expected value is that of the fast tier, in float64 or
+        double-double: asking the precise tier takes seconds for an element of a long row."""
         enclosure = self.enclosures(contract, self.problem.structured)[output]
-        if enclosure.places or self.problem.outputs[output] not in FORMATS:
+        if enclosure.places:
             return math.nan
         centre, place = enclosure.centre, self.canonical_index(output, index)
         high = float(head(centre)[place])
-        low = float(centre.low[place]) if isinstance(centre, DoubleDouble) else 0.0
-        form = FORMATS[self.problem.outputs[output]]
-        return (got - high - low) / (max(math.ldexp(0.5, math.frexp(high)[1]), form.tiny) * 2 * form.u)
+        off = got - high - (float(centre.low[place]) if isinstance(centre, DoubleDouble) else 0.0)
+        form = FORMATS.get(self.problem.outputs[output])
+        return off if form is None else off / (max(math.ldexp(0.5, math.frexp(high)[1]), form.tiny) * 2 * form.u)
 
     def enclosures(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
         """The fast tier's conformance sets."""

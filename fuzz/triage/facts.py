@@ -216,7 +216,7 @@ def _worst(case: Case, judgement: Judgement, target: Target | None) -> WorstElem
         return None
     output = case.outputs[check.output]
     try:
-        told = breakdown_of(case, check, outcome, target)
+        told = _breakdown_of(case, check, outcome, target)
     except GaveUp:
         return None
     found = worst_element(told, check.failing, output.layout.size, contradicts=check.contradicts, dtype=output.dtype)
@@ -230,7 +230,7 @@ def _runs(mask: Mask) -> tuple[tuple[int, int], ...]:
     return tuple((int(a), int(b - a)) for a, b in zip(starts[:_RUNS], ends[:_RUNS], strict=True))
 
 
-def breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> breakdown.Breakdown:
+def _breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> breakdown.Breakdown:
     """Return the budget of the worst element, which the check names. Raises GaveUp."""
     output, index = case.outputs[check.output], check.worst_index
     assert index is not None

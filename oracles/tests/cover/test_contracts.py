@@ -260,3 +260,9 @@ def test_a_given_rstd_of_rows_without_elements_is_nothing_to_judge(shape: tuple[
     inputs = {"x": x, "dy": x, "weight": weight, "rstd": rstd}
     of = Problem("rms_norm_backward", {"eps": 0.5}, inputs, {"dx": "f32", "dw": "f32"})
     assert results(of, Contract(), {"dx": x, "dw": weight}) == ["pass", "pass"]
+
+
+def test_a_code_is_off_by_a_number_of_codes() -> None:
+    x = np.array([[127.0, -3.0, 64.0, 0.0]], np.float32)
+    truth = Truth(Problem("quantize_rows", {}, {"x": x}, {"q": "int8", "scale": "f32"}))
+    assert [truth.ulps_off(Contract(), "q", (0, 2), got) for got in (64.0, 66.0, 61.0)] == [0.0, 2.0, -3.0]
