@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fuzz.uses.check.check import CheckError, CheckFailed, check
     from fuzz.uses.judge.module import check_module
     from oracles.formula.contract import Contract
+    from oracles.formula.within import Within
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
@@ -45,6 +46,7 @@ __all__ = [
     "Steps",
     "Tiles",
     "VectorLanes",
+    "Within",
     "backward",
     "check",
     "check_module",
@@ -58,6 +60,7 @@ _HOME = {
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
     "check_module": "fuzz.uses.judge.module",
     "Contract": "oracles.formula.contract",
+    "Within": "oracles.formula.within",
     "Mutant": "fuzz.base.kernel",
     "PythonKernel": "fuzz.adapters.python_kernel",
     **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),

@@ -5,6 +5,7 @@ Importing the package loads neither NumPy nor mpmath; `oracles.truth` does.
 
 from oracles.dtypes import DtypeError
 from oracles.formula.contract import Contract
+from oracles.formula.within import Within
 from oracles.summation import (
     Any,
     Blocks,
@@ -31,4 +32,5 @@ __all__ = [
     "Summation",
     "Tiles",
     "VectorLanes",
+    "Within",
 ]

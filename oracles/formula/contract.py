@@ -12,6 +12,7 @@ from oracles.dtypes import DOUBLE, FORMATS, SINGLE, Format, form
 from oracles.elementary import CORRECT
 from oracles.elementary.functions import NAMES, records
 from oracles.formula.node import Node
+from oracles.formula.within import Within, within
 from oracles.lazy import lazy
 from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
 
@@ -21,6 +22,7 @@ INPUT = "input"
 WIDE = "at least f32"
 """The dtype of what calculates 16 bits in f32, and f64 in that itself: f64 where the first input is of it, else f32."""
 """In place of a dtype: that of the first input."""
+_CORRECTLY = Within(CORRECT)
 MAYBE = "maybe "
 """Before the dtype of a point: some kernels round there, and some do not."""
 
@@ -53,9 +55,9 @@ class Contract:
     sums: Mapping[str, Summation] = field(default_factory=dict)
     """The order of a sum, by its local or else by its dimension, or its dimensions, such as "c s", in whose order its
     terms are counted; where none is named, one after the other."""
-    accuracy: Mapping[str, float] = field(default_factory=dict)
+    accuracy: Mapping[str, float | Within] = field(default_factory=dict)
     """The error bounds of elementary functions in ulp, where they are not the usual ones of `Elementary`; also of
-    "divide", which is usually rounded correctly."""
+    "divide", which is usually rounded correctly. `Within` states one that grows with the argument."""
     absolute: Mapping[str, float] = field(default_factory=dict)
     """How far the results of bounded functions may be off besides, in ulp of 1: a polynomial in the place of an error
     function errs by as much where the result is close to zero."""
@@ -88,13 +90,8 @@ class Contract:
         for name, dtype in [("compute", self.compute), *self.dtypes.items(), *self.points.items()]:
             if dtype in FORMATS and FORMATS[dtype].only_stores and name not in self.points:
                 raise NumericsError(f"{name}: {dtype} is a storage format, not one to calculate in")
-        for name, ulp in self.accuracy.items():
-            if name not in (*NAMES, DIVIDE):
-                raise NumericsError(f"accuracy: {name!r} is no function; there are {', '.join(stated())}")
-            if name != DIVIDE and records()[name].is_exact:
-                raise NumericsError(f"accuracy: {name} needs none: its results are exact")
-            if not CORRECT <= ulp < 2**20:
-                raise NumericsError(f"accuracy: {name} within {ulp} ulp: it must be at least {CORRECT}, and sensible")
+        for name, bound in self.accuracy.items():
+            _check_bound(name, within(bound))
         for name, ulp in self.absolute.items():
             if name not in NAMES or not records()[name].is_bounded:
                 bounded = ", ".join(each for each in NAMES if records()[each].is_bounded)
@@ -182,14 +179,31 @@ class Contract:
     def _orders(self) -> Mapping[frozenset[str], Summation]:
         return {frozenset(name.split()): order for name, order in self.sums.items()}
 
-    def ulp(self, name: str) -> float:
+    def bound(self, name: str) -> Within:
         """The error bound of an elementary function or of "divide"."""
         if name in self.accuracy:
-            return self.accuracy[name]
-        return CORRECT if name == DIVIDE else records()[name].usual
+            return within(self.accuracy[name])
+        return Within(CORRECT if name == DIVIDE else records()[name].usual)
+
+    def ulp(self, name: str) -> float:
+        """The same in ulp, where it does not grow."""
+        return self.bound(name).ulp
+
+    def keeping(self, name: str) -> Contract:
+        """The contract as far as one operation keeps subnormal numbers."""
+        return self._flushing if name in self.flushing else self
+
+    @lazy
+    def flushing(self) -> frozenset[str]:
+        """The operations that may flush subnormal numbers, whatever others do."""
+        return frozenset(name for name, bound in self.accuracy.items() if within(bound).flushes)
+
+    @lazy
+    def _flushing(self) -> Contract:
+        return replace(self, denormals="flush")
 
     def relative(self, name: str, u: float) -> float:
-        """The same as a share of the result, in a format of that unit roundoff."""
+        """What does not grow of a bound, as a share of the result, in a format of that unit roundoff."""
         ulp = self.ulp(name)
         if name != DIVIDE and records()[name].reciprocal_of and ulp == records()[name].usual:
             return 2 * u / (1 - u)  # two correct roundings, one after the other
@@ -199,8 +213,24 @@ class Contract:
         """Whether a node is one operation whose result is rounded correctly: to the dtype of an output, that is the
         rounding of the output."""
         if node.kind == "function":
-            return not node.is_exact and self.ulp(node.label) == CORRECT and node.label not in self.absolute
-        return node.kind in ("add", "subtract", "multiply") or (node.kind == DIVIDE and self.ulp(DIVIDE) == CORRECT)
+            return not node.is_exact and self.bound(node.label) == _CORRECTLY and node.label not in self.absolute
+        return node.kind in ("add", "subtract", "multiply") or (
+            node.kind == DIVIDE and self.bound(DIVIDE) == _CORRECTLY
+        )
+
+
+def _check_bound(name: str, bound: Within) -> None:
+    """Raise NumericsError for what is no bound of a function's errors."""
+    if name not in (*NAMES, DIVIDE):
+        raise NumericsError(f"accuracy: {name!r} is no function; there are {', '.join(stated())}")
+    if name != DIVIDE and records()[name].is_exact:
+        raise NumericsError(f"accuracy: {name} needs none: its results are exact")
+    if not CORRECT <= bound.ulp < 2**20:
+        raise NumericsError(f"accuracy: {name} within {bound.ulp} ulp: it must be at least {CORRECT}, and sensible")
+    if not 0 <= bound.growth < 2**10:
+        raise NumericsError(f"accuracy: {name}: a growth of {bound.growth} ulp: it must be at least 0, and sensible")
+    if bound.growth and (name == DIVIDE or getattr(records()[name], "power", True)):  # a family is one of powers
+        raise NumericsError(f"accuracy: {name}: a growth of {bound.growth} ulp: its errors are in proportion to it")
 
 
 def stated() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from oracles.elementary import CORRECT
 from oracles.formula.contract import DIVIDE, INPUT, MAYBE, Contract, stated
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace
+from oracles.formula.within import within
 from oracles.op import Op
 from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes
 
@@ -91,7 +92,7 @@ def _is_meant(contract: Contract, name: str, option: Any) -> bool:
         return all(contract.order(dim, dim) == order for dim, order in option.items())
     if name == "points":
         return all(dtype == contract.compute and point not in contract.points for point, dtype in option.items())
-    return name == "accuracy" and all(contract.ulp(kind) == ulp for kind, ulp in option.items())
+    return name == "accuracy" and all(contract.bound(kind) == within(ulp) for kind, ulp in option.items())
 
 
 def pairs(among: Sequence[Neighbour]) -> Iterator[Neighbour]:

@@ -358,7 +358,7 @@ class Budget(SettledProblem):
             if self.contract.flushes_operands and node.kind in _ADDING and self._is_formed_anew(arg):
                 each = again(each, [read.forms[operand] for operand in arg.args], self.dtype(arg))
             moves = node.kind in _MOVING or (node.kind == "where" and not place)
-            args.append(each if moves else taken(each, self.contract))
+            args.append(each if moves else taken(each, self.contract.keeping(node.operation)))
         return args
 
     def _is_formed_anew(self, node: Node) -> bool:

@@ -176,7 +176,8 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         found = _bounded(found, np.where(low > 0, away, np.inf), share)
         found = _unbounded(found, (share >= 1) & ~(low > 0))
     found = _vanished(found, args)
-    return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else ulp), here.contract)
+    rounding = Rounding(0.0 if last else relative, 0.0 if last else ulp)
+    return rounded(found, rounding, here.contract.keeping("divide"))
 
 
 def _over(b: Form) -> Form:
@@ -200,14 +201,24 @@ def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         found = _moved(here, of, arg, found)
     if of.is_exact:
         return found
-    ulp = here.contract.ulp(of.name)
-    relative = here.contract.relative(of.name, dtype.u)
+    bound, relative = here.contract.bound(of.name), here.contract.relative(of.name, dtype.u)
     if of.name in here.contract.absolute:
         off = 2 * dtype.u * here.contract.absolute[of.name]
         found = more(found, np.where(np.isfinite(found.centre), off, 0.0))
     if of.strays is not None:
         found = _strayed(here, of, arg, found)
-    return rounded(found, Rounding(0.0 if last else relative, 0.0 if last else max(0.5, ulp)), here.contract)
+    if bound.growth:
+        found = _grown(found, arg, 2 * dtype.u * bound.growth)
+    rounding = Rounding(0.0 if last else relative, 0.0 if last else max(0.5, bound.ulp))
+    return rounded(found, rounding, here.contract.keeping(of.name))
+
+
+def _grown(found: Form, arg: Form, growth: float) -> Form:
+    """The value of a function whose errors grow with its argument. As a power, so that what several factors of a
+    product err by, whose arguments add up to one, is no more than what the function of that one does."""
+    with np.errstate(all="ignore"):
+        share = np.expm1(np.minimum(growth * arg.size, 700.0)) * (1 + DUST)
+        return more(found, np.where(np.isfinite(found.centre) & (found.size > 0), found.size * share, 0.0))
 
 
 def _strayed(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Form:

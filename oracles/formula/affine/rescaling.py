@@ -22,7 +22,8 @@ from oracles.summation import rescalings
 def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The sum of e^(a - maximum), multiplied by e^(old - new) where the maximum grows, as often as a term is added to.
 
-    The differences of a term and its maxima add up to that of the last one, and so do their errors. A contract does not
+    The differences of a term and its maxima add up to that of the last one, and so do their errors, and what
+    exponentials err by that grows with them. A contract does not
     say whether a kernel has those and the exponentials in the dtype of the sum or in that of everything else: here they
     are in the coarser one."""
     (value,) = args
@@ -35,18 +36,20 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     )
     shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
     apart = added(inner, shifted, [value, shared(greatest(here, node, args))], False)
-    terms = taken(function(inner, exp(shifted), [taken(apart, here.contract)], False), here.contract)
-    ulp = here.contract.ulp("exp")
+    keeping, bound = here.contract.keeping("exp"), here.contract.bound("exp")
+    terms = taken(function(inner, exp(shifted), [taken(apart, keeping)], False), here.contract)
+    ulp = bound.ulp
     each = math.log1p(2 * coarser.u * ulp) + math.log1p(dtype.u)
     found = total(here, node, [terms])
     chain = here.order(node).chain(n)
     errors = found.size * math.expm1(min(chain * each, 700.0))
     # What underflows, a factor or its product, takes so much off each of at most n terms of a sum.
     eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
-    unit = eta * (1 + ulp) if here.contract.denormals == "preserve" else (3 + ulp) * tiny
+    unit = eta * (1 + ulp) if keeping.denormals == "preserve" else (3 + ulp) * tiny
     least = found.least
     if least is not None:  # each factor and each product may take off as much as it may add
         kept = chain * (math.log1p(-min(2 * coarser.u * ulp, 0.5)) + math.log1p(-dtype.u))
+        kept -= 2 * coarser.u * bound.growth * -math.log(eta)  # of what is farther below the maximum nothing is left
         kept = math.exp(kept) * (1 - DUST) if 2 * coarser.u * ulp < 0.5 else 0.0
         least = np.maximum(least * kept - n * unit, 0.0)
     errors = np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0)
@@ -63,7 +66,8 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
     with the unit roundoff u of the shares and w of the sum: d is what exponentials err by, and c what the products with
     factors do. No maximum falls, so that the magnitudes of the differences s - m0, m0 - m', ... add up to that of
-    s - m = log p, and their roundings to |t| <= u |log p|. Both d and t are errors of a share, as `_scaled` has them.
+    s - m = log p, and their roundings to |t| <= u |log p|. What exponentials err by that grows with the differences
+    adds up to no more than what the share itself errs by so. Both d and t are errors of a share, as `_scaled` has them.
     An addition on the way errs by w times what there is then, which is scaled with the rest: by as much as without
     scaling, relative to the sum of |p v|.
 
@@ -79,16 +83,17 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     found = dotted(here, node, (share, value), sums)
     if not times:
         return found
-    ulp, count = here.contract.ulp("exp"), times if dtype.holds(other) else 2 * times  # the factor is rounded too
+    keeping, bound = here.contract.keeping("exp"), here.contract.bound("exp")
+    ulp, count = bound.ulp, times if dtype.holds(other) else 2 * times  # the factor is rounded too
     errors = (sums.size + found.spread) * math.expm1(min(count * math.log1p(dtype.u), 700.0)) * (1 + DUST)
     sizes = value.size
     for axis in axes:
         sizes = sizes * here.inputs.count((axis,)) if sizes.shape[axis] == 1 else here.inputs.total(sizes, (axis,))
     eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
-    unit = eta * (1 + ulp) if here.contract.denormals == "preserve" else (3 + ulp) * tiny
+    unit = eta * (1 + ulp) if keeping.denormals == "preserve" else (3 + ulp) * tiny
     number = np.isfinite(found.centre)
     errors = np.where(number, errors + (here.inputs.count(axes) + sizes) * unit, 0.0)
-    reach = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * ulp)
+    reach = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * (ulp + bound.growth))
     beyond = number & ~(reach < dtype.limit)
     least = None if found.least is None else np.minimum(found.least, np.maximum(found.least - errors, 0.0))
     return replace(more(found, errors), least=least, may=marked(found.may, beyond if beyond.any() else None))

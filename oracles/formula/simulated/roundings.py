@@ -47,6 +47,9 @@ class Roundings:
 
     def function(self, of: Elementary, arg: F64, dtype: Format) -> F64:
         """A function of a value."""
+        bound = self.contract.bound(of.name)
+        if bound.flushes:
+            arg = self.flushed(arg, dtype)
         if of.reciprocal_of and self.contract.ulp(of.name) == of.usual:
             return self.result(1.0 / self.result(function(of.reciprocal_of).float64.value(arg), dtype), dtype)
         exact = Float64().apply(of, arg)
@@ -56,12 +59,18 @@ class Roundings:
             off = 2 * dtype.u * self.contract.absolute[of.name]
             moved = exact + off * (self._bias or self.random.uniform(-1.0, 1.0, exact.shape))
             exact = np.maximum(moved, 0.0) if of.is_never_negative else moved
+        if bound.growth:
+            sign = self._bias or self.random.uniform(-1.0, 1.0, exact.shape)
+            grown = np.minimum(2 * dtype.u * bound.growth * np.abs(arg), 700.0)
+            exact = exact * np.exp(np.where(np.isfinite(arg), grown * sign, 0.0))
         return np.where(np.isfinite(arg), self.erring(exact, of.name, dtype), exact)
 
     def erring(self, exact: F64, name: str, dtype: Format) -> F64:
         """The value rounded, and off by as many units more as the contract allows."""
-        rounded = self.result(exact, dtype)
-        most = int(self.contract.ulp(name) - 0.5)
+        bound, rounded = self.contract.bound(name), self.result(exact, dtype)
+        if bound.flushes:
+            rounded = self.flushed(rounded, dtype)
+        most = int(bound.ulp - 0.5)
         if most <= 0:
             return rounded
         exponent = np.maximum(np.frexp(exact)[1] - dtype.precision, dtype.emin - dtype.precision + 1)

@@ -226,6 +226,8 @@ class Simulated:
     def _quotient(self, node: Node, args: list[F64]) -> F64:
         if node.args[1].kind == "extent" and self.contract.mean == "reciprocal":
             return self._round(args[0] * self._round(1.0 / args[1], node), node)
+        if node.kind in self.contract.flushing:
+            args = [self._rounding.flushed(arg, self._dtype(node)) for arg in args]
         return self._rounding.erring(args[0] / args[1], node.kind, self._dtype(node))
 
     def _summed(self, node: Node, args: list[F64], first: F64 | None = None) -> F64:

@@ -170,8 +170,14 @@ class Plan:
         """The dtype in which a value is calculated."""
         return form(self.contract.dtypes.get(self.trace.names.get(node, ""), self.contract.compute))
 
+    @lazy
+    def _flushes(self) -> bool:
+        """Whether anything may flush subnormal numbers."""
+        own = self.contract.flushing and not self.contract.flushing.isdisjoint(each.operation for each in self.nodes)
+        return self.contract.denormals != "preserve" or bool(own)
+
     def _numbers(self, node: Node, n: int) -> tuple[float, ...]:
-        value, flushes = self.values[node], self.contract.denormals != "preserve"
+        value, flushes = self.values[node], self._flushes
         if node.kind in ("constant", "parameter", "extent"):
             return 0.0, 0.0, self.dtype(node).tiny * ROOM / 2 if flushes else 0.0, math.inf, 0.0, 0.0
         dtype = value.dtype

@@ -103,7 +103,7 @@ def expected_root(x: np.ndarray, contract: Contract, eps: float, worst_case: boo
         down = up = flint.arb(6) * flint.arb(h).sqrt() * u + h * u * u
     down, up = 1 - (1 - down) * (1 - u), (1 + up) * (1 + u) - 1
     mean = u if contract.mean == "divide" else 2 * u + u * u
-    root = 2 * u / (1 - u) if "rsqrt" not in contract.accuracy else 2 * u * flint.arb(contract.accuracy["rsqrt"])
+    root = 2 * u / (1 - u) if "rsqrt" not in contract.accuracy else 2 * u * flint.arb(contract.ulp("rsqrt"))
     add = u if eps else flint.arb(0)
     low_mean, high_mean = squares * (1 - down) / n * (1 - mean), squares * (1 + up) / n * (1 + mean)
     low = (1 - root) / ((high_mean + _exact(eps)) * (1 + add)).sqrt()

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from oracles import Any as AnyOrder
-from oracles import Blocks, Contract, Pairwise, Sequential, Steps
+from oracles import Blocks, Contract, Pairwise, Sequential, Steps, Within
 from oracles.formula.affine.budget import Budget
 from oracles.formula.algorithm import traced
 from oracles.formula.exact.arithmetic import Float64
@@ -107,6 +107,8 @@ CONTRACTS = (
     Contract(sums={"j": Steps(KEYS)}, accuracy={"exp": 48.0}), Contract(dtypes={"acc": "f64"}, sums={"j": Steps(5)}),
     Contract("f16", sums={"j": Sequential()}), Contract("f64", sums={"j": Steps(3)}),
     Contract(dtypes={"acc": "bf16"}, sums={"j": Steps(6)}),
+    Contract(sums={"j": Steps(8)}, accuracy={"exp": Within(2.5, 5.0)}),
+    Contract(sums={"j": AnyOrder()}, accuracy={"exp": Within(2.5, 0.62, flushes=True)}),
 )  # fmt: skip
 
 
