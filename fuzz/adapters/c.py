@@ -192,6 +192,7 @@ class CProgram:
     libraries: tuple[Library, ...] = ()
     """The kernel's own, by their files."""
     sandbox: Sandbox | None = None
+    household = order = ""
 
     @property
     def command(self) -> tuple[str, ...]:

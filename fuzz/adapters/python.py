@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class PythonAdapter(Adapter):
             yield Target(
                 TargetId(kernel.kind, kernel.name, device), kernel, self, (("device", device),),
                 place.case_limit, place.size_limit, slow=place.slow or kernel.slow, costly=True, batched=cuda,
-                sanitizable=cuda,
+                sanitizable=cuda, shares=cuda and not kernel.untrusted,
             )  # fmt: skip
 
     def unavailable(self, target: Target) -> str | None:
@@ -119,6 +119,28 @@ def no_cuda_device() -> str | None:
     return None
 
 
+class _DeviceMemory(ctypes.Structure):
+    """nvmlMemory_t of nvml.h."""
+
+    _fields_ = tuple((name, ctypes.c_ulonglong) for name in ("total", "free", "used"))
+
+
+def free_device_memory() -> int | None:
+    """Return the free bytes of the first CUDA device, or None where nothing tells. The management library is asked: it
+    needs no context, and this process must not have one when others are forked."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    device, memory = ctypes.c_void_p(), _DeviceMemory()
+    asked = (
+        partial(library.nvmlInit_v2),
+        partial(library.nvmlDeviceGetHandleByIndex_v2, 0, ctypes.byref(device)),
+        partial(library.nvmlDeviceGetMemoryInfo, device, ctypes.byref(memory)),
+    )
+    return None if any(ask() != 0 for ask in asked) else int(memory.free)
+
+
 def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     """What a worker of `target` is told, and the digest of the code. The source is written to the cache, where Triton
     looks it up, with the files that it may import. Raises BuildError."""
@@ -169,6 +191,16 @@ class PythonProgram:
     tool: tuple[str, ...] = ()
     """The command that the worker is run under, such as a memory checker."""
     sandbox: Sandbox | None = None
+
+    @property
+    def household(self) -> str:
+        """Of those that may share one, their libraries read the same environment when they are first used."""
+        own = not self.target.shares or self.tool or self.sandbox is not None
+        return "" if own else json.dumps([self.mode == "numpy", dict(self.spec.environment)], sort_keys=True)
+
+    @property
+    def order(self) -> str:
+        return self.spec.encoded()
 
     def process(self, limit: float) -> Process:
         interpreted = self.target.name.place == "interpret"

@@ -89,6 +89,8 @@ class Target:
     batched: bool = False
     """Whether cases of one frame are launched together, so that a death does not tell which of them caused it.
     Otherwise every case is answered before the next one starts: silence names the culprit."""
+    shares: bool = False
+    """Whether its workers take over one another's processes, of which each takes hundreds of megabytes of a device."""
     sanitizable: bool = False
     """Whether tools that check device memory are of use to it."""
     arch: str = ""
@@ -235,6 +237,16 @@ def sandbox_with(builder: Builder, *folders: Path) -> Sandbox:
 
 class Program(Protocol):
     """Starts worker processes of one target, and knows what they have to be."""
+
+    @property
+    def household(self) -> str:
+        """Programs that can run in one process, one after the other, have the same; '' where that is its own alone."""
+        ...
+
+    @property
+    def order(self) -> str:
+        """What a process of its household is told to run it."""
+        ...
 
     def process(self, limit: float) -> Process:
         """Start one. Raises OSError."""

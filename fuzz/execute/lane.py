@@ -12,6 +12,7 @@ from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.execute.blame import Blame
 from fuzz.execute.loop import Loop, Queue
+from fuzz.execute.sharing import Sharing
 from fuzz.execute.worker import Conduct, Encoded, LostError, Worker
 from fuzz.transport.frames import FrameError
 from fuzz.transport.process import EndedError
@@ -25,6 +26,9 @@ _NO_TIME_S = 1.0
 """A case that has run for less is not what a run waits for at its end, see `GRACE_S` of `uses/search/stopping.py`."""
 UNFINISHED = "the run ended while it was at"
 """With these words begins why a case did not run that the end of a run cut off."""
+UNSEEN = Attestation("")
+"""Of a worker that starts with its first case. What it really is is checked then: if it is not what its target asks
+for, its cases do not run."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +85,13 @@ class Lane:
     With `most_hangs` it runs no more cases after so many that hung.
     """
 
-    def __init__(self, target: Target, limit: float, loop: Loop, most_hangs: int | None = None) -> None:
+    def __init__(
+        self, target: Target, limit: float, loop: Loop, most_hangs: int | None = None, sharing: Sharing | None = None
+    ) -> None:
         self.target = target
         self._limit = limit
         self._loop = loop
+        self._sharing = sharing or Sharing()
         self._queue = Queue()
         self._conduct = Conduct(most_hangs)
         self._worker: Worker | None = None
@@ -111,12 +118,17 @@ class Lane:
         """Seconds that it has been at work."""
         return self._queue.busy_s
 
-    def start(self, builder: Builder) -> Attestation | NotRun:
-        """Build the worker and start it. Whatever is wrong with the kernel is said of it, and stops no other."""
+    def start(self, builder: Builder, *, at_once: bool = True) -> Attestation | NotRun:
+        """Build the worker and start it, or, where it shares processes and need not be there `at_once`, have it start
+        with its first case. Whatever is wrong with the kernel is said of it, and stops no other."""
         self._at_work = True
         try:
             self._program = self.target.adapter.program(self.target, builder)
-            return taken(self._employed().start())
+            worker = self._employed()
+            if not at_once and self._program.household:
+                return UNSEEN
+            with self._sharing.in_turn(self.target):
+                return taken(worker.start())
         except BuildError as error:
             return NotRun(str(error)) if self._stopped else NotRun.broken_by(error)
         except LostError as error:
@@ -165,7 +177,7 @@ class Lane:
         assert self._program is not None
         if self._worker is not None:
             self._worker.close()
-        self._worker = worker = Worker(self.target, self._program, self._limit, self._conduct)
+        self._worker = worker = Worker(self.target, self._program, self._limit, self._conduct, self._sharing)
         if self._conduct.given_up:
             worker.give_up(self._conduct.given_up)
         if self._stopped:

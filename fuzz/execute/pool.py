@@ -18,6 +18,7 @@ from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.lane import Lane, TargetBatch, Wait
 from fuzz.execute.loop import Loop
+from fuzz.execute.sharing import Sharing
 from fuzz.execute.worker import Encoded
 from fuzz.transport.frames import encode_case
 
@@ -84,7 +85,7 @@ class WorkerPool:
     processor; `cache` is the folder of built workers, `cache_directory()` by default; `tool` is a command that CUDA
     kernels run under; with `bounded`, only small cases are dispatched to slow targets; with `most_hangs`, a target is
     given no more cases after so many that hung; no case may take more seconds than `longest`, but where kernels are
-    compiled now and then.
+    compiled now and then; without `at_once` workers that share processes are started with their first cases.
 
     A target that cannot run here has a NotRun in `statuses` and no outcomes, and so has one whose kernel cannot be
     built or loaded, or whose worker is not what the target asks for. Entering raises CacheError.
@@ -102,6 +103,7 @@ class WorkerPool:
         bounded: bool = True,
         most_hangs: int | None = None,
         longest: float | None = None,
+        at_once: bool = True,
     ) -> None:
         self.watch: Watch = patient
         self.statuses: dict[str, Attestation | NotRun] = {}
@@ -112,8 +114,9 @@ class WorkerPool:
         self._loop = Loop(jobs or os.cpu_count() or 1)
         self._submitted = 0
         self._looked = 0.0
+        self._at_once, sharing = at_once, Sharing()
         self._lanes = [
-            Lane(target, self._limit(target, limit, longest), self._loop, most_hangs)
+            Lane(target, self._limit(target, limit, longest), self._loop, most_hangs, sharing)
             for target in self._targets
             if target.unavailable() is None
         ]
@@ -151,7 +154,10 @@ class WorkerPool:
         # A thread each: compilers are waited for, and libraries that are imported. From then on there is one thread.
         starters = ThreadPoolExecutor(max(1, len(self._lanes)))
         try:
-            starting = {lane.target.id: starters.submit(lane.start, self._builder) for lane in self._lanes}
+            starting = {
+                lane.target.id: starters.submit(lane.start, self._builder, at_once=self._at_once)
+                for lane in self._lanes
+            }
             for target in self._targets:
                 reason = target.unavailable()
                 self.statuses[target.id] = (

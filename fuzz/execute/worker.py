@@ -12,6 +12,7 @@ from fuzz.adapters.build import BuildError
 from fuzz.adapters.target import Attestation, AttestationError, Program, Target, Unavailable
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
+from fuzz.execute.sharing import Sharing
 from fuzz.transport import records
 from fuzz.transport.frames import AnswerError, Answers, Response, outcome_of
 from fuzz.transport.process import EndedError, Ending, Process
@@ -99,15 +100,24 @@ class _Recent:
 class Worker:
     """The process of one target, and another one where that ended.
 
-    `limit` is in seconds per case.
+    `limit` is in seconds per case. Where programs share a process, it is that of the worker that used it last.
     """
 
-    def __init__(self, target: Target, program: Program, limit: float, conduct: Conduct) -> None:
+    def __init__(
+        self, target: Target, program: Program, limit: float, conduct: Conduct, sharing: Sharing | None = None
+    ) -> None:
         self.target = target
         self.limit = limit
         self._conduct = conduct
         self._program = program
         self._process: Process | None = None
+        self._sharing = sharing or Sharing()
+        self._former: Process | None = None
+        """The one that its latest calls were made in, which may be another worker's now."""
+        self._at_work = False
+        self._has_guests = False
+        """Whether other kernels have run in its process."""
+        self._wants_fresh = False
         self._lost: str | None = None
         self._recent = _Recent()
         self._running: tuple[Sequence[Encoded], list[Outcome], int] = (), [], 0
@@ -136,11 +146,15 @@ class Worker:
         """Start the process and check what it is. Raises LostError, whose cause says whether the kernel is at fault."""
         if self._lost is not None:
             raise LostError(self._lost)
+        self._at_work = True
         try:
             hello = yield from self._hello()
         except (OSError, EndedError) as error:
             self._process = None
             raise self._given_up(f"the worker cannot be started: {error}") from error
+        finally:
+            self._at_work = False
+        self._sharing.join(self, self._program)
         try:
             return self._program.attested(hello)
         except (Unavailable, BuildError, AttestationError) as error:
@@ -158,23 +172,34 @@ class Worker:
         """Run `cases`, and add what comes of each to `outcomes`, until they are done (None) or the process ends. A
         `patient` one waits for each as long as it may take. Raises LostError."""
         if self._process is None:
-            self._recent = _Recent()
             yield from self.start()
         assert self._process is not None
+        if self._process is not self._former:
+            self._former, self._recent = self._process, _Recent()
         self._running = cases, outcomes, len(outcomes)
+        self._at_work = True
         hurried = not (patient or self.target.batched or self.target.kernel.slow)  # these compile now and then
         self._process.patience = self._conduct.patience(self.limit) if hurried else self.limit
         try:
             yield from self._exchange(self._process, cases, outcomes, audits)
         except EndedError as error:
-            self._process = None
+            self._process, self._wants_fresh = None, True
             return error.ending
         finally:
             self._running = (), [], 0
+            self._at_work = False
         return None
+
+    def lend(self) -> Process | None:
+        """Give its process away, unless it is at work; for the next case it takes one over, or starts one."""
+        if self._at_work:
+            return None
+        process, self._process = self._process, None
+        return process
 
     def renew(self) -> None:
         """End the process; the next case is the first call of a new one."""
+        self._wants_fresh = True
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -193,6 +218,7 @@ class Worker:
     def close(self) -> None:
         """End the process and release what it holds."""
         self.stop()
+        self._sharing.leave(self, self._program)
         if self._process is not None:
             self._process.close()
 
@@ -201,7 +227,16 @@ class Worker:
         return LostError(self._lost)
 
     def _hello(self) -> Steps[str]:
-        """Start a process; another one when somebody kills it before it speaks."""
+        """Take over a process, unless a fresh one is wanted, or start one; another one when somebody kills it before it
+        speaks."""
+        found = None if self._wants_fresh else self._sharing.taken_over(self, self._program)
+        if found is not None:
+            try:
+                self._process, self._has_guests = found, True
+                return (yield from found.load(self._program.order, self.limit))
+            except EndedError:  # it ended while nobody used it, or cannot load this: nobody is blamed for that
+                self._process = None
+        self._wants_fresh = self._has_guests = False
         for attempt in range(ATTEMPTS):
             try:
                 self._process = self._program.process(self.limit)
@@ -227,7 +262,8 @@ class Worker:
             since = time.monotonic()
             try:
                 for response in responses:
-                    if response.status == records.NO_MEMORY and (self._recent.calls or len(outcomes) > before):
+                    earlier = self._has_guests or self._recent.calls or len(outcomes) > before
+                    if response.status == records.NO_MEMORY and earlier:
                         process.refuse("earlier calls left no memory for this case")
                     outcomes.append(self._outcome(response, cases[response.position], process))
             finally:

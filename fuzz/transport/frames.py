@@ -27,6 +27,7 @@ from fuzz.transport.records import (
     INTEGER,
     KF_REJECTED,
     KINDS,
+    LOAD_MAGIC,
     MISREAD,
     MISUSED,
     NAME_BYTES,
@@ -123,6 +124,12 @@ def encode_case(case: Case, second_run: bool = False) -> bytes:
 def encode_frame(cases: Sequence[bytes], limit_s: int, audits: int = AUDIT_LAST) -> bytes:
     """A request of encoded cases. A worker that hangs in one of them for `limit_s` seconds ends itself."""
     return b"".join([FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, audits), *cases])
+
+
+def encode_load(spec: str) -> bytes:
+    """A request to run another kernel from now on, which is answered by its hello."""
+    data = spec.encode()
+    return FRAME.pack(LOAD_MAGIC, 0, len(data), 0, 0) + data
 
 
 def decode_responses(data: bytes | bytearray, first: int = 0) -> tuple[list[Response], int]:

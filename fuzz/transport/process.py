@@ -144,6 +144,14 @@ class Process:
             self._bound()
         return text
 
+    def load(self, spec: str, limit: float) -> Steps[str]:
+        """Have it run another kernel from now on, whose cases have that limit: the text of its hello. Raises
+        EndedError."""
+        self._limit = self.patience = limit
+        self._start_limit = max(limit, START_LIMIT_S)
+        yield from self._send(frames.encode_load(spec))
+        return (yield from self.hello())
+
     def exchange(
         self, cases: Sequence[bytes], take: Callable[[Sequence[Response]], None], audits: int = records.AUDIT_LAST
     ) -> Steps[None]:

@@ -94,7 +94,7 @@ def executor_of(
     *, sanitize: bool = False, longest: float | None = None,
 ) -> ProcessExecutor:  # fmt: skip
     """Processes for a search of these targets, one per processor unless `jobs` says how many."""
-    count = processes_for(targets, jobs, max_cases) if targets else 0
+    count = processes_for(targets, jobs, max_cases, alone=sanitize) if targets else 0
     groups = groups_of(targets, count)
     tool = sanitizer(targets) if sanitize else ()
 
@@ -104,7 +104,9 @@ def executor_of(
             target.adapter.share(target, builder)
 
     def make_pool(mine: Sequence[Target]) -> WorkerPool:
-        return WorkerPool(mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS, longest=longest)
+        return WorkerPool(
+            mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS, longest=longest, at_once=False
+        )
 
     return ProcessExecutor(targets, replace(terms, groups=groups), (count, *(1 for _ in groups[1:])), make_pool)
 

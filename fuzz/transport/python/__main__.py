@@ -15,11 +15,10 @@ def main() -> None:
         serve(socket.socket(fileno=int(argument)), more)
         os._exit(0)  # nothing is left to save, and Triton tells of its leaks where the interpreter is taken apart
     else:
-        from fuzz.transport.python.kernel import decoded
         from fuzz.transport.python.worker import work
 
         os.dup2(int(more[0]), 1)
-        work(decoded(argument))
+        work(argument)
 
 
 if __name__ == "__main__":

@@ -73,14 +73,17 @@ class Channel:
         except BrokenPipeError:
             os._exit(0)  # the parent is gone
 
-    def requests(self) -> Iterator[Request]:
-        """Frames, until the parent closes the stream."""
+    def requests(self) -> Iterator[Request | str]:
+        """Frames, until the parent closes the stream; the text of a spec where another kernel is to run from now on."""
         while head := self._read(records.FRAME.size, may_end=True):
             magic, count, size, limit_s, audits = records.FRAME.unpack(head)
-            if magic != records.REQUEST_MAGIC:
+            if magic not in (records.REQUEST_MAGIC, records.LOAD_MAGIC):
                 broken_frame(f"broken frame: magic {magic:08x}")
             if size > _FRAME_LIMIT:
                 broken_frame(f"broken frame: {size} bytes")
+            if magic == records.LOAD_MAGIC:
+                yield self._read(size).decode()
+                continue
             yield Request(_cases(self._read(size), count), limit_s, audits == records.AUDIT_EACH)
 
     def _read(self, size: int, may_end: bool = False) -> bytes:

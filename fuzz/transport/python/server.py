@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from fuzz.transport.python.keeper import keep_worker
-from fuzz.transport.python.kernel import decoded
 from fuzz.transport.python.worker import work
 
 _REQUEST_BYTES = 1 << 16
@@ -103,7 +102,7 @@ def _become_worker(message: str, journal: int) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         keep_worker()
-        work(decoded(message), journal)
+        work(message, journal)
         os._exit(0)
     except BaseException:
         traceback.print_exc()

@@ -122,6 +122,10 @@ class MemoryWatch:
             (Change("memory", f"every call keeps more, {found} in each of many calls of this case"),) if found else ()
         )
 
+    def look(self) -> None:
+        """What the process has in use now is nobody's leak."""
+        self._known = self._in_use()
+
     def _kept(self, call: Callable[[], object], allowed_s: float) -> str | None:
         """What each call keeps, in words; None where they do not all keep something, or where that takes too long."""
         until = time.monotonic() + allowed_s

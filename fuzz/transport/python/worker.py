@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -15,81 +16,121 @@ from fuzz.transport.python.answer import failed, is_of_device, respond
 from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import CaseRunner
 from fuzz.transport.python.attest import attested
-from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec
+from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec, decoded
 from fuzz.transport.python.memory import Arena, DeviceMemory, FreshMemory, Memory
-from fuzz.transport.python.protocol import Channel, broken_frame
+from fuzz.transport.python.protocol import Channel, Request, broken_frame
 from fuzz.transport.python.state import MemoryWatch, ProcessState
 
 _LOST_DEVICE_EXIT = 71
 
 
-def work(spec: Spec, journal: int | None = None) -> None:
-    """Speak the protocol on stdin and stdout until the parent closes it."""
-    os.environ.update(spec.environment)
-    warnings.simplefilter("ignore")
-    channel = Channel(journal)
-    arrays = arrays_of(spec.framework)
-    if spec.framework != "numpy":
-        arrays.library.set_num_threads(1)
-    try:
-        memory = _memory(spec, arrays)
-        kernel = LoadedKernel(spec)
-    except (KernelError, MemoryError) as error:
-        channel.hello(f"{'broken' if isinstance(error, KernelError) else 'missing'}={error}")
-        return
-    try:
-        hello = attested(spec, kernel, arrays.library)
-    except Exception as error:
-        hello = f"missing=internal error: {failed(error, own=False).words}; please report it"
-    channel.hello(hello)
-    runs = CaseRunner(kernel, arrays, memory, arrays.library.cuda.synchronize if spec.device == "cuda" else None)
-    state = watch = None
-    self = os.getpid()
-    for request in channel.requests():
-        # Most that is imported late is imported by the first calls: they are told apart.
-        allowed_s = (request.limit_s - records.GRACE_S) / 4
-        audits_each = request.one_by_one or state is None
-        if state is None or watch is None:  # not before: limits are set once the worker has said who it is
-            state, watch = ProcessState(), MemoryWatch(spec.device)
+class _Resident:
+    """A kernel in this process, ready to be called; or why it is not."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self._arrays: Arrays = arrays_of(spec.framework)
+        if spec.framework != "numpy":
+            self._arrays.library.set_num_threads(1)
+        self.runs: CaseRunner | None = None
+        self._state: ProcessState | None = None
+        self._watch: MemoryWatch | None = None
+        try:
+            self._memory = _memory(spec, self._arrays)
+            self._kernel = LoadedKernel(spec)
+        except (KernelError, MemoryError) as error:
+            self.hello = f"{'broken' if isinstance(error, KernelError) else 'missing'}={error}"
+            return
+        library, cuda = self._arrays.library, spec.device == "cuda"
+        try:
+            self.hello = attested(spec, self._kernel, library)
+        except Exception as error:
+            self.hello = f"missing=internal error: {failed(error, own=False).words}; please report it"
+        self.runs = CaseRunner(self._kernel, self._arrays, self._memory, library.cuda.synchronize if cuda else None)
+
+    def enter(self) -> None:
+        """What other kernels did to the process meanwhile is not this one's doing."""
+        if self._state is not None and self._watch is not None:
+            self._state.changes()
+            self._watch.look()
+
+    def answer(self, request: Request, channel: Channel) -> None:
+        """Run the cases of a frame, and send what came of each."""
+        assert self.runs is not None, "a kernel that could be loaded"
+        audits_each = request.one_by_one or self._state is None
+        if self._state is None or self._watch is None:  # not before: limits are set once the worker has said who it is
+            self._state, self._watch = ProcessState(), MemoryWatch(self.spec.device)
         for case, _ in request.cases:
-            if case.op != spec.op:
-                broken_frame(f"broken frame: this worker runs {spec.op}, not {case.op}")
+            if case.op != self.spec.op:
+                broken_frame(f"broken frame: this worker runs {self.spec.op}, not {case.op}")
             if not case.apart:
                 broken_frame("broken frame: tensors that share memory in part")
         # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once.
-        size = len(request.cases) if spec.device == "cuda" and not request.one_by_one else 1
+        size = len(request.cases) if self.spec.device == "cuda" and not request.one_by_one else 1
         for start in range(0, len(request.cases), size or 1):
-            try:
-                channel.begin(min(start + size, len(request.cases)))
-                began = time.monotonic()
-                answers = runs.answers(request.cases[start : start + size])
-                call_s = time.monotonic() - began
-                if os.getpid() != self:
-                    os._exit(0)  # a copy that the kernel forked: two would answer
-                is_last = start + size >= len(request.cases)
-                changes = state.changes() if is_last or audits_each else ()
-                if is_last:
-                    channel.begin(len(request.cases) + 1)
-                    case, is_twice = request.cases[-1]
-                    usual = ((unprobed(case), is_twice),)  # a thread of a probe would be taken for a leak
-                    changes += watch.leak(partial(runs.answers, usual), call_s, allowed_s)
-                channel.begin(min(start + size, len(request.cases)))
-                memory.release()
-                responses = [
-                    respond(position, *answered, changes if position == start + len(answers) - 1 else ())
-                    for position, answered in enumerate(answers, start)
-                ]
-            except Exception as error:
-                if os.getpid() != self:
-                    os._exit(0)
-                if spec.device == "cuda" and is_of_device(error):
-                    _lose_device(error)  # it is lost for whatever comes next
-                ours = failed(error, own=kernel.is_own(error))
-                group = request.cases[start : start + size]
-                responses = [respond(position, case, ours, None) for position, (case, _) in enumerate(group, start)]
-            for position, response in enumerate(responses, start):
+            for position, response in enumerate(self._group(request, start, size, audits_each, channel), start):
                 channel.answer(response, position + 1)
         channel.flush(len(request.cases))
+
+    def _group(self, request: Request, start: int, size: int, audits_each: bool, channel: Channel) -> Sequence[bytes]:
+        """The responses to the cases of a frame that are run together, those from `start` on."""
+        assert self.runs is not None
+        assert self._state is not None
+        assert self._watch is not None
+        group, own_process = request.cases[start : start + size], os.getpid()
+        # Most that is imported late is imported by the first calls: they are told apart.
+        allowed_s = (request.limit_s - records.GRACE_S) / 4
+        try:
+            channel.begin(min(start + size, len(request.cases)))
+            began = time.monotonic()
+            answers = self.runs.answers(group)
+            call_s = time.monotonic() - began
+            if os.getpid() != own_process:
+                os._exit(0)  # a copy that the kernel forked: two would answer
+            is_last = start + size >= len(request.cases)
+            changes = self._state.changes() if is_last or audits_each else ()
+            if is_last:
+                channel.begin(len(request.cases) + 1)
+                case, is_twice = request.cases[-1]
+                usual = ((unprobed(case), is_twice),)  # a thread of a probe would be taken for a leak
+                changes += self._watch.leak(partial(self.runs.answers, usual), call_s, allowed_s)
+            channel.begin(min(start + size, len(request.cases)))
+            self._memory.release()
+            return [
+                respond(position, *answered, changes if position == start + len(answers) - 1 else ())
+                for position, answered in enumerate(answers, start)
+            ]
+        except Exception as error:
+            if os.getpid() != own_process:
+                os._exit(0)
+            if self.spec.device == "cuda" and is_of_device(error):
+                _lose_device(error)  # it is lost for whatever comes next
+            ours = failed(error, own=self._kernel.is_own(error))
+            return [respond(position, case, ours, None) for position, (case, _) in enumerate(group, start)]
+
+
+def work(spec: str, journal: int | None = None) -> None:
+    """Speak the protocol on stdin and stdout until the parent closes it.
+
+    It may be told to run other kernels in turn. Those that it ran stay as they are, as does what was compiled for them.
+    """
+    os.environ.update(decoded(spec).environment)
+    warnings.simplefilter("ignore")
+    channel = Channel(journal)
+    residents = {spec: _Resident(decoded(spec))}
+    resident = residents[spec]
+    channel.hello(resident.hello)
+    if resident.runs is None:
+        return
+    for request in channel.requests():
+        if isinstance(request, Request):
+            resident.answer(request, channel)
+            continue
+        resident = residents.get(request) or residents.setdefault(request, _Resident(decoded(request)))
+        resident.enter()
+        channel.hello(resident.hello)
+        if resident.runs is None:
+            return
 
 
 def _memory(spec: Spec, arrays: Arrays) -> Memory:

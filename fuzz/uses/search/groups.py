@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuzz.adapters.python import free_device_memory
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.kernel import capabilities_of
 from fuzz.findings.tally import Tally
@@ -20,10 +21,15 @@ _PROCESSES_PER_GROUP = 4
 _PROCESS_BYTES = 300 << 20
 """What one process of a search takes, in bytes: 180 MB were measured, more with large cases."""
 _MOST_WITH_DEVICE = 2
-"""The most processes that share a GPU: each worker has half a gigabyte of its memory for its context alone, and a pack
-has dozens of kernels."""
+"""The most processes of a search where each target on a GPU has a process of its own: each has half a gigabyte of its
+memory for its context alone, and a pack has dozens of kernels. So many, too, where nothing tells how much is free."""
+_CONTEXT_BYTES = 1 << 30
+"""What a process that targets share takes of a GPU: its context, and the tensors of one frame of cases, which torch
+keeps."""
 _WORKER_BYTES = (12 << 20, 200 << 20)
 """What a worker takes, in bytes: of compiled code, and of Python with torch, of whose memory most is shared."""
+_SHARED_BYTES = 1 << 30
+"""What a process takes that targets on a GPU share."""
 
 
 @dataclass
@@ -77,20 +83,25 @@ def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...
     return tuple(t.id for t in targets if t.id not in slow), *(tuple(names[k::count]) for k in range(count))
 
 
-def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -> int:
+def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None, *, alone: bool = False) -> int:
     """How many processes a search of these targets has: one per processor unless `jobs` says it, but no more than have
-    a turn to take or fit into memory."""
+    a turn to take or fit into memory, that of a GPU too. Each target is `alone` in its process where a tool watches
+    it."""
     wanted = jobs or len(os.sched_getaffinity(0))
     if max_cases is not None:
         wanted = min(wanted, math.ceil(max_cases / BATCH))
-    if any(target.sanitizable for target in targets):
-        wanted = min(wanted, _MOST_WITH_DEVICE)
-    return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(targets)))
+    here = [target for target in targets if target.unavailable() is None]
+    on_device = [target for target in here if target.sanitizable]
+    if on_device:
+        free = None if alone or not all(target.shares for target in on_device) else free_device_memory()
+        wanted = min(wanted, _MOST_WITH_DEVICE if free is None else free // _CONTEXT_BYTES)
+    return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(here)))
 
 
 def _memory_of(targets: Sequence[Target]) -> int:
     """Bytes that one process may take with its workers."""
-    return _PROCESS_BYTES + sum(_WORKER_BYTES[target.costly] for target in targets)
+    own = sum(_WORKER_BYTES[target.costly] for target in targets if not target.shares)
+    return _PROCESS_BYTES + own + _SHARED_BYTES * any(target.shares for target in targets)
 
 
 def _free_memory() -> int:
