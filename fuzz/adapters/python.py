@@ -194,7 +194,7 @@ class PythonProgram:
 
     @property
     def household(self) -> str:
-        """Of those that may share one, their libraries read the same environment when they are first used."""
+        """The environment, which libraries read when they are first used, and so is the same for all that share one."""
         own = not self.target.shares or self.tool or self.sandbox is not None
         return "" if own else json.dumps([self.mode == "numpy", dict(self.spec.environment)], sort_keys=True)
 

@@ -27,7 +27,7 @@ _NO_TIME_S = 1.0
 UNFINISHED = "the run ended while it was at"
 """With these words begins why a case did not run that the end of a run cut off."""
 UNSEEN = Attestation("")
-"""Of a worker that starts with its first case. What it really is is checked then: if it is not what its target asks
+"""The status of a worker that starts with its first case. What it really is is checked then: if it is not what its target asks
 for, its cases do not run."""
 
 
