@@ -27,8 +27,8 @@ _NO_TIME_S = 1.0
 UNFINISHED = "the run ended while it was at"
 """With these words begins why a case did not run that the end of a run cut off."""
 UNSEEN = Attestation("")
-"""The status of a worker that starts with its first case. What it really is is checked then: if it is not what its target asks
-for, its cases do not run."""
+"""The status of a worker that starts with its first case. What it really is is checked then: where that is not what its
+target asks for, its cases do not run."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ REQUEST_MAGIC = 0x5152464B
 RESPONSE_MAGIC = 0x5352464B
 HELLO_MAGIC = 0x4548464B
 LOAD_MAGIC = 0x4F4C464B
-"""The first word of a frame that holds what a Python worker is to run from now on, in place of cases; it answers with a hello."""
+"""The first word of a frame that says what a Python worker is to run from now on, and has no cases; it is answered by a
+hello."""
 
 NAME_BYTES = 32
 OP_BYTES = 32
