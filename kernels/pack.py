@@ -22,6 +22,9 @@ from .embedding.mutants import embedding
 from .group_norm import c_kernels as group_norm_in_c
 from .group_norm import python_kernels as group_norm_in_python
 from .group_norm.mutants import group_norm
+from .grouped_matmul import c_kernels as grouped_matmul_in_c
+from .grouped_matmul import python_kernels as grouped_matmul_in_python
+from .grouped_matmul.mutants import grouped_matmul
 from .int4_matmul import c_kernels as int4_matmul_in_c
 from .int4_matmul import python_kernels as int4_matmul_in_python
 from .int4_matmul.mutants import int4_matmul
@@ -67,13 +70,14 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *quantize_rows_in_c.KERNELS, *quantize_rows_in_python.KERNELS,
     *dequantize_matmul_in_c.KERNELS, *dequantize_matmul_in_python.KERNELS,
     *int4_matmul_in_c.KERNELS, *int4_matmul_in_python.KERNELS,
+    *grouped_matmul_in_c.KERNELS, *grouped_matmul_in_python.KERNELS,
     *topk_softmax_in_c.KERNELS, *topk_softmax_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS,
-    *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS, *reductions.MUTANTS, *scaled_matmul.MUTANTS,
-    *attention.MUTANTS, *sequences.MUTANTS,
+    *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS, *grouped_matmul.MUTANTS, *reductions.MUTANTS,
+    *scaled_matmul.MUTANTS, *attention.MUTANTS, *sequences.MUTANTS,
     *topk_softmax.MUTANTS,
 )  # fmt: skip

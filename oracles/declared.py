@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from oracles.dtypes import DTYPES, INDICES, Integer
-from oracles.operand import CODES, FLAGS, OUTER, Flip, Operand
+from oracles.operand import CODES, ENDS, FLAGS, OUTER, Flip, Operand
 
 if TYPE_CHECKING:
     from oracles.op import Op
@@ -72,7 +72,12 @@ def check_declared(op: Op) -> None:
 def _check_integers(op: Op, operand: Operand) -> None:
     """Raise OpError for integers that are neither places nor flags."""
     known = {*DTYPES, *(each.name for each in op.operands), ""}
-    if operand.missing is not None and not (operand.index and _LOWEST <= operand.missing < 0):
+    if operand.is_ends and not (operand.index and operand.axes):
+        raise OpError(
+            f"{op.name}: {operand.name}: values={ENDS!r}: write index='DIMENSION' that it cuts,"
+            " and a dimension of pieces"
+        )
+    if operand.missing is not None and not (operand.index and _LOWEST <= operand.missing < 0 and not operand.is_ends):
         raise OpError(f"{op.name}: {operand.name}: missing {operand.missing!r} is no number below 0 beside an index")
     if operand.dtype not in known:
         raise OpError(

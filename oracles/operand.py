@@ -13,6 +13,8 @@ FLAGS = "flags"
 """What the values of an input of integers are drawn from that are no places: 0 and 1."""
 CODES = "codes"
 """What they are drawn from that are numbers in themselves: all that the dtype has."""
+ENDS = "ends"
+"""What they are drawn from that cut a dimension into pieces: each is the place behind the last one of its piece."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
 
@@ -62,9 +64,15 @@ class Operand:
         return self.values.split()[:1] == [FLAGS]
 
     @property
+    def is_ends(self) -> bool:
+        """Whether its integers say where pieces of a dimension end, by its menu."""
+        return self.values.split()[:1] == [ENDS]
+
+    @property
     def meant(self) -> str:
         """What its integers are, in words."""
-        places = f"places along {self.index}" if self.index else FLAGS if self.is_flags else "whole numbers"
+        along = f"{ENDS if self.is_ends else 'places'} along {self.index}"
+        places = along if self.index else FLAGS if self.is_flags else "whole numbers"
         missing = "" if self.missing is None else f", or {self.missing}"
         return f"{self.dtype} {places}{missing}"
 
@@ -75,7 +83,7 @@ class Operand:
             found = DTYPES[self.dtype]
             assert isinstance(found, Integer), "declared so"
             return found.lowest, found.highest
-        return 0, (extents[self.index] if self.index else 2) - 1
+        return 0, (extents[self.index] if self.index else 2) - (not self.is_ends)
 
     @lazy
     def axes(self) -> tuple[str, ...]:

@@ -205,7 +205,7 @@ class Capability:
                 return f"{name}: rank {len(tensor.layout.shape)}"
             if not self.shares_memory and min(tensor.layout.strides, default=0) < 0:
                 return f"{name}: strides {tensor.layout.strides}"
-        strays = stray_places(case) if OPS[self.op].counted else {}
+        strays = stray_places(case) if OPS[self.op].integers else {}
         return next((f"{name}: {said}" for name, said in strays.items() if name not in self._borne), None)
 
     @lazy

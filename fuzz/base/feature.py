@@ -21,11 +21,11 @@ Kind = Literal[
     "in part", "shift", "over later", "over earlier", "span", "one buffer", "parameter", "scale", "NaN", "infinity",
     "zero", "negative zero", "subnormal", "zero row", "ordinary row", "ordinary value", "equal elements", "ones",
     "squares", "infinities", "after NaN", "magnitude", "largest element", "of rows", "mean of rows", "place",
-    "unset flag", "set flag", "one everywhere", "largest place", "missing place", "beside", "size", "over size",
-    "in ulp", "change in ulp", "of two", "remainder of two", "change of two", "twin at", "twin's", "as the twin's",
-    "target", "invalid", "index", "from the end", "in tail", "in tail along", "n", "rows", "row remainder",
-    "next to a power", "tail", "equal extents", "tile", "extents", "alias", "memory", "alignment", "byte", "stack",
-    "recipe", "big",
+    "unset flag", "set flag", "one everywhere", "largest place", "missing place", "empty piece", "beside", "size",
+    "over size", "in ulp", "change in ulp", "of two", "remainder of two", "change of two", "twin at", "twin's",
+    "as the twin's", "target", "invalid", "index", "from the end", "in tail", "in tail along", "n", "rows",
+    "row remainder", "next to a power", "tail", "equal extents", "tile", "extents", "alias", "memory", "alignment",
+    "byte", "stack", "recipe", "big",
 ]  # fmt: skip
 
 
@@ -203,6 +203,8 @@ KINDS: Mapping[Kind, Row] = {
                           no="{0} is not the same {1} everywhere"),
     "largest place": Row("largest place of {0}", "number"),
     "missing place": Row("a missing place in {0}", yes="a place of {0} is missing", no="no place of {0} is missing"),
+    "empty piece": Row("an empty piece in {0}",
+                       yes="a piece that {0} cuts is empty", no="no piece that {0} cuts is empty"),
     "beside": Row("{0} {1} the {2}", "word", "parameter", 1.0, "{0} {1} the {2}", "{0} {opposite} the {2}"),
     "size": Row("log2 of the {0}", "power", "scale", _RATIO, *["{0} {limit}"] * 2),
     "over size": Row("log2 of {0} over the {2}", "power", "scale", _RATIO, *["{0} {limit} times the {2}"] * 2),

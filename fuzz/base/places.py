@@ -14,13 +14,14 @@ def stray_places(case: Case) -> dict[str, str]:
     """What is said of the first such number of each input that has any, by the input's name."""
     op, found = OPS[case.op], dict[str, str]()
     for name in op.integers:
-        dim, missing = op.operand(name).index, op.operand(name).missing
+        operand = op.operand(name)
+        dim, missing, kind = operand.index, operand.missing, "ends" if operand.is_ends else "places"
         if not dim or name not in case.inputs:
             continue
         values = np.frombuffer(case.inputs[name].bits, NUMPY_DTYPE[case.inputs[name].dtype])
-        _, highest = op.operand(name).span(Frame(case).whole)
+        _, highest = operand.span(Frame(case).whole)
         wrong = values[((values < 0) | (values > highest)) & (values != missing)]
         if wrong.size:
-            may = f"places along {dim}, which are 0 to {highest}" if highest >= 0 else f"no places: {dim} is empty"
+            may = f"{kind} along {dim}, which are 0 to {highest}" if highest >= 0 else f"no places: {dim} is empty"
             found[name] = f"{wrong[0]} is none of {may}{'' if missing is None else f', or {missing}'}"
     return found

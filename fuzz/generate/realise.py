@@ -118,7 +118,7 @@ def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
         values = from_bits(tensor.bits, tensor.dtype, layout.shape)
         rows = np.moveaxis(values, frame.axis, -1) if name in op.alike else values
         n = 1 if op.operand(name).axes[-1:] in ((), (OUTER,)) else rows.shape[-1]
-        places = frame.whole[op.integers[name]] if op.integers.get(name) else None
+        places = op.operand(name).span(frame.whole)[1] + 1 if op.integers.get(name) else None
         given = Given(tensor.dtype, n, np.ascontiguousarray(rows).tobytes(), places)
         return replace(part, recipe=GIVEN, given=given, stack="" if not is_stacked else "many" if many else "one")
     if tensor.alias is None:

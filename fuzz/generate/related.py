@@ -145,6 +145,38 @@ def _missing_after(scene: Scene, name: str, stream: Stream) -> Reals:
     return np.where(_set_up_to(scene, name, stream) == 1.0, _any_place(scene, name, stream), _missing(scene, name))
 
 
+@_related("pieces of any lengths, the last one to the end", structured=True, stage=0)
+def _any_ends(scene: Scene, name: str, stream: Stream) -> Reals:
+    ends = _early_ends(scene, name, stream)
+    ends[..., -1:] = scene.count(name) - 1.0
+    return ends
+
+
+@_related("pieces of any lengths, and what is left behind the last one", structured=True, stage=0)
+def _early_ends(scene: Scene, name: str, stream: Stream) -> Reals:
+    return np.sort(_any_place(scene, name, stream), -1)
+
+
+@_related("pieces of one length, or of one more", structured=True, stage=0)
+def _even_ends(scene: Scene, name: str, stream: Stream) -> Reals:
+    shape = scene.shape(name)
+    return np.broadcast_to(np.floor(np.arange(1.0, 1.0 + shape[-1]) * (scene.count(name) - 1) / shape[-1]), shape)
+
+
+@_related("every other piece is empty", structured=True, stage=0)
+def _every_other_end(scene: Scene, name: str, stream: Stream) -> Reals:
+    ends, first = _any_ends(scene, name, stream), int(stream.child("first").integers(1, 0, 1)[0])
+    before = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], -1)
+    return np.where(np.arange(ends.shape[-1]) % 2 == first, before, ends)
+
+
+@_related("one piece has everything, all others are empty", structured=True, stage=0)
+def _one_piece(scene: Scene, name: str, stream: Stream) -> Reals:
+    shape = scene.shape(name)
+    chosen = stream.child("chosen").integers(math.prod(shape[:-1]), 0, max(shape[-1] - 1, 0)).reshape(*shape[:-1], 1)
+    return np.where(np.arange(shape[-1]) >= chosen, scene.count(name) - 1.0, 0.0)
+
+
 def _missing(scene: Scene, name: str) -> float:
     missing = scene.op.operand(name).missing
     assert missing is not None

@@ -26,6 +26,7 @@ from oracles.ops import (
     gelu_tanh_backward,
     group_norm,
     group_norm_backward,
+    grouped_matmul,
     int4_matmul,
     layer_norm,
     layer_norm_backward,
@@ -104,7 +105,7 @@ for _module in (
     silu_mul, silu_mul_backward, rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul,
     scaled_matmul, row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward, group_norm,
     group_norm_backward, embedding, embedding_backward, attention, attention_backward, quantize_rows,
-    quantize_rows_e4m3, dequantize_matmul, int4_matmul, cumsum, linear_recurrence, conv1d, topk_softmax,
+    quantize_rows_e4m3, dequantize_matmul, int4_matmul, grouped_matmul, cumsum, linear_recurrence, conv1d, topk_softmax,
     softmax_of_topk,
 ):  # fmt: skip
     register(_module.OP)

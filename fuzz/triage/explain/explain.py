@@ -152,7 +152,7 @@ def _clearest(trials: Trials, case: Case, base: Draw) -> Draw:
     many are the same when written over, and wherever they are taken from.
     """
     own, op = trials.judge([case])[0], OPS[base.op]
-    moved = not case.apart or bool(op.counted)
+    moved = not case.apart or any(op.integers.values())
     if own is None or own.verdict is not Verdict.FAIL_NUMERIC or (own.ratio >= _CLEARLY and not moved):
         return base
     clear = [(own.ratio, base)]

@@ -66,14 +66,16 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
 
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """Which places along a dimension an input has, or which flags."""
-    last = frame.whole[dim] - 1 if dim else 1
+    operand = OPS[frame.case.op].operand(name)
+    last = operand.span(frame.whole)[1]
     yield Feature("place", name, "first") if dim else Feature("unset flag", name), word((values == 0).any())
     yield Feature("place", name, "last") if dim else Feature("set flag", name), word((values == last).any())
     if values.size:
         yield Feature("one everywhere", name, "place" if dim else "flag"), word((values == values.flat[0]).all())
-    missing = OPS[frame.case.op].operand(name).missing
-    if missing is not None:
-        yield Feature("missing place", name), word((values == missing).any())
+    if operand.missing is not None:
+        yield Feature("missing place", name), word((values == operand.missing).any())
+    if operand.is_ends:
+        yield Feature("empty piece", name), word((np.diff(values, axis=-1, prepend=0) <= 0).any())
     if dim:
         yield Feature("largest place", name), int(values.max(initial=0))
 

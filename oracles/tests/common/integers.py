@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs, dot, exp, greatest, log, take, total, where
+from oracles.formula.trace import Node, Outputs, dot, exp, greatest, log, position, take, total, where
 from oracles.op import Op
-from oracles.operand import CODES, FLAGS, Operand
+from oracles.operand import CODES, ENDS, FLAGS, Operand
 
 
 def cross_entropy(x: Node, label: Node) -> Outputs:
@@ -34,6 +34,12 @@ def weighed(x: Node, code: Node) -> Outputs:
     return {"y": dot(x, code, "n")}
 
 
+def cut(x: Node, till: Node) -> Outputs:
+    """y = the sum of each piece of x."""
+    first = take(till, position("g") - 1.0, "g", 0.0)
+    return {"y": total(where((first <= position("n")) & (position("n") < till), x, 0.0), "n")}
+
+
 ENTROPY = Op(
     cross_entropy, (Operand("x", "... n"), Operand("label", "...", dtype="int64", index="n")), (Operand("loss", "..."),)
 )
@@ -55,4 +61,7 @@ WEIGHED = Op(
     (Operand("x", "... n"), Operand("code", "n", dtype="int8", values=CODES)),
     (Operand("y", "..."),),
 )
-ALL = (ENTROPY, GATHERED, KEPT, PADDED, WEIGHED)
+CUT = Op(
+    cut, (Operand("x", "m n"), Operand("till", "g", dtype="int32", index="n", values=ENDS)), (Operand("y", "g m"),)
+)
+ALL = (ENTROPY, GATHERED, KEPT, PADDED, WEIGHED, CUT)

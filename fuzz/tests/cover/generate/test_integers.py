@@ -29,7 +29,7 @@ from fuzz.triage.shrink.reduction import Reduction, reduced_case
 from fuzz.triage.trial.variations import base_of
 from oracles.dtypes import INTEGERS
 from oracles.op import Op
-from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT, PADDED, WEIGHED
+from oracles.tests.common.integers import ALL, CUT, ENTROPY, GATHERED, KEPT, PADDED, WEIGHED
 from oracles.tests.common.judged import known
 
 _TURNS = 24
@@ -116,6 +116,33 @@ def test_places_are_missing_in_any_number(share: str) -> None:
     assert sum(map(holds[share], found)) > 4
 
 
+@pytest.mark.parametrize("share", ["none", "some", "all", "the first", "the last"])
+def test_pieces_are_empty_in_any_number(share: str) -> None:
+    """Ends ascend from 0 to the extent, and what is behind the last one is nobody's."""
+    found = [(Frame(case).n, integers(case, "till")) for case in cases(CUT)]
+    lengths = [np.diff(ends, prepend=0) for n, ends in found if n and ends.size > 2]
+    holds = {
+        "none": lambda each: (each > 0).all(),
+        "some": lambda each: (each == 0).any() and (each > 0).sum() > 1,
+        "all": lambda each: not each.any(),
+        "the first": lambda each: each[0] == 0 and each.any(),
+        "the last": lambda each: each[-1] == 0 and each.any(),
+    }
+    assert sum(map(holds[share], lengths)) > 4
+    assert all((each >= 0).all() for each in lengths)
+    assert {bool(ends.size and ends[-1] < n) for n, ends in found} == {False, True}
+    assert not all(n for n, _ in found), "what is cut may be empty"
+
+
+def test_a_piece_without_elements_is_told() -> None:
+    case = next(case for case in cases(CUT) if Frame(case).n > 4 and integers(case, "till").size == 3)
+    dtype = integers(case, "till").dtype
+    for values, told in (([1, 1, 4], "yes"), ([0, 2, 4], "yes"), ([1, 2, 3], "no")):
+        till = replace(case.inputs["till"], bits=np.array(values, dtype).tobytes())
+        traits = dict(value_traits(replace(case, inputs={**case.inputs, "till": till})))
+        assert traits[Feature("empty piece", "till")] == told
+
+
 def test_the_last_place_of_a_row_is_that_of_a_longer_one_too() -> None:
     case = next(
         case for case in cases(ENTROPY) if Frame(case).n > 3 and (integers(case, "label") == Frame(case).n - 1).all()
@@ -136,6 +163,7 @@ def with_places(case: Case, name: str, place: int) -> Case:
         (ENTROPY, "label", "n", -1, "label: -1 is none of places along n, which are 0 to 6"),
         (ENTROPY, "label", "n", 7, "label: 7 is none of places along n, which are 0 to 6"),
         (PADDED, "place", "v", -2, "place: -2 is none of places along v, which are 0 to 6, or -1"),
+        (CUT, "till", "n", 8, "till: 8 is none of ends along n, which are 0 to 7"),
     ],
 )
 def test_what_is_no_place_is_given_to_nobody_but_who_checks(op: Op, name: str, dim: str, place: int, said: str) -> None:

@@ -1,0 +1,38 @@
+"""grouped_matmul in Triton and torch, as declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz import Any, Capabilities, Contract, PythonKernel
+
+__all__ = ["KERNELS"]
+
+_TRITON = Path(__file__).resolve().parent / "triton" / "grouped_matmul.py"
+_TORCH = Path(__file__).resolve().parent / "torch" / "grouped_matmul.py"
+
+# A library adds in an order that depends on the shape, the processor and the number of threads.
+_FREE = Contract(sums={"k": Any()}, zeros="any")
+# Instructions for products of bf16 take subnormal numbers for zeros, and return no others.
+_LIBRARY = Contract(sums={"k": Any()}, zeros="any", denormals="flush")
+_ANYWHERE = Capabilities(
+    dtypes=("f32", "f16", "bf16"), strides="any", aliases=(("c", "collected"),),
+    mixed=(("offs", ("int32", "int64")), ("collected", ("a", "f32")), ("c", ("a", "f32"))),
+)  # fmt: skip
+# Rows of both matrices must begin at multiples of 16 bytes, and there must be some.
+_ALIGNED = Capabilities(dtypes=("f32", "f16", "bf16"), strides="any", multiple_of={"k": 8, "n": 8}, empty=False)
+
+KERNELS: tuple[PythonKernel, ...] = (
+    PythonKernel(
+        "grouped-matmul-tiled", "grouped_matmul", _TRITON, "triton", _FREE, _ANYWHERE, laws=("rerun", "surroundings"),
+        summary="a tile of 16 rows and columns of one group in each program",
+    ),
+    PythonKernel(
+        "grouped-matmul-loop", "grouped_matmul", _TORCH, "torch", _FREE, _ANYWHERE,
+        summary="torch.matmul of each group",
+    ),
+    PythonKernel(
+        "grouped-matmul-native", "grouped_matmul", _TORCH, "torch", _LIBRARY, _ALIGNED, entry="native",
+        devices=("cpu",), summary="torch.nn.functional.grouped_mm",
+    ),
+)  # fmt: skip

@@ -1,0 +1,29 @@
+"""Op `grouped_matmul`: products of matrices, one for each group of terms, as the gradients of experts are."""
+
+from oracles.formula.trace import Node, Outputs, dot, point, position, take, where
+from oracles.op import Op
+from oracles.operand import ENDS, Flip, Operand
+
+
+def grouped_matmul(a: Node, b: Node, offs: Node, collected: Node | None = None) -> Outputs:
+    """c[g] = collected[g] + the sum of a[m, k] b[k, n] over the terms of group g: those from the end of the group ahead
+    of it, or 0, to below its own. A group without terms, such as one whose end is not beyond that, has a sum of 0. What
+    is NaN in one group is so in no other, and what lies behind the last end is in none."""
+    first = take(offs, position("g") - 1.0, "g", 0.0)
+    own = (first <= position("k")) & (position("k") < offs)
+    left, right = where(own, a, 0.0), where(own, b, 0.0)
+    product = dot(point(left), point(right), "k")
+    return {"c": product if collected is None else collected + product}
+
+
+OP = Op(
+    grouped_matmul,
+    inputs=(
+        Operand("a", "m k"), Operand("b", "k n"), Operand("offs", "g", dtype="int32", index="k", values=ENDS),
+        Operand("collected", "g m n", optional=True),
+    ),
+    outputs=(Operand("c", "g m n"),), aliases=(("c", "collected"),),
+    flips=(Flip(("a", "collected"), ("c",), zeros=True),), scaling={"a": 1, "collected": 1, "c": 1},
+    shapes=({"g": 8, "m": 4}, {"g": 4, "k": 128}, {"g": 2, "m": 17, "n": 33}, {"g": 3, "m": 1, "k": 65}),
+    summary="products of matrices, one for each group of terms; a group may have none",
+)  # fmt: skip
