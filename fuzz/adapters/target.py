@@ -17,10 +17,13 @@ from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.dispatch import SizeLimit
 from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
+from fuzz.base.platform import Platform
+from fuzz.base.platforms import platform_of
 from fuzz.base.text import printable
 from fuzz.transport.process import Process
 from fuzz.transport.sandbox import Sandbox, unusable
 from oracles.formula.contract import Contract
+from oracles.ops import OPS
 
 
 @dataclass(frozen=True)
@@ -131,8 +134,13 @@ class Target:
         return self.meant(self.kernel.contract)
 
     def meant(self, contract: Contract) -> Contract:
-        """The contract at the width of its vectors."""
-        return contract.at(self._width)
+        """The contract with what its platform documents, at the width of its vectors."""
+        return self.platform.completed(contract, OPS[self.kernel.op]).at(self._width)
+
+    @property
+    def platform(self) -> Platform:
+        """What is documented of its arithmetic."""
+        return platform_of(self.name.kind, self.name.place)
 
     @property
     def emulated(self) -> bool:

@@ -1,50 +1,158 @@
-"""Platforms: how accurate the functions of a library are, which a kernel promises where nobody says otherwise."""
+"""Platforms: what the arithmetic that a kernel is written with is documented to be, where the kernel says nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from oracles import summation
 from oracles.dtypes import DOUBLE, SINGLE
+from oracles.elementary.functions import records
 from oracles.formula.algorithm import traced
-from oracles.formula.contract import WIDE, Contract
-from oracles.formula.trace import REDUCTIONS
+from oracles.formula.contract import DIVIDE, WIDE, Contract
+from oracles.formula.node import Node
+from oracles.formula.trace import REDUCTIONS, ordered, run
+from oracles.formula.within import Within
 from oracles.op import Op
 
 
 @dataclass(frozen=True)
+class Besides:
+    """How far the results of a bounded function may be off besides, in ulp of 1: see `Contract.absolute`."""
+
+    ulp: float
+
+    def __str__(self) -> str:
+        return f"{self.ulp:g} ulp of 1 besides"
+
+
+@dataclass(frozen=True)
+class InAnyOrder:
+    """Sums are in any order."""
+
+    def __str__(self) -> str:
+        return "in any order"
+
+
+@dataclass(frozen=True)
+class OfEitherSign:
+    """A zero may have either sign, in a function of which nothing at all is declared."""
+
+    def __str__(self) -> str:
+        return "of either sign, where nothing is declared"
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What a contract says by itself, in words: listed, since a kernel is held to it here too."""
+
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One documented fact of a platform."""
+
+    platform: str
+    about: str
+    """A function, "divide", or what else it is said of."""
+    value: Within | Besides | InAnyOrder | OfEitherSign | Usual
+    source: str
+
+
+@dataclass(frozen=True)
 class Platform:
-    """What a library's own functions promise in float32, where that is less than a contract promises by itself."""
+    """What is documented of the arithmetic in one place."""
 
-    accuracy: Mapping[str, float]
-    """See `Contract.accuracy`."""
-    absolute: Mapping[str, float] = field(default_factory=dict)
-    """See `Contract.absolute`."""
-    zeros: Literal["ieee", "any"] = "ieee"
-    """See `Contract.zeros`."""
+    name: str
+    facts: tuple[Fact, ...]
 
-    def contract(self, op: Op, dtypes: Collection[str]) -> Contract:
-        """Return the contract of a kernel of an op that takes such dtypes: with the library's functions, and sums in
-        any order."""
-        dims = [dim for operand in op.operands for dim in operand.axes]
-        given = [*(each.name for each in op.operands), *(each.name for each in op.parameters)]
-        several = [node.label for node in traced(op, given).nodes if node.kind in REDUCTIONS]
-        orders = {dim: summation.Any() for dim in (*dims, *several)}
+    @cached_property
+    def accuracy(self) -> Mapping[str, Within]:
+        """The bounds of functions, by their names, where they are wider than the usual ones of a contract."""
+        plain, found = Contract(), dict[str, Within]()
+        for each in self.facts:
+            if isinstance(each.value, Within):
+                found[each.about] = each.value.wider(found.get(each.about, plain.bound(each.about)))
+        return {name: bound for name, bound in found.items() if bound != plain.bound(name)}
+
+    @cached_property
+    def absolute(self) -> Mapping[str, float]:
+        """How far functions may be off besides."""
+        return {each.about: each.value.ulp for each in self.facts if isinstance(each.value, Besides)}
+
+    def completed(self, contract: Contract, op: Op) -> Contract:
+        """Return what a contract means here: with what is documented, as far as it says nothing of a function of the
+        op, or of the order of a sum."""
+        if contract.platform == "none":
+            return contract
+        widens, used = contract.platform == "widens", operations(op)
+        said = () if widens else (*contract.accuracy, *contract.absolute)
+        accuracy = {name: bound for name, bound in self.accuracy.items() if name in used and name not in said}
+        absolute = {name: ulp for name, ulp in self.absolute.items() if name in used and name not in said}
+        if widens:
+            accuracy = {name: bound.wider(contract.bound(name)) for name, bound in accuracy.items()}
+            absolute = {name: max(ulp, contract.absolute.get(name, 0.0)) for name, ulp in absolute.items()}
+        return replace(
+            contract,
+            accuracy={**contract.accuracy, **accuracy},
+            absolute={**contract.absolute, **absolute},
+            sums={**self._orders(op), **contract.sums},
+            platform="none",
+        )
+
+    def undeclared(self, op: Op, dtypes: Collection[str]) -> Contract:
+        """Return the contract of a function that takes such dtypes, of which nothing is declared."""
         compute = WIDE if DOUBLE.name in dtypes else SINGLE.name
-        return Contract(compute, sums=orders, accuracy=self.accuracy, absolute=self.absolute, zeros=self.zeros)
+        either = any(isinstance(each.value, OfEitherSign) for each in self.facts)
+        return Contract(compute, sums=self._orders(op), zeros="any" if either else "ieee")
+
+    def _orders(self, op: Op) -> Mapping[str, summation.Summation]:
+        loose = any(isinstance(each.value, InAnyOrder) for each in self.facts)
+        return {node.label: summation.Any() for node in _nodes(op) if loose and node.kind in _ORDERED}
+
+    def taken(self, contract: Contract, op: Op) -> Iterator[Fact]:
+        """Yield the facts that take the place of what a contract of an op does not say."""
+        meant = self.completed(contract, op)
+        for each in self.facts:
+            if isinstance(each.value, Within):
+                taken = meant.bound(each.about) != contract.bound(each.about)
+            elif isinstance(each.value, Besides):
+                taken = meant.absolute.get(each.about) != contract.absolute.get(each.about)
+            else:
+                taken = isinstance(each.value, InAnyOrder) and {*meant.sums} != {*contract.sums}
+            if taken:
+                yield each
 
 
-PLATFORMS: Mapping[str, Platform] = {
-    # Measured with torch 2.13 on a processor with AVX2, at two million arguments a function and 33 million of `gelu`:
-    # `sqrt` errs by up to 0.75 ulp and `rsqrt` by 1.47; all others stay within what a contract promises. The value of
-    # `gelu` (oneDNN's) is as if its error function were off by up to 5.02 ulp of 1, of which the roundings around that
-    # have at least 0.5. `sigmoid` is 1 / (1 + exp(-x)), whose exponential overflows: 0 in the place of up to 2^-128.
-    # `gelu` of -0 and `logsigmoid` of what is large are +0: they add a zero to what another formula multiplies.
-    "torch": Platform({"rsqrt": 2.0, "sqrt": 1.0}, {"erf": 5.0, "sigmoid": 2.0**-104}, "any"),
-    # What NumPy's source says of its vectorised float32 functions: exp within 2.52 ulp, log within 3.83; measured with
-    # NumPy 2.4 are 2.54 and 3.25. It has no reciprocal root: that is a root and a division, or an estimate with a step.
-    "numpy": Platform({"exp": 3.0, "log": 4.0, "rsqrt": 2.0}),
-}
-"""By the arrays that a plain function takes."""
+_ORDERED = {*REDUCTIONS, "scan"} - {"max"}
+"""What is formed in some order that a contract states."""
+
+
+@lru_cache(maxsize=256)
+def _nodes(op: Op) -> tuple[Node, ...]:
+    """What the formula of an op calculates, and each of its algorithms."""
+    graph = traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)])
+    nodes = [*graph.nodes]
+    for way in (way for ways in op.algorithms.values() for way in ways.values()):
+        given = way.__code__.co_varnames[: way.__code__.co_argcount]
+        if all(name in graph.locals for name in given):
+            nodes += ordered([run(way, {name: graph.locals[name] for name in given})[0]])
+    return tuple(nodes)
+
+
+@lru_cache(maxsize=256)
+def operations(op: Op) -> frozenset[str]:
+    """Return the functions, and "divide", that the formula of an op or one of its algorithms calculates."""
+    return frozenset(name for node in _nodes(op) for name in _operations(node))
+
+
+def _operations(node: Node) -> tuple[str, ...]:
+    if node.kind in ("online", "online_dot"):
+        return ("exp",)
+    roots = (DIVIDE,) if node.kind == "function" and node.function.reciprocal_of else ()
+    return (node.operation, *roots) if node.operation in (*records(), DIVIDE) else ()

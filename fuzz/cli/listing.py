@@ -21,20 +21,21 @@ class Listed(StrEnum):
     FUNCTIONS = "functions"
     RECIPES = "recipes"
     LAWS = "laws"
+    PLATFORMS = "platforms"
 
 
 @dataclass(frozen=True)
 class ListOptions:
     """The options of `kernelfuzz list`."""
 
-    what: Annotated[Listed, typer.Argument(help="kernels, targets, ops, functions, recipes or laws.")]
+    what: Annotated[Listed, typer.Argument(help="kernels, targets, ops, functions, recipes, laws or platforms.")]
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a README.")] = False
     pack: options.PackFolder = None
 
 
 def list_things(options: ListOptions) -> Exit:
     """List the kernels, the targets (and why one cannot run here), the ops, the elementary functions of formulas, the
-    recipes, or the laws."""
+    recipes, the laws, or what platforms document of their arithmetic, with sources."""
     from fuzz.report.console import print_table
     from fuzz.report.listings import listing
 

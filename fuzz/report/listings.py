@@ -14,6 +14,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.generate.menus import recipes
 from fuzz.laws.registry import LAWS
 from fuzz.report.console import PlainTable
+from fuzz.report.platforms import platforms_table
 from oracles.elementary.function import Elementary, FunctionFamily
 from oracles.elementary.functions import records
 from oracles.op import Op
@@ -22,7 +23,7 @@ from oracles.ops import OPS
 
 
 def listing(what: str, pack: Path | None) -> PlainTable:
-    """The table of `what`: 'kernels', 'targets', 'ops', 'functions', 'recipes' or 'laws'."""
+    """The table of `what`: 'kernels', 'targets', 'ops', 'functions', 'recipes', 'laws' or 'platforms'."""
     return _LISTINGS[what](pack)
 
 
@@ -156,4 +157,5 @@ _LISTINGS: Mapping[str, Callable[[Path | None], PlainTable]] = {
     "functions": functions_table,
     "recipes": recipes_table,
     "laws": laws_table,
+    "platforms": lambda path: platforms_table(),
 }

@@ -19,6 +19,7 @@ from fuzz.generate.pairing import PairCoverage
 from fuzz.report import console
 from fuzz.report.brief import Provenance
 from fuzz.report.outline import Outline
+from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import Progress
 from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
@@ -27,7 +28,7 @@ from fuzz.uses.explaining import explain_findings, note_histories
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Interruption, Limits
 from fuzz.uses.search.turn_runner import Terms
-from fuzz.uses.starting import executor_of, note_not_running, restarted, started
+from fuzz.uses.starting import executor_of, note_not_running, restarted, runnable, started
 
 
 @dataclass
@@ -56,6 +57,8 @@ class Session:
     interruption: Interruption = field(default_factory=Interruption)
     over: Callable[[], bool] = never
     """It is asked again and again whether what was found ends it."""
+    tells_facts: bool = True
+    """Whether it says first which facts of platforms it takes."""
     longest: float | None = None
     """No case may take more seconds, whatever its limit; by default those that its limits say."""
 
@@ -72,6 +75,8 @@ class Session:
             self.log = stack.enter_context(RecordLog(self.json))
             self.pool = self.here or self._workers(stack)
             self.log.header(self.seed, self.pool.statuses)
+            for line in taken_lines(runnable(self.targets)) if self.tells_facts else ():
+                self.err.print(line)
             note_not_running(self.tally, self.targets, self.pool)
             progress = Progress(self.err, self.tally, self.limits.max_time, most, self.patience)
             self._progress = stack.enter_context(progress)

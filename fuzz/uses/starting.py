@@ -132,6 +132,11 @@ def sanitizer(targets: Sequence[Target]) -> tuple[str, ...]:
     return (found, "--tool", "memcheck", "--print-limit", "1", "--show-backtrace", "device")
 
 
+def runnable(targets: Sequence[Target]) -> list[Target]:
+    """The targets that can run here."""
+    return [target for target in targets if target.unavailable() is None]
+
+
 def not_running(pool: WorkerPool) -> dict[str, str]:
     """Why each target that has no worker has none."""
     return {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}

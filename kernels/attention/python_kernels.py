@@ -25,7 +25,7 @@ _MATH = replace(_FREE, algorithm={**_ADDED, "s": "roots", "o": "shares"})
 _FUSED = replace(_FREE, algorithm={**_ADDED, "o": "sum"}, accuracy={"exp": 20.0})
 
 _BLOCKED = replace(
-    _FREE, compute="f32", sums={"d": Any(), "j": Steps(16)}, accuracy={"exp": 48.0},
+    _FREE, compute="f32", sums={"d": Any(), "j": Steps(16)},
     algorithm={"capped": "quotient", "mass": "online", "acc": "online"},
 )  # fmt: skip
 # Each head of each query block is a program, for which an interpreter takes 0.1 s: of 192 it would take half a minute.

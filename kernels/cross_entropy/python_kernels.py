@@ -12,10 +12,9 @@ __all__ = ["KERNELS"]
 _TRITON = Path(__file__).resolve().parent / "triton" / "cross_entropy.py"
 _TORCH = Path(__file__).resolve().parent / "torch" / "cross_entropy.py"
 
-# The exponential of a GPU is 2^(x log2 e), and the product is rounded: x down to -104 is off by up to 44 ulp. A block
-# of 1024 is added by 8 in each thread and a tree, and each of up to 32 blocks adds one more to the chain.
-_ONLINE = Contract(sums={"n": Pairwise(48)}, accuracy={"exp": 48.0}, algorithm={"mass": "online"})
-_GRADIENT = replace(_ONLINE, algorithm={})
+# A block of 1024 is added by 8 in each thread and a tree, and each of up to 32 blocks adds one more to the chain.
+_GRADIENT = Contract(sums={"n": Pairwise(48)})
+_ONLINE = replace(_GRADIENT, algorithm={"mass": "online"}, accuracy={"divide": 0.5})  # it divides with div_rn
 # It takes the logarithm of a sum off, and makes NaN where that overflows.
 _NATIVE = Contract(algorithm={"nll": "shifted", "even": "summed"}, nonfinite="overflow")
 

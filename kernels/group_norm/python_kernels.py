@@ -13,7 +13,8 @@ _TRITON = Path(__file__).resolve().parent / "triton" / "group_norm.py"
 _TORCH = Path(__file__).resolve().parent / "torch" / "group_norm.py"
 
 # A lane adds one element of each block of 1024; then 8 lanes of each thread are added, and a tree adds the threads.
-_BLOCKS = Contract(sums={"c s": Pairwise(128), "b s": Pairwise(128)})
+# They divide with div_rn, and roots are those of sqrt_rn.
+_BLOCKS = Contract(sums={"c s": Pairwise(128), "b s": Pairwise(128)}, accuracy={"divide": 0.5, "rsqrt": 1.0})
 _LAWS = ("rerun", "scaling", "sign_flip", "surroundings")
 
 _OR_F32 = ("x", "f32")

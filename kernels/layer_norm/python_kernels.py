@@ -12,8 +12,9 @@ __all__ = ["KERNELS"]
 _TRITON = Path(__file__).resolve().parent / "triton" / "layer_norm.py"
 _TORCH = Path(__file__).resolve().parent / "torch" / "layer_norm.py"
 
-# A thread adds up to 128 elements of a row that registers hold, one after the other; then a tree adds 128 threads.
-_KEPT = Contract(sums={"n": Pairwise(128)})
+# A thread adds up to 128 elements of a row that registers hold, one after the other; then a tree adds 128 threads. It
+# divides with div_rn, and its roots are those of sqrt_rn.
+_KEPT = Contract(sums={"n": Pairwise(128)}, accuracy={"divide": 0.5, "rsqrt": 1.0})
 _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "scaling", "sign_flip", "surroundings")
 _SUMS = ("rerun", "surroundings")
 

@@ -15,7 +15,7 @@ _TORCH = Path(__file__).resolve().parent / "torch" / "quantize_rows.py"
 _ROWS = Capabilities(dtypes=("f32", "f16", "bf16"), strides="pitched", max={"n": 16384})
 _ANYWHERE = replace(_ROWS, axis="any", strides="any", max={})
 # Each division is rounded once: codes beside a tie are those of the very quotient.
-_EXACT = Contract(points={"step": "f32", "ratio": "f32"})
+_EXACT = Contract(points={"step": "f32", "ratio": "f32"}, accuracy={"divide": 0.5})
 
 KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(

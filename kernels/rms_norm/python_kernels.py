@@ -15,8 +15,10 @@ _TORCH = Path(__file__).resolve().parent / "torch"
 
 # A thread adds up to 16 (32) elements of a row that registers hold, one after the other, and then a tree adds threads;
 # the interpreter adds blocks of 128 with eight accumulators, then a tree. Where a row is read in tiles, every tile adds
-# one more to the chain: up to 32 of them in the longest row that is declared.
-_SHORT, _ROW, _TILED = (Contract(sums={"n": Pairwise(block)}) for block in (16, 32, 64))
+# one more to the chain: up to 32 of them in the longest row that is declared. They divide with div_rn, and roots are
+# those of sqrt_rn.
+_CORRECT = {"divide": 0.5, "rsqrt": 1.0}
+_SHORT, _ROW, _TILED = (Contract(sums={"n": Pairwise(block)}, accuracy=_CORRECT) for block in (16, 32, 64))
 
 # Which way a row goes depends on its length alone, and the order in which it is added on the program that it is given:
 # the compiler lays rows out over the threads by how wide it may load. rows.py sees to it that a subset of rows has the
@@ -127,8 +129,6 @@ _TRITON_KERNELS = (
 
 # torch adds in an order that depends on device, layout and, for one row of 32768 elements or more, thread count.
 _FREE = Contract(mean="reciprocal")
-# It is no correctly rounded root.
-_ESTIMATE = replace(_FREE, accuracy={"rsqrt": 2.0})
 # From float64 torch rounds to 16 bits by way of float32.
 _DOUBLE = replace(_FREE, compute="f64", algorithm={"dx": "rstd3"}, points={"dx": "f32", "dw": "f32"})
 _TORCH_FORWARD = replace(_FORWARD, axis="any", strides="any", max={}, mixed=(_WEIGHT, ("y", ("x", "f32"))))
@@ -142,13 +142,13 @@ _SOURCE = _TORCH / "rms_norm.py"
 _TORCH_KERNELS = (
     PythonKernel("eager", "rms_norm", _SOURCE, "torch", _FREE, _TORCH_FORWARD, summary="four operations"),
     PythonKernel(
-        "functional", "rms_norm", _SOURCE, "torch", _ESTIMATE, _FUNCTIONAL, entry="functional",
+        "functional", "rms_norm", _SOURCE, "torch", _FREE, _FUNCTIONAL, entry="functional",
         devices=("cpu",), summary="torch.nn.functional.rms_norm",
     ),
     PythonKernel(
         # corpora/historical, torch-infinity: inf - inf in its running mean makes NaN of a row with an infinity.
         "functional-running-mean", "rms_norm", _SOURCE, "torch",
-        replace(_ESTIMATE, nonfinite="unspecified"), _FUNCTIONAL, entry="functional",
+        replace(_FREE, nonfinite="unspecified"), _FUNCTIONAL, entry="functional",
         devices=("cuda",), summary="the same, as it is on a GPU",
     ),
     PythonKernel(
@@ -158,7 +158,7 @@ _TORCH_KERNELS = (
         entry="fixed_order", summary="squares added in an order that the length alone decides",
     ),
     PythonKernel(
-        "compiled", "rms_norm", _SOURCE, "torch", _ESTIMATE, _TORCH_FORWARD,
+        "compiled", "rms_norm", _SOURCE, "torch", _FREE, _TORCH_FORWARD,
         options=(("compiled", True),), slow=True, programs=("g++",), summary="torch.compile of the composition",
     ),
     PythonKernel(

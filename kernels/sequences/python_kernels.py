@@ -16,8 +16,7 @@ _GATES = tuple((name, ("x", "f32")) for name in ("gate", "h0", "hs"))
 _TAPS = tuple((name, ("x", "f32")) for name in ("weight", "bias", "y"))
 _TREE = Contract(sums={"n": Any()}, zeros="any")
 _LAWS = ("rerun", "surroundings")
-# The exponential of a GPU is 2^(x log2 e), and the product is rounded: x down to -104 is off by up to 44 ulp.
-_SILU = Contract(algorithm={"gate": "quotient"}, accuracy={"exp": 48.0}, zeros="any")
+_SILU = Contract(algorithm={"gate": "quotient"}, zeros="any")
 
 KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(

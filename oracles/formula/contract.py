@@ -82,6 +82,10 @@ class Contract:
     """True: the last cast turns what overflows into the largest finite number."""
     zeros: Literal["ieee", "any"] = "ieee"
     """Whether the sign of a zero is that of IEEE arithmetic, or any."""
+    platform: Literal["fills", "widens", "none"] = "fills"
+    """What the platform that a kernel runs on documents of functions and of orders of sums stands for what is not said
+    here, or is allowed beside what is said. With 'none' nothing is taken from there: what is not said is as above. The
+    truth itself knows no platforms, so that to it all three are the same."""
 
     def __post_init__(self) -> None:
         for name, options in _CHOICES.items():

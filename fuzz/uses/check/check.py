@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rich.console import Console
 
@@ -20,13 +20,13 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
-from fuzz.base.platform import PLATFORMS
 from fuzz.base.selection import globs, matches_any
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
 from fuzz.laws.registry import Entry
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report import console
+from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
@@ -48,6 +48,7 @@ from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
+from fuzz.uses.starting import runnable
 from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -110,8 +111,8 @@ def check(
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
     found, measures, beside = None, False, None
-    if arrays not in (*PLATFORMS, "jax"):
-        raise CheckError(f"arrays={arrays!r}: it is one of {', '.join((*PLATFORMS, 'jax'))}")
+    if arrays not in (known := (*get_args(Arrays), "jax")):
+        raise CheckError(f"arrays={arrays!r}: it is one of {', '.join(known)}")
     if arrays == "jax":
         kernel, arrays = kernel if isinstance(kernel, Kernel) else of_numpy(kernel), "numpy"
     if oracle not in ("formula", "replay"):
@@ -221,12 +222,13 @@ def check_targets(
     pack_option = pack_option or origin_words()
     label = targets[0].id if len(targets) == 1 else kernel.name
     todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
-    began = time.monotonic()
+    began, facts = time.monotonic(), taken_lines(runnable(targets))
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
     limits, earlier = Limits(todo.max_time, todo.max_cases), remembered(todo, kernel.op)
     session = Session(
-        targets, book, terms, todo.seed, limits, searched=(), here=here, screen=_screen(), patience=_PATIENCE_S
-    )
+        targets, book, terms, todo.seed, limits, searched=(), here=here, screen=_screen(), patience=_PATIENCE_S,
+        tells_facts=False,
+    )  # fmt: skip
     with _misuse_is_said(), session:
         runner, pool = session.runner(targets), session.pool
         runner.enough = EndsSoonAfter(lambda tally: tally.findings, _AFTER_FINDING)
@@ -264,13 +266,17 @@ def check_targets(
     _tell_undeclared(runner)
     wrong = report(runner.tally, book, pool, targets, todo, pack_option)
     if wrong:
-        noted = [_AGAIN if again and not book.errors else "", changed if stale else "", f"  {said}" if said else ""]
+        noted = [
+            _AGAIN if again and not book.errors else "",
+            changed if stale else "",
+            *(f"  {each}" for each in (said, *facts) if each),
+        ]
         notes = "\n".join(filter(None, noted))
         raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
     told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
     measured = measuring.text if measuring is not None else ""
-    shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (measured, accepts) if each)]
+    shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (measured, accepts, *facts) if each)]
     print(wrapped_text("\n".join(shown), columns()), file=sys.stderr)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):

@@ -25,7 +25,7 @@ from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.case import Case
 from fuzz.base.dispatch import Dispatch
 from fuzz.base.outcome import Outcome
-from fuzz.base.platform import PLATFORMS
+from fuzz.base.platforms import platform_of
 from fuzz.execute.lane import TargetBatch
 from fuzz.execute.pool import Batch, Watch, patient
 from fuzz.transport import records
@@ -135,7 +135,7 @@ def declared(
         op=op,
         source=_source(function),
         framework=arrays,
-        contract=contract or PLATFORMS[arrays].contract(of_op, able.dtypes),
+        contract=contract or platform_of(arrays, device).undeclared(of_op, able.dtypes),
         capabilities=able,
         entry=getattr(function, "__name__", op),
         devices=(device,),

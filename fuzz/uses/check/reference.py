@@ -16,7 +16,7 @@ from typing import Any
 from fuzz.adapters.pack import make_known
 from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case
-from fuzz.base.platform import PLATFORMS
+from fuzz.base.platforms import platform_of
 from fuzz.uses.check.function import Arrays
 from fuzz.uses.check.results import CheckError, told
 from oracles.declared import OpError
@@ -221,10 +221,14 @@ def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict
 
 def lenient(op: Op, arrays: Arrays, dtypes: Sequence[str], *, strict: bool = False) -> Contract:
     """Return a contract that holds no order of additions against a kernel, nor that a bias comes first, nor how
-    accurate its library is; unless it is `strict`, also nothing about what is no number, overflows or is subnormal."""
-    usual = PLATFORMS[arrays].contract(op, dtypes)
-    accuracy = {name: max(_ULP, usual.ulp(name)) for name, each in records().items() if not each.is_exact}
-    found = replace(usual, addend="either", accuracy={**accuracy, DIVIDE: _ULP / 2})
+    accurate its library is, be that the one where it runs or another; unless it is `strict`, also nothing about what is
+    no number, overflows or is subnormal."""
+    home, plain = platform_of(arrays, "cpu"), Contract()
+    accuracy = {name: max(_ULP, plain.ulp(name)) for name, each in records().items() if not each.is_exact}
+    found = replace(
+        home.undeclared(op, dtypes), addend="either", accuracy={**accuracy, DIVIDE: _ULP / 2}, absolute=home.absolute,
+        platform="widens",
+    )  # fmt: skip
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
 
 

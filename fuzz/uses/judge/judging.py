@@ -77,7 +77,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         def meanwhile() -> None:
             measuring.measure()
             measuring.look_ahead(asked.cases)
-            floors.update(detection_floors(found.op.name, seed, kernels, kernels[0].contract))
+            floors.update(detection_floors(found.op.name, seed, kernels, targets[0].contract))
 
         runner.begun = meanwhile
         with session.interruption:

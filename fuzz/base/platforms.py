@@ -1,0 +1,133 @@
+"""The platforms that there are: a row for each documented fact, with its source.
+
+`kernelfuzz doctor --platform` measures them where they can run. A bound that is stated from the correctly rounded
+result, as CUDA's are, is half an ulp more from the exact one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fuzz.base.platform import Besides, Fact, InAnyOrder, OfEitherSign, Platform, Usual
+from oracles.formula.within import Within
+
+_TRITON, _TORCH, _NUMPY, _C = "triton@cuda", "torch@cpu", "numpy@cpu", "c"
+_GUIDE = "CUDA C++ Programming Guide, mathematical functions"
+_LIBDEVICE = f"{_GUIDE}: {{0}}f within {{1}} ulp; Triton has libdevice flush (nvvm-reflect-ftz)"
+_GLIBC = "GNU C Library manual, Errors in Math Functions: a few ulp; {0}f of glibc 2.36, measured of all f32: {1} ulp"
+_SLEEF = "SLEEF, which torch calls with AVX2 and on: {0} has the suffix u10, within 1.0 ulp"
+
+FACTS: tuple[Fact, ...] = (
+    Fact(
+        _TRITON, "exp", Within(2.5, growth=0.62),
+        f"{_GUIDE}, intrinsics: __expf within 2 + floor(1.173 |x|) ulp, which is ex2.approx.f32 of x log2 e; Triton 3.9"
+        " writes the same",
+    ),
+    Fact(
+        _TRITON, "sigmoid", Within(5.6, growth=0.62),
+        "tl.sigmoid is 1 / (1 + exp(-x)): the exponential, half an ulp, and a quotient",
+    ),
+    Fact(_TRITON, "sigmoid", Besides(2.0**-104), "the same: its exponential overflows, 0 in the place of up to 2^-128"),
+    Fact(
+        _TRITON, "exp2", Within(2.5, flushes=True),
+        f"{_GUIDE}: exp2f within 2 ulp; Triton 3.9 writes ex2.approx.ftz.f32",
+    ),
+    Fact(_TRITON, "log", Within(1.5), f"{_GUIDE}: logf within 1 ulp"),
+    Fact(_TRITON, "log2", Within(1.5), f"{_GUIDE}: log2f within 1 ulp"),
+    Fact(
+        _TRITON, "sqrt", Within(1.5, flushes=True),
+        f"{_GUIDE}: sqrtf within 1 ulp without -prec-sqrt; Triton 3.9 writes sqrt.approx.ftz.f32, and sqrt.rn.f32 for"
+        " tl.sqrt_rn",
+    ),
+    Fact(
+        _TRITON, "rsqrt", Within(4.1, flushes=True),
+        f"1 / tl.sqrt(x) is such a root and such a quotient; {_GUIDE}: rsqrtf within 2 ulp; Triton 3.9 writes"
+        " rsqrt.approx.ftz.f32 for tl.rsqrt",
+    ),
+    Fact(
+        _TRITON, "divide", Within(2.5),
+        "PTX ISA, div.full.f32: within 2 ulp; Triton 3.9 writes it for x / y, and div.rn.f32 for tl.div_rn",
+    ),
+    *(
+        Fact(_TRITON, name, Within(ulp + 0.5, flushes=True), _LIBDEVICE.format(name, ulp))
+        for name, ulp in {"sin": 2, "cos": 2, "tanh": 2, "erf": 2, "atan": 2, "pow": 4, "expm1": 1, "log1p": 1}.items()
+    ),
+    Fact(_TRITON, "sums", InAnyOrder(), "the Triton documentation of tl.sum and tl.dot promises no order"),
+    Fact(
+        _TRITON, "products", Usual("rounded or not, where a sum takes them"),
+        "Triton contracts a * b + c, unless enable_fp_fusion or TRITON_DEFAULT_FP_FUSION says otherwise",
+    ),
+    Fact(
+        _TRITON, "subnormal numbers", Usual("kept by +, -, *, / and where no function flushes them"),
+        "Triton 3.9 writes add.f32, mul.f32, fma.rn.f32 and div.full.f32, without .ftz",
+    ),
+    Fact(
+        _TRITON, "dot", Usual("as the product of its operands; TF32 must be left out by input_precision='ieee'"),
+        "the Triton documentation of tl.dot: where there are tensor cores, f32 operands are rounded to TF32 by default",
+    ),
+    # Measured with torch 2.13 on a processor with AVX2, at two million arguments a function and 33 million of `gelu`:
+    # `sqrt` errs by up to 0.75 ulp and `rsqrt` by 1.47. The value of `gelu` (oneDNN's) is as if its error function were
+    # off by up to 5.02 ulp of 1, of which the roundings around that have at least 0.5.
+    Fact(_TORCH, "sqrt", Within(1.0), "measured, 0.75 ulp: of vectors it is an estimate with a step"),
+    Fact(_TORCH, "rsqrt", Within(2.0), "measured, 1.47 ulp: the same"),
+    Fact(_TORCH, "erf", Besides(5.0), "measured of gelu, 5.0: oneDNN and SLEEF have a polynomial"),
+    Fact(
+        _TORCH, "sigmoid", Besides(2.0**-104),
+        "it is 1 / (1 + exp(-x)), whose exponential overflows: 0 in the place of up to 2^-128",
+    ),
+    *(Fact(_TORCH, name, Within(1.0), _SLEEF.format(name)) for name in ("exp", "log", "tanh", "expm1", "log1p")),
+    Fact(
+        _TORCH, "zeros", OfEitherSign(),
+        "gelu of -0 and logsigmoid of what is large are +0: a zero is added to what another formula multiplies",
+    ),
+    Fact(
+        _TORCH, "sums", InAnyOrder(), "PyTorch, numerical accuracy: batches and slices are not promised the same bits"
+    ),
+    Fact(
+        _TORCH, "16 bits", Usual("calculated in f32, and rounded at the end"),
+        "PyTorch, numerical accuracy: reductions of 16 bits accumulate in f32 inside",
+    ),
+    # Measured with NumPy 2.4 are 2.54 and 3.25.
+    Fact(_NUMPY, "exp", Within(3.0), "NumPy's vectorised f32 functions, as their source says: within 2.52 ulp"),
+    Fact(_NUMPY, "log", Within(4.0), "NumPy's vectorised f32 functions, as their source says: within 3.83 ulp"),
+    Fact(_NUMPY, "rsqrt", Within(2.0), "there is none: it is a root and a division, or an estimate with a step"),
+    Fact(_NUMPY, "sums", InAnyOrder(), "numpy.sum, notes: pairwise along the fast axis, and one by one along others"),
+    *(
+        Fact(_C, name, Within(ulp), _GLIBC.format(name, seen))
+        for name, ulp, seen in (
+            ("exp", 1.0, 0.502), ("exp2", 1.0, 0.502), ("log", 1.0, 0.818), ("log2", 1.0, 0.752), ("sin", 1.0, 0.561),
+            ("cos", 1.0, 0.561), ("tanh", 2.5, 2.19), ("erf", 1.0, 0.968), ("expm1", 1.0, 0.813), ("log1p", 1.5, 1.30),
+            ("atan", 1.0, 0.853),
+        )
+    ),
+    Fact(_C, "sqrt", Within(0.5), "C11, annex F: sqrt and division are those of IEEE 754"),
+    Fact(_C, "divide", Within(0.5), "C11, annex F: sqrt and division are those of IEEE 754"),
+    Fact(_C, "sums", Usual("in the order of the source"), "C11, 5.1.2.3: a compiler may not reassociate"),
+    Fact(
+        _C, "products", Usual("rounded or not, where a sum takes them"),
+        "GCC: -ffp-contract=fast is the default outside of ISO C",
+    ),
+)  # fmt: skip
+"""All of them: where two rows of a platform are about one function, both hold."""
+
+_ALSO: Mapping[str, tuple[str, ...]] = {
+    "triton@interpret": (_NUMPY,),  # it calls NumPy
+    "torch@cuda": (_TORCH, _TRITON),  # torch.compile writes Triton, and so may a function of tensors
+}
+"""Platforms of which others' facts hold."""
+
+
+def _platform(name: str) -> Platform:
+    names = (name, *_ALSO.get(name, ()))
+    return Platform(name, tuple(each for each in FACTS if each.platform in names))
+
+
+PLATFORMS: Mapping[str, Platform] = {
+    name: _platform(name) for name in (*dict.fromkeys(each.platform for each in FACTS), *_ALSO)
+}
+"""Platforms by the kind of a kernel and the place where it runs, or by the kind alone."""
+
+
+def platform_of(kind: str, place: str) -> Platform:
+    """Return the platform of kernels of a kind in some place; one without facts where nothing is known of it."""
+    return PLATFORMS.get(f"{kind}@{place}") or PLATFORMS.get(kind) or Platform(f"{kind}@{place}", ())

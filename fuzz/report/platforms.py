@@ -1,0 +1,33 @@
+"""The facts of platforms that a run takes, in a line each; and all of them, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fuzz.adapters.target import Target
+from fuzz.base.platform import Fact, InAnyOrder
+from fuzz.base.platforms import FACTS, PLATFORMS
+from fuzz.report.console import PlainTable
+from oracles.ops import OPS
+
+
+def taken_lines(targets: Iterable[Target]) -> list[str]:
+    """Such as 'taken from triton@cuda: exp within 2.5 + 0.62 |x| ulp, sums in any order'."""
+    found = dict[str, dict[Fact, None]]()
+    for target in targets:
+        taken = target.platform.taken(target.kernel.contract, OPS[target.kernel.op])
+        found.setdefault(target.platform.name, {}).update(dict.fromkeys(taken))
+    return [f"taken from {name}: {', '.join(map(_words, of))}" for name, of in found.items() if of]
+
+
+def _words(fact: Fact) -> str:
+    return f"{fact.about} {fact.value}" if isinstance(fact.value, InAnyOrder) else f"{fact.about} within {fact.value}"
+
+
+def platforms_table() -> PlainTable:
+    """A line for each fact, with its source; then the platforms of which others' facts hold."""
+    rows = [(each.platform, each.about, str(each.value), each.source) for each in FACTS]
+    for name, platform in PLATFORMS.items():
+        own = dict.fromkeys(each.platform for each in platform.facts if each.platform != name)
+        rows += [(name, "all", f"as {' and '.join(own)}", "it calls those, or may")] if own else []
+    return PlainTable(("platform", "fact", "value", "source"), rows)

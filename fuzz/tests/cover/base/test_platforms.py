@@ -1,0 +1,151 @@
+"""What platforms document stands for what a kernel does not say, and nothing else does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fuzz import Any as AnyOrder
+from fuzz import CKernel, Contract, Pairwise, PythonKernel, Within
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import Host
+from fuzz.base.kernel import Kernel
+from fuzz.base.platform import Besides, operations
+from fuzz.base.platforms import FACTS, PLATFORMS, platform_of
+from fuzz.report.platforms import platforms_table, taken_lines
+from oracles.formula.contract import stated
+from oracles.ops import OPS
+from oracles.problem import Problem
+from oracles.truth import Truth
+
+HOST = Host("x86_64", frozenset())
+
+
+def kernel(op: str, framework: str = "triton", contract: Contract | None = None) -> PythonKernel:
+    plain = PythonKernel("k", op, Path("k.py"), framework)
+    return plain if contract is None else replace(plain, contract=contract)
+
+
+def on(place: str, of: Kernel) -> Target:
+    return next(target for target in expand([of], HOST) if target.name.place == place)
+
+
+def test_a_kernel_that_declares_nothing_and_one_that_declares_a_contract_of_nothing_have_the_facts() -> None:
+    for contract in (None, Contract()):
+        found = on("cuda", kernel("softmax", contract=contract)).contract
+        assert found.accuracy == {"exp": Within(2.5, growth=0.62), "divide": Within(2.5)}
+        assert found.order("mass", "n") == AnyOrder()
+        assert found.platform == "none"
+
+
+def test_what_is_declared_wins() -> None:
+    said = Contract(accuracy={"exp": 1.0}, sums={"n": Pairwise(4)})
+    found = on("cuda", kernel("softmax", contract=said)).contract
+    assert found.accuracy == {"exp": 1.0, "divide": Within(2.5)}
+    assert found.order("mass", "n") == Pairwise(4)
+    strict = on("cuda", kernel("softmax", contract=Contract(platform="none"))).contract
+    assert strict == Contract(platform="none")
+
+
+def test_a_contract_that_platforms_widen_has_what_is_wider() -> None:
+    said = Contract(accuracy={"exp": 4.0, "divide": 4.0}, platform="widens")
+    assert on("cuda", kernel("softmax", contract=said)).contract.accuracy == {
+        "exp": Within(4.0, growth=0.62), "divide": Within(4.0),
+    }  # fmt: skip
+
+
+def test_an_error_besides_gives_way_to_either_declaration_of_a_function() -> None:
+    plain = on("cpu", kernel("gelu", "torch")).contract
+    assert plain.absolute == {"erf": 5.0}
+    for said in (Contract(accuracy={"erf": 1.0}), Contract(absolute={"erf": 1.0})):
+        assert on("cpu", kernel("gelu", "torch", said)).contract.absolute == said.absolute
+
+
+def test_each_place_has_its_own_facts() -> None:
+    places = {
+        "cuda": {"rsqrt": Within(4.1, flushes=True), "divide": Within(2.5)}, "interpret": {"rsqrt": Within(2.0)},
+    }  # fmt: skip
+    for place, accuracy in places.items():
+        assert on(place, kernel("layer_norm")).contract.accuracy == accuracy
+    assert on("cpu", kernel("layer_norm", "torch")).contract.accuracy == {"rsqrt": Within(2.0)}
+    assert on("native", CKernel("k", "layer_norm", Path("k.c"))).contract == Contract(platform="none")
+    assert platform_of("fortran", "native").facts == ()
+
+
+def test_where_two_platforms_are_one_place_both_hold() -> None:
+    found = PLATFORMS["torch@cuda"]
+    for name in ("torch@cpu", "triton@cuda"):
+        assert {*PLATFORMS[name].facts} <= {*found.facts}
+        assert all(found.accuracy[each].wider(bound) == found.accuracy[each] for each, bound in
+                   PLATFORMS[name].accuracy.items())  # fmt: skip
+
+
+def test_a_completed_contract_is_complete() -> None:
+    for platform in PLATFORMS.values():
+        for op in ("softmax", "gelu", "layer_norm", "attention"):
+            once = platform.completed(Contract(), OPS[op])
+            assert platform.completed(once, OPS[op]) == once
+
+
+def test_a_platform_allows_no_less_than_a_contract_by_itself() -> None:
+    plain = Contract()
+    for platform in PLATFORMS.values():
+        assert all(bound.wider(plain.bound(name)) == bound for name, bound in platform.accuracy.items())
+
+
+def test_only_functions_of_an_op_are_in_its_contract() -> None:
+    assert operations(OPS["softmax"]) == {"exp", "divide"}
+    assert {"sigmoid", "exp", "divide"} <= operations(OPS["silu_mul"]), "the formula and its algorithms"
+    assert operations(OPS["matmul"]) == frozenset()
+
+
+def test_each_row_has_a_source_and_is_about_something_that_there_is() -> None:
+    for each in FACTS:
+        assert each.source
+        assert each.platform in PLATFORMS
+        assert not isinstance(each.value, Within | Besides) or each.about in stated(), each
+    kinds = [(each.platform, each.about, type(each.value)) for each in FACTS]
+    assert len({*kinds}) == len(kinds), "one row for each fact"
+
+
+def test_a_plain_softmax_is_right_on_a_gpu_under_a_contract_of_nothing_and_one_in_bf16_is_wrong() -> None:
+    x = np.stack([np.zeros(512), np.linspace(-1, -100, 512)], axis=1).astype(np.float32)
+    of, target = Problem("softmax", {"axis": 1}, {"x": x}, {"y": "f32"}), on("cuda", kernel("softmax"))
+    products = x * np.float32(1.4426950408889634)
+    cut = (products.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    for exponents, passes in ((products, True), (cut, False)):
+        e = np.exp2(exponents.astype(np.float64)).astype(np.float32)
+        y = e / e.sum(axis=1, keepdims=True, dtype=np.float32)
+        (check,) = Truth(of).check(target.contract, {"y": y})
+        assert (check.failing == 0) == passes
+        if passes:
+            (check,) = Truth(of).check(Contract(platform="none"), {"y": y})
+            assert check.failing > 10, "it is the platform that allows it"
+
+
+def test_a_layer_norm_of_subnormal_variance_may_be_flushed_on_a_gpu_and_not_on_a_processor() -> None:
+    x = np.array([[1e-20, -1e-20, 1e-20, -1e-20]], np.float32)
+    of = Problem("layer_norm", {"axis": 1, "eps": 0.0}, {"x": x}, {"y": "f32"})
+    flushed = (x * np.float32(np.inf)).astype(np.float32)
+    for place, fails in (("cuda", 0), ("interpret", 4)):
+        (check,) = Truth(of).check(on(place, kernel("layer_norm")).contract, {"y": flushed})
+        assert check.failing == fails
+
+
+def test_a_run_says_in_a_line_which_facts_it_takes() -> None:
+    targets = [on(place, kernel("softmax")) for place in ("cuda", "interpret")]
+    assert taken_lines(targets) == [
+        "taken from triton@cuda: exp within 2.5 + 0.62 |x| ulp, divide within 2.5 ulp, sums in any order",
+        "taken from triton@interpret: exp within 3 ulp, sums in any order",
+    ]
+    assert taken_lines([on("cuda", kernel("softmax", contract=Contract(platform="none")))]) == []
+    assert taken_lines([on("cuda", kernel("row_max"))]) == []
+
+
+def test_the_table_has_each_fact_with_its_source() -> None:
+    rows = platforms_table().rows
+    assert [row[:2] for row in rows[: len(FACTS)]] == [(each.platform, each.about) for each in FACTS]
+    assert ("torch@cuda", "all", "as triton@cuda and torch@cpu", "it calls those, or may") in rows
