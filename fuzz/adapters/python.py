@@ -45,7 +45,8 @@ class PythonAdapter(Adapter):
             yield Target(
                 TargetId(kernel.kind, kernel.name, device), kernel, self, (("device", device),),
                 place.case_limit, place.size_limit, slow=place.slow or kernel.slow, costly=True, batched=cuda,
-                sanitizable=cuda, shares=cuda and not kernel.untrusted,
+                sanitizable=cuda, specialised=cuda and (kernel.kind == "triton" or kernel.slow),
+                shares=cuda and not kernel.untrusted,
             )  # fmt: skip
 
     def unavailable(self, target: Target) -> str | None:

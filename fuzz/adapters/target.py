@@ -92,6 +92,9 @@ class Target:
     batched: bool = False
     """Whether cases of one frame are launched together, so that a death does not tell which of them caused it.
     Otherwise every case is answered before the next one starts: silence names the culprit."""
+    specialised: bool = False
+    """Whether a program is compiled for it for each length, dtype and alignment that it is called with: a case then
+    takes it seconds, and further ones of the same program next to nothing."""
     shares: bool = False
     """Whether its workers take over one another's processes, of which each takes hundreds of megabytes of a device."""
     sanitizable: bool = False

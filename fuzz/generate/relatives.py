@@ -151,6 +151,37 @@ def _varied(draw: Draw, capability: Capability, name: str, turn: int) -> Iterato
                 yield laid(changed)
 
 
+_DIVISOR = 16
+"""Triton compiles another program for an integer that is 1, and for one that this divides."""
+
+
+def mates(draw: Draw, capability: Capability, count: int) -> Iterator[Draw]:
+    """Draws that a kernel which is compiled for each length, dtype and alignment runs by the program of that one: with
+    other values, and some with another recipe, other numbers as parameters, and other rows."""
+    floats = [each for each in free_parameters(capability) if all(isinstance(v, float) for v in each.values)]
+    for number in range(count):
+        dice = Dice(Stream(draw.seed).child(f"mate {number}"))
+        mate = replace(draw, seed=dice.below(2**64))
+        mate = _recipe(mate, capability, dice) if dice.one_in(2) else mate
+        for parameter in floats:
+            if _means_something(parameter, draw):
+                mate = mate.with_params(**{parameter.name: dice.pick(parameter.values)})
+        yield _other_rows(mate, dice) if dice.one_in(2) else mate
+
+
+def _other_rows(draw: Draw, dice: Dice) -> Draw:
+    """With other rows, where an op has no further dimensions that rows are counted in."""
+    op = OPS[draw.op]
+    if draw.rank == 1 or len(op.named) > 1 or op.made:
+        return draw
+    found = _resized(draw, dice.pick([2 + dice.below(2 * draw.rows + 6), _DIVISOR * (1 + dice.below(4))]))
+    return found if _class(found.rows) == _class(draw.rows) else draw
+
+
+def _class(number: int) -> tuple[bool, bool]:
+    return number == 1, number % _DIVISOR == 0
+
+
 Change = Callable[[Draw, Capability, Dice], Draw]
 """A change is one step in one direction, besides other values."""
 

@@ -17,12 +17,22 @@ from fuzz.generate.big import Due, big_case, series
 from fuzz.generate.capabilities import anything
 from fuzz.generate.menus import check_menus
 from fuzz.generate.realise import cases_of, laid
+from fuzz.generate.relatives import mates
 from fuzz.generate.turn import BATCH, PLACES, Made, Turn, TurnMaker
 from oracles.declared import OpError
 from oracles.ops import OPS
 
 SHARDS = 64
 """A search has so many shards, whatever the number of processes that take their turns."""
+
+
+_MATES = 1 << 16
+"""A turn has at most so many mates."""
+
+
+def _mate(turn: Turn, place: int) -> int:
+    """The number of a mate: that of no case of any turn."""
+    return ((turn.number + 1) * _MATES + place) * PLACES
 
 
 Proposal = tuple[Draw, Capability, int]
@@ -73,6 +83,23 @@ class Search:
             Made(case, draw, capability) if capability.refusal(case) is None else None
             for case, (draw, capability, _) in zip(cases, proposed, strict=True)
         ]
+
+    def with_mates(self, made: Sequence[Made], turn: Turn, count: int) -> list[Made]:
+        """The cases of a turn, each followed by so many that kernels which are compiled for each length run by the same
+        program; fewer where its capability refuses some."""
+        found, number = list[Made](), 0
+        for each in made:
+            found.append(each)
+            draws = [] if each.draw is None else list(mates(each.draw, each.capability, count))
+            places = range(number, number + len(draws))
+            number += len(draws)
+            cases = cases_of([laid(d, turn.shard, _mate(turn, place)) for d, place in zip(draws, places, strict=True)])
+            found += [
+                Made(case, draw, each.capability)
+                for case, draw in zip(cases, draws, strict=True)
+                if each.capability.refusal(case) is None
+            ]
+        return found
 
     def case(self, shard: int, number: int) -> Made | None:
         """The own case of that shard and number; None where there is none: a guide's relative has such a number."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Protocol, TypeVar
@@ -214,10 +216,14 @@ class CaseRunner:
     ) -> None:
         self._kernel, self._arrays, self._memory, self._finish = kernel, arrays, memory, finish
 
-    def answers(self, cases: Sequence[tuple[Case, bool]]) -> list[tuple[Case, Answer, Answer | None]]:
-        """Each case with the answer of its first run and, where there was one, of its second. A case may ask
-        for two."""
-        first = self._run([case for case, _ in cases], again=False)
+    def answers(
+        self, cases: Sequence[tuple[Case, bool]], most_s: float = math.inf
+    ) -> list[tuple[Case, Answer, Answer | None]]:
+        """Each case with the answer of its first run and, where there was one, of its second. A case may ask for two.
+        Where calls are only queued, and that takes so many seconds, as it does where programs are compiled, later cases
+        are left out."""
+        first = self._run([case for case, _ in cases], again=False, most_s=most_s)
+        cases = cases[: len(first)]
         twice = [
             number
             for number, ((_, forced), answer) in enumerate(zip(cases, first, strict=True))
@@ -226,10 +232,14 @@ class CaseRunner:
         second = dict(zip(twice, self._run([cases[number][0] for number in twice], again=True), strict=True))
         return [(case, first[number], second.get(number)) for number, (case, _) in enumerate(cases)]
 
-    def _run(self, cases: Sequence[Case], again: bool) -> list[Answer]:
+    def _run(self, cases: Sequence[Case], again: bool, most_s: float = math.inf) -> list[Answer]:
         if self._finish is None:
             return [self._collected(self._launched(case, again)) for case in cases]
-        attempts = [self._launched(case, again) for case in cases]
+        attempts, until = list[Attempt | Answer](), time.monotonic() + most_s
+        for case in cases:
+            attempts.append(self._launched(case, again))
+            if time.monotonic() >= until:
+                break
         if cases:
             self._finish()
         return [self._collected(attempt) for attempt in attempts]

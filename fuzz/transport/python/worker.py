@@ -22,6 +22,9 @@ from fuzz.transport.python.protocol import Channel, Request, broken_frame
 from fuzz.transport.python.state import MemoryWatch, ProcessState
 
 _LOST_DEVICE_EXIT = 71
+_TOGETHER_S = 0.5
+"""Where launching the cases of a frame takes so many seconds, since programs are compiled, those that are launched are
+answered: what was compiled for is not lost where a run ends meanwhile, and each silence is short."""
 
 
 class _Resident:
@@ -67,9 +70,12 @@ class _Resident:
                 broken_frame("broken frame: tensors that share memory in part")
         # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once.
         size = len(request.cases) if self.spec.device == "cuda" and not request.one_by_one else 1
-        for start in range(0, len(request.cases), size or 1):
-            for position, response in enumerate(self._group(request, start, size, audits_each, channel), start):
+        start = 0
+        while start < len(request.cases):
+            responses = self._group(request, start, size, audits_each, channel)
+            for position, response in enumerate(responses, start):
                 channel.answer(response, position + 1)
+            start += len(responses)
         channel.flush(len(request.cases))
 
     def _group(self, request: Request, start: int, size: int, audits_each: bool, channel: Channel) -> Sequence[bytes]:
@@ -81,20 +87,20 @@ class _Resident:
         # Most that is imported late is imported by the first calls: they are told apart.
         allowed_s = (request.limit_s - records.GRACE_S) / 4
         try:
-            channel.begin(min(start + size, len(request.cases)))
+            channel.begin(start + 1)
             began = time.monotonic()
-            answers = self.runs.answers(group)
+            answers = self.runs.answers(group, _TOGETHER_S)
             call_s = time.monotonic() - began
             if os.getpid() != own_process:
                 os._exit(0)  # a copy that the kernel forked: two would answer
-            is_last = start + size >= len(request.cases)
+            is_last = start + len(answers) >= len(request.cases)
             changes = self._state.changes() if is_last or audits_each else ()
             if is_last:
                 channel.begin(len(request.cases) + 1)
                 case, is_twice = request.cases[-1]
                 usual = ((unprobed(case), is_twice),)  # a thread of a probe would be taken for a leak
                 changes += self._watch.leak(partial(self.runs.answers, usual), call_s, allowed_s)
-            channel.begin(min(start + size, len(request.cases)))
+            channel.begin(start + len(answers))
             self._memory.release()
             return [
                 respond(position, *answered, changes if position == start + len(answers) - 1 else ())

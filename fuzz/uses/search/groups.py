@@ -113,11 +113,18 @@ def _free_memory() -> int:
 
 def search_ops(runner: Runner, seed: int) -> None:
     """Search every op of which something runs in turn, each with a share of what those before it left of the limits: as
-    large as its kernels have different capabilities, since a turn is for one of them."""
+    large as its kernels have different capabilities, since a turn is for one of them.
+
+    On a GPU all ops beside one another, unless cases are counted: while programs of some are compiled, others run."""
     limits, statuses = runner.limits, runner.pool.statuses
     kernels = [t.kernel for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)]
     turns = {op: len(capabilities_of(kernels, op)) for op in sorted({kernel.op for kernel in kernels})}
     runner.wait_for_workers()
+    if limits.max_cases is None and any(target.shares for target in runner.targets if target.kernel.op in turns):
+        runner.run_beside(list(turns), seed)
+        for op in turns:
+            _note_late(runner, op)
+        return
     began, to_come = time.monotonic(), sum(turns.values())
     for op, own in turns.items():
         if runner.over():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
+from typing import TypeVar
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
@@ -21,7 +22,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
 from fuzz.uses.search.search_process import run_search_process
-from fuzz.uses.search.turn_runner import AHEAD, Report, Task, Terms
+from fuzz.uses.search.turn_runner import AHEAD, SEARCHES, Report, Task, Terms
 from fuzz.uses.search.wire import Calls, CallsRequest, Cut, Failed, Start, Started, Take, Taken, Waiting, answer, packed
 
 MOST_DEATHS = 3
@@ -31,6 +32,7 @@ MEMORY_LIMIT = 2 << 30
 largest cases of a search take half."""
 LATEST_SEEN = 4096
 """The number of latest failing runs that are remembered with their process: more than 63 turns usually have."""
+_T = TypeVar("_T")
 _FORK = multiprocessing.get_context("fork")
 """It inherits what is imported here, and kernels that no file could name. A new interpreter would take half a second to
 come as far."""
@@ -45,9 +47,8 @@ class _Process:
     connection: Connection
     tasks: deque[Task] = field(default_factory=deque)
     """Those on their way, in the order in which they end."""
-    search: tuple[str, int] = ("", 0)
-    told: int = 0
-    """The number of places of that search that have taught it."""
+    told: dict[tuple[str, int], int] = field(default_factory=dict)
+    """For each search that it knows, the number of places that have taught it."""
     restarts: Mapping[str, int] = field(default_factory=dict)
     waits: Sequence[Wait] = ()
     started: bool = False
@@ -87,7 +88,7 @@ class ProcessExecutor:
     def __post_init__(self) -> None:
         self.watch: Watch = silent
         self._processes: list[_Process] = []
-        self._lessons: Sequence[bytes] = ()
+        self._lessons: dict[tuple[str, int], Sequence[bytes]] = {}
         self._kept: Collection[FindingId] = ()
         self._seen_by: dict[FindingId, _Process] = {}
         self._failed: Counter[tuple[str, int, int, int]] = Counter()
@@ -141,7 +142,7 @@ class ProcessExecutor:
         return sum(AHEAD - len(each.tasks) for each in self._processes if each.group == group and each.is_free)
 
     def give(self, task: Task, lessons: Sequence[bytes]) -> None:
-        self._lessons = lessons
+        _remember(self._lessons, (task.op, task.seed), lessons, SEARCHES * len(self._processes))
         free = [each for each in self._processes if each.group == task.group and each.is_free]
         self._give(min(free, key=lambda each: len(each.tasks)), task)
 
@@ -214,11 +215,10 @@ class ProcessExecutor:
 
     def _give(self, process: _Process, task: Task) -> None:
         search = task.op, task.seed
-        if process.search != search:
-            process.search, process.told = search, 0
+        told = process.told.pop(search, 0)
         kept = [finding for finding in self._kept if self._seen_by.get(finding) is process]
-        lessons = list(self._lessons[process.told : task.known])
-        process.told = max(process.told, task.known)
+        lessons = list(self._lessons[search][told : task.known])
+        _remember(process.told, search, max(told, task.known), SEARCHES)
         process.tasks.append(task)
         self._send(process, Take(task, lessons, kept))
 
@@ -280,3 +280,11 @@ class ProcessExecutor:
         if process.handle.is_alive():
             process.handle.kill()
             process.handle.join()
+
+
+def _remember(known: dict[tuple[str, int], _T], search: tuple[str, int], value: _T, most: int) -> None:
+    """Note it as the latest search's, and forget the oldest of more than `most`: a process forgets them too."""
+    known.pop(search, None)
+    known[search] = value
+    while len(known) > most:
+        del known[next(iter(known))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -37,6 +37,17 @@ _LOOK_S = 0.25
 _DROPPED_S = 3.0
 """A process that reports nothing for so many seconds after it was told to stop waiting is at an error of ours, or
 judges the largest of cases: its turns are dropped."""
+_FIRST_TURN_S = 1.0
+"""What a turn is taken to last before any has ended. Only ops that are searched beside one another have use for it."""
+
+
+@dataclass
+class _Pace:
+    """The turns of one op, and the seconds that those which ended have taken."""
+
+    begun: int = 0
+    ended: int = 0
+    seconds: float = 0.0
 
 
 @dataclass
@@ -92,6 +103,7 @@ class Runner:
         self._calls = CallLog(self._kept)
         self._hangs: Counter[str] = Counter()
         self._courses: dict[tuple[str, int], Schedule] = {}
+        self._pace: dict[str, _Pace] = defaultdict(_Pace)
         self._on_their_way: Counter[int] = Counter()
         self._big = 0  # of them are big cases
         self._ends = math.inf
@@ -116,27 +128,35 @@ class Runner:
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
         """Search until `share` of the limits is used up or a stop is wanted. What was already begun is still judged.
 
-        The time begins when all workers are started: dozens on a GPU take longer than the share of an op.
+        The time begins when all workers are started: dozens take longer than the share of an op.
         """
+        return self._search([op], run_seed, share)
+
+    def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
+        """Search several ops beside one another, as `run` does one: each has the same time of the processes."""
+        return self._search(ops, run_seed, 1.0)
+
+    def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
         self.wait_for_workers()
         seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
         self._began, self._taken = self.clock(), 0
         self._ends = self._began + seconds
-        if not any(target.kernel.op == op and self._runs(target) for target in self.targets):
-            return self.tally
-        schedule = self._schedule(op, run_seed, share)
+        runs = {target.kernel.op for target in self.targets if self._runs(target)}
+        schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
         begun = False
-        while not self._is_over(schedule):
-            self._give(schedule)
+        while not self._is_over(schedules):
+            self._give(schedules)
             if not self._on_their_way.total():
                 break  # the counted search has come to its end
             if not begun:
                 begun = True
                 self.begun()
             self._take()
-        schedule.stop()
-        self._finish(schedule)
-        self.ended(schedule)
+        for schedule in schedules:
+            schedule.stop()
+        self._finish(schedules)
+        for schedule in schedules:
+            self.ended(schedule)
         self._ends = math.inf
         return self.tally
 
@@ -177,25 +197,33 @@ class Runner:
     def _runs(self, target: Target) -> bool:
         return not isinstance(self._statuses.get(target.id), NotRun)
 
-    def _is_over(self, schedule: Schedule) -> bool:
-        counted = schedule.done and not schedule.slow_left
+    def _is_over(self, schedules: Sequence[Schedule]) -> bool:
+        counted = all(schedule.done and not schedule.slow_left for schedule in schedules)
         if self.over():
             self._ends = min(self._ends, self.clock())
         return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
 
-    def _give(self, schedule: Schedule) -> None:
-        """Have as many turns taken as may be now."""
+    def _give(self, schedules: Sequence[Schedule]) -> None:
+        """Have as many turns taken as may be now, first of what has had the least time."""
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
         most = self._in_time()
         for group in range(len(self._terms.groups)):
             while self._executor.room(group) > 0 and (group or self.in_flight < most):
-                task = schedule.next_task(group)
-                if task is None:
+                ready = ((each.next_task(group), each) for each in sorted(schedules, key=self._time_of))
+                task, schedule = next((found for found in ready if found[0] is not None), (None, None))
+                if task is None or schedule is None:
                     break
                 self._executor.give(replace(task, resting=resting) if resting else task, schedule.lessons)
+                self._pace[task.op].begun += 1
                 self._on_their_way[group] += 1
                 self._big += task.is_big
+
+    def _time_of(self, schedule: Schedule) -> float:
+        """Return the seconds that processes have spent on an op, and will on what they have of it: a search that is
+        cheap gets more turns than one that is compiled for seconds."""
+        pace = self._pace[schedule.op]
+        return pace.seconds + (pace.begun - pace.ended) * (pace.seconds / pace.ended if pace.ended else _FIRST_TURN_S)
 
     def _in_time(self) -> float:
         """Return how many turns of quick targets may be on their way: no more than will be taken before the end, at the
@@ -213,6 +241,8 @@ class Runner:
             return
         self._on_their_way[report.task.group] -= 1
         self._taken += report.task.group == 0
+        pace = self._pace[report.task.op]
+        pace.ended, pace.seconds = pace.ended + 1, pace.seconds + report.seconds
         self._big -= report.task.is_big
         schedule = self._courses.get((report.task.op, report.task.seed))
         if schedule is None or self.over():
@@ -223,7 +253,7 @@ class Runner:
                 schedule.close()
                 return
 
-    def _finish(self, schedule: Schedule) -> None:
+    def _finish(self, schedules: Sequence[Schedule]) -> None:
         """Wait for what was begun, but not for long."""
         since = self.clock()
         while self.in_flight or (not self.patient and self._on_their_way.total()):
@@ -236,8 +266,9 @@ class Runner:
                 self._big = 0
                 break
             self._take()
-        for report in schedule.late():
-            self._count(report)
+        for schedule in schedules:
+            for report in schedule.late():
+                self._count(report)
 
     def _kept(self) -> Collection[FindingId]:
         return self.book.kept() if self.asked_for is None else self.asked_for()
