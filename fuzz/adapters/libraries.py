@@ -23,6 +23,12 @@ def fault_watcher(builder: Builder) -> str:
     return _library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
 
 
+def mathematics(builder: Builder) -> str:
+    """The functions of C's library over arrays: the path of the library that calls them. '' where no compiler makes
+    it."""
+    return _library(builder, Path(__file__).with_name("mathematics.c"), ("-fno-builtin",), _LINKED)
+
+
 def emulator_helper(builder: Builder, host: Host) -> str:
     """The library that an emulator is started with, to be faster: its path. '' where it is of no use, or no compiler
     makes it."""

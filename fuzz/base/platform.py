@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -24,7 +25,10 @@ class Besides:
     ulp: float
 
     def __str__(self) -> str:
-        return f"{self.ulp:g} ulp of 1 besides"
+        power = math.log2(self.ulp)
+        return (
+            f"2^{power:.0f} ulp of 1 besides" if power.is_integer() and power < 0 else f"{self.ulp:g} ulp of 1 besides"
+        )
 
 
 @dataclass(frozen=True)
@@ -72,13 +76,20 @@ class Platform:
     facts: tuple[Fact, ...]
 
     @cached_property
-    def accuracy(self) -> Mapping[str, Within]:
-        """The bounds of functions, by their names, where they are wider than the usual ones of a contract."""
-        plain, found = Contract(), dict[str, Within]()
+    def documented(self) -> Mapping[str, Within]:
+        """The bounds of functions, by their names."""
+        found = dict[str, Within]()
         for each in self.facts:
             if isinstance(each.value, Within):
-                found[each.about] = each.value.wider(found.get(each.about, plain.bound(each.about)))
-        return {name: bound for name, bound in found.items() if bound != plain.bound(name)}
+                found[each.about] = each.value.wider(found.get(each.about, each.value))
+        return found
+
+    @cached_property
+    def accuracy(self) -> Mapping[str, Within]:
+        """The bounds of functions, by their names, where they are wider than the usual ones of a contract."""
+        plain = Contract()
+        wider = {name: bound.wider(plain.bound(name)) for name, bound in self.documented.items()}
+        return {name: bound for name, bound in wider.items() if bound != plain.bound(name)}
 
     @cached_property
     def absolute(self) -> Mapping[str, float]:

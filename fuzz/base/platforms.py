@@ -87,6 +87,10 @@ FACTS: tuple[Fact, ...] = (
         _TORCH, "16 bits", Usual("calculated in f32, and rounded at the end"),
         "PyTorch, numerical accuracy: reductions of 16 bits accumulate in f32 inside",
     ),
+    Fact(
+        "triton@interpret", "sigmoid", Besides(2.0**-104),
+        "tl.sigmoid is 1 / (1 + exp(-x)), whose exponential overflows: 0 in the place of up to 2^-128",
+    ),
     # Measured with NumPy 2.4 are 2.54 and 3.25.
     Fact(_NUMPY, "exp", Within(3.0), "NumPy's vectorised f32 functions, as their source says: within 2.52 ulp"),
     Fact(_NUMPY, "log", Within(4.0), "NumPy's vectorised f32 functions, as their source says: within 3.83 ulp"),

@@ -45,6 +45,8 @@ PLACES: Mapping[str, frozenset[str]] = {
     "quality/mutants.py": frozenset({"sum"}),  # the same
     "quality/undeclared.py": frozenset({"sum"}),  # the same
     "uses/measure/sums.py": frozenset({"sum"}),  # the same
+    "uses/platform/functions.py": frozenset({"sin", "cos", "sum"}),  # functions
+    "uses/platform/triton_functions.py": frozenset({"sin", "cos"}),  # the same
     "report/page_charts.py": frozenset({"x", "y"}),  # the coordinates of a point
 }
 """Modules in which such a name is another thing even as a text."""

@@ -1,0 +1,1 @@
+"""What `kernelfuzz doctor --platform` measures: whether a platform keeps what it documents."""

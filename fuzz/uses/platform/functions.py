@@ -1,0 +1,134 @@
+"""How the functions of each platform are called: with arrays of f32, of which they return one."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.adapters.build import Builder
+from fuzz.adapters.libraries import mathematics
+
+F32 = NDArray[np.float32]
+Call = Callable[[F32, F32], F32]
+SQUARE_PLUS = "square_plus"
+"""x x + y, whose product may be rounded or not."""
+SUM = "sum"
+_UNARY = ("exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "sqrt")
+_OF_C = (*_UNARY, "sin", "cos", "erf", "atan", "divide", "add", "multiply", SQUARE_PLUS)
+_OF_TORCH = (*_UNARY, "sin", "cos", "erf", "atan", "rsqrt", "sigmoid")
+_OF_TRITON = ("exp", "exp2", "log", "log2", "sin", "cos", "erf", "sigmoid", "sqrt", "rsqrt")
+_OF_LIBDEVICE = ("tanh", "expm1", "log1p", "atan")
+_OTHERS = ("divide", "add", "multiply", SQUARE_PLUS)
+
+
+def calls_of(platform: str) -> Mapping[str, Call]:
+    """Return the functions of a platform by what is called, such as "rsqrt" or "rsqrt as 1 / sqrt". Raises what its
+    libraries raise, where one is missing."""
+    kind, _, place = platform.partition("@")
+    return _KINDS[kind](place)
+
+
+def halves_of(platform: str) -> Mapping[str, Call]:
+    """Return what a platform calculates of 16 bits, as it documents: of all numbers of f16, and of a sum."""
+    if not platform.startswith("torch"):
+        return {}
+    import torch
+
+    place = platform.partition("@")[2]
+
+    def of(function: Any) -> Call:
+        return lambda x, y: np.asarray(function(torch.from_numpy(x).to(place).half()).float().cpu().numpy())
+
+    return {"exp": of(torch.exp), "tanh": of(torch.tanh), SUM: of(lambda x: x.sum().reshape(1))}
+
+
+def _of_numpy(place: str) -> Mapping[str, Call]:
+    def of(function: Any) -> Call:
+        return lambda x, y: np.asarray(function(x), dtype=np.float32)
+
+    one = np.float32(1)
+    return {
+        **{name: of(getattr(np, name)) for name in (*_UNARY, "sin", "cos")},
+        "atan": of(np.arctan),
+        "rsqrt as 1 / sqrt": lambda x, y: one / np.sqrt(x),
+        "divide": lambda x, y: x / y,
+        "add": lambda x, y: x + y,
+        "multiply": lambda x, y: x * y,
+        SQUARE_PLUS: lambda x, y: x * x + y,
+    }
+
+
+def _of_torch(place: str) -> Mapping[str, Call]:
+    import torch
+
+    def of(function: Any) -> Call:
+        def called(x: F32, y: F32) -> F32:
+            tensors = (torch.from_numpy(each.copy()).to(place) for each in (x, y))
+            found: F32 = function(*tensors).cpu().numpy()
+            return found
+
+        return called
+
+    return {
+        **{name: of(lambda x, y, name=name: getattr(torch, name)(x)) for name in _OF_TORCH},
+        "rsqrt as 1 / sqrt": of(lambda x, y: 1 / torch.sqrt(x)),
+        "divide": of(lambda x, y: x / y),
+        "add": of(lambda x, y: x + y),
+        "multiply": of(lambda x, y: x * y),
+        SQUARE_PLUS: of(lambda x, y: x * x + y),
+    }
+
+
+def _of_c(place: str) -> Mapping[str, Call]:
+    path = mathematics(Builder())
+    if not path:
+        raise OSError("no compiler of C is here: kernelfuzz doctor --install")
+    library = ctypes.CDLL(path)
+
+    def of(name: str) -> Call:
+        function = library[f"kf_{name}"]
+        function.restype = None
+
+        def called(x: F32, y: F32) -> F32:
+            arrays = [np.ascontiguousarray(each, dtype=np.float32) for each in (x, y)]
+            found = np.empty_like(arrays[0])
+            pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*arrays, found)]
+            function(*pointers, ctypes.c_long(found.size))
+            return found
+
+        return called
+
+    return {name: of(name) for name in _OF_C}
+
+
+def _of_triton(place: str) -> Mapping[str, Call]:
+    import torch
+
+    from fuzz.uses.platform import triton_functions
+
+    device = "cuda" if place == "cuda" else "cpu"
+
+    def of(name: str, *, library: bool = False) -> Call:
+        def called(x: F32, y: F32) -> F32:
+            a, b = (torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in (x, y))
+            found = torch.empty_like(a)
+            triton_functions.call(name, a, b, found, library=library)
+            array: F32 = found.cpu().numpy()
+            return array
+
+        return called
+
+    found = {name: of(name) for name in (*_OF_TRITON, *_OTHERS)}
+    found["rsqrt as 1 / sqrt"] = of("one over sqrt")
+    if place == "cuda":  # the interpreter has no library of a device
+        found |= {name: of(name, library=True) for name in _OF_LIBDEVICE}
+    return found
+
+
+_KINDS: Mapping[str, Callable[[str], Mapping[str, Call]]] = {
+    "numpy": _of_numpy, "torch": _of_torch, "c": _of_c, "triton": _of_triton,
+}  # fmt: skip
