@@ -33,7 +33,7 @@ from .layer_norm import python_kernels as layer_norm_in_python
 from .layer_norm.mutants import layer_norm
 from .matmul import c_kernels as matmul_in_c
 from .matmul import python_kernels as matmul_in_python
-from .matmul.mutants import matmul, scaled_matmul
+from .matmul.mutants import matmul, scaled_matmul, tf32
 from .quantize_rows import c_kernels as quantize_rows_in_c
 from .quantize_rows import python_kernels as quantize_rows_in_python
 from .quantize_rows.mutants import quantize_rows
@@ -78,6 +78,6 @@ MUTANTS = (
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS,
     *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS, *grouped_matmul.MUTANTS, *reductions.MUTANTS,
-    *scaled_matmul.MUTANTS, *attention.MUTANTS, *sequences.MUTANTS,
+    *scaled_matmul.MUTANTS, *tf32.MUTANTS, *attention.MUTANTS, *sequences.MUTANTS,
     *topk_softmax.MUTANTS,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from oracles.lazy import lazy
 
@@ -30,6 +31,9 @@ class Dtype:
     """The size of one number in bytes."""
 
 
+Ties = Literal["even", "away", "towards zero"]
+
+
 @dataclass(frozen=True, eq=False)
 class Format(Dtype):
     """A binary floating-point format: one bit of sign, then exponent and mantissa as in IEEE 754, with gradual
@@ -43,6 +47,8 @@ class Format(Dtype):
     """The largest finite number."""
     infinities: bool = True
     """False: the format has NaN but no infinity (e4m3fn), so what overflows becomes NaN."""
+    ties: Ties = "even"
+    """Where numbers are rounded to nearest, which of two as near it is; or they are not, but towards zero."""
 
     def __post_init__(self) -> None:
         """Raise DtypeError where the size leaves another exponent than the limits say."""
@@ -74,8 +80,8 @@ class Format(Dtype):
 
     @lazy
     def u(self) -> float:
-        """Unit roundoff: largest relative error of rounding to nearest a number in the normal range."""
-        return 2.0**-self.precision
+        """Unit roundoff: largest relative error of rounding a number in the normal range."""
+        return 2.0**-self.precision * (2 if self.ties == "towards zero" else 1)
 
     @lazy
     def tiny(self) -> float:
@@ -94,7 +100,7 @@ class Format(Dtype):
         A pair because in f64 the number itself is not representable.
         """
         mantissa, exponent = _integer(self.max, self.precision)
-        return 2 * mantissa + 1, exponent - 1
+        return 2 * mantissa + (2 if self.ties == "towards zero" else 1), exponent - 1
 
     @lazy
     def limit(self) -> float:
@@ -104,6 +110,15 @@ class Format(Dtype):
             return math.ldexp(float(mantissa), exponent)
         except OverflowError:
             return math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Cut(Format):
+    """What is left of numbers of a dtype, the last bits of which are not looked at. No tensor has it, nor does anybody
+    calculate in it: factors are rounded to it where they are multiplied."""
+
+    def __post_init__(self) -> None:
+        """Nothing: its exponent is that of the dtype."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +159,13 @@ FORMATS: Mapping[str, Format] = {name: each for name, each in DTYPES.items() if 
 """The floating-point formats."""
 SINGLE, DOUBLE = FORMATS["f32"], FORMATS["f64"]
 """The format that kernels calculate in unless they say otherwise, and the one that this oracle's fast tier does."""
+_TIES: Mapping[str, Ties] = {"tf32": "away", "tf32 to even": "even", "tf32 towards zero": "towards zero"}
+CUTS: Mapping[str, Format] = {
+    name: Cut(name, "", SINGLE.itemsize, 11, SINGLE.emin, float.fromhex("0x1.ffcp127"), ties=ties)
+    for name, ties in _TIES.items()
+}
+"""The formats to which locals may be rounded besides, at a point: TF32 as `cvt.rna.tf32` rounds to it, by the way in
+which f32 is rounded, and as a tensor core makes it of f32, which does not look at 13 bits."""
 FLOATS = tuple(FORMATS)
 COMPUTED = tuple(name for name, each in FORMATS.items() if not each.only_stores)
 """The names of the formats that kernels calculate in."""
@@ -168,3 +190,8 @@ def form(name: str, field: str = "dtype") -> Format:
         return FORMATS[name]
     except KeyError:
         raise DtypeError(f"{field}: unknown dtype {name!r}; known: {', '.join(FORMATS)}") from None
+
+
+def point_form(name: str) -> Format:
+    """The format called `name` that a local may be rounded to. Raises `DtypeError`."""
+    return CUTS[name] if name in CUTS else form(name)

@@ -1,4 +1,5 @@
-"""Rounding to nearest, ties to even: of float64 arrays to a narrower format, and of mpmath numbers to any format.
+"""Rounding, to nearest with ties to even unless a format says otherwise: of float64 arrays to a narrower format, and of
+mpmath numbers to any format.
 
 The two share no code, because the precise tier is there to check the fast one.
 """
@@ -64,7 +65,7 @@ _EXPONENT = np.int64(0x7FF0 << 48)
 
 
 def round_to(values: Real, form: Format) -> F64:
-    """`values` rounded once to nearest even in `form`, as float64 (any shape). What overflows becomes inf.
+    """`values` rounded once in `form`, as float64 (any shape). What overflows becomes inf.
 
     Inf also stands for overflow in formats that have no infinity. The casts of ml_dtypes are not used, because some of
     their versions go through float32 and round twice; NumPy's own casts round once.
@@ -76,7 +77,19 @@ def round_to(values: Real, form: Format) -> F64:
     if (native := NATIVE.get(form.name)) is not None:
         with np.errstate(over="ignore", under="ignore"):
             return values.astype(native).astype(np.float64)
-    return _round_generic(values, form)
+    return _round_generic(values, form) if form.ties == "even" else _cut(values, form)
+
+
+def _cut(values: F64, form: Format) -> F64:
+    """The multiples of a format's spacing towards zero, and of what is half of it or more the next ones."""
+    binade = np.maximum((values.view(np.int64) & _EXPONENT).view(np.float64), form.tiny)
+    spacing = np.fmin(binade, 2.0**form.emax) * 2.0 ** (1 - form.precision)
+    with np.errstate(invalid="ignore"):
+        steps = values / spacing
+        kept = np.trunc(steps)
+        up = (form.ties == "away") & (np.abs(steps - kept) >= 0.5)
+        rounded: F64 = np.copysign((kept + np.where(up, np.copysign(1.0, values), 0.0)) * spacing, values)
+        return np.where(np.abs(rounded) > form.max, np.copysign(np.inf, rounded), rounded)
 
 
 def add_rounded(a: F64, b: F64 | float, form: Format) -> F64:
@@ -128,7 +141,7 @@ def half_gap_of(value: float, form: Format) -> float:
 
 
 def round_precise(value: mpmath.mpf, form: Format) -> float:
-    """An mpmath number rounded to nearest even in `form`, as a Python float (every format fits in one).
+    """An mpmath number rounded in `form`, as a Python float (every format fits in one).
 
     What overflows becomes inf, also in formats that have no infinity.
     """
@@ -143,7 +156,7 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
     if shift > 0:
         quotient, rest = divmod(mantissa, 1 << shift)
         half = 1 << (shift - 1)
-        mantissa = quotient + (rest > half or (rest == half and quotient & 1))
+        mantissa = quotient + _is_up(form, rest - half, quotient)
         exponent = quantum
     limit, scale = form.overflow
     if mantissa and _at_least(mantissa, exponent, limit, scale):
@@ -151,6 +164,13 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
     else:
         magnitude = math.ldexp(mantissa, exponent) if mantissa else 0.0
     return -magnitude if sign else magnitude
+
+
+def _is_up(form: Format, beyond: int, quotient: int) -> bool:
+    """Whether what is so much more than half a step beyond a number is rounded to the next larger one."""
+    if form.ties == "towards zero":
+        return False
+    return beyond > 0 or (beyond == 0 and (form.ties == "away" or quotient % 2 == 1))
 
 
 def _at_least(mantissa: int, exponent: int, limit: int, scale: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, get_args
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
-from oracles.dtypes import COMPUTED, FLOATS, FORMATS
+from oracles.dtypes import COMPUTED, CUTS, FLOATS, FORMATS
 from oracles.formula.contract import INPUT, WIDE, Contract
 from oracles.formula.trace import Trace, ordered, run, trace
 from oracles.op import Op
@@ -146,7 +146,9 @@ def _check_contract(contract: Contract, op: Op) -> None:
             _known(f"contract.{field}", name, names, op)
     for word in sorted(contract.words):
         one_of(
-            "contract: dtype", word, (*FORMATS, INPUT, WIDE, *(each.name for each in op.operands if not each.integers))
+            "contract: dtype",
+            word,
+            (*FORMATS, *CUTS, INPUT, WIDE, *(each.name for each in op.operands if not each.integers)),
         )
     for name, chosen in contract.algorithm.items():
         one_of("contract.algorithm", name, tuple(op.algorithms))

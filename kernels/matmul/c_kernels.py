@@ -17,6 +17,7 @@ _ELEMENTS = Capabilities(
     mixed=(("bias", ("a", "f32")), ("c", ("a", "f32"))), outside="rejects",
 )  # fmt: skip
 _DOUBLES = Capabilities(dtypes=("f64",), strides="any", takes=("bias",), params=("relu",), outside="rejects")
+_SINGLES = Capabilities(strides="any", takes=("bias",), params=("relu",), outside="rejects")
 _SCALES = Capabilities(
     dtypes=("f32", "f16", "bf16"), strides="any", takes=("bias",),
     mixed=tuple((name, ("scale_a", "f32")) for name in ("scale_b", "bias", "c")),
@@ -35,6 +36,15 @@ KERNELS: tuple[CKernel, ...] = (
     CKernel(
         "matmul-double", "matmul", _C / "matmul.c", "any", Contract("f64"), _DOUBLES, (*_FLAGS, "-DREAL=double"),
         laws=_LAWS, summary="the same in float64",
+    ),
+    *(
+        CKernel(
+            name, "matmul", _C / "matmul.c", "any", Contract(points=dict.fromkeys("ab", form)), _SINGLES,
+            (*_FLAGS, f"-DTF32={rounds}"), laws=_LAWS, summary=f"the same of factors {how} to 11 bits",
+        )
+        for name, form, rounds, how in (
+            ("matmul-tf32", "tf32", 1, "rounded"), ("matmul-tf32-cut", "tf32 towards zero", 0, "cut"),
+        )
     ),
     *(
         CKernel(

@@ -26,6 +26,10 @@ _HALVES = Capabilities(
 _FREE = Contract("at least f32", sums={"k": Any()}, zeros="any")
 # Tensor cores add 16 terms at once to what there is, and cut off what lies below its last bit.
 _CORES = Contract(sums={"k": Blocks(16, truncates=True)}, denormals="flush", zeros="any")
+# Of TF32 they add 8. Whether they round f32 to it or cut it off is their affair; an interpreter does neither.
+_EIGHTS = replace(_CORES, sums={"k": Blocks(8, truncates=True)})
+_MAYBE_TF32 = dict.fromkeys("ab", "maybe tf32 towards zero")
+_TF32 = dict.fromkeys("ab", "tf32")
 # Sums of whole numbers are exact as integers, and so in f64.
 _WHOLE = Contract(dtypes={"count": "f64"}, zeros="any")
 _SCALES = Capabilities(
@@ -42,6 +46,14 @@ KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(
         "matmul-tensor-cores", "matmul", _TRITON, "triton", _CORES, _HALVES, laws=("rerun", "surroundings"),
         summary="the same of 16 bits, by tensor cores",
+    ),
+    PythonKernel(
+        "matmul-tf32-cores", "matmul", _TRITON, "triton", replace(_EIGHTS, points=_MAYBE_TF32), _F32, entry="by_cores",
+        laws=("rerun", "surroundings"), summary="the same of f32, by tensor cores, as TF32",
+    ),
+    PythonKernel(
+        "matmul-tf32-rounded", "matmul", _TRITON, "triton", replace(_EIGHTS, points=_TF32), _F32, entry="rounded",
+        laws=("rerun", "surroundings"), summary="the same of f32 that is rounded to TF32 first",
     ),
     PythonKernel(
         "matmul-split-k", "matmul", _TRITON, "triton", _STARTED, _F32, entry="split_k",

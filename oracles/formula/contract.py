@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from oracles.dtypes import DOUBLE, FORMATS, SINGLE, Format, form
+from oracles.dtypes import CUTS, DOUBLE, FORMATS, SINGLE, Format, form, point_form
 from oracles.elementary import CORRECT
 from oracles.elementary.functions import NAMES, records
 from oracles.formula.node import Node
@@ -63,7 +63,8 @@ class Contract:
     function errs by as much where the result is close to zero."""
     points: Mapping[str, str] = field(default_factory=dict)
     """The dtypes that locals are rounded to where the formula says `point`; elsewhere nothing is rounded there. Such as
-    "maybe bf16" or "maybe input": it may be rounded to that, or not."""
+    "maybe bf16" or "maybe input": it may be rounded to that, or not. Here alone there are those of `CUTS`, such as
+    "tf32" of factors, too."""
     mean: Literal["divide", "reciprocal"] = "divide"
     """A mean is sum / n, or sum * (1/n) with 1/n rounded first."""
     addend: Literal["last", "either"] = "last"
@@ -94,6 +95,9 @@ class Contract:
         for name, dtype in [("compute", self.compute), *self.dtypes.items(), *self.points.items()]:
             if dtype in FORMATS and FORMATS[dtype].only_stores and name not in self.points:
                 raise NumericsError(f"{name}: {dtype} is a storage format, not one to calculate in")
+        for name, dtype in [("compute", self.compute), *self.dtypes.items()]:
+            if dtype in CUTS:
+                raise NumericsError(f"{name}: {dtype} is what points round to, not one to calculate in")
         for name, bound in self.accuracy.items():
             _check_bound(name, within(bound))
         for name, ulp in self.absolute.items():
@@ -125,7 +129,7 @@ class Contract:
     def words(self) -> frozenset[str]:
         """What stands in the place of dtypes."""
         points = (dtype.removeprefix(MAYBE) for dtype in self.points.values())
-        return frozenset((self.compute, *self.dtypes.values(), *points)) - {*FORMATS}
+        return frozenset((self.compute, *self.dtypes.values(), *points)) - {*FORMATS, *CUTS}
 
     def settled(self, dtypes: Mapping[str, str]) -> Contract:
         """The same contract for operands of these dtypes, by name; the first of them is the first input.
@@ -164,7 +168,7 @@ class Contract:
     def point(self, name: str) -> Point | None:
         """What happens to a local at a point; None: nothing."""
         dtype = self.points.get(name)
-        return None if dtype is None else Point(form(dtype.removeprefix(MAYBE)), not dtype.startswith(MAYBE))
+        return None if dtype is None else Point(point_form(dtype.removeprefix(MAYBE)), not dtype.startswith(MAYBE))
 
     def decided(self, rounds: Callable[[], bool]) -> Contract:
         """The contract of one of its kernels, which rounds at each point that is left open, or does not."""

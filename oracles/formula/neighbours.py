@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from oracles.dtypes import DOUBLE, NARROW, SINGLE
+from oracles.dtypes import CUTS, DOUBLE, NARROW, SINGLE
 from oracles.elementary import CORRECT
 from oracles.formula.contract import DIVIDE, INPUT, MAYBE, Contract, stated
 from oracles.formula.tiers.reading import reading
@@ -113,6 +113,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
     made_by |= {DIVIDE for node in nodes if node.kind == "function" and node.function.reciprocal_of}
     dims = dict.fromkeys(node.label for node in nodes if node.kind in _REDUCED)
     points = dict.fromkeys(graphs[0].names[node.args[0]] for node in graphs[0].nodes if node.kind == "point")
+    factors = [name for name in points if graphs[0].named(name).kind == "tensor"]
     made = [name for name, node in graphs[0].locals.items() if node.args]
     return {
         "points": [
@@ -120,7 +121,8 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
             for names in [(name,) for name in points] + [tuple(points)]
             for dtype in (None, INPUT, *NARROW, SINGLE.name, MAYBE + INPUT)
             if names
-        ],
+        ]
+        + [dict.fromkeys(factors, dtype) for dtype in CUTS if factors],
         "algorithm": [{local: way} for local, ways in op.algorithms.items() for way in (None, *ways)],
         "denormals": ("preserve", "flush operands", "flush results", "flush"),
         "zeros": ("ieee", "any"),

@@ -10,7 +10,10 @@ _VALUE = ("FAIL_NUMERIC", "FAIL_NONFINITE")
 _MEMORY = (*_VALUE, "FAIL_MEMORY", "CRASH")
 _NATIVE = ("*@native:*-O2",)
 _INTERPRETED = ("triton-*@interpret",)
-_TERMS = "for (int64_t i = 0; i < k; i++) sum += load(a, a_row + i * a_step) * load(b, b_column + i * b_step);"
+_TERMS = (
+    "for (int64_t i = 0; i < k; i++) sum += "
+    "factor(load(a, a_row + i * a_step)) * factor(load(b, b_column + i * b_step));"
+)
 _DENSE = """    kf_tensor dense = *b;
     const int own = dense.rank - 2;
     if (own > 0 && dense.strides[0] == 0) dense.strides[0] = dense.strides[own] * dense.shape[own];

@@ -16,8 +16,20 @@ PARTS = 4
 """k is split into at most so many parts."""
 
 
+IEEE, CORES, ROUNDED = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+"""How f32 is multiplied: as it is, as TF32 however the cores make it of that, or rounded to TF32 before."""
+
+
 @triton.jit
-def _partial(a_ptr, b_ptr, rows, columns, m, n, k, first, last, am, ak, bk, bn, TILE: tl.constexpr):
+def _factor(values):
+    """The numbers rounded to 11 bits, ties to the larger one. What is no finite number stays as it is."""
+    bits = values.to(tl.int32, bitcast=True)
+    rounded = ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    return tl.where((bits & 0x7F800000) == 0x7F800000, values, rounded)
+
+
+@triton.jit
+def _partial(a_ptr, b_ptr, rows, columns, m, n, k, first, last, am, ak, bk, bn, TILE: tl.constexpr, BY: tl.constexpr):
     """The terms from `first` to `last` of a tile."""
     sums = tl.zeros((TILE, TILE), tl.float32)
     for start in range(first, last, TILE):
@@ -31,7 +43,9 @@ def _partial(a_ptr, b_ptr, rows, columns, m, n, k, first, last, am, ak, bk, bn, 
             mask=inside[:, None] & (columns < n)[None, :],
             other=0.0,
         )
-        sums = tl.dot(a, b, sums, input_precision="ieee")
+        if BY == ROUNDED:
+            a, b = _factor(a), _factor(b)
+        sums = tl.dot(a, b, sums, input_precision="ieee" if BY == IEEE else "tf32")
     return sums
 
 
@@ -46,12 +60,12 @@ def _place(m, n, TILE: tl.constexpr):
 @triton.jit
 def tiled(
     a_ptr, b_ptr, bias_ptr, c_ptr, m, n, k, az, am, ak, bz, bk, bn, cz, cm, cn, bias_step,
-    BIAS: tl.constexpr, RELU: tl.constexpr, TILE: tl.constexpr,
+    BIAS: tl.constexpr, RELU: tl.constexpr, TILE: tl.constexpr, BY: tl.constexpr,
 ):  # fmt: skip
     """One tile of c."""
     matrix = tl.program_id(1).to(tl.int64)
     rows, columns = _place(m, n, TILE)
-    z = _partial(a_ptr + matrix * az, b_ptr + matrix * bz, rows, columns, m, n, k, 0, k, am, ak, bk, bn, TILE)
+    z = _partial(a_ptr + matrix * az, b_ptr + matrix * bz, rows, columns, m, n, k, 0, k, am, ak, bk, bn, TILE, BY)
     if BIAS:
         z += tl.load(bias_ptr + columns * bias_step, mask=columns < n, other=0.0).to(tl.float32)[None, :]
     if RELU:
@@ -69,7 +83,9 @@ def split(
     matrix, number = tl.program_id(1).to(tl.int64), tl.program_id(2)
     rows, columns = _place(m, n, TILE)
     first, last = number * part, tl.minimum(k, number * part + part)
-    z = _partial(a_ptr + matrix * az, b_ptr + matrix * bz, rows, columns, m, n, k, first, last, am, ak, bk, bn, TILE)
+    z = _partial(
+        a_ptr + matrix * az, b_ptr + matrix * bz, rows, columns, m, n, k, first, last, am, ak, bk, bn, TILE, IEEE
+    )
     if BIAS and number == 0:
         z += tl.load(bias_ptr + columns * bias_step, mask=columns < n, other=0.0).to(tl.float32)[None, :]
     inside = (rows < m)[:, None] & (columns < n)[None, :]
@@ -80,13 +96,31 @@ def matmul(
     a: torch.Tensor, b: torch.Tensor, *, axis: int, c: torch.Tensor, bias: torch.Tensor | None = None, relu: float = 0.0
 ) -> None:
     """Tiles of c, each by one program."""
+    _tiles(a, b, c, bias, relu, IEEE)
+
+
+def by_cores(
+    a: torch.Tensor, b: torch.Tensor, *, axis: int, c: torch.Tensor, bias: torch.Tensor | None = None, relu: float = 0.0
+) -> None:
+    """The same by tensor cores, which make TF32 of f32."""
+    _tiles(a, b, c, bias, relu, CORES)
+
+
+def rounded(
+    a: torch.Tensor, b: torch.Tensor, *, axis: int, c: torch.Tensor, bias: torch.Tensor | None = None, relu: float = 0.0
+) -> None:
+    """The same of numbers that are rounded to TF32 before."""
+    _tiles(a, b, c, bias, relu, ROUNDED)
+
+
+def _tiles(a, b, c, bias, relu, by):
     grid = _grid(a, b, c)
     if grid is None:
         return
     (tiles, batch), operands, result, sizes = grid
     tiled[(tiles, batch)](
         *operands, a if bias is None else bias, result, *sizes, *_strides(*operands, result),
-        0 if bias is None else bias.stride(0), bias is not None, relu >= 0.5, TILE,
+        0 if bias is None else bias.stride(0), bias is not None, relu >= 0.5, TILE, by,
     )  # fmt: skip
     _give(result, c)
 

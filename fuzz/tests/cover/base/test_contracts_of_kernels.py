@@ -53,6 +53,10 @@ WRONG: Mapping[str, tuple[str, Contract]] = {
         "layer_norm",
         Contract(algorithm={"var": "moment"}),
     ),
+    "contract: dtype: 'tf-32' is not one of f32, f16, bf16, f64, e4m3fn, e5m2, tf32,": (
+        "matmul",
+        Contract(points={"a": "tf-32"}),
+    ),
     "contract.sums: n: 'any' is not a summation structure": ("layer_norm", Contract(sums={"n": "any"})),  # type: ignore[dict-item]
 }
 
