@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from typing import Any, Protocol, TypeVar
 
@@ -15,8 +16,9 @@ from fuzz.base.probe import without_probe
 from fuzz.transport import records
 from fuzz.transport.python.answer import NO_MEMORY, Answer, failed, is_of_device, said
 from fuzz.transport.python.arrays import Arrays, UnreadableError
+from fuzz.transport.python.device import DeviceMemory
 from fuzz.transport.python.kernel import Raised, Way
-from fuzz.transport.python.memory import DeviceMemory, FreshMemory, Memory
+from fuzz.transport.python.memory import FreshMemory, Memory
 from fuzz.transport.python.probing import Placed, called, kept_apart
 from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
 from oracles.dtypes import DTYPES, ITEMSIZE
@@ -45,7 +47,8 @@ class Callee(Protocol):
 
 
 class Attempt:
-    """A case in memory. On a GPU the call is only queued when `launch` returns."""
+    """A case that is staged. It is launched once what is staged was sent; on a GPU the call is only queued when
+    `launch` returns."""
 
     def __init__(self, case: Case, kernel: Callee, arrays: Arrays, memory: Memory, again: bool) -> None:
         self._case = case
@@ -56,7 +59,7 @@ class Attempt:
         self._is_on_gpu = isinstance(memory, DeviceMemory)
         self._slabs = self._image(case)
         for slab in self._own():
-            memory.place(slab)
+            memory.stage(slab)
 
     def launch(self) -> None:
         """Call the kernel, unless its framework lacks a dtype of the case."""
@@ -71,6 +74,7 @@ class Attempt:
         placed = Placed(
             self._case, self._slabs, self._given, self._arrays,
             lambda tensors, way: self._kernel.call(tensors, params, way), self._image, self._elsewhere,
+            self._memory.keep,
             [name for name in self._case.outputs if not self._kernel.takes(name)],
             self._is_on_gpu,
         )  # fmt: skip
@@ -98,7 +102,7 @@ class Attempt:
     def collect(self) -> Answer:
         """What the kernel left behind. On a GPU only after everything queued is done."""
         answer = self._left()
-        self._blot()
+        self._returned = None
         # Asked last: to read what it returned may touch it too, where that is a view beyond a tensor's end.
         touched = self._memory.touched(list(self._own()))
         return answer if touched is None else Answer(records.FAULT, {}, answer.damages, {}, touched=touched)
@@ -124,7 +128,8 @@ class Attempt:
                 if wrong is not None:
                     return Answer(wrong[0], {}, damages, {}, wrong[1])
                 try:
-                    outputs[name] = self._arrays.bits(found)
+                    kept = self._memory.kept_bytes(found)
+                    outputs[name] = self._arrays.bits(found) if kept is None else kept
                 except UnreadableError as error:
                     return Answer(records.RAISED, {}, damages, {}, f"the {name} that it returned: {error}")
                 except Exception as error:
@@ -140,16 +145,11 @@ class Attempt:
                 unwritten[name] = elements.reshape(-1) == poisoned(slab.poison, slab.itemsize)
         return Answer(records.RAN, outputs, damages, unwritten)
 
-    def _blot(self) -> None:
-        """Let memory that held what was returned hold it no longer: the next call could be given it, as it is, by an
-        allocator, and return it."""
-        self._returned = None
-        full, place = self._arrays.library.full, {"device": "cuda"} if self._is_on_gpu else {}
+    def returned_sizes(self) -> Iterator[int]:
+        """The bytes of each output that it returns."""
         for name, output in self._case.outputs.items():
-            size = output.layout.size * ITEMSIZE[output.dtype]
-            if 0 < size < _MOST_BLOTTED and not self._kernel.takes(name):
-                blots = [full((size,), 255, dtype=self._arrays.library.uint8, **place) for _ in range(_BLOTS)]
-                del blots
+            if not self._kernel.takes(name):
+                yield output.layout.size * ITEMSIZE[output.dtype]
 
     def _own(self) -> Iterator[Slab]:
         """Every slab once."""
@@ -234,29 +234,63 @@ class CaseRunner:
 
     def _run(self, cases: Sequence[Case], again: bool, most_s: float = math.inf) -> list[Answer]:
         if self._finish is None:
-            return [self._collected(self._launched(case, again)) for case in cases]
+            return [self._alone(case, again) for case in cases]
         attempts, until = list[Attempt | Answer](), time.monotonic() + most_s
         for case in cases:
-            attempts.append(self._launched(case, again))
+            attempts.append(self._staged(case, again))
+            if self._memory.is_full:
+                break
+        try:
+            self._memory.send()
+        except self._arrays.no_memory:
+            return [NO_MEMORY] * len(attempts)
+        launched = list[Attempt | Answer]()
+        for attempt in attempts:
+            launched.append(self._launched(attempt))
             if time.monotonic() >= until:
                 break
-        if cases:
+        if launched:
             self._finish()
-        return [self._collected(attempt) for attempt in attempts]
+            self._memory.fetch()
+        answers = [self._collected(attempt) for attempt in launched]
+        self._blot(launched)
+        return answers
 
-    def _collected(self, attempt: Attempt | Answer) -> Answer:
-        return attempt if isinstance(attempt, Answer) else self._guarded(attempt.collect)
+    def _alone(self, case: Case, again: bool) -> Answer:
+        attempt = self._staged(case, again)
+        self._memory.send()
+        answer = self._collected(self._launched(attempt))
+        self._blot([attempt])
+        return answer
 
-    def _launched(self, case: Case, again: bool) -> Attempt | Answer:
+    def _staged(self, case: Case, again: bool) -> Attempt | Answer:
         if too_large(case, self._memory.guarded):
             return NO_MEMORY
+        return self._guarded(lambda: Attempt(case, self._kernel, self._arrays, self._memory, again))
+
+    def _launched(self, attempt: Attempt | Answer) -> Attempt | Answer:
+        if isinstance(attempt, Answer):
+            return attempt
 
         def launched() -> Attempt:
-            attempt = Attempt(case, self._kernel, self._arrays, self._memory, again)
             attempt.launch()
             return attempt
 
         return self._guarded(launched)
+
+    def _collected(self, attempt: Attempt | Answer) -> Answer:
+        return attempt if isinstance(attempt, Answer) else self._guarded(attempt.collect)
+
+    def _blot(self, attempts: Sequence[Attempt | Answer]) -> None:
+        """Let memory that held what was returned hold it no longer: the next call could be given it, as it is, by an
+        allocator, and return it."""
+        library, place = self._arrays.library, {} if self._finish is None else {"device": "cuda"}
+        found = [each for each in attempts if isinstance(each, Attempt)]
+        for size in sorted({size for each in found for size in each.returned_sizes()}):
+            if 0 < size < _MOST_BLOTTED:
+                with suppress(*self._arrays.no_memory):
+                    blots = [library.full((size,), 255, dtype=library.uint8, **place) for _ in range(_BLOTS)]
+                    del blots
 
     def _guarded(self, step: Callable[[], _T]) -> _T | Answer:
         """What the step makes, or the answer where it cannot: what the kernel raises during its call is caught there.

@@ -50,6 +50,31 @@ class Memory(Protocol):
         """Put the slab's image into memory. Raises MemoryError."""
         ...
 
+    def stage(self, slab: Slab) -> None:
+        """Have the slab's image in memory once what is staged was sent."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what is staged should be sent before more is."""
+        ...
+
+    def send(self) -> None:
+        """Put all that is staged into memory. What was there before is forgotten."""
+        ...
+
+    def fetch(self) -> None:
+        """Bring back what was sent, and what was kept since, as it is now."""
+        ...
+
+    def keep(self, found: Any) -> Any:
+        """Return a copy of what a kernel returned that no later call can reach."""
+        ...
+
+    def kept_bytes(self, found: Any) -> bytes | None:
+        """Return the elements, in C order, of what was kept and then fetched; None for other arrays."""
+        ...
+
     def watch(self) -> None:
         """Begin to note what is touched that is inaccessible."""
         ...
@@ -63,7 +88,29 @@ class Memory(Protocol):
         ...
 
 
-class _Margins:
+class Placing:
+    """Memory in which each slab is put by itself, and read where it is."""
+
+    is_full = False
+
+    def place(self, slab: Slab) -> None:
+        raise NotImplementedError
+
+    def stage(self, slab: Slab) -> None:
+        self.place(slab)
+
+    def send(self) -> None: ...
+
+    def fetch(self) -> None: ...
+
+    def keep(self, found: Any) -> Any:
+        return found
+
+    def kept_bytes(self, found: Any) -> bytes | None:
+        return None
+
+
+class Margins(Placing):
     """Memory in which nothing is inaccessible."""
 
     guarded = False
@@ -79,7 +126,7 @@ class _Margins:
     def release(self) -> None: ...
 
 
-class FreshMemory(_Margins):
+class FreshMemory(Margins):
     """Memory of this process, new for every call."""
 
     def place(self, slab: Slab) -> None:
@@ -89,27 +136,13 @@ class FreshMemory(_Margins):
         slab.memory[:] = slab.image
 
 
-class DeviceMemory(_Margins):
-    """Memory of a GPU, new for every call."""
-
-    def __init__(self, margin: int, torch: Any) -> None:
-        super().__init__(margin)
-        self._torch = torch
-
-    def place(self, slab: Slab) -> None:
-        slab.memory = self._torch.empty(len(slab.image), dtype=self._torch.uint8, device="cuda")
-        if slab.memory.data_ptr() % CACHE_LINE:
-            raise RuntimeError("memory is not aligned to cache lines")
-        slab.memory.copy_(self._torch.from_numpy(slab.image))
-
-
 class _Fault(ctypes.Structure):
     """As `faults.c` has it."""
 
     _fields_ = (("address", ctypes.c_uint64), ("access", ctypes.c_uint32), ("claimed", ctypes.c_uint32))
 
 
-class Arena:
+class Arena(Placing):
     """Guarded memory: addresses are reserved once, and each tensor has a slot of them, in which it lies flush with the
     end of the accessible pages or with their start, as its layout says.
 

@@ -46,6 +46,8 @@ class Placed:
     """It gives slabs of the same places to another case of the same layouts."""
     elsewhere: Callable[[Case], Mapping[str, Any]]
     """It gives arrays in other memory to such a case."""
+    keep: Callable[[Any], Any]
+    """It copies a tensor to where no later call can reach it."""
     returned: Sequence[str]
     """The outputs that the kernel returns."""
     is_on_gpu: bool
@@ -179,7 +181,7 @@ def kept_apart(placed: Placed, found: Any) -> Any:
     given = {each.data_ptr() for each in placed.given.values()}
     is_plain = type(found) is placed.arrays.library.Tensor and found.layout is placed.arrays.library.strided
     if is_plain and found.is_cuda and found.data_ptr() not in given:
-        return found.detach().clone()
+        return placed.keep(found)
     if type(found) is dict:
         return {name: kept_apart(placed, each) for name, each in found.items()}
     return type(found)(kept_apart(placed, each) for each in found) if type(found) in (tuple, list) else found

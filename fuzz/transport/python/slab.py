@@ -48,6 +48,8 @@ class Slab:
             self.elements(self.image)[...] = poisoned(poison, self.itemsize)
         self.memory: Any = None
         """Where the image was placed: an array of bytes, or on a GPU a torch tensor."""
+        self.fetched: Bytes | None = None
+        """What it held when it was fetched from there, together with others."""
 
     @property
     def _unit(self) -> str:
@@ -67,6 +69,8 @@ class Slab:
 
     def after(self) -> Bytes:
         """What the slab holds now, on the host."""
+        if self.fetched is not None:
+            return self.fetched
         found: Bytes = self.memory if isinstance(self.memory, np.ndarray) else self.memory.cpu().numpy()
         return found
 

@@ -16,8 +16,9 @@ from fuzz.transport.python.answer import failed, is_of_device, respond
 from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import CaseRunner
 from fuzz.transport.python.attest import attested
+from fuzz.transport.python.device import DeviceMemory
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec, decoded
-from fuzz.transport.python.memory import Arena, DeviceMemory, FreshMemory, Memory
+from fuzz.transport.python.memory import Arena, FreshMemory, Memory
 from fuzz.transport.python.protocol import Channel, Request, broken_frame
 from fuzz.transport.python.state import MemoryWatch, ProcessState
 

@@ -33,8 +33,9 @@ from fuzz.transport.frames import decode_responses, outcome_of
 from fuzz.transport.python.answer import Answer, is_of_device, respond
 from fuzz.transport.python.arrays import arrays_of
 from fuzz.transport.python.attempt import CaseRunner
+from fuzz.transport.python.device import DeviceMemory
 from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, Way, has_own_frame, is_rejection, misuse_of
-from fuzz.transport.python.memory import DeviceMemory, FreshMemory
+from fuzz.transport.python.memory import FreshMemory
 from fuzz.uses.check.results import CheckError, told
 from oracles.formula.contract import Contract
 from oracles.op import Op
