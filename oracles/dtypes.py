@@ -148,6 +148,7 @@ _ROWS: Sequence[Dtype] = (
     Integer("int32", "int32", 4, -(2**31), 2**31 - 1),
     Integer("int64", "int64", 8, -(2**63), 2**63 - 1),
     Integer("bool", "bool", 1, 0, 1),
+    Integer("uint8", "uint8", 1, 0, 2**8 - 1),
 )
 """The plainest first. A new row goes to the end: the places, counted from 1, are the values of `kf_dtype` in C."""
 DTYPES: Mapping[str, Dtype] = {each.name: each for each in _ROWS}

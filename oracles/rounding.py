@@ -52,12 +52,12 @@ def stored_as(name: str) -> np.dtype[Any]:
 
 def is_known(dtype: np.dtype[Any]) -> bool:
     """Whether a tensor may have it: one of the formats, or integers, whose values are exact."""
-    return dtype in NAMES or dtype.kind in "bi"
+    return dtype in NAMES or dtype.kind in "biu"
 
 
 def name_of(dtype: np.dtype[Any]) -> str:
     """The name of a format, or NumPy's of integers. Raises KeyError for a dtype that no tensor has."""
-    return dtype.name if dtype.kind in "bi" else NAMES[dtype]
+    return dtype.name if dtype.kind in "biu" else NAMES[dtype]
 
 
 _EXPONENT = np.int64(0x7FF0 << 48)

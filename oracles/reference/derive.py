@@ -335,7 +335,7 @@ def _inputs(asked: Asked, dtypes: Mapping[str, str], reader: Reader) -> tuple[Op
         dims, dtype = " ".join(some), dtypes[name]
         if dtype == "bool":
             found.append(Operand(name, dims, dtype="bool", values=FLAGS))
-        elif dtype == "int8" and name not in reader.indices:
+        elif dtype in ("int8", "uint8") and name not in reader.indices:
             found.append(Operand(name, dims, dtype=dtype, values=CODES))
         elif "int" in dtype:
             index = reader.indices.get(name) or _any_index(asked, dtypes, reader, name)
@@ -352,6 +352,7 @@ def _any_index(asked: Asked, dtypes: Mapping[str, str], reader: Reader, name: st
     if name in reader.calculated or not others:
         does = f"{reader.calculated[name]} calculates with {name!r}" if name in reader.calculated else name
         raise UnreadableError(
-            f"{does}, which is of {dtypes[name]} and says no places: of integers only int8 are numbers in formulas"
+            f"{does}, which is of {dtypes[name]} and says no places: of integers only int8 and uint8 are numbers in"
+            " formulas"
         )
     return others[-1]

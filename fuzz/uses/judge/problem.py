@@ -221,7 +221,7 @@ def _dimensions(
 
 
 _FLOATS = "float32", "float64", "float16", "bfloat16"
-_KNOWN = (*_FLOATS, "float8_e4m3fn", "float8_e5m2", "float4_e2m1", "int64", "int32", "int16", "int8", "bool")
+_KNOWN = (*_FLOATS, "float8_e4m3fn", "float8_e5m2", "float4_e2m1", "int64", "int32", "int16", "int8", "uint8", "bool")
 """What a definition says of a dtype; whatever else stands there is what the function takes."""
 
 

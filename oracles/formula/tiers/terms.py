@@ -225,7 +225,7 @@ class Element:
                     values[tuple(self._places.get(dim, 0) if dim in node.dims else 0 for dim in inputs.trace.dims)]
                 )
                 number = Number(own, bits(own, form(NAMES.get(stored, DOUBLE.name))))
-                said.append(str(int(own)) if stored.kind in "bi" else str(number))
+                said.append(str(int(own)) if stored.kind in "biu" else str(number))
             if over := self._added(node):
                 said.append(_span(self._of(values, over), " and ".join(over)))
             yield node.label, "; ".join(said)

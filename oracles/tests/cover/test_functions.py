@@ -165,6 +165,7 @@ WRONG: dict[str, list[Kernel]] = {
     "round": [lambda x: np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x), np.trunc],
     "floor": [np.trunc, lambda x: np.ceil(x) - ONE],
     "sign": [lambda x: np.copysign(ONE, x), lambda x: np.where(x > 0, ONE, np.float32(0))],
+    "binade": [lambda x: np.exp2(np.ceil(np.log2(x))), lambda x: np.exp2(np.floor(np.log2(np.abs(x)))), np.sign],
     "abs": [lambda x: np.maximum(x, 0), lambda x: x],
     "pow 3": [lambda x: np.abs(x) ** 3],
     "pow 2.5": [lambda x: x * x * np.sqrt(x) * np.float32(1.00001)],
@@ -189,6 +190,7 @@ def test_either_side_of_a_jump_is_right_where_kernels_may_be_on_either_and_nothi
         "floor": ([[0, 1]], [[3]], [[3]]),
         "round": ([[1]], [[3, 4]], [[3]]),
         "sign": ([[1]], [[1]], [[1]]),
+        "binade": ([[1]], [[2]], [[2]]),
     }.items():
         of = Problem(OPS[name].name, {}, {"x": x, "g": np.ones_like(x)}, {"s": "f32"}, structured=True)
         for place, (values,) in enumerate(rows):
