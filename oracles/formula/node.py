@@ -27,6 +27,7 @@ _EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less"
 EITHER, FIRST, LAST = 0.0, 1.0, 2.0
 """Which of several equal elements a place is that of."""
 SELECTS: tuple[Kind, ...] = ("ranked", "place")
+COMPARED: tuple[Kind, ...] = ("at_most", "less")
 TOLD: tuple[Kind, ...] = ("at_most", "less", "place")
 """These say something of values, and are none of them."""
 
@@ -174,8 +175,13 @@ def of_two(kind: Kind, a: Operand, b: Operand) -> Node:
 def chosen(mask: Operand, value: Operand, other: Operand) -> Node:
     """Return `value` where the mask is set, else `other`: the mask is a comparison, or anything that is above 0."""
     flag = lifted(mask)
-    args = flag if flag.kind in ("less", "at_most") else flag > 0.0, lifted(value), lifted(other)
+    args = flag if flag.kind in COMPARED else flag > 0.0, as_number(lifted(value)), as_number(lifted(other))
     return Node("where", args, frozenset().union(*(each.dims for each in args)))
+
+
+def as_number(node: Node) -> Node:
+    """Return a condition as 1 where it is met, else 0, which no underflow comes to; anything else as it is."""
+    return chosen(node, 1.0, 0.0) if node.kind in COMPARED else node
 
 
 _OPERATORS: Mapping[str, Callable[..., Any]] = {

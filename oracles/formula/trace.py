@@ -32,6 +32,7 @@ from oracles.formula.node import (
     Kind,
     Node,
     Operand,
+    as_number,
     chosen,
     lifted,
     ordered,
@@ -301,18 +302,13 @@ def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Se
     for name, node in outputs.items():
         if not isinstance(node, Node):
             raise FormulaError(f"output {name!r} is {node!r}, not a value that the formula calculates")
-    outputs = {name: _as_number(node) for name, node in outputs.items()}
+    outputs = {name: as_number(node) for name, node in outputs.items()}
     order = tuple(dict.fromkeys(dim for dims in tensors.values() for dim in dims))
     counts = counts_of(ordered(outputs.values()))
     called = {**given, **{name: node for name, node in found.items() if name not in given}}
     called |= {name: node for name, node in outputs.items() if name not in called}
     own = {name: tuple(dims) for name, dims in tensors.items()}
     return Trace((*order, *(dim for dim in counts if dim not in order)), own, outputs, called, counts)
-
-
-def _as_number(node: Node) -> Node:
-    """A condition that is an output: 1 where it is met, else 0."""
-    return chosen(node, 1.0, 0.0) if node.kind in ("less", "at_most") else node
 
 
 _OWN = (__name__, Node.__module__)

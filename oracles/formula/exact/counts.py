@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from oracles.formula.node import COMPARED
 from oracles.formula.trace import Kind, Node, Trace, ordered
 
 _WHOLE: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "where", "at_most", "less")
@@ -11,7 +12,6 @@ _WHOLE: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "where", "a
 differs from its neighbours by more than float64 rounds off."""
 _PARTS = 1024.0
 """Numbers such as 0.5, which stands between two places, are exact beside them."""
-_COMPARED: tuple[Kind, ...] = ("at_most", "less")
 
 
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
@@ -27,7 +27,7 @@ def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
             if node.kind == "position":
                 placed.add(node)
             continue
-        compared, floored = node.kind in _COMPARED, node.operation == "floor"
+        compared, floored = node.kind in COMPARED, node.operation == "floor"
         exact = whole | parts if floored else whole
         all_whole = all(arg in exact or (compared and arg.kind == "constant") for arg in node.args)
         if all_whole and (node.kind in _WHOLE or floored or node.kind == "divide"):
