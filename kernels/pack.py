@@ -34,6 +34,9 @@ from .layer_norm.mutants import layer_norm
 from .matmul import c_kernels as matmul_in_c
 from .matmul import python_kernels as matmul_in_python
 from .matmul.mutants import matmul, scaled_matmul, tf32
+from .quantize_blocks import c_kernels as quantize_blocks_in_c
+from .quantize_blocks import python_kernels as quantize_blocks_in_python
+from .quantize_blocks.mutants import quantize_mxfp8
 from .quantize_rows import c_kernels as quantize_rows_in_c
 from .quantize_rows import python_kernels as quantize_rows_in_python
 from .quantize_rows.mutants import quantize_rows
@@ -68,6 +71,7 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *embedding_in_c.KERNELS, *embedding_in_python.KERNELS,
     *attention_in_c.KERNELS, *attention_in_python.KERNELS,
     *quantize_rows_in_c.KERNELS, *quantize_rows_in_python.KERNELS,
+    *quantize_blocks_in_c.KERNELS, *quantize_blocks_in_python.KERNELS,
     *dequantize_matmul_in_c.KERNELS, *dequantize_matmul_in_python.KERNELS,
     *int4_matmul_in_c.KERNELS, *int4_matmul_in_python.KERNELS,
     *grouped_matmul_in_c.KERNELS, *grouped_matmul_in_python.KERNELS,
@@ -76,7 +80,7 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
-    *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS,
+    *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS, *quantize_mxfp8.MUTANTS,
     *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS, *grouped_matmul.MUTANTS, *reductions.MUTANTS,
     *scaled_matmul.MUTANTS, *tf32.MUTANTS, *attention.MUTANTS, *sequences.MUTANTS,
     *topk_softmax.MUTANTS,

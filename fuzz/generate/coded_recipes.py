@@ -9,7 +9,11 @@ from fuzz.generate.recipes import Recipe, RowSpec, normal, positions, random_sig
 
 CODED: dict[str, Recipe] = {}
 """These recipes by name; those for any rows are beside them on the menu."""
+BLOCKED: dict[str, Recipe] = {}
+"""Further ones for rows in blocks, each of which has a scale of few bits."""
 _POWERS = (-6, 6)
+_EDGES = (1.0, 1.0, 1.9375, 1.75, 1.875)
+"""From these on times a power of two a block has the next scale: twice as large, or one of few bits."""
 
 
 def _scaled(codes: Reals, top: float, spec: RowSpec, stream: Stream) -> Reals:
@@ -46,3 +50,15 @@ def _one_larger(spec: RowSpec, stream: Stream) -> Reals:
 @recipe("negative numbers of about one size", structured=True, registry=CODED)
 def _all_negative(spec: RowSpec, stream: Stream) -> Reals:
     return -0.5 - stream.child("level").uniform(spec.size)
+
+
+@recipe("small numbers, and few that are a power of two or another edge of scales, or beside it", structured=True,
+        registry=BLOCKED)  # fmt: skip
+def _scale_edges(spec: RowSpec, stream: Stream) -> Reals:
+    edge = np.take(_EDGES, stream.child("edge").integers(spec.rows, 0, len(_EDGES) - 1))[:, None]
+    beside = 1.0 + stream.child("beside").integers(spec.size, -2, 2).reshape(spec.rows, spec.n) * 2.0**-24
+    small = stream.child("small").uniform(spec.size).reshape(spec.rows, spec.n) - 0.5
+    chosen = stream.child("chosen").integers(spec.size, 0, 31).reshape(spec.rows, spec.n)
+    found = np.where(chosen == 0, edge * beside, np.where(chosen == 1, -edge * beside, small))
+    scaled: Reals = found * np.ldexp(1.0, stream.child("power").integers(spec.rows, *spec.powers(-12, 12)))[:, None]
+    return scaled

@@ -11,7 +11,7 @@ import numpy as np
 
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
-from fuzz.generate.coded_recipes import CODED
+from fuzz.generate.coded_recipes import BLOCKED, CODED
 from fuzz.generate.gate_recipes import GATES, LOG_GATES
 from fuzz.generate.positive_recipes import POSITIVE
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
@@ -161,6 +161,7 @@ MENUS: Mapping[str, Menu] = {
     "factor": _menu(tuple(FACTORS), FACTORS),
     "logits": _menu(("normal", *LOGITS), {**RECIPES, **LOGITS}),
     "coded": _menu(("normal", *CODED), {**RECIPES, **CODED}),
+    "blocked": _menu(("normal", *CODED, *BLOCKED), {**RECIPES, **CODED, **BLOCKED}),
     "probabilities": _menu(tuple(PROBABILITIES), {**PROBABILITIES, **_ODD}),
     "log_probabilities": _menu(tuple(LOG_PROBABILITIES), {**LOG_PROBABILITIES, **_ODD}),
     PLACES: _menu(_ANY_PLACES, {}),

@@ -27,7 +27,7 @@ def float64(x: F64) -> F64:
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """That of the high part, or half of it where the low one takes off from a power of two."""
+    """The power of the high part, or half of it where the low one takes off from a power of two."""
     high = float64(x.high)
     falls = (high == x.high) & (np.sign(x.low) == -np.sign(high))
     return DoubleDouble(np.where(falls, high / 2, high))

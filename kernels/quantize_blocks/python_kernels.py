@@ -1,0 +1,30 @@
+"""Rows in blocks with scales of their own, in Triton and torch, as declared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fuzz import Capabilities, PythonKernel
+
+from .c_kernels import EXACT
+
+__all__ = ["KERNELS"]
+
+_HERE = Path(__file__).resolve().parent
+_TRITON, _TORCH = _HERE / "triton" / "quantize_blocks.py", _HERE / "torch" / "quantize_blocks.py"
+
+_ROWS = Capabilities(dtypes=("f32", "f16", "bf16"), strides="pitched")
+_ANYWHERE = replace(_ROWS, axis="any", strides="any")
+
+KERNELS: tuple[PythonKernel, ...] = (
+    PythonKernel(
+        "quantize-mxfp8-block", "quantize_mxfp8", _TRITON, "triton", EXACT, _ROWS,
+        laws=("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings"),
+        summary="a block in each program",
+    ),
+    PythonKernel(
+        "quantize-mxfp8-eager", "quantize_mxfp8", _TORCH, "torch", EXACT, _ANYWHERE, devices=("cpu",),
+        summary="exponents by their bits, and products with powers of two",
+    ),
+)  # fmt: skip

@@ -1,0 +1,45 @@
+"""Rows in blocks with scales of their own, in torch, in float32."""
+
+from __future__ import annotations
+
+import torch
+
+HALF_OF_LEAST = 0x00400000
+"""The bits of 2^-127, which is no normal number."""
+
+
+def quantize_mxfp8(
+    x: torch.Tensor, *, axis: int, scale_rule: float = 0.0, of_infinity: float = 254.0, q: torch.Tensor,
+    scale: torch.Tensor,
+) -> None:  # fmt: skip
+    """The exponents of largest magnitudes by their bits, and products with powers of two."""
+    if x.numel():
+        rows = x.float().movedim(axis, -1)
+        blocks = _in_blocks(rows, 32)
+        most = blocks.abs().amax(-1)
+        stored = _exponents(most, int(scale_rule), int(of_infinity))
+        inverse = torch.where(stored == 254, HALF_OF_LEAST, (254 - stored) << 23).int().view(torch.float32)
+        inverse = torch.where(stored == 255, torch.nan, inverse)
+        codes = (blocks * inverse.unsqueeze(-1)).clamp(-448.0, 448.0).flatten(-2)[..., : rows.shape[-1]]
+        q.copy_(codes.movedim(-1, axis).to(q.dtype))
+        scale.copy_(stored.to(torch.uint8))
+
+
+def _in_blocks(rows: torch.Tensor, size: int) -> torch.Tensor:
+    """Zeros behind the last elements."""
+    return torch.nn.functional.pad(rows, (0, -rows.shape[-1] % size)).unflatten(-1, (-1, size))
+
+
+def _exponents(most: torch.Tensor, scale_rule: int, of_infinity: int) -> torch.Tensor:
+    size = most / 448.0 if scale_rule == 3 else most
+    bits = size.view(torch.int32)
+    if scale_rule == 1:
+        exponent = (bits + 0x80000) >> 23
+    elif scale_rule >= 2:
+        # A subnormal number has an exponent of 0, and so has 2^-127.
+        exponent = (bits >> 23) + ((bits & 0x7FFFFF) > torch.where(bits >> 23 == 0, 0x400000, 0)).int()
+    else:
+        exponent = bits >> 23
+    stored = (exponent - (0 if scale_rule == 3 else 8)).clamp(min=0)
+    stored = torch.where(torch.isinf(most), of_infinity, stored)
+    return torch.where(torch.isnan(most), 255, stored)

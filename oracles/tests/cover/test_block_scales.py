@@ -1,0 +1,92 @@
+"""Rows in blocks with scales of their own: codes as an implementation of the tests' own finds them, and no others."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oracles.formula.contract import Contract
+from oracles.problem import Problem
+from oracles.truth import Truth
+
+F32 = NDArray[np.float32]
+EXACT = Contract(points={"edge": "f32", "share": "f32", "quotient": "f32", "ratio": "f32"})
+E4M3 = ml_dtypes.float8_e4m3fn
+RULES = (0, 1, 2, 3)
+
+
+def mx_scale(most: float, rule: int, of_infinity: int) -> int:
+    """The stored exponent, by whole numbers: a mantissa from 1 to 2 and an exponent."""
+    if math.isnan(most) or math.isinf(most):
+        return 255 if math.isnan(most) else of_infinity
+    size = float(np.float32(most) / np.float32(448.0)) if rule == 3 else most
+    if size == 0.0:
+        return 0
+    half, exponent = math.frexp(size)
+    up = {0: False, 1: half * 2 >= 1.9375, 2: half > 0.5, 3: half > 0.5}[rule]
+    return max(exponent - 1 + up - (0 if rule == 3 else 8) + 127, 0)
+
+
+def mxfp8(x: F32, rule: int, of_infinity: int) -> tuple[NDArray[np.generic], NDArray[np.uint8]]:
+    rows, n = x.shape
+    blocks = -(-n // 32)
+    q, scale = np.zeros((rows, n), E4M3), np.zeros((rows, blocks), np.uint8)
+    for row in range(rows):
+        for b in range(blocks):
+            part = slice(32 * b, min(32 * b + 32, n))
+            sizes = np.abs(x[row, part])
+            code = mx_scale(math.nan if np.isnan(sizes).any() else float(sizes.max()), rule, of_infinity)
+            ratio = x[row, part].astype(np.float64) * 2.0 ** (127 - code)
+            q[row, part] = math.nan if code == 255 else np.clip(ratio, -448.0, 448.0).astype(np.float32).astype(E4M3)
+            scale[row, b] = code
+    return q, scale
+
+
+def hard_rows() -> F32:
+    """Blocks whose largest magnitude lies at each edge of each rule and beside it, and blocks of no numbers."""
+    random = np.random.default_rng(7)
+    edges = [edge * 2.0**k for edge in (1.0, 1.75, 1.875, 1.9375) for k in (-149, -120, -119, -118, -3, 0, 8, 126, 127)]
+    mosts = np.array([0.0, *edges], np.float32)
+    mosts = np.concatenate([np.nextafter(mosts, np.float32(-np.inf)), mosts, np.nextafter(mosts, np.float32(np.inf))])
+    x = (random.uniform(-1, 1, (len(mosts), 32)).astype(np.float32) * np.abs(mosts)[:, None]).astype(np.float32)
+    x[:, 1] = np.abs(mosts) * np.float32(17 / 256)  # beside a tie of e4m3
+    x[np.arange(len(x)), random.integers(0, 32, len(x))] = mosts
+    others = np.zeros((3, 32), np.float32)
+    others[0, 3], others[1, 4], others[2, 5], others[0, 6] = np.nan, np.inf, -np.inf, 5.0
+    return np.concatenate([x, others]).reshape(-1, 64 if len(x) % 2 else 32)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("of_infinity", [254, 247, 255])
+def test_mxfp8_has_one_code_at_every_edge(rule: int, of_infinity: int) -> None:
+    x = hard_rows()[:, :61]
+    q, scale = mxfp8(x, rule, of_infinity)
+    given = {"scale_rule": float(rule), "of_infinity": float(of_infinity)}
+    of = Problem("quantize_mxfp8", given, {"x": x}, {"q": "e4m3fn", "scale": "uint8"}, structured=True)
+    truth = Truth(of)
+    assert [each.result for each in truth.check(EXACT, {"q": q, "scale": scale})] == ["pass", "pass"]
+    for step in (-1, 1):
+        codes = q.view(np.uint8)
+        inside = ~np.isnan(q.astype(np.float32))
+        bent = np.where(inside, codes.astype(int) + step, codes).astype(np.uint8).view(E4M3)
+        off = np.clip(scale.astype(int) + step, 0, 255).astype(np.uint8)
+        first, second = truth.check(EXACT, {"q": bent, "scale": off})
+        assert first.failing == inside.sum()
+        assert second.failing == (off != scale).sum()
+
+
+def test_scales_away_from_edges_are_judged_beside_one_that_is_at_an_edge() -> None:
+    """With nothing declared, a kernel may have another scale there, and nowhere else."""
+    x = np.clip(np.random.default_rng(1).standard_normal((32, 64)), -1.9, 1.9).astype(np.float32)
+    x[0, 0] = 1.9375
+    q, scale = mxfp8(x, 1, 254)
+    of = Problem("quantize_mxfp8", {"scale_rule": 1.0}, {"x": x}, {"q": "e4m3fn", "scale": "uint8"})
+    for step, failing in ((0, 0), (-1, scale.size - 1), (1, scale.size - 1)):
+        assert (
+            Truth(of).check(Contract(), {"q": q, "scale": (scale.astype(int) + step).astype(np.uint8)})[1].failing
+            == failing
+        )
