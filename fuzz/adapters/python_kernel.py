@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +14,12 @@ from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, misfits
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.base.dispatch import SMALL, SizeLimit
 from fuzz.base.kernel import PLAIN, Kernel
+from oracles.dtypes import DOUBLE
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
 Device = Literal["interpret", "cpu", "cuda"]
+_ASKS_TF32 = re.compile(r"""\b(input_precision\s*=\s*["']tf32["']|allow_tf32\s*=\s*True\b)""")
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,16 @@ class PythonKernel(Kernel):
                 with contextlib.suppress(OSError, UnicodeDecodeError):  # an editor's lock is a link to nowhere
                     found[path.name] = path.read_text(encoding="utf-8")
         return found
+
+    @cached_property
+    def asks_tf32(self) -> bool:
+        if DOUBLE.name in self.capabilities.dtypes:  # TF32 is of f32, and a contract says it of any dtype
+            return False
+        try:
+            text = self.source.read_text("utf-8", "replace")
+        except OSError:
+            return False
+        return _ASKS_TF32.search(text) is not None or any(value == "tf32" for _, value in self.options)
 
     @property
     def function(self) -> str:

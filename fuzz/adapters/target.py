@@ -138,7 +138,8 @@ class Target:
 
     def meant(self, contract: Contract) -> Contract:
         """The contract with what its platform documents, at the width of its vectors."""
-        return self.platform.completed(contract, OPS[self.kernel.op]).at(self._width)
+        found = self.platform.completed(contract, OPS[self.kernel.op], asks_tf32=self.kernel.asks_tf32)
+        return found.at(self._width)
 
     @property
     def platform(self) -> Platform:

@@ -92,6 +92,11 @@ class Kernel:
         """It can be told how many threads to use."""
         return False
 
+    @property
+    def asks_tf32(self) -> bool:
+        """Whether it says in its source that products of matrices take numbers of f32 as TF32."""
+        return False
+
     @cached_property
     def able(self) -> Capabilities:
         """What it accepts: as declared, and as its source says where that is left to the source."""

@@ -11,8 +11,8 @@ from oracles import summation
 from oracles.dtypes import DOUBLE, SINGLE
 from oracles.elementary.functions import records
 from oracles.formula.algorithm import traced
-from oracles.formula.contract import DIVIDE, WIDE, Contract
-from oracles.formula.node import Node
+from oracles.formula.contract import DIVIDE, MAYBE, WIDE, Contract
+from oracles.formula.node import CONTRACTIONS, Node
 from oracles.formula.trace import REDUCTIONS, ordered, run
 from oracles.formula.within import Within
 from oracles.op import Op
@@ -48,6 +48,14 @@ class OfEitherSign:
 
 
 @dataclass(frozen=True)
+class InTf32:
+    """Products of matrices take f32 as TF32, where the source of a kernel says so."""
+
+    def __str__(self) -> str:
+        return "in TF32, where the source says so"
+
+
+@dataclass(frozen=True)
 class Usual:
     """What a contract says by itself, in words: listed, since a kernel is held to it here too."""
 
@@ -64,7 +72,7 @@ class Fact:
     platform: str
     about: str
     """A function, "divide", or what else it is said of."""
-    value: Within | Besides | InAnyOrder | OfEitherSign | Usual
+    value: Within | Besides | InAnyOrder | OfEitherSign | InTf32 | Usual
     source: str
 
 
@@ -96,9 +104,10 @@ class Platform:
         """How far functions may be off besides."""
         return {each.about: each.value.ulp for each in self.facts if isinstance(each.value, Besides)}
 
-    def completed(self, contract: Contract, op: Op) -> Contract:
+    def completed(self, contract: Contract, op: Op, *, asks_tf32: bool = False) -> Contract:
         """Return what a contract means here: with what is documented, as far as it says nothing of a function of the
-        op, or of the order of a sum."""
+        op, or of the order of a sum; and of a kernel that asks for it in its source, with products in TF32: one that is
+        judged by a reference, whose author says nothing, may not ask for it."""
         if contract.platform == "none":
             return contract
         widens, used = contract.platform == "widens", operations(op)
@@ -113,6 +122,7 @@ class Platform:
             accuracy={**contract.accuracy, **accuracy},
             absolute={**contract.absolute, **absolute},
             sums={**self._orders(op), **contract.sums},
+            points={**(self._cut_factors(op) if asks_tf32 and not widens else {}), **contract.points},
             platform="none",
         )
 
@@ -126,20 +136,31 @@ class Platform:
         loose = any(isinstance(each.value, InAnyOrder) for each in self.facts)
         return {node.label: summation.Any() for node in _nodes(op) if loose and node.kind in _ORDERED}
 
-    def taken(self, contract: Contract, op: Op) -> Iterator[Fact]:
+    def _cut_factors(self, op: Op) -> Mapping[str, str]:
+        """Of each factor of a product of matrices that the formula lets kernels round, that it may lose bits."""
+        known = any(isinstance(each.value, InTf32) for each in self.facts)
+        factors = [arg for node in _nodes(op) if known and node.kind in CONTRACTIONS for arg in node.args[:2]]
+        points = [arg.args[0] for arg in factors if arg.kind == "point"]
+        return {point.label: _MAYBE_TF32 for point in points if point.kind == "tensor"}
+
+    def taken(self, contract: Contract, op: Op, *, asks_tf32: bool = False) -> Iterator[Fact]:
         """Yield the facts that take the place of what a contract of an op does not say."""
-        meant = self.completed(contract, op)
+        meant = self.completed(contract, op, asks_tf32=asks_tf32)
         for each in self.facts:
             if isinstance(each.value, Within):
                 taken = meant.bound(each.about) != contract.bound(each.about)
             elif isinstance(each.value, Besides):
                 taken = meant.absolute.get(each.about) != contract.absolute.get(each.about)
+            elif isinstance(each.value, InTf32):
+                taken = meant.points != contract.points
             else:
                 taken = isinstance(each.value, InAnyOrder) and {*meant.sums} != {*contract.sums}
             if taken:
                 yield each
 
 
+_MAYBE_TF32 = f"{MAYBE}tf32 towards zero"
+"""Rounded in any way, cut off, or whole."""
 _ORDERED = {*REDUCTIONS, "scan"} - {"max"}
 """What is formed in some order that a contract states."""
 

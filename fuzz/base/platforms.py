@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuzz.base.platform import Besides, Fact, InAnyOrder, OfEitherSign, Platform, Usual
+from fuzz.base.platform import Besides, Fact, InAnyOrder, InTf32, OfEitherSign, Platform, Usual
 from oracles.formula.within import Within
 
 _TRITON, _TORCH, _NUMPY, _C = "triton@cuda", "torch@cpu", "numpy@cpu", "c"
@@ -62,8 +62,9 @@ FACTS: tuple[Fact, ...] = (
         "Triton 3.9 writes add.f32, mul.f32, fma.rn.f32 and div.full.f32, without .ftz",
     ),
     Fact(
-        _TRITON, "dot", Usual("as the product of its operands; TF32 must be left out by input_precision='ieee'"),
-        "the Triton documentation of tl.dot: where there are tensor cores, f32 operands are rounded to TF32 by default",
+        _TRITON, "dot", InTf32(),
+        "the Triton documentation of tl.dot: input_precision='tf32' or allow_tf32=True; it is so by default"
+        " where there are tensor cores, and that default is held against a kernel; PyTorch, CUDA semantics: allow_tf32",
     ),
     # Measured with torch 2.13 on a processor with AVX2, at two million arguments a function and 33 million of `gelu`:
     # `sqrt` errs by up to 0.75 ulp and `rsqrt` by 1.47. The value of `gelu` (oneDNN's) is as if its error function were

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fuzz.adapters.target import Target
-from fuzz.base.platform import Fact, InAnyOrder
+from fuzz.base.platform import Besides, Fact
 from fuzz.base.platforms import FACTS, PLATFORMS
 from fuzz.report.console import PlainTable
+from oracles.formula.within import Within
 from oracles.ops import OPS
 
 
@@ -15,13 +16,16 @@ def taken_lines(targets: Iterable[Target]) -> list[str]:
     """Such as 'taken from triton@cuda: exp within 2.5 + 0.62 |x| ulp, sums in any order'."""
     found = dict[str, dict[Fact, None]]()
     for target in targets:
-        taken = target.platform.taken(target.kernel.contract, OPS[target.kernel.op])
+        taken = target.platform.taken(
+            target.kernel.contract, OPS[target.kernel.op], asks_tf32=target.kernel.asks_tf32
+        )  # fmt: skip
         found.setdefault(target.platform.name, {}).update(dict.fromkeys(taken))
     return [f"taken from {name}: {', '.join(map(_words, of))}" for name, of in found.items() if of]
 
 
 def _words(fact: Fact) -> str:
-    return f"{fact.about} {fact.value}" if isinstance(fact.value, InAnyOrder) else f"{fact.about} within {fact.value}"
+    is_bound = isinstance(fact.value, Within | Besides)
+    return f"{fact.about} {'within ' if is_bound else ''}{fact.value}"
 
 
 def platforms_table() -> PlainTable:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fuzz import Any as AnyOrder
-from fuzz import CKernel, Contract, Pairwise, PythonKernel, Within
+from fuzz import Capabilities, CKernel, Contract, Pairwise, PythonKernel, Within
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Host
@@ -133,6 +133,32 @@ def test_a_layer_norm_of_subnormal_variance_may_be_flushed_on_a_gpu_and_not_on_a
     for place, fails in (("cuda", 0), ("interpret", 4)):
         (check,) = Truth(of).check(on(place, kernel("layer_norm")).contract, {"y": flushed})
         assert check.failing == fails
+
+
+def test_factors_may_be_tf32_where_the_source_says_so_and_only_on_a_gpu(tmp_path: Path) -> None:
+    source, cut = tmp_path / "k.py", dict.fromkeys("ab", "maybe tf32 towards zero")
+    for text, options, place, points in (
+        ("tl.dot(a, b, input_precision='tf32')", (), "cuda", cut),
+        ("tl.dot(a, b, allow_tf32 = True)", (), "cuda", cut),
+        ("tl.dot(a, b, input_precision=HOW)", (("how", "tf32"),), "cuda", cut),
+        ("tl.dot(a, b, input_precision='tf32')", (), "interpret", {}),
+        ("tl.dot(a, b, input_precision='tf32x3')", (), "cuda", {}),
+        ("tl.dot(a, b, allow_tf32=False)", (), "cuda", {}),
+        ("tl.dot(a, b)", (), "cuda", {}),
+    ):
+        source.write_text(text)
+        of = PythonKernel("k", "matmul", source, "triton", options=options)
+        assert on(place, of).contract.points == points, text
+        for other in ("none", "widens"):
+            assert on(place, replace(of, contract=Contract(platform=other))).contract.points == {}, text
+        said = "taken from triton@cuda: sums in any order, dot in TF32, where the source says so"
+        assert (taken_lines([on(place, of)]) == [said]) == bool(points)
+    source.write_text("tl.dot(a, b, input_precision='tf32')")
+    of = PythonKernel("k", "matmul", source, "triton", Contract(points={"a": "tf32"}))
+    assert on("cuda", of).contract.points == {"a": "tf32", "b": cut["b"]}, "what is declared wins"
+    assert on("cuda", PythonKernel("k", "softmax", source, "triton")).contract.points == {}, "it has no product"
+    wide = PythonKernel("k", "matmul", source, "triton", capabilities=Capabilities(dtypes=("f32", "f64")))
+    assert on("cuda", wide).contract.points == {}, "f64 has no TF32"
 
 
 def test_a_run_says_in_a_line_which_facts_it_takes() -> None:
