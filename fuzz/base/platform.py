@@ -137,7 +137,7 @@ class Platform:
         return {node.label: summation.Any() for node in _nodes(op) if loose and node.kind in _ORDERED}
 
     def _cut_factors(self, op: Op) -> Mapping[str, str]:
-        """Of each factor of a product of matrices that the formula lets kernels round, that it may lose bits."""
+        """The factors of products of matrices that the formula lets kernels round, each as one that may lose bits."""
         known = any(isinstance(each.value, InTf32) for each in self.facts)
         factors = [arg for node in _nodes(op) if known and node.kind in CONTRACTIONS for arg in node.args[:2]]
         points = [arg.args[0] for arg in factors if arg.kind == "point"]
