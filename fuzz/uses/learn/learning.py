@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -73,6 +73,9 @@ class Learning:
         kept = self.evidence.runs
         self.runs = Runs(kept, self.over)
         self._orders = SCALABLE if any(run.target and run.target.lanes for run in kept) else ()
+        platforms = {each.name: each for run in kept if run.target for each in [run.target.platform]}
+        self._growing = {name for each in platforms.values() for name, of in each.accuracy.items() if of.growth}
+        """What errs by no number of ulp where it runs: of that nothing is said, so that the platform says it."""
         self._mains = {run.case.inputs[self.op.main].dtype for run in kept}
         step = max(1, -(-len(kept) // _MEASURED))
         self._sample = sorted(kept, key=lambda run: run.case.elements)[::step]
@@ -83,7 +86,7 @@ class Learning:
         only_stored = any(form(main).only_stores for main in self._mains)
         computes = [each for each in DTYPES if each != INPUT or not only_stored]
         for compute in computes:
-            start = self._repaired(_loosest(self.op, compute))
+            start = self._repaired(_loosest(self.op, compute, self._growing))
             if start is None or (found and self.over()):
                 continue
             # What begins wider ends so.
@@ -91,7 +94,9 @@ class Learning:
             found.append(start if ahead else self._narrowest(start))
             starts.append(start)
         if not found:
-            nearest = sorted((_loosest(self.op, compute) for compute in computes), key=self._contradictions)
+            nearest = sorted(
+                (_loosest(self.op, compute, self._growing) for compute in computes), key=self._contradictions
+            )
             shown = [self._candidate(each, nearest[0]) for each in nearest]
             return LearnedContracts((), (), shown, not self.over())
         sure = [each for each in found if self.runs.conform(each)]
@@ -193,10 +198,12 @@ def _plainer(contract: Contract, name: str, default: Any) -> list[Contract]:
     return [] if now == default else [replace(contract, **{name: default})]
 
 
-def _loosest(op: Op, compute: str = SINGLE.name) -> Contract:
-    """The widest plain contract of an op: only its formula and the dtype say what is calculated."""
+def _loosest(op: Op, compute: str = SINGLE.name, unsaid: Collection[str] = ()) -> Contract:
+    """The widest plain contract of an op, which says nothing of some functions: only its formula and the dtype say what
+    is calculated."""
     known = [each.contract for each in neighbours(op, Contract())]
-    kinds, dims = {key for each in known for key in each.accuracy}, {key for each in known for key in each.sums}
+    kinds = {key for each in known for key in each.accuracy} - {*unsaid}
+    dims = {key for each in known for key in each.sums}
     return Contract(
         compute=compute, sums=dict.fromkeys(dims, Sequential()), accuracy=dict.fromkeys(sorted(kinds), BOUNDS[-1]),
         mean="reciprocal", denormals="flush", zeros="any",

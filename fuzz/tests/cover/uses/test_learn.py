@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+from fuzz.adapters.python_kernel import PythonKernel
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import Host
+from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import WorkerPool
-from fuzz.tests.common.handmade import a_case
+from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 from fuzz.uses.learn.evidence import KernelRuns
 from fuzz.uses.learn.learning import Learning
 from oracles.formula.contract import INPUT, Contract
+from oracles.formula.within import Within
 from oracles.ops import OPS
 
 
@@ -27,3 +36,19 @@ def test_to_round_to_the_dtype_in_which_everything_is_calculated_is_no_contract(
     assert len(evidence.runs) == len(cases)
     assert any("f16" in each.contract.points.values() for each in near)
     assert any(INPUT in each.contract.points.values() for each in near) == rounds
+
+
+def test_of_an_exponential_whose_errors_grow_nothing_is_said_on_a_gpu() -> None:
+    """No number of ulp says it; what is printed has the platform's bound where it is pasted."""
+    kernel = PythonKernel("k", "softmax", Path("k.py"), "triton", devices=("cuda",))
+    [target] = expand([kernel], Host("x86_64", frozenset()))
+    case = a_case("softmax", (), (64, 2), layout=dense)
+    x = np.stack([np.zeros(64), np.linspace(-1, -86, 64)], axis=1).astype(np.float32)
+    case = replace(case, inputs={"x": replace(case.inputs["x"], bits=x.tobytes())}, structured=True)
+    e = np.exp2((x * np.float32(1.4426950408889634)).astype(np.float64)).astype(np.float32)
+    y = e / e.sum(axis=1, keepdims=True, dtype=np.float32)
+    evidence = KernelRuns()
+    evidence.add(case, [(target, Outcome(target.id, Status.RAN, {"y": y.tobytes()}))])
+    [best, *_] = Learning(OPS["softmax"], evidence, lambda: False).learned().fitting
+    assert "exp" not in best.contract.accuracy
+    assert target.meant(best.contract).bound("exp") == Within(2.5, growth=0.62)
