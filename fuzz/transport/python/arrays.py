@@ -98,7 +98,7 @@ class TorchArrays:
         torch, memory = self.library, slab.memory
         storage = torch.from_numpy(memory) if isinstance(memory, np.ndarray) else memory
         empty = torch.empty(0, dtype=self.dtypes[slab.dtype], device=storage.device)
-        at = slab.start // slab.itemsize - slab.layout.lowest
+        at = (storage.storage_offset() + slab.start) // slab.itemsize - slab.layout.lowest
         return empty.set_(storage.untyped_storage(), at, slab.layout.shape, slab.layout.strides)
 
     def owns(self, found: Any) -> bool:

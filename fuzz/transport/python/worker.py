@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NoReturn
 
 from fuzz.base.probe import unprobed
@@ -143,8 +143,16 @@ def work(spec: str, journal: int | None = None) -> None:
 def _memory(spec: Spec, arrays: Arrays) -> Memory:
     """Under a tool, which has no margin, every tensor is memory of its own: the tool watches its ends."""
     if spec.device == "cuda":
-        return DeviceMemory(spec.margin, arrays.library)
+        return _device_memory(spec.margin)
     return Arena(spec.margin, spec.tensors, spec.watcher) if spec.margin else FreshMemory(spec.margin)
+
+
+@lru_cache(maxsize=2)
+def _device_memory(margin: int) -> DeviceMemory:
+    """The memory that the kernels of this process have in turn: each has tens of megabytes pinned."""
+    import torch
+
+    return DeviceMemory(margin, torch)
 
 
 def _lose_device(error: Exception) -> NoReturn:

@@ -25,7 +25,7 @@ from fuzz.uses.search.examiner import Examiner
 from fuzz.uses.search.executor import Executor, SerialExecutor
 from fuzz.uses.search.schedule import Schedule
 from fuzz.uses.search.stopping import GRACE_S, Interruption, Limits, late
-from fuzz.uses.search.turn_runner import Report, Terms
+from fuzz.uses.search.turn_runner import PARTS, Report, Terms
 
 MOST_HANGS = 3
 """In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
@@ -189,6 +189,7 @@ class Runner:
         schedule = Schedule(
             Search(op, seed, self._terms.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
             self._terms.slow_first, timed=self.limits.max_time is not None,
+            parts=PARTS if any(target.specialised for target in here) else 1,
         )  # fmt: skip
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         self._courses[op, seed] = schedule

@@ -81,6 +81,8 @@ class Schedule:
     slow_every: int = 24
     slow_first: int = 3
     """Slow targets are given so many turns first, then one turn in `slow_every`."""
+    parts: int = 1
+    """Each turn is taken in so many parts."""
     timed: bool = False
     """Whether it ends with its time, so that slow targets may leave turns out."""
     lessons: list[bytes] = field(default_factory=list)
@@ -91,9 +93,14 @@ class Schedule:
     """Whether everything that counts is joined."""
 
     def __post_init__(self) -> None:
-        self._steps = in_order(self.search, self.chosen)
+        self._steps = (
+            (step, part)
+            for step in in_order(self.search, self.chosen)
+            for part in range(self.parts if isinstance(step, Turn) else 1)
+        )
         self._next = 0
         self._states: dict[tuple[int, Capability], bytes] = {}
+        self._state = b""
         self._ended: dict[int, Report] = {}
         self._again: deque[Task] = deque()
         self._slow: dict[int, deque[Task]] = {group + 1: deque() for group in range(len(self.corners))}
@@ -117,12 +124,14 @@ class Schedule:
             return self._again.popleft()
         if self.done or known_at(self._next) > len(self.lessons) or self._next >= self._most_turns:
             return None
-        place, turn = self._next, next(self._steps)
+        place, (turn, part) = self._next, next(self._steps)
         if not isinstance(turn, Turn) and not self.is_counted:
             return Task(place, self.op, self.seed, turn)  # it has no place in the order: others would wait for seconds
         self._next += 1
-        state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
-        task = Task(place, self.op, self.seed, turn, state, known=known_at(place))
+        if isinstance(turn, Turn) and part == 0:  # its other parts are drawn as it is, whether or not it has ended
+            self._state = self._states.get(self._key(turn), b"")
+        state = self._state if isinstance(turn, Turn) else b""
+        task = Task(place, self.op, self.seed, turn, state, known=known_at(place), part=(part, self.parts))
         self._queue_for_slow(task)
         return task
 

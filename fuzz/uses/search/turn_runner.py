@@ -34,6 +34,9 @@ AHEAD = 3 * TOGETHER
 MATES = 15
 """The number of cases that follow each case of a turn and that the same programs run, where some target's are compiled
 for each length and dtype. On an H100, with none, RMSNorm's programs took 32 ms of each run, which takes 3 besides."""
+PARTS = 4
+"""A turn is taken in so many parts where programs are compiled for it: some take seconds each, and what came of a part
+is known once all of it has run."""
 _TOGETHER_S = 0.4
 """Turns that take more seconds are taken fewer at a time: a search ends with its time, and shows how it goes on."""
 
@@ -58,6 +61,8 @@ class Task:
     """At most this many of its entries are run, where the search ends with them."""
     resting: tuple[str, ...] = ()
     """These targets are given nothing: their cases hung too often."""
+    part: tuple[int, int] = (0, 1)
+    """Which part of the turn's own cases are run, of how many: one after the other they are all."""
     whole: bool = True
     """Whether its group is given all entries; else only those that no other group can be given."""
 
@@ -210,9 +215,11 @@ class TurnRunner:
         known, cases, state = self._searched[task.op, task.seed], list[Made](), b""
         if isinstance(task.turn, Turn):
             own, state = known.search.cases(task.turn, task.state)
+            number, parts = task.part
+            own = own[number * BATCH // parts : (number + 1) * BATCH // parts]
             compiled = any(each.specialised for each in self._of_group(task))
             cases += known.search.with_mates(own, task.turn, MATES) if compiled else own
-            if self.terms.guided and task.group == 0:
+            if self.terms.guided and task.group == 0 and number == parts - 1:
                 turn = task.turn
                 cases += known.guide(task.known).relatives(
                     task.place, lambda proposed: known.search.relatives(placed(proposed), turn)
