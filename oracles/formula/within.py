@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Within:
     """The error bound of a function, or of "divide", of a normal result: so many ulp, in which one is 2 u times it.
 
@@ -20,6 +20,10 @@ class Within:
     flushes: bool = False
     """Whether it may replace subnormal numbers by zero, both those that it takes and those that it returns, whatever
     other operations do."""
+
+    def __repr__(self) -> str:
+        grows = f", growth={self.growth!r}" if self.growth else ""
+        return f"Within({self.ulp!r}{grows}{', flushes=True' if self.flushes else ''})"
 
     def __str__(self) -> str:
         grows = f" + {self.growth:g} |x|" if self.growth else ""

@@ -164,3 +164,6 @@ def test_a_bound_that_makes_no_sense_is_refused() -> None:
 def test_a_bound_is_said_in_a_few_words() -> None:
     assert str(GPU) == "2.5 + 0.62 |x| ulp"
     assert str(Within(1.5, flushes=True)) == "1.5 ulp, subnormals flushed"
+    for bound in (GPU, Within(1.5, flushes=True), Within(2.0)):
+        assert eval(repr(bound), {"Within": Within}) == bound
+    assert repr(Within(2.5)) == "Within(2.5)"
