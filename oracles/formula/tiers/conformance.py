@@ -346,7 +346,8 @@ class Conformance:
             marked = marked | (np.isfinite(size) & (size + width > judged(self.outputs[output]).max))
         if isinstance(integer := DTYPES[self.outputs[output]], Integer):  # what it does not hold becomes anything
             centre = self.shaped(output, kept.centre)
-            marked = marked | ~((centre - width >= integer.lowest) & (centre + width <= min(integer.highest, 2**53)))
+            low, high = np.ceil(centre - width), np.floor(centre + width)  # whole numbers, whatever the sum is off by
+            marked = marked | ~((low >= integer.lowest) & (high <= min(integer.highest, 2**53)))
         if kept.may is not None:
             marked = marked | self.shaped(output, kept.may)
         if (mirrored := self._mirrored(output)) is not None:

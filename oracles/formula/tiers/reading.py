@@ -99,6 +99,11 @@ def reading(
 
 
 def _is_separate(op: Op, graph: Trace) -> bool:
-    """Whether there are rows and nothing else, and each of them can be read by itself."""
-    of_rows = op.turns and not op.further and all(OUTER in op.operand(name).axes for name in graph.outputs)
+    """Whether there are rows and nothing else, and each of them can be read by itself; a number has none."""
+    of_rows = (
+        op.turns
+        and not op.further
+        and all(graph.tensors.values())
+        and all(OUTER in op.operand(name).axes for name in graph.outputs)
+    )
     return of_rows and OUTER not in graph.meeting and not any(node.kind == "place" for node in graph.nodes)
