@@ -36,7 +36,7 @@ from .matmul import python_kernels as matmul_in_python
 from .matmul.mutants import matmul, scaled_matmul, tf32
 from .quantize_blocks import c_kernels as quantize_blocks_in_c
 from .quantize_blocks import python_kernels as quantize_blocks_in_python
-from .quantize_blocks.mutants import quantize_mxfp8
+from .quantize_blocks.mutants import quantize_mxfp8, quantize_nvfp4
 from .quantize_rows import c_kernels as quantize_rows_in_c
 from .quantize_rows import python_kernels as quantize_rows_in_python
 from .quantize_rows.mutants import quantize_rows
@@ -81,6 +81,7 @@ MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS, *quantize_mxfp8.MUTANTS,
+    *quantize_nvfp4.MUTANTS,
     *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS, *grouped_matmul.MUTANTS, *reductions.MUTANTS,
     *scaled_matmul.MUTANTS, *tf32.MUTANTS, *attention.MUTANTS, *sequences.MUTANTS,
     *topk_softmax.MUTANTS,

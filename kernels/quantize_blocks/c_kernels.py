@@ -6,18 +6,24 @@ from pathlib import Path
 
 from fuzz import Capabilities, CKernel, Contract
 
-__all__ = ["EXACT", "KERNELS"]
+__all__ = ["EXACT_MXFP8", "EXACT_NVFP4", "KERNELS"]
 
 _C = Path(__file__).resolve().parent / "c"
 _FLAGS = ("-ffp-contract=off",)
 # Each step is rounded once: every code follows from the scale that the kernel stores.
-EXACT = Contract(points={"edge": "f32", "share": "f32", "quotient": "f32", "ratio": "f32"})
+EXACT_MXFP8 = Contract(points=dict.fromkeys(("edge", "share", "quotient", "ratio"), "f32"))
+EXACT_NVFP4 = Contract(points=dict.fromkeys(("share", "units", "steps", "kept", "step", "ratio"), "f32"))
 _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "layout", "surroundings", "alignment")
 
 KERNELS: tuple[CKernel, ...] = (
     CKernel(
-        "quantize-mxfp8-generic", "quantize_mxfp8", _C / "quantize_mxfp8.c", "any", EXACT,
+        "quantize-mxfp8-generic", "quantize_mxfp8", _C / "quantize_mxfp8.c", "any", EXACT_MXFP8,
         Capabilities(dtypes=("f32", "f16", "bf16"), axis="any", strides="any", params=("scale_rule", "of_infinity")),
         _FLAGS, laws=_LAWS, summary="one element at a time; any axis and strides",
+    ),
+    CKernel(
+        "quantize-nvfp4-generic", "quantize_nvfp4", _C / "quantize_nvfp4.c", "any", EXACT_NVFP4,
+        Capabilities(dtypes=("f32", "f16", "bf16"), axis="any", strides="any", params=("least_scale",)),
+        _FLAGS, laws=_LAWS, summary="a pair of elements at a time; any axis and strides",
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fuzz import Capabilities, PythonKernel
 
-from .c_kernels import EXACT
+from .c_kernels import EXACT_MXFP8, EXACT_NVFP4
 
 __all__ = ["KERNELS"]
 
@@ -19,12 +19,21 @@ _ANYWHERE = replace(_ROWS, axis="any", strides="any")
 
 KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(
-        "quantize-mxfp8-block", "quantize_mxfp8", _TRITON, "triton", EXACT, _ROWS,
+        "quantize-mxfp8-tiled", "quantize_mxfp8", _TRITON, "triton", EXACT_MXFP8, _ROWS,
         laws=("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings"),
-        summary="a block in each program",
+        summary="a tile of 32 blocks in each program",
     ),
     PythonKernel(
-        "quantize-mxfp8-eager", "quantize_mxfp8", _TORCH, "torch", EXACT, _ANYWHERE, devices=("cpu",),
+        "quantize-mxfp8-eager", "quantize_mxfp8", _TORCH, "torch", EXACT_MXFP8, _ANYWHERE, devices=("cpu",),
         summary="exponents by their bits, and products with powers of two",
+    ),
+    PythonKernel(
+        "quantize-nvfp4-tiled", "quantize_nvfp4", _TRITON, "triton", EXACT_NVFP4, _ROWS,
+        laws=("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings"),
+        summary="a tile of 64 blocks in each program, the elements of pairs apart",
+    ),
+    PythonKernel(
+        "quantize-nvfp4-eager", "quantize_nvfp4", _TORCH, "torch", EXACT_NVFP4, _ANYWHERE, devices=("cpu",),
+        summary="elementary operations, and a cast to 8 bits",
     ),
 )  # fmt: skip

@@ -36,6 +36,7 @@ from oracles.ops import (
     logsumexp,
     matmul,
     quantize_mxfp8,
+    quantize_nvfp4,
     quantize_rows,
     quantize_rows_e4m3,
     rms_norm,
@@ -106,9 +107,8 @@ for _module in (
     silu_mul, silu_mul_backward, rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul,
     scaled_matmul, row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward, group_norm,
     group_norm_backward, embedding, embedding_backward, attention, attention_backward, quantize_rows,
-    quantize_rows_e4m3, quantize_mxfp8, dequantize_matmul, int4_matmul, grouped_matmul, cumsum, linear_recurrence,
-    conv1d, topk_softmax,
-    softmax_of_topk,
+    quantize_rows_e4m3, quantize_mxfp8, quantize_nvfp4, dequantize_matmul, int4_matmul, grouped_matmul, cumsum,
+    linear_recurrence, conv1d, topk_softmax, softmax_of_topk,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

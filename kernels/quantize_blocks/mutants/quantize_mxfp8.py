@@ -9,7 +9,7 @@ __all__ = ["MUTANTS"]
 _VALUE = ("FAIL_NUMERIC", "FAIL_NONFINITE")
 _NATIVE = ("*@native:*-O2",)
 _TORCH, _INTERPRETED = ("torch-*@cpu",), ("triton-*@interpret",)
-_GENERIC, _EAGER, _TRITON = "quantize-mxfp8-generic", "quantize-mxfp8-eager", "quantize-mxfp8-block"
+_GENERIC, _EAGER, _TRITON = "quantize-mxfp8-generic", "quantize-mxfp8-eager", "quantize-mxfp8-tiled"
 _STEPS = "(tl.abs(value) * power_of(3 - exponent) + 12582912.0) - 12582912.0"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -75,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "torch-mxfp8-without-sign", _EAGER,
-        (("blocks.abs().amax(-1)", "blocks.amax(-1).clamp(min=0.0)"),),
+        (("most = blocks.abs().amax(-1)", "most = blocks.amax(-1).clamp(min=0.0)"),),
         _TORCH, "the largest magnitude is that of a negative number", _VALUE, "E133: abs forgotten",
     ),
     Mutant(

@@ -25,6 +25,28 @@ def quantize_mxfp8(
         scale.copy_(stored.to(torch.uint8))
 
 
+def quantize_nvfp4(
+    x: torch.Tensor, tensor_scale: torch.Tensor, *, axis: int, least_scale: float = 0.0, q: torch.Tensor,
+    scale: torch.Tensor,
+) -> None:  # fmt: skip
+    """The scales by a cast to 8 bits, and codes by how many bounds a number is beyond."""
+    if x.numel():
+        rows = x.float().movedim(axis, -1)
+        blocks = _in_blocks(rows, 16)
+        units = blocks.abs().amax(-1) / 6.0 / tensor_scale
+        stored = units.clamp(least_scale, 448.0).to(scale.dtype)
+        scale.copy_(stored)
+        kept = stored.float().unsqueeze(-1)
+        sizes = torch.where(kept == 0.0, 0.0, blocks / (kept * tensor_scale)).abs()
+        codes = torch.signbit(blocks).int() * 8
+        for bound in (0.25, 1.25, 2.5, 5.0):
+            codes += (sizes > bound).int()
+        for bound in (0.75, 1.75, 3.5):
+            codes += (sizes >= bound).int()
+        pairs = codes.flatten(-2).unflatten(-1, (-1, 2))
+        q.copy_((pairs[..., 0] + 16 * pairs[..., 1])[..., : q.shape[-1]].to(q.dtype))
+
+
 def _in_blocks(rows: torch.Tensor, size: int) -> torch.Tensor:
     """Zeros behind the last elements."""
     return torch.nn.functional.pad(rows, (0, -rows.shape[-1] % size)).unflatten(-1, (-1, size))

@@ -90,3 +90,53 @@ def test_scales_away_from_edges_are_judged_beside_one_that_is_at_an_edge() -> No
             Truth(of).check(Contract(), {"q": q, "scale": (scale.astype(int) + step).astype(np.uint8)})[1].failing
             == failing
         )
+
+
+EXACT_4 = Contract(points=dict.fromkeys(("share", "units", "steps", "kept", "step", "ratio"), "f32"))
+E2M1 = ml_dtypes.float4_e2m1fn
+
+
+def nvfp4(x: F32, tensor_scale: np.float32, least_scale: float) -> tuple[NDArray[np.uint8], NDArray[np.generic]]:
+    rows, n = x.shape
+    padded = np.pad(x, ((0, 0), (0, -n % 16))).reshape(rows, -1, 16)
+    most = np.abs(padded).max(-1)
+    units = most / np.float32(6.0) / tensor_scale
+    scale = np.where(np.isnan(units), units, np.clip(units, np.float32(least_scale), np.float32(448.0))).astype(E4M3)
+    step = (scale.astype(np.float32) * tensor_scale)[..., None]
+    ratio = np.where(scale.astype(np.float32)[..., None] == 0, np.copysign(np.float32(0.0), padded), padded / step)
+    codes = np.clip(ratio, -6.0, 6.0).astype(E2M1).view(np.uint8).reshape(rows, -1)[:, : n + n % 2]
+    return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8), scale
+
+
+def hard_blocks() -> F32:
+    """Ties of both formats and numbers beside them, blocks of zeros of either sign, and of no numbers."""
+    random = np.random.default_rng(3)
+    ties = np.array([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 6.0, 0.5, 4.0], np.float32)
+    x: F32 = random.choice(ties, (24, 48)) * random.choice(np.array([-1.0, 1.0], np.float32), (24, 48))
+    scales = np.array(
+        [1.0, 1.0625, 17 / 16, 9 / 512, 0.5 / 512, 1.5 / 512, 0.25 / 512, 448.0, 464.0, 500.0], np.float32
+    )
+    x = (x * random.choice(scales, (24, 3)).repeat(16, 1)).astype(np.float32)
+    x[::3] = np.nextafter(x[::3], np.float32(np.inf))
+    x[1::3] = np.nextafter(x[1::3], np.float32(0.0))
+    x[3, :16], x[4, :16], x[5, 3], x[6, 20], x[7, 33] = 0.0, -0.0, np.nan, np.inf, -np.inf
+    return x[:, :47]
+
+
+@pytest.mark.parametrize("least_scale", [0.0, 2.0**-6])
+@pytest.mark.parametrize("tensor_scale", [1.0, 0.1, 3e-39, 1e37])
+def test_nvfp4_has_one_code_at_every_tie(tensor_scale: float, least_scale: float) -> None:
+    x, unit = hard_blocks(), np.float32(tensor_scale)
+    with np.errstate(all="ignore"):
+        q, scale = nvfp4(x, unit, least_scale)
+    given = {"x": x, "tensor_scale": np.array(unit)}
+    of = Problem("quantize_nvfp4", {"least_scale": least_scale}, given, {"q": "uint8", "scale": "e4m3fn"}, True)
+    truth = Truth(of)
+    assert [each.result for each in truth.check(EXACT_4, {"q": q, "scale": scale})] == ["pass", "pass"]
+    known = ~np.isnan(scale.astype(np.float32))
+    judged = known.repeat(8, 1)[:, : q.shape[1]].sum() - (2 if tensor_scale == 1e37 else 0)  # of infinity / infinity
+    for moved in (1, 16, 8, 128, 17):
+        assert truth.check(EXACT_4, {"q": q ^ np.uint8(moved), "scale": scale})[0].failing == judged, moved
+    for step in (-1, 1):
+        off = (scale.view(np.uint8).astype(int) + step).astype(np.uint8).view(E4M3)
+        assert truth.check(EXACT_4, {"q": q, "scale": np.where(known, off, scale)})[1].failing == known.sum()

@@ -1,0 +1,91 @@
+"""Op `quantize_nvfp4`: rows as floats of 4 bits, two in a byte, each block of 16 of which has a scale of 8 bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oracles.formula.trace import Node, Outputs, elementary, extent, floor, greatest, point, position, take, where
+from oracles.op import Op
+from oracles.operand import Operand, Parameter
+
+INF = float("inf")
+BLOCK = 16.0
+MOST = 6.0
+"""The largest number of e2m1."""
+MOST_SCALE = 448.0
+"""The largest number of e4m3fn."""
+LEAST_NORMAL = 2.0**-6
+"""The smallest normal one, from which down they are as far apart as just above it."""
+SPACING = 2.0**-3
+"""How far a number's next one is from it, as a share of the power of two that it begins with."""
+UNKNOWN = 512.0
+"""A code that no byte holds: of what is NaN any may be stored."""
+X = Operand("x", "... n", values="blocked")
+TENSOR_SCALE = Operand("tensor_scale", "", dtype="f32", values="positive fitting")
+LEAST_SCALE = Parameter("least_scale", (0.0, LEAST_NORMAL), neutral=0.0, least=0.0)
+
+
+def quantize_nvfp4(x: Node, tensor_scale: Node, *, least_scale: Node | float = 0.0) -> Outputs:
+    """scale = m / 6 / tensor_scale, as a float of 8 bits from least_scale to 448, for the largest magnitude m of each
+    16 elements of a row and of what is left of it. Codes are x / (scale tensor_scale) as floats of 4 bits, from -6 to
+    6, or 0 where the scale is 0; those of elements 2 h and 2 h + 1 in the low and the high 4 bits of byte h. The
+    highest bit of a code is that of the sign, of a zero's too. A block with a NaN has that as its scale, and any codes.
+    """
+    b = position("b", floor((extent("n") + (BLOCK - 1.0)) / BLOCK))
+    most = greatest(take(abs(x), BLOCK * b + position("j", BLOCK), "n", 0.0), "j")
+    share = most / MOST
+    units = point(share) / tensor_scale
+    scale = rounded(point(units), least_scale)
+    step = scale * tensor_scale
+    own = floor(position("n") / BLOCK)
+    ratio = x / take(point(step), own, "b")
+    code = code_of(where(take(scale, own, "b") == 0.0, 0.0, abs(point(ratio)))) + where(is_negative(x), 8.0, 0.0)
+    h = position("h", floor((extent("n") + 1.0) / 2.0))
+    return {"q": take(code, 2.0 * h, "n") + 16.0 * take(code, 2.0 * h + 1.0, "n", 0.0), "scale": scale}
+
+
+def rounded(value: Node, least_scale: Node | float) -> Node:
+    """The nearest float of 8 bits, the even one of two, from the least to the largest."""
+    low = where(value < least_scale, least_scale, value)
+    bounded = where(low > MOST_SCALE, MOST_SCALE, low)
+    power = elementary("binade")(bounded)
+    spacing = SPACING * where(power < LEAST_NORMAL, LEAST_NORMAL, power)
+    steps = bounded / spacing
+    kept = elementary("round")(point(steps)) * spacing
+    return point(kept)
+
+
+def code_of(size: Node) -> Node:
+    """0 to 7 for 0, 0.5, 1, 1.5, 2, 3, 4 and 6: the nearest one, the even code of two."""
+    found = where(size > 0.25, 1.0, 0.0) + where(size >= 0.75, 1.0, 0.0) + where(size > 1.25, 1.0, 0.0)
+    found = found + where(size >= 1.75, 1.0, 0.0) + where(size > 2.5, 1.0, 0.0) + where(size >= 3.5, 1.0, 0.0)
+    return where(size >= 0.0, found + where(size > 5.0, 1.0, 0.0), UNKNOWN)
+
+
+def is_negative(x: Node) -> Node:
+    """Whether the sign is set, that of a zero too."""
+    return where(x == 0.0, 1.0 / x, x) < 0.0
+
+
+def fitting(scene: Any, stream: Any) -> Any:
+    """the largest magnitude over 448 times 6, or that of a smaller or a larger tensor"""
+    import numpy as np
+
+    x = scene.values["x"]
+    most = float(np.max(np.abs(x), where=np.isfinite(x), initial=0.0)) or 1.0
+    return np.reshape(
+        most / (MOST * MOST_SCALE) * float(np.ldexp(1.0, stream.child("power").integers(1, -2, 2)[0])), ()
+    )
+
+
+OP = Op(
+    quantize_nvfp4, inputs=(X, TENSOR_SCALE),
+    outputs=(Operand("q", "... h", dtype="uint8"), Operand("scale", "... b", dtype="e4m3fn")),
+    parameters=(LEAST_SCALE,), least={"n": 1},
+    algorithms={
+        "share": {"reciprocal": lambda most: most * (1.0 / MOST)},
+        "units": {"reciprocal": lambda share, tensor_scale: point(share) * (1.0 / tensor_scale)},
+        "ratio": {"reciprocal": lambda x, step, own: x * (1.0 / take(point(step), own, "b"))},
+    },
+    recipes={"fitting": fitting}, summary="rows as floats of 4 bits, and floats of 8 bits that scale blocks of them",
+)  # fmt: skip
