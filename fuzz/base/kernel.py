@@ -22,7 +22,7 @@ from oracles.ops import OPS
 from oracles.summation import Summation
 
 PLAIN = Contract()
-"""What a kernel promises that says nothing: a plain float32 CPU kernel."""
+"""What a kernel declares that says nothing: it promises what its platform documents, see `Platform.completed`."""
 
 
 class Kernel:

@@ -38,7 +38,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Contract:
-    """The numeric contract of one kernel. Defaults are those of a plain float32 CPU kernel.
+    """The numeric contract of one kernel. Defaults are those of a plain float32 kernel on a processor, but for what is
+    taken from its platform.
 
     Names are those of the formula's locals. Any dtype may be "input", that of the first input, "at least f32", the
     longer one of both, or the name of an operand, whose dtype it is.
