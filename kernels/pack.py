@@ -34,6 +34,9 @@ from .layer_norm.mutants import layer_norm
 from .matmul import c_kernels as matmul_in_c
 from .matmul import python_kernels as matmul_in_python
 from .matmul.mutants import matmul, scaled_matmul, tf32
+from .paged_attention import c_kernels as paged_attention_in_c
+from .paged_attention import python_kernels as paged_attention_in_python
+from .paged_attention.mutants import paged_attention
 from .quantize_blocks import c_kernels as quantize_blocks_in_c
 from .quantize_blocks import python_kernels as quantize_blocks_in_python
 from .quantize_blocks.mutants import quantize_mxfp8, quantize_nvfp4
@@ -70,6 +73,7 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *group_norm_in_c.KERNELS, *group_norm_in_python.KERNELS,
     *embedding_in_c.KERNELS, *embedding_in_python.KERNELS,
     *attention_in_c.KERNELS, *attention_in_python.KERNELS,
+    *paged_attention_in_c.KERNELS, *paged_attention_in_python.KERNELS,
     *quantize_rows_in_c.KERNELS, *quantize_rows_in_python.KERNELS,
     *quantize_blocks_in_c.KERNELS, *quantize_blocks_in_python.KERNELS,
     *dequantize_matmul_in_c.KERNELS, *dequantize_matmul_in_python.KERNELS,
@@ -83,6 +87,6 @@ MUTANTS = (
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS, *quantize_mxfp8.MUTANTS,
     *quantize_nvfp4.MUTANTS,
     *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS, *grouped_matmul.MUTANTS, *reductions.MUTANTS,
-    *scaled_matmul.MUTANTS, *tf32.MUTANTS, *attention.MUTANTS, *sequences.MUTANTS,
+    *scaled_matmul.MUTANTS, *tf32.MUTANTS, *attention.MUTANTS, *paged_attention.MUTANTS, *sequences.MUTANTS,
     *topk_softmax.MUTANTS,
 )  # fmt: skip

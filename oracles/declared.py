@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from oracles.dtypes import DTYPES, INDICES, Integer
-from oracles.operand import CODES, ENDS, FLAGS, OUTER, Flip, Operand
+from oracles.operand import CODES, FLAGS, OUTER, Flip, Operand
 
 if TYPE_CHECKING:
     from oracles.op import Op
@@ -72,12 +72,12 @@ def check_declared(op: Op) -> None:
 def _check_integers(op: Op, operand: Operand) -> None:
     """Raise OpError for integers that are neither places nor flags."""
     known = {*DTYPES, *(each.name for each in op.operands), ""}
-    if operand.is_ends and not (operand.index and operand.axes):
+    if operand.is_bound and not (operand.index and (operand.axes or not operand.is_ends)):
+        pieces = ", and a dimension of pieces" if operand.is_ends else ""
         raise OpError(
-            f"{op.name}: {operand.name}: values={ENDS!r}: write index='DIMENSION' that it cuts,"
-            " and a dimension of pieces"
+            f"{op.name}: {operand.name}: values={operand.values!r}: write index='DIMENSION' that they are along{pieces}"
         )
-    if operand.missing is not None and not (operand.index and _LOWEST <= operand.missing < 0 and not operand.is_ends):
+    if operand.missing is not None and not (operand.index and _LOWEST <= operand.missing < 0 and not operand.is_bound):
         raise OpError(f"{op.name}: {operand.name}: missing {operand.missing!r} is no number below 0 beside an index")
     if operand.dtype not in known:
         raise OpError(
@@ -95,7 +95,8 @@ def _check_integers(op: Op, operand: Operand) -> None:
     if operand.dtype not in operand.integers:
         raise OpError(f"{about}: index {operand.index!r}: places are of dtype {' or '.join(INDICES)}")
     given = {dim for each in op.inputs if not each.optional for dim in each.axes if dim != OUTER}
-    if operand.index and operand.index not in given - {*operand.axes}:
+    several = len(operand.along) > 1 and not operand.is_bound
+    if several or not {*operand.along} <= given - {*operand.axes}:
         raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
     if not operand.index and not (operand.is_code or operand.is_flags):
         raise OpError(

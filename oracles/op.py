@@ -100,7 +100,7 @@ class Op:
     @lazy
     def counted(self) -> frozenset[str]:
         """The dimensions along which an input's values are places: such a place there must be. Pieces may be empty."""
-        return frozenset(each.index for each in self.inputs if each.index and not each.is_ends)
+        return frozenset(each.index for each in self.inputs if each.index and not each.is_bound)
 
     def __hash__(self) -> int:
         return hash(self.name)

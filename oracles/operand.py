@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ CODES = "codes"
 """What they are drawn from that are numbers in themselves: all that the dtype has."""
 ENDS = "ends"
 """What they are drawn from that cut a dimension into pieces: each is the place behind the last one of its piece."""
+LENGTHS = "lengths"
+"""What they are drawn from that say how much of a dimension there is: each by itself, from nothing to all of it."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
 
@@ -35,7 +38,8 @@ class Operand:
     dtype: str = ""
     """The usual dtype: a dtype's name, or a tensor's, whose dtype it is; "" is that of the first input."""
     index: str = ""
-    """The dimension along which its values are places, counted from 0, of an input whose dtype is one of integers."""
+    """The dimension along which its values are places, counted from 0, of an input whose dtype is one of integers; of
+    ends and lengths also several together, such as "t s"."""
     missing: int | None = None
     """The number below 0 that such an input may also have, where there is no place, such as -100 of labels that do not
     count. What it means the formula says: `take` has its `outside` there."""
@@ -69,9 +73,14 @@ class Operand:
         return self.values.split()[:1] == [ENDS]
 
     @property
+    def is_bound(self) -> bool:
+        """Whether its integers are places behind the last one of something, by its menu: it may have none."""
+        return self.is_ends or self.values.split()[:1] == [LENGTHS]
+
+    @property
     def meant(self) -> str:
         """What its integers are, in words."""
-        along = f"{ENDS if self.is_ends else 'places'} along {self.index}"
+        along = f"{self.values.split()[0] if self.is_bound else 'places'} along {' '.join(self.along)}"
         places = along if self.index else FLAGS if self.is_flags else "whole numbers"
         missing = "" if self.missing is None else f", or {self.missing}"
         return f"{self.dtype} {places}{missing}"
@@ -83,7 +92,12 @@ class Operand:
             found = DTYPES[self.dtype]
             assert isinstance(found, Integer), "declared so"
             return found.lowest, found.highest
-        return 0, (extents[self.index] if self.index else 2) - (not self.is_ends)
+        return 0, (math.prod(extents[dim] for dim in self.along) if self.index else 2) - (not self.is_bound)
+
+    @lazy
+    def along(self) -> tuple[str, ...]:
+        """The dimensions along which its values are places."""
+        return tuple(self.index.split())
 
     @lazy
     def axes(self) -> tuple[str, ...]:

@@ -15,7 +15,11 @@ def stray_places(case: Case) -> dict[str, str]:
     op, found = OPS[case.op], dict[str, str]()
     for name in op.integers:
         operand = op.operand(name)
-        dim, missing, kind = operand.index, operand.missing, "ends" if operand.is_ends else "places"
+        dim, missing, kind = (
+            operand.index,
+            operand.missing,
+            "places" if not operand.is_bound else operand.values.split()[0],
+        )
         if not dim or name not in case.inputs:
             continue
         values = np.frombuffer(case.inputs[name].bits, NUMPY_DTYPE[case.inputs[name].dtype])

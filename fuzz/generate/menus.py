@@ -21,7 +21,7 @@ from fuzz.generate.scene import LOCAL, Scene, graph_of, is_local
 from oracles.declared import OpError
 from oracles.lazy import lazy
 from oracles.op import Op
-from oracles.operand import CODES, ENDS, FLAGS, Operand
+from oracles.operand import CODES, ENDS, FLAGS, LENGTHS, Operand
 
 FACTORS: dict[str, Recipe] = {}
 """The recipes by name for what others are multiplied by, from the plainest to the oddest."""
@@ -180,6 +180,7 @@ MENUS: Mapping[str, Menu] = {
         ),
         {},
     ),
+    LENGTHS: _menu((*_ANY_PLACES, "next_to_blocks", "next_to_blocks"), {}),
     CODES: _menu(("any_code", "any_code", "small_codes", "end_codes", "high_codes", "lowest_code", "one_code"), {}),
     LOCAL: _menu(("true", "true", "true", "true", "true", "nearly_true", "unrelated"), {}),
 }
@@ -196,7 +197,7 @@ def _menu_of(op: Op, name: str) -> Menu:
     menu, own = _named(op.operand(name)), op.operand(name).values.split()[1:]
     if menu not in MENUS:
         raise OpError(f"{op.name}: {name}: values {menu!r} is not one of {', '.join(MENUS)}")
-    if (menu in (PLACES, OR_MISSING, ENDS)) != bool(op.operand(name).index):
+    if (menu in (PLACES, OR_MISSING, ENDS, LENGTHS)) != bool(op.operand(name).index):
         raise OpError(f"{op.name}: {name}: values {menu!r} do not go with its index")
     if menu in (FLAGS, CODES) and name not in op.integers:
         raise OpError(f"{op.name}: {name}: values {menu!r} do not go with its dtype and index")

@@ -177,6 +177,15 @@ def _one_piece(scene: Scene, name: str, stream: Stream) -> Reals:
     return np.where(np.arange(shape[-1]) >= chosen, scene.count(name) - 1.0, 0.0)
 
 
+@_related("whole blocks, and one element more or less", structured=True, stage=0)
+def _next_to_blocks(scene: Scene, name: str, stream: Stream) -> Reals:
+    """Blocks are as long as the last of several dimensions, or have 16 elements."""
+    along, most = scene.op.operand(name).along, scene.count(name) - 1
+    block = max(scene.extents[along[-1]], 1) if len(along) > 1 else 16
+    whole = _places(scene.shape(name), stream.child("blocks"), most // block + 1) * block
+    return np.clip(whole + _places(whole.shape, stream.child("more"), 3) - 1.0, 0.0, most)
+
+
 def _missing(scene: Scene, name: str) -> float:
     missing = scene.op.operand(name).missing
     assert missing is not None

@@ -35,6 +35,7 @@ from oracles.ops import (
     log_softmax_backward,
     logsumexp,
     matmul,
+    paged_attention,
     quantize_mxfp8,
     quantize_nvfp4,
     quantize_rows,
@@ -106,7 +107,7 @@ for _module in (
     softmax, softmax_backward, log_softmax, log_softmax_backward, gelu, gelu_backward, gelu_tanh, gelu_tanh_backward,
     silu_mul, silu_mul_backward, rope, rope_backward, rope_interleaved, rope_interleaved_backward, matmul,
     scaled_matmul, row_sum, row_mean, row_max, row_var, logsumexp, cross_entropy, cross_entropy_backward, group_norm,
-    group_norm_backward, embedding, embedding_backward, attention, attention_backward, quantize_rows,
+    group_norm_backward, embedding, embedding_backward, attention, attention_backward, paged_attention, quantize_rows,
     quantize_rows_e4m3, quantize_mxfp8, quantize_nvfp4, dequantize_matmul, int4_matmul, grouped_matmul, cumsum,
     linear_recurrence, conv1d, topk_softmax, softmax_of_topk,
 ):  # fmt: skip

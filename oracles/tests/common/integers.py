@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs, dot, exp, greatest, log, position, take, total, where
+from oracles.formula.trace import Node, Outputs, dot, exp, extent, greatest, log, position, take, total, where
 from oracles.op import Op
-from oracles.operand import CODES, ENDS, FLAGS, Operand
+from oracles.operand import CODES, ENDS, FLAGS, LENGTHS, Operand
 
 
 def cross_entropy(x: Node, label: Node) -> Outputs:
@@ -40,6 +40,12 @@ def cut(x: Node, till: Node) -> Outputs:
     return {"y": total(where((first <= position("n")) & (position("n") < till), x, 0.0), "n")}
 
 
+def led(x: Node, used: Node) -> Outputs:
+    """y = the sum of the first elements of x, of c n."""
+    place = position("c") * extent("n") + position("n")
+    return {"y": total(where(place < used, x, 0.0), ("c", "n"))}
+
+
 ENTROPY = Op(
     cross_entropy, (Operand("x", "... n"), Operand("label", "...", dtype="int64", index="n")), (Operand("loss", "..."),)
 )
@@ -64,4 +70,7 @@ WEIGHED = Op(
 CUT = Op(
     cut, (Operand("x", "m n"), Operand("till", "g", dtype="int32", index="n", values=ENDS)), (Operand("y", "g m"),)
 )
-ALL = (ENTROPY, GATHERED, KEPT, PADDED, WEIGHED, CUT)
+LED = Op(
+    led, (Operand("x", "m c n"), Operand("used", "m", dtype="int32", index="c n", values=LENGTHS)), (Operand("y", "m"),)
+)
+ALL = (ENTROPY, GATHERED, KEPT, PADDED, WEIGHED, CUT, LED)

@@ -13,7 +13,7 @@ from oracles.declared import OpError
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, take
 from oracles.op import Op
-from oracles.operand import ENDS, FLAGS, Operand
+from oracles.operand import ENDS, FLAGS, LENGTHS, Operand
 from oracles.problem import Problem
 from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT, PADDED
 from oracles.tests.common.judged import known
@@ -93,9 +93,12 @@ def own(x: Node, i: Node) -> Outputs:
         (Operand("i", "... n", dtype="int64", index="n"), "index 'n' is no dimension of an input"),
         (Operand("i", "...", dtype="int64", index="n", missing=3), "missing 3 is no number below 0"),
         (Operand("i", "... n", dtype="bool", values=FLAGS, missing=-1), "missing -1 is no number below 0"),
-        (Operand("i", "...", dtype="int64", values=ENDS), "write index='DIMENSION' that it cuts"),
+        (Operand("i", "...", dtype="int64", values=ENDS), "write index='DIMENSION' that they are along"),
         (Operand("i", "", dtype="int64", index="n", values=ENDS), "and a dimension of pieces"),
         (Operand("i", "...", dtype="int64", index="n", values=ENDS, missing=-1), "missing -1 is no number below 0"),
+        (Operand("i", "...", dtype="int64", values=LENGTHS), "write index='DIMENSION' that they are along"),
+        (Operand("i", "", dtype="int64", index="n m", values=LENGTHS), "index 'n m' is no dimension of an input"),
+        (Operand("i", "", dtype="int64", index="n n"), "index 'n n' is no dimension of an input"),
         (Operand("i", "n", dtype="bool", values=FLAGS, stackable=True), "integers cannot be stackable"),
     ],
 )

@@ -29,7 +29,7 @@ from fuzz.triage.shrink.reduction import Reduction, reduced_case
 from fuzz.triage.trial.variations import base_of
 from oracles.dtypes import INTEGERS
 from oracles.op import Op
-from oracles.tests.common.integers import ALL, CUT, ENTROPY, GATHERED, KEPT, PADDED, WEIGHED
+from oracles.tests.common.integers import ALL, CUT, ENTROPY, GATHERED, KEPT, LED, PADDED, WEIGHED
 from oracles.tests.common.judged import known
 
 _TURNS = 24
@@ -132,6 +132,21 @@ def test_pieces_are_empty_in_any_number(share: str) -> None:
     assert all((each >= 0).all() for each in lengths)
     assert {bool(ends.size and ends[-1] < n) for n, ends in found} == {False, True}
     assert not all(n for n, _ in found), "what is cut may be empty"
+
+
+@pytest.mark.parametrize("share", ["none", "all", "whole blocks", "one more", "one less"])
+def test_lengths_are_any_by_themselves(share: str) -> None:
+    sizes = [(Frame(case).sizes, integers(case, "used")) for case in cases(LED)]
+    found = [(size["c"] * size["n"], size["n"], used) for size, used in sizes if size["c"] > 2 and size["n"] > 3]
+    holds = {
+        "none": lambda most, block, used: (used == 0).any(),
+        "all": lambda most, block, used: (used == most).any(),
+        "whole blocks": lambda most, block, used: ((used % block == 0) & (used > 0) & (used < most)).any(),
+        "one more": lambda most, block, used: ((used % block == 1) & (used > 1)).any(),
+        "one less": lambda most, block, used: ((used % block == block - 1) & (used < most - 1)).any(),
+    }
+    assert sum(holds[share](*each) for each in found) > 4
+    assert any((np.diff(used.astype(int)) < 0).any() for *_, used in found), "they do not ascend"
 
 
 def test_a_piece_without_elements_is_told() -> None:
