@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from fuzz.base.platforms import PLATFORMS
 from fuzz.uses.platform.functions import calls_of, halves_of
-from fuzz.uses.platform.measurement import Measurement, in_halves, measured
+from fuzz.uses.platform.measurement import Measurement, attempted, in_halves, measured
 
 
 def main(name: str) -> None:
@@ -17,9 +17,12 @@ def main(name: str) -> None:
     if name.startswith("triton"):
         from fuzz.uses.platform.triton_functions import bits_of_products
 
-        bits = bits_of_products("cuda" if name.endswith("cuda") else "cpu")
-        said = f"f32 operands have {bits} bits{' (TF32)' if bits == 11 else ''}, where nothing is said"
-        found.append(Measurement("dot", "24 bits, or TF32 where there are tensor cores", said, bits in (11, 24)))
+        def dot() -> Measurement:
+            bits = bits_of_products("cuda" if name.endswith("cuda") else "cpu")
+            said = f"f32 operands have {bits} bits{' (TF32)' if bits == 11 else ''}, where nothing is said"
+            return Measurement("dot", "24 bits, or TF32 where there are tensor cores", said, bits in (11, 24))
+
+        found.append(attempted("dot", dot))
     print(json.dumps([asdict(each) for each in found]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ _ULP = 2 * SINGLE.u
 _FMA = 2.0**-12
 _NEARLY = 2.0**-10
 """What is calculated in f32 is off by so little of an ulp of f16 before it is rounded."""
+_WORDS = 160
 _PAIRS = {"add": (1.5 * 2.0**-130, 2.0**-130), "multiply": (2.0**-70, 2.0**-65), DIVIDE: (2.0**-128, 4.0)}
 """Operands of which the result of an operation is subnormal."""
 
@@ -48,15 +49,30 @@ def measured(platform: Platform, calls: Mapping[str, Call]) -> Iterator[Measurem
     x = arguments()
     y = np.random.default_rng(_SEED + 1).permutation(x)
     for label, call in calls.items():
-        about = label.partition(" ")[0]
-        if about not in ("add", "multiply", SQUARE_PLUS):
-            yield of_function(platform, label, call, x, y)
+        if label.partition(" ")[0] not in ("add", "multiply", SQUARE_PLUS):
+            yield attempted(label, lambda label=label, call=call: of_function(platform, label, call, x, y))  # type: ignore[misc]
+    yield attempted("subnormal results", lambda: _of_subnormal(calls))
+    yield attempted("products in sums", lambda: _of_products(calls[SQUARE_PLUS]))
+
+
+def attempted(about: str, measure: Callable[[], Measurement]) -> Measurement:
+    """Return what is measured, or what was raised in its place: the others are measured all the same."""
+    try:
+        return measure()
+    except Exception as error:  # whatever a compiler or a device raises
+        return Measurement(about, "", f"{type(error).__name__}: {' '.join(str(error).split())[:_WORDS]}", False)
+
+
+def _of_subnormal(calls: Mapping[str, Call]) -> Measurement:
     kept = {name: float(_at(calls[name], *pair)) != 0 for name, pair in _PAIRS.items()}
     lost = [name for name, whole in kept.items() if not whole]
     said = f"flushed by {' and '.join(lost)}" if lost else "kept"
-    yield Measurement("subnormal results", "kept by +, * and /", said, not lost)
-    fused = float(_at(calls[SQUARE_PLUS], 1 + _FMA, -1 - 2 * _FMA)) != 0
-    yield Measurement("products in sums", "rounded or not", "not rounded" if fused else "rounded", True)
+    return Measurement("subnormal results", "kept by +, * and /", said, not lost)
+
+
+def _of_products(call: Call) -> Measurement:
+    fused = float(_at(call, 1 + _FMA, -1 - 2 * _FMA)) != 0
+    return Measurement("products in sums", "rounded or not", "not rounded" if fused else "rounded", True)
 
 
 def in_halves(calls: Mapping[str, Call]) -> Iterator[Measurement]:

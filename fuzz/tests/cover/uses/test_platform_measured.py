@@ -102,6 +102,17 @@ def test_subnormal_results_and_fused_products_are_told_apart() -> None:
         assert small.kept == (subnormal == "kept")
 
 
+def test_what_raises_is_told_and_the_others_are_measured() -> None:
+    def broken(x: F32, y: F32) -> F32:
+        raise RuntimeError("no such\ninstruction")
+
+    calls = {name: calls_of("numpy@cpu")[name] for name in ("divide", "add", "multiply", SQUARE_PLUS)}
+    first, *others = measured(NUMPY, {"exp": broken, **calls})
+    assert first == Measurement("exp", "", "RuntimeError: no such instruction", False)
+    assert [each.about for each in others] == ["divide", "subnormal results", "products in sums"]
+    assert all(each.kept for each in others)
+
+
 def test_16_bits_that_are_calculated_in_16_bits_are_told() -> None:
     def in_f16(x: F32, y: F32) -> F32:
         total = np.float16(0)
