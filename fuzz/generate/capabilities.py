@@ -86,6 +86,9 @@ def undeclared(capability: Capability) -> Undeclared:
             f"{name} of rank 2" for name in there if op.operand(name).stackable and name not in able.stacked
         ),
         "outside": ("invalid input, to be rejected",) if able.outside != "rejects" else (),
+        "checks": tuple(
+            f"what is no place in {name}" for name in there if op.integers.get(name) and name not in able.checks
+        ),
     }
     return {field: values for field, values in found.items() if values}
 

@@ -15,11 +15,11 @@ _FLAGS = ("-ffp-contract=off",)
 _LABEL = ("label", ("int32", "int64"))
 _FORWARD = Capabilities(
     dtypes=("f32", "f16", "bf16"), axis="any", strides="any", takes=("lse", "mean"),
-    mixed=(_LABEL, ("loss", ("x", "f32"))), params=("smoothing", "z", "fewest"),
+    mixed=(_LABEL, ("loss", ("x", "f32"))), params=("smoothing", "z", "fewest"), checks=("label",),
 )  # fmt: skip
 _BACKWARD = Capabilities(
     dtypes=("f32", "f16", "bf16"), axis="any", strides="any", aliases=(("dx", "x"),), takes=("lse",), mixed=(_LABEL,),
-    params=("smoothing", "z"),
+    params=("smoothing", "z"), checks=("label",),
 )  # fmt: skip
 
 KERNELS: tuple[CKernel, ...] = (

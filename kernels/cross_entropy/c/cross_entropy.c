@@ -16,6 +16,7 @@ int kf_cross_entropy(const kf_cross_entropy_call *call) {
     const kf_tensor *x = &call->x;
     if (!fits_float(x) || !is_of_or_f32(&call->loss, x->dtype) || !is_of_places(&call->label)) return KF_REJECTED;
     if (!is_of(&call->lse, KF_F32) || !is_of(&call->mean, KF_F32)) return KF_REJECTED;
+    if (!are_labels(x, call->axis, &call->label)) return KF_REJECTED;
     float sum = 0.0f, count = 0.0f;
     row r = first_row(x, call->axis);
     if (has_elements(x)) do {

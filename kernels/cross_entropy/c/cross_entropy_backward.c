@@ -11,6 +11,7 @@ int kf_cross_entropy_backward(const kf_cross_entropy_backward_call *call) {
     const kf_tensor *x = &call->x, *dx = &call->dx;
     if (!fits_float(x) || !is_of(dx, x->dtype) || !is_of_places(&call->label)) return KF_REJECTED;
     if (!is_of(&call->dloss, KF_F32) || !is_of(&call->lse, KF_F32)) return KF_REJECTED;
+    if (!are_labels(x, call->axis, &call->label)) return KF_REJECTED;
     if (!has_elements(x)) return KF_OK;
     row r = first_row(x, call->axis);
     do {

@@ -23,4 +23,14 @@ static inline exponentials exponentials_of(const kf_tensor *x, const row *r) {
 
 static inline float lse_of(exponentials e) { return logf(e.mass) + e.greatest; }
 
+/* All labels are classes, or none that counts. */
+static inline bool are_labels(const kf_tensor *x, int axis, const kf_tensor *label) {
+    row r = first_row(x, axis);
+    if (has_elements(x)) do {
+        const int64_t place = load_place(label, at_row(&r, label));
+        if (place != IGNORED && (place < 0 || place >= r.n)) return false;
+    } while (next_row(&r));
+    return true;
+}
+
 #endif

@@ -54,6 +54,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "the last column of a long row left out of lse",
     ),
     Mutant(
+        "cross-entropy-end-unchecked", _FORWARD,
+        (("    if (!are_labels(x, call->axis, &call->label)) return KF_REJECTED;\n", ""),),
+        _NATIVE, "a label that is no class, and not -100", ("FAIL_ACCEPTED_INVALID", *_MEMORY),
+        "E105: nobody looks whether there is such a class", explained_as=("place in label",),
+    ),
+    Mutant(
+        "cross-entropy-backward-unchecked", _BACKWARD,
+        (("    if (!are_labels(x, call->axis, &call->label)) return KF_REJECTED;\n", ""),),
+        _NATIVE, "a label that is no class, and not -100", ("FAIL_ACCEPTED_INVALID",),
+        "a row whose label is no class has a gradient as if it counted", explained_as=("place in label",),
+    ),
+    Mutant(
+        "torch-cross-entropy-labels-from-end", "cross-entropy-native",
+        (("label.reshape(-1).long()", "torch.where(label < 0, label % x.shape[axis], label).reshape(-1).long()"
+          " if (label != IGNORED).all() else label.reshape(-1).long()"),),
+        _CPU, "a label below 0, and none that is ignored", ("FAIL_ACCEPTED_INVALID",),
+        "labels below 0 count from the end, as places of arrays do",
+    ),
+    Mutant(
         "cross-entropy-backward-first-dloss", _BACKWARD,
         (("load(&call->dloss, at_row(&r, &call->dloss))", "load(&call->dloss, 0)"),),
         _NATIVE, "dloss not the same everywhere", _VALUE, "E095, W16: all rows are scaled by the first gradient",

@@ -52,7 +52,10 @@ def native(
     rows, labels = x.movedim(axis, -1).reshape(-1, x.shape[axis]), label.reshape(-1).long()
     for output, reduction in ((loss, "none"), (mean, "mean")):
         if output is not None:
-            found = torch.nn.functional.cross_entropy(rows, labels, reduction=reduction, label_smoothing=smoothing)
+            try:
+                found = torch.nn.functional.cross_entropy(rows, labels, reduction=reduction, label_smoothing=smoothing)
+            except IndexError as error:
+                raise ValueError(f"a label is no class: {error}") from error
             output.copy_(found.view(output.shape))
 
 

@@ -49,6 +49,14 @@ def test_what_some_kernels_declare_is_told_of_the_others_together() -> None:
     ]
 
 
+def test_inputs_of_places_are_named_whose_numbers_nobody_checks() -> None:
+    places = "what is no place in index (checks)"
+    for checks in ((), ("index",)):
+        kernel = CKernel("k", "embedding", Path("k.c"), capabilities=Capabilities(checks=checks))
+        [line] = not_exercised(undeclared_by_op([kernel]))
+        assert (places in line) == (not checks)
+
+
 def test_a_kernel_that_declares_everything_leaves_nothing_to_say() -> None:
     able = Capabilities(
         dtypes=("f32", "f16", "bf16", "f64"), axis="any", strides="any", aliases=(("y", "x"),), overlap=(("y", "x"),),
