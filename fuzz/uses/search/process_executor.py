@@ -8,7 +8,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -243,7 +243,10 @@ class ProcessExecutor:
         process.restarts, report = said.restarts, said.report
         self.most_bytes = max(self.most_bytes, said.resident)
         process.retires = process.retires or said.resident > MEMORY_LIMIT
-        process.tasks.popleft()
+        if report.rest:
+            process.tasks[0] = replace(process.tasks[0], skip=process.tasks[0].skip + 1)
+        else:
+            process.tasks.popleft()
         self._seen_by.update(dict.fromkeys(report.findings, process))
         if process.retires and not process.tasks:
             self._replace(process)

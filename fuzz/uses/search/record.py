@@ -15,7 +15,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.generate.search import Search
 from fuzz.generate.turn import BATCH, PLACES, Made, Turn
 from fuzz.uses.search.guide import Elite, Guide, Lesson, lessons_from
-from fuzz.uses.search.schedule import Schedule, in_order, known_at
+from fuzz.uses.search.schedule import LEAST_LAG, Schedule, in_order, known_at
 from fuzz.uses.search.turn_runner import placed
 
 _KIND, _VERSION = "kernelfuzz search", 1
@@ -44,7 +44,14 @@ def keep_record(schedule: Schedule, book: FindingBook, *, named: bool = False) -
 def write_record(path: Path, schedule: Schedule) -> None:
     """Save the record of a search. Raises OSError."""
     chosen = [place for place, each in enumerate(schedule.search.capabilities) if each in schedule.chosen]
-    head = {_KIND: _VERSION, "op": schedule.op, "seed": schedule.seed, "chosen": chosen, "counted": schedule.is_counted}
+    head = {
+        _KIND: _VERSION,
+        "op": schedule.op,
+        "seed": schedule.seed,
+        "chosen": chosen,
+        "counted": schedule.is_counted,
+        "lag": schedule.least_lag,
+    }
     lines = [json.dumps(head, separators=(",", ":")), *map(_text, schedule.lessons)]
     write_whole(path, "".join(f"{line}\n" for line in lines))
 
@@ -62,7 +69,7 @@ def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None
         steps = (each for each in in_order(search, chosen) if head["counted"] or isinstance(each, Turn))
         index = next(index for index, each in enumerate(steps) if each == turn or index > len(lines) + PLACES)
         guide = Guide(search.seed, search.capabilities)
-        for line in lines[: known_at(index)]:
+        for line in lines[: known_at(index, int(head.get("lag", LEAST_LAG)))]:
             lessons = msgspec.json.decode(line, type=list[Lesson])
             for elite in [each for each in lessons if isinstance(each, Elite)]:
                 if elite.draw.n * elite.draw.rows > _MOST_ELEMENTS:

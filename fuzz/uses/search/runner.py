@@ -23,9 +23,9 @@ from fuzz.triage.diagnosis import never
 from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examiner
 from fuzz.uses.search.executor import Executor, SerialExecutor
-from fuzz.uses.search.schedule import Schedule
+from fuzz.uses.search.schedule import LEAST_LAG, MOST_LAG, Schedule
 from fuzz.uses.search.stopping import GRACE_S, Interruption, Limits, late
-from fuzz.uses.search.turn_runner import PARTS, Report, Terms
+from fuzz.uses.search.turn_runner import PIECES, Report, Terms
 
 MOST_HANGS = 3
 """In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in
@@ -142,6 +142,7 @@ class Runner:
         self._began, self._taken = self.clock(), 0
         self._ends = self._began + seconds
         runs = {target.kernel.op for target in self.targets if self._runs(target)}
+        self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
         begun = False
         while not self._is_over(schedules):
@@ -186,12 +187,12 @@ class Runner:
         quick, *slow = ([t for t in here if t.id in group] for group in self._terms.groups)
         corners = [has_corners(group, quick, self._statuses) for group in slow]
         chosen = {target.kernel.capability for target in here}
+        compiled = any(target.specialised for target in here)
         schedule = Schedule(
             Search(op, seed, self._terms.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
             self._terms.slow_first, timed=self.limits.max_time is not None,
-            parts=PARTS if any(target.specialised for target in here) else 1,
+            pieces=PIECES if compiled else 1, least_lag=MOST_LAG if compiled else LEAST_LAG,
         )  # fmt: skip
-        self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         self._courses[op, seed] = schedule
         return schedule
 
@@ -240,11 +241,13 @@ class Runner:
         report = self._executor.take(_LOOK_S)
         if report is None:
             return
-        self._on_their_way[report.task.group] -= 1
-        self._taken += report.task.group == 0
         pace = self._pace[report.task.op]
-        pace.ended, pace.seconds = pace.ended + 1, pace.seconds + report.seconds
-        self._big -= report.task.is_big
+        pace.seconds += report.seconds
+        if not report.rest:
+            self._on_their_way[report.task.group] -= 1
+            self._taken += report.task.group == 0
+            pace.ended += 1
+            self._big -= report.task.is_big
         schedule = self._courses.get((report.task.op, report.task.seed))
         if schedule is None or self.over():
             return

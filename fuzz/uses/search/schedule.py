@@ -17,19 +17,19 @@ from fuzz.generate.search import SHARDS, Search
 from fuzz.generate.turn import BATCH, Turn
 from fuzz.uses.search.turn_runner import Report, Task, TurnRunner
 
-_LEAST_LAG = 8
+LEAST_LAG = 8
 """A turn need not wait for the eight before it: so many are on their way in two processes."""
-_MOST_LAG = SHARDS - 1
+MOST_LAG = SHARDS - 1
 """After so many turns a shard has its next one, for which it must have ended the one before."""
 _WAITING = 256
 """The most turns that wait for a group of slow targets. In a search that ends with its time, older ones are left
 out."""
 
 
-def known_at(place: int) -> int:
+def known_at(place: int, least_lag: int = LEAST_LAG) -> int:
     """How many of the turns before that place must be judged before it may be drawn: all but the last quarter of them,
     or the last 63. A guide that waits for more would leave processors idle; one that waits for fewer learns late."""
-    return max(0, place - min(_MOST_LAG, max(_LEAST_LAG, place // 4)))
+    return max(0, place - min(MOST_LAG, max(least_lag, place // 4)))
 
 
 def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool = False) -> Iterator[Turn | int]:
@@ -81,8 +81,10 @@ class Schedule:
     slow_every: int = 24
     slow_first: int = 3
     """Slow targets are given so many turns first, then one turn in `slow_every`."""
-    parts: int = 1
-    """Each turn is taken in so many parts."""
+    pieces: int = 1
+    """Each turn is reported in so many pieces, unless cases are counted."""
+    least_lag: int = LEAST_LAG
+    """A turn never waits for so many before it."""
     timed: bool = False
     """Whether it ends with its time, so that slow targets may leave turns out."""
     lessons: list[bytes] = field(default_factory=list)
@@ -93,14 +95,9 @@ class Schedule:
     """Whether everything that counts is joined."""
 
     def __post_init__(self) -> None:
-        self._steps = (
-            (step, part)
-            for step in in_order(self.search, self.chosen)
-            for part in range(self.parts if isinstance(step, Turn) else 1)
-        )
+        self._steps = in_order(self.search, self.chosen)
         self._next = 0
         self._states: dict[tuple[int, Capability], bytes] = {}
-        self._state = b""
         self._ended: dict[int, Report] = {}
         self._again: deque[Task] = deque()
         self._slow: dict[int, deque[Task]] = {group + 1: deque() for group in range(len(self.corners))}
@@ -122,16 +119,15 @@ class Schedule:
             return waiting.popleft()
         if self._again:
             return self._again.popleft()
-        if self.done or known_at(self._next) > len(self.lessons) or self._next >= self._most_turns:
+        if self.done or known_at(self._next, self.least_lag) > len(self.lessons) or self._next >= self._most_turns:
             return None
-        place, (turn, part) = self._next, next(self._steps)
+        place, turn = self._next, next(self._steps)
         if not isinstance(turn, Turn) and not self.is_counted:
             return Task(place, self.op, self.seed, turn)  # it has no place in the order: others would wait for seconds
         self._next += 1
-        if isinstance(turn, Turn) and part == 0:  # its other parts are drawn as it is, whether or not it has ended
-            self._state = self._states.get(self._key(turn), b"")
-        state = self._state if isinstance(turn, Turn) else b""
-        task = Task(place, self.op, self.seed, turn, state, known=known_at(place), part=(part, self.parts))
+        state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
+        pieces = 1 if self.is_counted else self.pieces
+        task = Task(place, self.op, self.seed, turn, state, known=known_at(place, self.least_lag), pieces=pieces)
         self._queue_for_slow(task)
         return task
 
@@ -139,12 +135,12 @@ class Schedule:
         """The reports that count now that this one has ended. Where cases are counted, they count in order; else each
         counts as it comes: a case that hangs holds up no other."""
         if report.task.group:
-            self._slow_out -= 1
+            self._slow_out -= not report.rest
             yield report
             return
         if not self.is_counted:
             yield report
-            if not isinstance(report.task.turn, Turn):
+            if report.rest or not isinstance(report.task.turn, Turn):
                 return
         self._ended[report.task.place] = report
         while not self.done and len(self.lessons) in self._ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
@@ -34,9 +34,9 @@ AHEAD = 3 * TOGETHER
 MATES = 15
 """The number of cases that follow each case of a turn and that the same programs run, where some target's are compiled
 for each length and dtype. On an H100, with none, RMSNorm's programs took 32 ms of each run, which takes 3 besides."""
-PARTS = 4
-"""A turn is taken in so many parts where programs are compiled for it: some take seconds each, and what came of a part
-is known once all of it has run."""
+PIECES = 8
+"""A turn is reported in so many pieces where programs are compiled for it: some take seconds each, and what came of a
+piece is known once all of it has run."""
 _TOGETHER_S = 0.4
 """Turns that take more seconds are taken fewer at a time: a search ends with its time, and shows how it goes on."""
 
@@ -61,8 +61,10 @@ class Task:
     """At most this many of its entries are run, where the search ends with them."""
     resting: tuple[str, ...] = ()
     """These targets are given nothing: their cases hung too often."""
-    part: tuple[int, int] = (0, 1)
-    """Which part of the turn's own cases are run, of how many: one after the other they are all."""
+    pieces: int = 1
+    """It is reported in so many pieces."""
+    skip: int = 0
+    """So many of them are reported already, by a process that ended."""
     whole: bool = True
     """Whether its group is given all entries; else only those that no other group can be given."""
 
@@ -88,6 +90,8 @@ class Report:
     """A JSON object for each judged run, where they are wanted."""
     seconds: float = 0.0
     """The time that its process took for it."""
+    rest: int = 0
+    """The number of further pieces in which the same turn is reported; the last one tells what it taught."""
 
     @property
     def findings(self) -> set[FindingId]:
@@ -127,6 +131,22 @@ class _Drawn:
     cases: Sequence[Made]
     entries: Sequence[Entry]
     state: bytes
+    judged: list[tuple[Made, Sequence[Judgement]]] = field(default_factory=list)
+    """Its cases, and what is said of each; the pieces of one turn have one list."""
+    rest: int = 0
+
+    def pieces(self, count: int) -> Iterator[_Drawn]:
+        """It in so many pieces, of which none begins with a twin."""
+        ends = [len(self.entries) * number // count for number in range(1, count + 1)]
+        start = case = 0
+        for number, end in enumerate(ends):
+            while end < len(self.entries) and self.entries[end].check is not None:
+                end += 1
+            entries = self.entries[start : max(start, end)]
+            own = sum(entry.check is None for entry in entries)
+            rest = count - 1 - number
+            yield replace(self, entries=entries, cases=self.cases[case : case + own], rest=rest)
+            start, case = max(start, end), case + own
 
 
 class _Searched:
@@ -190,7 +210,7 @@ class TurnRunner:
         most = max(1, min(TOGETHER, int(_TOGETHER_S / (self._draw_s + self._judge_s))))
         first = tasks[0]
         alike = takewhile(lambda each: not each.is_big and each.group == first.group, tasks)
-        return tasks[:1] if first.is_big else list(islice(alike, most))
+        return tasks[:1] if first.is_big or first.pieces > 1 else list(islice(alike, most))
 
     def searched(self, op: str, seed: int) -> _Searched:
         """The search of that op and seed, of which a turn is to be taken. What is known of the last SEARCHES is
@@ -207,19 +227,21 @@ class TurnRunner:
         turns = [self._drawn(task) for task in tasks]
         others = [name for number, group in enumerate(self.terms.groups) if number != tasks[0].group for name in group]
         without = {*others, *(name for task in tasks for name in task.resting)}
-        entries = [entry for each in turns for entry in each.entries]
-        self._begun.append((turns, self._examiner.submit(entries, without)))
+        together = [turns]
+        if tasks[0].pieces > 1:
+            together = [[each] for each in list(turns[0].pieces(tasks[0].pieces))[tasks[0].skip :]]
+        for each in together:
+            entries = [entry for turn in each for entry in turn.entries]
+            self._begun.append((each, self._examiner.submit(entries, without)))
         self._draw_s = (time.perf_counter() - started) / len(tasks)
 
     def _drawn(self, task: Task) -> _Drawn:
         known, cases, state = self._searched[task.op, task.seed], list[Made](), b""
         if isinstance(task.turn, Turn):
             own, state = known.search.cases(task.turn, task.state)
-            number, parts = task.part
-            own = own[number * BATCH // parts : (number + 1) * BATCH // parts]
             compiled = any(each.specialised for each in self._of_group(task))
             cases += known.search.with_mates(own, task.turn, MATES) if compiled else own
-            if self.terms.guided and task.group == 0 and number == parts - 1:
+            if self.terms.guided and task.group == 0:
                 turn = task.turn
                 cases += known.guide(task.known).relatives(
                     task.place, lambda proposed: known.search.relatives(placed(proposed), turn)
@@ -252,7 +274,7 @@ class TurnRunner:
 
     def _report(self, turn: _Drawn, found: Examined) -> Report:
         task = turn.task
-        report = Report(task, found.tally, turn.state, found.sightings, errors=found.errors)
+        report = Report(task, found.tally, turn.state, found.sightings, errors=found.errors, rest=turn.rest)
         for entry, judgements in zip(turn.entries, found.judgements, strict=False):
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
@@ -260,8 +282,9 @@ class TurnRunner:
                 report.records += run_lines(entry.case, judgements, name, twin=entry.check is not None)
         self._uncounted.append(report.findings)
         self.calls.progress(0.0)
-        if self.terms.guided and task.group == 0:
-            report.lessons = packed_lessons(self._searched[task.op, task.seed].latest.lessons(_by_case(turn, found)))
+        turn.judged += _by_case(turn, found)
+        if self.terms.guided and task.group == 0 and not turn.rest:
+            report.lessons = packed_lessons(self._searched[task.op, task.seed].latest.lessons(turn.judged))
         return report
 
     def _for_this_group_alone(self, group: int, entries: Sequence[Entry]) -> list[Entry]:

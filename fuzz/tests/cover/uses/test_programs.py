@@ -1,35 +1,34 @@
-"""Searches of kernels that are compiled for each length: parts of turns, and many cases of one program."""
+"""Searches of kernels that are compiled for each length: many cases of a program, turns in pieces, ops beside others."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
+from fuzz.adapters.toolchain import this_host
+from fuzz.execute.pool import WorkerPool
+from fuzz.findings.book import book_in
 from fuzz.generate.search import Search
 from fuzz.generate.turn import BATCH, Turn
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.planted import a_case
 from fuzz.transport.python.arrays import TorchArrays
 from fuzz.transport.python.slab import slabs
+from fuzz.uses.search.groups import search_ops
+from fuzz.uses.search.guide import NO_LESSONS
+from fuzz.uses.search.runner import Runner, _Pace
 from fuzz.uses.search.schedule import Schedule
-from fuzz.uses.search.turn_runner import MATES, PARTS, Report, Task
+from fuzz.uses.search.stopping import Limits
+from fuzz.uses.search.turn_runner import MATES, PIECES, Report, Task, Terms, TurnRunner
 
 KERNELS = PACK.kernels
-
-
-def _tasks(schedule: Schedule, count: int) -> list[Task]:
-    return [task for _ in range(count) if (task := schedule.next_task()) is not None]
-
-
-def test_the_parts_of_a_turn_are_drawn_from_one_state() -> None:
-    """Also where the first of them has ended before the last one begins."""
-    search = Search("rms_norm", 1, KERNELS)
-    schedule = Schedule(search, "rms_norm", 1, search.capabilities, parts=PARTS, timed=True)
-    first = _tasks(schedule, 2)
-    list(schedule.joined(Report(first[0], state=b"\1")))
-    tasks = first + _tasks(schedule, 2 * PARTS - 2)
-    assert [each.part for each in tasks] == [(part, PARTS) for part in range(PARTS)] * 2
-    assert [each.place for each in tasks] == list(range(2 * PARTS))
-    assert {(each.turn, each.state) for each in tasks[:PARTS]} == {(tasks[0].turn, b"")}
 
 
 @pytest.mark.some(2)
@@ -57,13 +56,6 @@ def test_mates_of_a_case_have_its_length_dtypes_and_alignment(op: str) -> None:
     assert all(search.case(0, each.case.origin.number) is None for each in found if each.case.origin.number not in of)
 
 
-def test_turns_whole_and_in_parts_have_the_same_cases() -> None:
-    assert BATCH % PARTS == 0
-    search = Search("rms_norm", 1, KERNELS)
-    whole, parts = (Schedule(search, "rms_norm", 1, search.capabilities, parts=n, timed=True) for n in (1, PARTS))
-    assert [each.turn for each in _tasks(whole, 3)] == [each.turn for each in _tasks(parts, 3 * PARTS)[::PARTS]]
-
-
 def test_a_tensor_in_the_middle_of_memory_lies_there() -> None:
     """On a GPU all tensors of a frame are parts of one."""
     torch = pytest.importorskip("torch")
@@ -76,3 +68,57 @@ def test_a_tensor_in_the_middle_of_memory_lies_there() -> None:
         view.fill_(2.5)
         assert set(memoryview(slab.array(slab.memory.numpy(), "f4").tobytes()).cast("f")) == {2.5}
         assert not room[:1536].any()
+
+
+def _targets(*ops: str) -> list[Target]:
+    """Kernels in torch, searched as if they were compiled."""
+    kernels = [each for each in KERNELS if each.op in ops and each.name.endswith("eager") and each.kind == "torch"]
+    cpu = [each for each in expand(kernels, this_host()) if each.name.place == "cpu"]
+    return [replace(each, shares=True, specialised=True) for each in cpu]
+
+
+def test_a_turn_in_pieces_has_the_cases_of_a_whole_one_and_teaches_as_much() -> None:
+    """A twin is in the piece of its case; only the last piece is the end of the turn."""
+    targets, found = _targets("softmax"), list[list[Report]]()
+    with WorkerPool(targets, jobs=1) as pool:
+        for pieces in (1, PIECES):
+            runner = TurnRunner(pool, targets, Terms(KERNELS, ("rerun",), ([targets[0].id],), twin_one_in=2))
+            runner.searched("softmax", 1)
+            runner.begin(Task(0, "softmax", 1, Turn(0, 0), pieces=pieces))
+            found.append([report for _ in range(pieces) for report in runner.end()])
+    [whole], parts = found
+    assert [each.rest for each in parts] == list(reversed(range(PIECES)))
+    assert sum(each.tally.cases for each in parts) == whole.tally.cases > BATCH * MATES
+    assert sum(each.tally.laws["rerun"] for each in parts) == whole.tally.laws["rerun"] > 0
+    assert parts[-1].lessons == whole.lessons != NO_LESSONS
+    assert {each.state for each in parts} == {whole.state}
+
+
+def test_pieces_that_a_process_reported_before_it_ended_are_not_run_again() -> None:
+    targets = _targets("softmax")
+    with WorkerPool(targets, jobs=1) as pool:
+        runner = TurnRunner(pool, targets, Terms(KERNELS, (), ([targets[0].id],)))
+        runner.searched("softmax", 1)
+        runner.begin(Task(0, "softmax", 1, Turn(0, 0), pieces=PIECES, skip=PIECES - 2))
+        assert runner.on_their_way == 2
+        assert [report.rest for _ in range(2) for report in runner.end()] == [1, 0]
+
+
+def test_all_ops_that_are_searched_beside_one_another_are_judged(tmp_path: Path) -> None:
+    """However long the turns of one take: each has as much time."""
+    targets = _targets("softmax", "gelu", "row_sum")
+    with WorkerPool(targets, jobs=1) as pool:
+        runner = Runner(pool, targets, Limits(max_time=60.0), book_in(tmp_path, 1))
+        runner.over = lambda: all(runner.tally.targets[each.id].judged >= 20 for each in targets)
+        search_ops(runner, 1)
+        judged = {each.kernel.op: runner.tally.targets[each.id].judged for each in targets}
+        assert all(count >= 20 for count in judged.values()), judged
+        assert not runner.tally.findings
+        assert set(runner.tally.visits) == set(judged)
+
+
+def test_a_cheap_op_gets_more_turns_than_a_dear_one() -> None:
+    runner = Runner.__new__(Runner)
+    runner._pace = defaultdict(_Pace, cheap=_Pace(4, 4, 2.0), dear=_Pace(2, 1, 30.0))
+    times = [runner._time_of(cast(Schedule, SimpleNamespace(op=op))) for op in ("cheap", "dear", "new")]
+    assert times == [2.0, 60.0, 0.0]
