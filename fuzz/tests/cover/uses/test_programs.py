@@ -1,4 +1,4 @@
-"""Searches of kernels that are compiled for each length: many cases of a program, turns in pieces, ops beside others."""
+"""Searches of kernels that are compiled for each length: cases of one program, turns in pieces, ops side by side."""
 
 from __future__ import annotations
 
