@@ -64,7 +64,7 @@ class Task:
     pieces: int = 1
     """It is reported in so many pieces."""
     skip: int = 0
-    """So many of them are reported already, by a process that ended."""
+    """The number of them that are reported already, by a process that ended."""
     whole: bool = True
     """Whether its group is given all entries; else only those that no other group can be given."""
 
