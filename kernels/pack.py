@@ -45,7 +45,7 @@ from .quantize_rows import python_kernels as quantize_rows_in_python
 from .quantize_rows.mutants import quantize_rows
 from .reductions import c_kernels as reductions_in_c
 from .reductions import python_kernels as reductions_in_python
-from .reductions.mutants import reductions
+from .reductions.mutants import gradients, reductions
 from .rms_norm import c_kernels, python_kernels
 from .rms_norm.mutants import accuracy, history, laws, operands, rms_norm, triton
 from .rope import c_kernels as rope_in_c
@@ -85,8 +85,7 @@ MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS, *quantize_mxfp8.MUTANTS,
-    *quantize_nvfp4.MUTANTS,
-    *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS, *grouped_matmul.MUTANTS, *reductions.MUTANTS,
-    *scaled_matmul.MUTANTS, *tf32.MUTANTS, *attention.MUTANTS, *paged_attention.MUTANTS, *sequences.MUTANTS,
-    *topk_softmax.MUTANTS,
+    *quantize_nvfp4.MUTANTS, *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS, *grouped_matmul.MUTANTS,
+    *reductions.MUTANTS, *gradients.MUTANTS, *scaled_matmul.MUTANTS, *tf32.MUTANTS, *attention.MUTANTS,
+    *paged_attention.MUTANTS, *sequences.MUTANTS, *topk_softmax.MUTANTS,
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fuzz import Capabilities, CKernel, Contract
@@ -16,6 +17,8 @@ _FLAGS = ("-ffp-contract=off",)
 # Rows are independent, read where they lie and summed in an order that only their length decides.
 _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "layout", "surroundings", "alignment")
 _ANYWHERE = Capabilities(dtypes=("f32", "f16", "bf16"), axis="any", strides="any", mixed=(("y", ("x", "f32")),))
+
+_GRADIENT = replace(_ANYWHERE, mixed=(("dy", ("x", "f32")), ("dx", ("x", "f32"))), aliases=(("dx", "x"),))
 
 
 def _kernel(op: str, able: Capabilities, *laws: str) -> CKernel:
@@ -32,4 +35,12 @@ KERNELS: tuple[CKernel, ...] = (
     _kernel("row_max", _ANYWHERE, "scaling"),
     _kernel("row_var", _ANYWHERE, "scaling"),
     _kernel("logsumexp", _ANYWHERE),
+    _kernel("row_sum_backward", _GRADIENT, "scaling", "sign_flip", "in_place"),
+    _kernel("row_mean_backward", _GRADIENT, "scaling", "sign_flip", "in_place"),
+    _kernel("row_max_backward", replace(_GRADIENT, params=("of_ties",)), "in_place"),
+    _kernel("row_var_backward", _GRADIENT, "scaling", "sign_flip", "in_place"),
+    _kernel(
+        "logsumexp_backward", replace(_GRADIENT, takes=("y",), mixed=(*_GRADIENT.mixed, ("y", ("x", "f32")))),
+        "scaling", "sign_flip", "in_place",
+    ),
 )  # fmt: skip

@@ -19,6 +19,7 @@ _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "surroundin
 _KEPT = Contract(sums={"n": Pairwise(128)}, accuracy={"divide": 0.5})
 _ROWS = Capabilities(dtypes=("f32", "f16", "bf16"), strides="pitched", max={"n": 16384}, empty=False)
 _ANYWHERE = replace(_ROWS, axis="any", strides="any", max={}, empty=True, mixed=(("y", ("x", "f32")),))
+_GRADIENT = replace(_ANYWHERE, mixed=(("dy", ("x", "f32")), ("dx", ("x", "f32"))))
 # A mean and squares that are kept up to date make NaN of a row with an infinity.
 _WELFORD = Contract(algorithm={"mean": "welford", "squares": "welford"}, nonfinite="unspecified")
 
@@ -44,5 +45,12 @@ KERNELS: tuple[PythonKernel, ...] = (
     PythonKernel(
         "row-var-native", "row_var", _TORCH, "torch", _WELFORD, _ANYWHERE, entry="native_row_var", devices=("cpu",),
         summary="torch.var",
+    ),
+    *(
+        PythonKernel(
+            _name(f"{op}_backward", "eager"), f"{op}_backward", _TORCH, "torch", capabilities=_GRADIENT,
+            summary="elementary operations",
+        )
+        for op in _OPS
     ),
 )  # fmt: skip

@@ -11,17 +11,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Precise
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.gradient import gradient
 from oracles.formula.trace import Trace, trace
 from oracles.op import Op
+from oracles.ops import OPS as KNOWN
 from oracles.ops.layer_norm import OP as LAYER_NORM
 from oracles.ops.layer_norm_backward import OP as LAYER_NORM_BACKWARD
 from oracles.ops.log_softmax import OP as LOG_SOFTMAX
 from oracles.ops.log_softmax_backward import OP as LOG_SOFTMAX_BACKWARD
 from oracles.ops.softmax import OP as SOFTMAX
 from oracles.ops.softmax_backward import OP as SOFTMAX_BACKWARD
+from oracles.problem import Problem
+from oracles.truth import Truth
 
 Arrays = Mapping[str, NDArray[Any]]
 SIZES = {"...": 3, "n": 5}
@@ -81,6 +85,36 @@ def test_the_backward_of_softmax_is_its_gradient(forward: Op, backward: Op) -> N
         output = values(traced(forward), expected)["y"]
         found = values(traced(backward), {**expected, "y": output})
         assert_same(found["dx"], expected["dx"])
+
+
+@pytest.mark.parametrize("name", ["row_sum", "row_mean", "row_var", "logsumexp"])
+def test_the_backward_of_a_reduction_is_its_gradient(name: str) -> None:
+    """Whether it is given the output or not."""
+    forward, backward = KNOWN[name], KNOWN[f"{name}_backward"]
+    with mpmath.workprec(BITS):
+        expected = values(gradient(traced(forward), "y", ("x",)))
+        output = values(traced(forward), expected)["y"].reshape(SIZES["..."])
+        for left_out in {(), tuple(each.name for each in backward.inputs if each.optional)}:
+            assert_same(values(traced(backward, *left_out), {**expected, "y": output})["dx"], expected["dx"])
+
+
+TIED = np.array([[1, 3, 3, 2, 3], [-2, -2, -2, -2, -2], [0, 1, 2, 3, 4]], np.float32)
+"""Three of five are the greatest, all of them, and one."""
+WORTH = np.array([6.0, -10.0, 7.0], np.float32)
+OF_TIES = {
+    0: [[0, 2, 2, 0, 2], [-2, -2, -2, -2, -2], [0, 0, 0, 0, 7]],
+    1: [[0, 6, 0, 0, 0], [-10, 0, 0, 0, 0], [0, 0, 0, 0, 7]],
+    2: [[0, 0, 0, 0, 6], [0, 0, 0, 0, -10], [0, 0, 0, 0, 7]],
+    3: [[0, 6, 6, 0, 6], [-10, -10, -10, -10, -10], [0, 0, 0, 0, 7]],
+}
+
+
+@pytest.mark.parametrize("of_ties", OF_TIES)
+def test_equal_greatest_elements_have_the_gradient_that_is_asked_for(of_ties: int) -> None:
+    of = Problem("row_max_backward", {"of_ties": float(of_ties)}, {"x": TIED, "dy": WORTH}, {"dx": "f32"})
+    for other, dx in OF_TIES.items():
+        (check,) = Truth(of).check(Contract(), {"dx": np.array(dx, np.float32)})
+        assert (check.result == "pass") == (other == of_ties)
 
 
 @pytest.mark.parametrize(("op", "local", "name"), ALGORITHMS, ids=[f"{op.name}-{x}-{y}" for op, x, y in ALGORITHMS])
