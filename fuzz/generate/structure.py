@@ -36,6 +36,9 @@ def is_structured(drawn: Laid) -> bool:
         return True
     if any(len({grids[name].dtype for name in names & grids.keys()}) > 1 for names in added(op)):
         return True
+    # Of rows that are drawn anew codes may be the given ones, which nobody knows to be random.
+    if any(part.given is not None for part in grids.values()):
+        return True
     return any(drawn.recipe(part).structured or name in powers(op) for name, part in grids.items())
 
 

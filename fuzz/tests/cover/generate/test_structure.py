@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fuzz.base.case import Case
-from fuzz.base.draw import Draw, Part
+from fuzz.base.draw import GIVEN, Draw, Given, Part
 from fuzz.generate.realise import realise
 from fuzz.judge.values import problem_of
 from fuzz.quality.subjects import simulated
@@ -38,6 +38,15 @@ def test_random_codes_times_random_numbers_round_at_random(x: str) -> None:
     assert not _product(x).structured
     assert _product(x, "high_codes").structured
     assert _product(x, recipe="constant").structured
+
+
+def test_codes_that_are_given_beside_rows_that_are_drawn_are_not_known_to_be_random() -> None:
+    """So are those of a failure, whose other inputs are drawn anew to explain it."""
+    given = Part("q", "int8", recipe=GIVEN, given=Given("int8", 4, bytes(range(4))))
+    parts = (Part("x", "f32", recipe="normal"), given, Part("scale", "f32", recipe="ones"), Part("c", "f32"))
+    case = realise(Draw("dequantize_matmul", 4, (8, 2), {"axis": 2}, 1, parts, extents={"n": 8}))
+    assert case.structured
+    assert case.inputs["q"].bits[:4] == bytes(range(4))
 
 
 @pytest.mark.parametrize("order", [Sequential(), Lanes(16, 4, "predicated")])
