@@ -15,7 +15,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import loaded, pack_words
+from fuzz.cli.options import loaded, pack_words, use_cache
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,6 +49,7 @@ class NightlyOptions:
     report: options.Report = ()
     case_limit: options.CaseLimit = None
     jobs: options.Processes = 0
+    cache: options.Cache = None
 
 
 def nightly(options: NightlyOptions) -> Exit:
@@ -61,6 +62,7 @@ def nightly(options: NightlyOptions) -> Exit:
     from fuzz.report.formats import parse
     from fuzz.uses.nightly.results import NightResults
 
+    use_cache(options.cache)
     reports, pack = parse(options.report), loaded(options.pack, untrusted=options.untrusted)
     results = NightResults(
         options.state, options.require, options.json, reports, pack.kernels, console.results(), console.progress()

@@ -4,6 +4,7 @@ The times among them are written as 30s, 5m or 8h."""
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -128,6 +129,14 @@ Corpora = Annotated[
     Path | None, typer.Option("--corpora", help="The corpus folder. Default: corpora/ of the checkout or of here.")
 ]
 Jobs = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Targets that run at a time. 0: one per processor.")]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        metavar="DIR",
+        help="Folder of what is compiled, to keep or carry along. Default: $KERNELFUZZ_CACHE or ~/.cache/kernelfuzz.",
+    ),
+]
 Processes = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Processes that search. 0: one per processor.")]
 CaseLimit = Annotated[
     float | None,
@@ -199,6 +208,12 @@ class Explaining:
     def seconds(self) -> float | None:
         """For one finding; None: findings are shown as they are."""
         return None if self.no_shrink else self.explain_time
+
+
+def use_cache(folder: Path | None) -> None:
+    """Have everything that this process and its workers compile kept in that folder."""
+    if folder is not None:
+        os.environ["KERNELFUZZ_CACHE"] = str(folder.absolute())
 
 
 def loaded(pack: Path | None, *, sources: bool = True, untrusted: bool = False) -> Pack:

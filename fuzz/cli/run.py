@@ -12,7 +12,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit, exit_of
-from fuzz.cli.options import given, loaded, pack_words
+from fuzz.cli.options import given, loaded, pack_words, use_cache
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class RunOptions:
     case_limit: options.CaseLimit = None
     sanitize: options.Sanitize = False
     jobs: options.Processes = 0
+    cache: options.Cache = None
     fail_fast: options.FailFast = False
     verbose: options.Verbose = False
 
@@ -70,6 +71,7 @@ def run(options: RunOptions) -> Exit:
     from fuzz.uses.session import Session
     from fuzz.uses.starting import missing_targets, processes_line, unmatched, writable
 
+    use_cache(options.cache)
     wanted, pack, records = (
         parse(options.report),
         loaded(options.pack, untrusted=options.untrusted),

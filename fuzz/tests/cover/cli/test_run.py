@@ -402,3 +402,15 @@ def test_fail_fast_ends_no_run_of_which_all_passes(planted: Planted, cli_here: C
     done = cli_here("run", "--pack", str(planted(GENERIC)), "--max-cases", "40", "--seed", "1", "--fail-fast")
     assert done.returncode == 0, done.stderr
     assert re.search(r"^nothing found: \d+ judged runs of 40 cases", done.stdout, re.MULTILINE)
+
+
+def test_what_is_compiled_is_kept_in_the_folder_that_is_asked_for(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "pack.py").write_text(
+        "from pathlib import Path\nfrom fuzz.adapters.python_kernel import PythonKernel\n"
+        'KERNELS = [PythonKernel("plain", "row_max", Path(__file__).parent / "plain.py", "numpy")]\n'
+    )
+    (tmp_path / "plain.py").write_text("def row_max(x):\n    return x.max(-1)\n")
+    cache = tmp_path / "carried"
+    done = cli("run", "--pack", str(tmp_path), "--max-cases", "16", "--cache", str(cache), "-j", "1", "--no-shrink")
+    assert "16 judged runs" in done.stdout
+    assert "plain.py" in {path.name for path in cache.glob("python-*/*")}
