@@ -38,6 +38,12 @@ class SizeLimit:
         axis = int(case.params.get(AXIS, -1))
         return not shape or math.prod(shape) <= self.most_rows(op) * shape[axis]
 
+    def beyond(self, op: Op) -> str:
+        """What is larger, in words."""
+        far = "" if self.far else ", or that reach further than its memory"
+        rows = f"more than {self.most_rows(op):,} rows"
+        return f"those of more than {self.elements:,} elements in a tensor, or of {rows}{far}"
+
     def most_rows(self, op: Op) -> int:
         """The number of rows that the first input may have: more where kernels take tiles of several dimensions with
         names, since a program has several rows there."""

@@ -45,13 +45,19 @@ def run_notes(tally: Tally, *, verbose: bool = False, stopped: bool = False) -> 
     late_op = dict.fromkeys(() if stopped else waiting, "the time was over before their op had a turn")
     usual = "the run stopped at its first failure" if stopped else "no case that was drawn fits it"
     idle = {each.target: each.not_run_reason or late_op.get(each.target, usual) for each in told if each.judged == 0}
-    partly = {each.target: each.not_run_reason for each in told if each.judged and each.not_run}
-    for reason, names in by_reason(partly).items():
-        missed = sum(tally.targets[name].not_run for name in names)
-        runs = missed + sum(tally.targets[name].judged for name in names)
-        partly |= dict.fromkeys(names, f"{missed:,} of {runs:,} runs: {reason}")
     unfinished = [_unfinished_line(late)] if late else []
-    return [*gave_up, *not_run_lines(idle), *not_run_lines(partly), *unfinished]
+    return [*gave_up, *not_run_lines(idle), *partly_run_lines(told), *unfinished]
+
+
+def partly_run_lines(told: Iterable[TargetTally]) -> list[str]:
+    """Such as 'NOT_RUN triton-k@interpret: 38 of 87 runs: ...', of targets of which some runs have a verdict."""
+    some = {each.target: each for each in told if each.judged and each.not_run}
+    partly = {name: each.not_run_reason for name, each in some.items()}
+    for reason, names in by_reason(partly).items():
+        missed = sum(some[name].not_run for name in names)
+        runs = missed + sum(some[name].judged for name in names)
+        partly |= dict.fromkeys(names, f"{missed:,} of {runs:,} runs: {reason}")
+    return not_run_lines(partly)
 
 
 def _unfinished_line(late: Sequence[TargetTally]) -> str:

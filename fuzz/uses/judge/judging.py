@@ -28,7 +28,7 @@ from fuzz.uses.judge.replaying import judged_by_replay
 from fuzz.uses.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import solutions_of
 from fuzz.uses.judge.source import ProblemError
-from fuzz.uses.judge.summary import summary
+from fuzz.uses.judge.summary import not_given, summary
 from fuzz.uses.judge.written import derived
 from fuzz.uses.measure.use import Measuring
 from fuzz.uses.search.groups import search_ops
@@ -114,7 +114,10 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings),
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
-        probes, floors, _unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)), rulings,
+        probes, floors,
+        (*_unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)),
+         *not_given(session.tally, targets)),
+        rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
     return Judged(ruling, "\n\n".join([*lines, wrapped_text(summary(ruling, elapsed), width)]))

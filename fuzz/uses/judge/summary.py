@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from fuzz.adapters.target import Target
+from fuzz.findings.tally import Tally
+from fuzz.report.totals import partly_run_lines
 from fuzz.uses.judge.ruling import Ruling, SolutionRuling
+from fuzz.uses.search.groups import slow_targets_of
+from oracles.ops import OPS
 
 
 def summary(ruling: Ruling, elapsed: float) -> str:
@@ -30,3 +37,19 @@ def _why(each: SolutionRuling, ruling: Ruling) -> str:
     runs = f"{each.judged} runs{by}"
     errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
     return f"  {runs}, largest error {errors} of what is allowed" if errors else f"  {runs}"
+
+
+def not_given(tally: Tally, targets: Sequence[Target]) -> list[str]:
+    """Why targets that judged some cases did not judge all: runs without a verdict, and cases that are too large for
+    slow targets. How many these are is known where a target alone was to be given every case that was drawn."""
+    lines, late = partly_run_lines(tally.targets.values()), slow_targets_of(targets)
+    for target in targets:
+        line = tally.targets.get(target.id)
+        if target.size_limit is None or line is None or not line.judged:
+            continue
+        missed = tally.cases - line.judged - line.not_run
+        count = f" {missed:,} of {tally.cases:,} cases:" if len(targets) == 1 else ""
+        waited = ", and those for which quick targets did not wait for it" if target.id in late else ""
+        larger = target.size_limit.beyond(OPS[target.kernel.op])
+        lines += [f"not given to {target.id}, which is slow:{count} {larger}{waited}"] if missed > 0 else []
+    return lines

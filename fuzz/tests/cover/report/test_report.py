@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from fuzz.adapters.registry import expand
+from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.dtypes import NUMPY_DTYPE, decimal, from_bits
 from fuzz.base.outcome import Outcome, Status
@@ -37,6 +39,7 @@ from fuzz.triage.explanation import Alternative, Counterfactual, Memory, Number,
 from fuzz.triage.facts import explanation_of, worst_element
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Atom, Learned, Rule
+from fuzz.uses.judge.summary import not_given
 from oracles.dtypes import ITEMSIZE, form
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
@@ -213,6 +216,22 @@ def test_what_the_end_of_a_run_cut_off_is_one_line() -> None:
         "NOT_RUN torch-a@cpu and 2 more: 6 of 15 runs: the run ended while it was at softmax f32 [1, 0]"
     ]
     assert len(run_notes(tally, verbose=True)) == 3
+
+
+def test_a_judgement_says_why_a_slow_target_did_not_judge_all_cases() -> None:
+    """How many were too large for it is known where it is alone."""
+    kernel = PACK.kernel("matmul-tiled")
+    slow = next(each for each in expand([kernel], this_host()) if each.size_limit)
+    quick = target_of(PACK.kernel("matmul-generic"))
+    lines = {slow.id: TargetTally(slow.id, kernel.name, judged=120, not_run=31, not_run_reason="it gets bf16 wrong")}
+    wrong = f"NOT_RUN {slow.id}: 31 of 151 runs: it gets bf16 wrong"
+    large = "those of more than 8,192 elements in a tensor, or of more than 192 rows"
+    large += ", or that reach further than its memory"
+    head = f"not given to {slow.id}, which is slow:"
+    assert not_given(Tally(lines, cases=200), [slow]) == [wrong, f"{head} 49 of 200 cases: {large}"]
+    waited = "and those for which quick targets did not wait for it"
+    assert not_given(Tally(lines, cases=200), [slow, quick]) == [wrong, f"{head} {large}, {waited}"]
+    assert not_given(Tally(lines, cases=151), [slow]) == [wrong]
 
 
 def test_an_op_without_a_turn_is_no_op_of_which_no_case_fitted() -> None:
