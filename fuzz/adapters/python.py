@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -10,11 +9,11 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from fuzz.adapters.build import Builder, BuildError, edited_source
+from fuzz.adapters.cuda import VISIBLE, no_cuda_device
 from fuzz.adapters.export import Script, python_script
 from fuzz.adapters.libraries import fault_watcher
 from fuzz.adapters.python_kernel import FRAMEWORKS, Framework, python_kernel
@@ -107,41 +106,6 @@ def _is_installed(package: str) -> bool:
         return True
 
 
-@lru_cache(maxsize=1)
-def no_cuda_device() -> str | None:
-    """Why there is no CUDA device, or None when there is one. The driver is asked: importing torch takes seconds."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "no CUDA device (the driver, libcuda.so.1, is not installed)"
-    count = ctypes.c_int(0)
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
-        return "no CUDA device"
-    return None
-
-
-class _DeviceMemory(ctypes.Structure):
-    """nvmlMemory_t of nvml.h."""
-
-    _fields_ = tuple((name, ctypes.c_ulonglong) for name in ("total", "free", "used"))
-
-
-def free_device_memory() -> int | None:
-    """Return the free bytes of the first CUDA device, or None where nothing tells. The management library is asked: it
-    needs no context, and this process must not have one when others are forked."""
-    try:
-        library = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
-        return None
-    device, memory = ctypes.c_void_p(), _DeviceMemory()
-    asked = (
-        partial(library.nvmlInit_v2),
-        partial(library.nvmlDeviceGetHandleByIndex_v2, 0, ctypes.byref(device)),
-        partial(library.nvmlDeviceGetMemoryInfo, device, ctypes.byref(memory)),
-    )
-    return None if any(ask() != 0 for ask in asked) else int(memory.free)
-
-
 def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     """What a worker of `target` is told, and the digest of the code. The source is written to the cache, where Triton
     looks it up, with the files that it may import. Raises BuildError."""
@@ -167,6 +131,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
             "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
             # Under a tool every tensor is an allocation of its own, whose very end it watches.
             **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}),
+            **({VISIBLE: os.environ[VISIBLE]} if VISIBLE in os.environ else {}),
             **kernel.variables,
         },
         margin=0 if tool else MARGIN_BYTES,

@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from fuzz.adapters import toolchain
+from fuzz.adapters.cuda import no_cuda_device
 from fuzz.adapters.isa import QEMU, architectures
-from fuzz.adapters.python import no_cuda_device
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import Tool, this_host
 from fuzz.execute.reach import Statuses

@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.adapters.build import Builder
+from fuzz.adapters.cuda import visible_devices
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.errors import UsageError
@@ -108,7 +109,8 @@ def executor_of(
             mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS, longest=longest, at_once=False
         )
 
-    return ProcessExecutor(targets, replace(terms, groups=groups), (count, *(1 for _ in groups[1:])), make_pool)
+    sizes, devices = (count, *(1 for _ in groups[1:])), visible_devices() if any(t.shares for t in targets) else ()
+    return ProcessExecutor(targets, replace(terms, groups=groups), sizes, make_pool, devices)
 
 
 def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collection[str]:
@@ -194,7 +196,8 @@ def restarted(pool: WorkerPool, executor: ProcessExecutor) -> list[str]:
 def processes_line(executor: ProcessExecutor) -> str:
     """Such as '2 processes, 183 MB each at most'."""
     processes = f"{executor.count} process{'es' if executor.count != 1 else ''}"
-    return f"{processes}, {executor.most_bytes / 1e6:,.0f} MB{' each' if executor.count != 1 else ''} at most"
+    on = f" on {len(executor.devices)} GPUs" if len(executor.devices) > 1 else ""
+    return f"{processes}{on}, {executor.most_bytes / 1e6:,.0f} MB{' each' if executor.count != 1 else ''} at most"
 
 
 def writable(folder: Path) -> Path:

@@ -7,7 +7,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fuzz.adapters.build import Builder, CacheError
-from fuzz.adapters.python import imports_of, no_cuda_device
+from fuzz.adapters.cuda import no_cuda_device
+from fuzz.adapters.python import imports_of
 from fuzz.adapters.target import sandbox_with
 from fuzz.transport.fork_server import fork_server
 from fuzz.transport.sandbox import unusable

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-from fuzz.adapters.python import no_cuda_device
+from fuzz.adapters.cuda import no_cuda_device
 from fuzz.base.platforms import PLATFORMS
 from fuzz.report.console import PlainTable
 from fuzz.transport.fork_server import worker_environment

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.adapters.python import free_device_memory
+from fuzz.adapters.cuda import free_device_memory
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.kernel import capabilities_of
 from fuzz.findings.tally import Tally
@@ -93,8 +93,8 @@ def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None, *
     here = [target for target in targets if target.unavailable() is None]
     on_device = [target for target in here if target.sanitizable]
     if on_device:
-        free = None if alone or not all(target.shares for target in on_device) else free_device_memory()
-        wanted = min(wanted, _MOST_WITH_DEVICE if free is None else free // _CONTEXT_BYTES)
+        free = () if alone or not all(target.shares for target in on_device) else free_device_memory()
+        wanted = min(wanted, sum(each // _CONTEXT_BYTES for each in free) if free else _MOST_WITH_DEVICE)
     return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(here)))
 
 

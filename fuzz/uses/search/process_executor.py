@@ -76,6 +76,8 @@ class ProcessExecutor:
     """The number of processes of each group of `terms`."""
     make_pool: Callable[[Sequence[Target]], WorkerPool]
     """A pool that is not entered."""
+    devices: Sequence[str] = ()
+    """The GPUs that the processes are spread over, where there are several."""
     deaths: int = 0
     """Processes that ended although nobody here ended them."""
     given_up: list[str] = field(default_factory=list)
@@ -99,7 +101,7 @@ class ProcessExecutor:
     def __enter__(self) -> ProcessExecutor:
         for group, size in enumerate(self.sizes):
             for _ in range(size):
-                self._processes.append(self._forked(group))
+                self._processes.append(self._forked(group, len(self._processes)))
         return self
 
     def __exit__(
@@ -190,13 +192,14 @@ class ProcessExecutor:
                     return tuple(said.cases)
         return ()
 
-    def _forked(self, group: int) -> _Process:
+    def _forked(self, group: int, number: int) -> _Process:
+        """Fork the process of that number."""
         ours, theirs = _FORK.Pipe()
         others = [ours, *(each.connection for each in self._processes)]
         mine = [target for target in self.targets if target.id in self.terms.groups[group]]
         process = _FORK.Process(
             target=run_search_process,
-            args=(theirs, others, mine, self.terms, self.make_pool),
+            args=(theirs, others, mine, self.terms, self.make_pool, self._device(number)),
             name="shards",
             daemon=True,
         )
@@ -208,6 +211,10 @@ class ProcessExecutor:
             process.start()
         theirs.close()
         return _Process(group, process, ours)
+
+    def _device(self, number: int) -> str:
+        """Return the GPU of the process of that number; '' for whichever there is."""
+        return self.devices[number % len(self.devices)] if len(self.devices) > 1 else ""
 
     def _send(self, process: _Process, message: Start | Cut | Take) -> None:
         with suppress(OSError):  # that it has ended is seen when it is waited for
@@ -269,8 +276,8 @@ class ProcessExecutor:
     def _replace(self, process: _Process) -> _Process:
         self._end(process)
         self._restarts.update(process.restarts)
-        fresh = self._forked(process.group)
-        self._processes[self._processes.index(process)] = fresh
+        number = self._processes.index(process)
+        fresh = self._processes[number] = self._forked(process.group, number)
         if self._asked:
             self._send(fresh, Start())
         return fresh

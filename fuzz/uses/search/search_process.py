@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 
+from fuzz.adapters.cuda import use_device
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.errors import UsageError
 from fuzz.execute.lane import Wait
@@ -148,10 +149,13 @@ def resident() -> int:
 
 def run_search_process(
     connection: Connection, others: Sequence[Connection], targets: Sequence[Target], terms: Terms,
-    make_pool: Callable[[Sequence[Target]], WorkerPool],
+    make_pool: Callable[[Sequence[Target]], WorkerPool], device: str = "",
 ) -> None:  # fmt: skip
-    """What a forked process does, until it ends. `others` are ends of connections that are not its own."""
+    """What a forked process does, until it ends. `others` are ends of connections that are not its own; its workers
+    use the `device`, or whichever there is."""
     stand_alone()
+    if device:
+        use_device(device)
     pool = make_pool(targets)
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from fuzz.adapters.python import PythonAdapter, PythonAttestation, no_cuda_device
+from fuzz.adapters.cuda import no_cuda_device
+from fuzz.adapters.python import PythonAdapter, PythonAttestation
 from fuzz.adapters.python_kernel import FRAMEWORKS, DevicePlacement, PythonKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Attestation, NotRun

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.adapters.python import no_cuda_device
+from fuzz.adapters.cuda import no_cuda_device
 from fuzz.base.case import contiguous
 from fuzz.cli import main
 from fuzz.cli.exits import Exit

@@ -1,0 +1,68 @@
+"""The CUDA devices of this machine, as far as they can be told without a context: with one, a process must not fork."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import lru_cache
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@lru_cache(maxsize=1)
+def no_cuda_device() -> str | None:
+    """Why there is no CUDA device, or None when there is one. The driver is asked: importing torch takes seconds."""
+    if _driver_devices() is None:
+        return "no CUDA device (the driver, libcuda.so.1, is not installed)"
+    return None if visible_devices() else "no CUDA device"
+
+
+def use_device(name: str) -> None:
+    """Have the workers that this process starts use that device alone."""
+    os.environ[VISIBLE] = name
+
+
+def visible_devices() -> tuple[str, ...]:
+    """Return the CUDA devices that there are for this process, each as $CUDAVISIBLE_DEVICES names it alone."""
+    count = _driver_devices() or 0
+    named = [name for each in os.environ.get(VISIBLE, "").split(",") if (name := each.strip())]
+    return tuple(named[:count] if named else map(str, range(count)))
+
+
+@lru_cache(maxsize=1)
+def _driver_devices() -> int | None:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    count = ctypes.c_int(0)
+    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+class _DeviceMemory(ctypes.Structure):
+    """nvmlMemory_t of nvml.h."""
+
+    _fields_ = tuple((name, ctypes.c_ulonglong) for name in ("total", "free", "used"))
+
+
+def free_device_memory() -> tuple[int, ...]:
+    """Return the free bytes of each visible CUDA device that something tells of. The management library is asked: it
+    needs no context, and this process must not have one when others are forked."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return ()
+    if library.nvmlInit_v2() != 0:
+        return ()
+    found = (_free_memory_of(library, name) for name in visible_devices())
+    return tuple(each for each in found if each is not None)
+
+
+def _free_memory_of(library: ctypes.CDLL, name: str) -> int | None:
+    device, memory = ctypes.c_void_p(), _DeviceMemory()
+    if name.isdigit():
+        failed = library.nvmlDeviceGetHandleByIndex_v2(int(name), ctypes.byref(device))
+    else:
+        failed = library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(device))
+    failed = failed or library.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory))
+    return None if failed else int(memory.free)
