@@ -51,7 +51,9 @@ class Big:
     whose elements depend on no others."""
 
     def fits(self, op: Op) -> bool:
-        """Whether it is for that op."""
+        """Whether it is for that op, which has a meaning for rows of that length."""
+        if not op.has_fixed((self.rows, self.n), 1, {}):
+            return False
         if self.swept is not None:
             return self.swept < len(_full_inputs(op)) and _is_elementwise(op)
         needed = [each for each in op.operands if each.name in op.alike and not each.optional]

@@ -41,6 +41,11 @@ def test_each_big_case_has_a_number_that_no_seed_changes(op: str) -> None:
         assert len(tensor.bits) <= 1 << 25
 
 
+def test_rows_that_are_too_short_for_an_op_are_not_made() -> None:
+    assert {due.big.n for due in series("row_sum")} - {due.big.n for due in series("row_var")} == {1}
+    assert all(Search("row_var", 1).big(due.number) for due in series("row_var") if due.big in SMALL)
+
+
 def test_a_kernel_that_does_not_take_them_is_given_none() -> None:
     search = Search("rms_norm", 1, PACK.kernels)
     torch = [each for each in search.capabilities if not each.shares_memory]
