@@ -140,6 +140,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         outputs=[o.name for o in op.outputs if not o.optional or o.name in kernel.able.optional],
         neutral=op.neutral,
         tensors=len(op.operands),
+        programs=builder.programs if target.specialised and not kernel.untrusted else "",
         watcher="" if target.name.place == "cuda" else fault_watcher(builder),
     )
     return spec, digest

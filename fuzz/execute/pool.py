@@ -85,7 +85,8 @@ class WorkerPool:
     processor; `cache` is the folder of built workers, `cache_directory()` by default; `tool` is a command that CUDA
     kernels run under; with `bounded`, only small cases are dispatched to slow targets; with `most_hangs`, a target is
     given no more cases after so many that hung; no case may take more seconds than `longest`, but where kernels are
-    compiled now and then; without `at_once` workers that share processes are started with their first cases.
+    compiled now and then; without `at_once` workers that share processes are started with their first cases; what
+    is compiled while they run is added to the file `programs`.
 
     A target that cannot run here has a NotRun in `statuses` and no outcomes, and so has one whose kernel cannot be
     built or loaded, or whose worker is not what the target asks for. Entering raises CacheError.
@@ -104,13 +105,14 @@ class WorkerPool:
         most_hangs: int | None = None,
         longest: float | None = None,
         at_once: bool = True,
+        programs: str = "",
     ) -> None:
         self.watch: Watch = patient
         self.statuses: dict[str, Attestation | NotRun] = {}
         self._targets = tuple(targets)
         self._second_run = second_run
         self._bounded = bounded
-        self._builder = Builder(cache, jobs, tool)
+        self._builder = Builder(cache, jobs, tool, programs)
         self._loop = Loop(jobs or os.cpu_count() or 1)
         self._submitted = 0
         self._looked = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -104,13 +105,23 @@ def executor_of(
         with suppress(OSError):  # which starting a worker tells
             target.adapter.share(target, builder)
 
+    compiled = any(target.specialised and target.unavailable() is None for target in targets)
+    programs = _empty_file() if compiled else None
+
     def make_pool(mine: Sequence[Target]) -> WorkerPool:
         return WorkerPool(
-            mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS, longest=longest, at_once=False
-        )
+            mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS, longest=longest, at_once=False,
+            programs=str(programs or ""),
+        )  # fmt: skip
 
     sizes, devices = (count, *(1 for _ in groups[1:])), visible_devices() if any(t.shares for t in targets) else ()
-    return ProcessExecutor(targets, replace(terms, groups=groups), sizes, make_pool, devices)
+    return ProcessExecutor(targets, replace(terms, groups=groups), sizes, make_pool, devices, programs)
+
+
+def _empty_file() -> Path:
+    descriptor, name = tempfile.mkstemp(prefix="kernelfuzz-programs-")
+    os.close(descriptor)
+    return Path(name)
 
 
 def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collection[str]:
@@ -197,7 +208,8 @@ def processes_line(executor: ProcessExecutor) -> str:
     """Such as '2 processes, 183 MB each at most'."""
     processes = f"{executor.count} process{'es' if executor.count != 1 else ''}"
     on = f" on {len(executor.devices)} GPUs" if len(executor.devices) > 1 else ""
-    return f"{processes}{on}, {executor.most_bytes / 1e6:,.0f} MB{' each' if executor.count != 1 else ''} at most"
+    made = f", {executor.made}" if executor.made is not None else ""
+    return f"{processes}{on}, {executor.most_bytes / 1e6:,.0f} MB{' each' if executor.count != 1 else ''} at most{made}"
 
 
 def writable(folder: Path) -> Path:

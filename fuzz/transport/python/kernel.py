@@ -59,6 +59,8 @@ class Spec:
     """The parameters of its op that a case may do without, at the values that they have then."""
     tensors: int = 0
     """The number of tensors that a case of its op may have."""
+    programs: str = ""
+    """The file to which the programs that are compiled are added, if any."""
     watcher: str = ""
     """The library that notes what is touched in inaccessible pages; without one that ends the worker."""
 

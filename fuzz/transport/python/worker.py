@@ -19,6 +19,7 @@ from fuzz.transport.python.attest import attested
 from fuzz.transport.python.device import DeviceMemory
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec, decoded
 from fuzz.transport.python.memory import Arena, FreshMemory, Memory
+from fuzz.transport.python.programs import note_programs
 from fuzz.transport.python.protocol import Channel, Request, broken_frame
 from fuzz.transport.python.state import MemoryWatch, ProcessState
 
@@ -33,6 +34,8 @@ class _Resident:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
+        if spec.programs:
+            note_programs(spec.programs)
         self._arrays: Arrays = arrays_of(spec.framework)
         if spec.framework != "numpy":
             self._arrays.library.set_num_threads(1)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from fuzz.base.case import Case
 from fuzz.base.errors import InternalError, UsageError
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
+from fuzz.transport.python.programs import Programs, programs_in
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
 from fuzz.uses.search.search_process import run_search_process
@@ -78,6 +80,10 @@ class ProcessExecutor:
     """A pool that is not entered."""
     devices: Sequence[str] = ()
     """The GPUs that the processes are spread over, where there are several."""
+    programs: Path | None = None
+    """The file that workers add the programs to which they compile. It is read and deleted at the end."""
+    made: Programs | None = None
+    """What was in it."""
     deaths: int = 0
     """Processes that ended although nobody here ended them."""
     given_up: list[str] = field(default_factory=list)
@@ -109,6 +115,9 @@ class ProcessExecutor:
     ) -> None:
         for process in self._processes:
             self._end(process)
+        if self.programs is not None:
+            self.made = programs_in(self.programs)
+            self.programs.unlink()
 
     @property
     def count(self) -> int:
