@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from fuzz.base.case import CACHE_LINE
@@ -111,6 +112,15 @@ class DeviceMemory(Margins):
         if slab.memory.data_ptr() % CACHE_LINE:
             raise RuntimeError("memory is not aligned to cache lines")
         slab.memory.copy_(self._torch.from_numpy(slab.image))
+
+
+@lru_cache(maxsize=2)
+def device_memory(margin: int) -> DeviceMemory:
+    """Return the memory with that margin, which kernels of this process have in turn: each has tens of megabytes
+    pinned."""
+    import torch
+
+    return DeviceMemory(margin, torch)
 
 
 def _aligned(size: int) -> int:

@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import NoReturn
 
 from fuzz.base.probe import unprobed
@@ -16,7 +16,7 @@ from fuzz.transport.python.answer import failed, is_of_device, respond
 from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import CaseRunner
 from fuzz.transport.python.attest import attested
-from fuzz.transport.python.device import DeviceMemory
+from fuzz.transport.python.device import device_memory
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec, decoded
 from fuzz.transport.python.memory import Arena, FreshMemory, Memory
 from fuzz.transport.python.programs import note_programs
@@ -146,16 +146,8 @@ def work(spec: str, journal: int | None = None) -> None:
 def _memory(spec: Spec, arrays: Arrays) -> Memory:
     """Under a tool, which has no margin, every tensor is memory of its own: the tool watches its ends."""
     if spec.device == "cuda":
-        return _device_memory(spec.margin)
+        return device_memory(spec.margin)
     return Arena(spec.margin, spec.tensors, spec.watcher) if spec.margin else FreshMemory(spec.margin)
-
-
-@lru_cache(maxsize=2)
-def _device_memory(margin: int) -> DeviceMemory:
-    """The memory that the kernels of this process have in turn: each has tens of megabytes pinned."""
-    import torch
-
-    return DeviceMemory(margin, torch)
 
 
 def _lose_device(error: Exception) -> NoReturn:

@@ -33,7 +33,7 @@ from fuzz.transport.frames import decode_responses, outcome_of
 from fuzz.transport.python.answer import Answer, is_of_device, respond
 from fuzz.transport.python.arrays import arrays_of
 from fuzz.transport.python.attempt import CaseRunner
-from fuzz.transport.python.device import DeviceMemory
+from fuzz.transport.python.device import device_memory
 from fuzz.transport.python.kernel import MARGIN_BYTES, Raised, Way, has_own_frame, is_rejection, misuse_of
 from fuzz.transport.python.memory import FreshMemory
 from fuzz.uses.check.results import CheckError, told
@@ -214,7 +214,7 @@ class OwnProcess:
     def _outcome(self, case: Case) -> Outcome:
         arrays = arrays_of(self._target.name.kind)
         cuda = self._target.name.place == "cuda"
-        memory = DeviceMemory(MARGIN_BYTES, arrays.library) if cuda else FreshMemory(MARGIN_BYTES)
+        memory = device_memory(MARGIN_BYTES) if cuda else FreshMemory(MARGIN_BYTES)
         finish = arrays.library.cuda.synchronize if cuda else None
         try:
             [answers] = CaseRunner(self.function, arrays, memory, finish).answers([(case, False)])
