@@ -138,7 +138,8 @@ class Target:
 
     def meant(self, contract: Contract) -> Contract:
         """The contract with what its platform documents, at the width of its vectors."""
-        found = self.platform.completed(contract, OPS[self.kernel.op], asks_tf32=self.kernel.asks_tf32)
+        kernel = self.kernel
+        found = self.platform.completed(contract, OPS[kernel.op], kernel.able.dtypes, asks_tf32=kernel.asks_tf32)
         return found.at(self._width)
 
     @property

@@ -11,7 +11,7 @@ from oracles import summation
 from oracles.dtypes import DOUBLE, SINGLE
 from oracles.elementary.functions import records
 from oracles.formula.algorithm import traced
-from oracles.formula.contract import DIVIDE, MAYBE, WIDE, Contract
+from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, WIDE, Contract
 from oracles.formula.node import CONTRACTIONS, Node
 from oracles.formula.trace import REDUCTIONS, ordered, run
 from oracles.formula.within import Within
@@ -56,6 +56,14 @@ class InTf32:
 
 
 @dataclass(frozen=True)
+class FlushesBf16:
+    """Subnormal numbers are flushed by it where an operand is of bf16, by instructions of some processors."""
+
+    def __str__(self) -> str:
+        return "with subnormals of bf16 flushed"
+
+
+@dataclass(frozen=True)
 class Usual:
     """What a contract says by itself, in words: listed, since a kernel is held to it here too."""
 
@@ -72,7 +80,7 @@ class Fact:
     platform: str
     about: str
     """A function, "divide", or what else it is said of."""
-    value: Within | Besides | InAnyOrder | OfEitherSign | InTf32 | Usual
+    value: Within | Besides | InAnyOrder | OfEitherSign | InTf32 | FlushesBf16 | Usual
     source: str
 
 
@@ -104,10 +112,18 @@ class Platform:
         """How far functions may be off besides."""
         return {each.about: each.value.ulp for each in self.facts if isinstance(each.value, Besides)}
 
-    def completed(self, contract: Contract, op: Op, *, asks_tf32: bool = False) -> Contract:
-        """Return what a contract means here: with what is documented, as far as it says nothing of a function of the
-        op, or of the order of a sum; and of a kernel that asks for it in its source, with products in TF32: one that is
-        judged by a reference, whose author says nothing, may not ask for it."""
+    @cached_property
+    def flushing_bf16(self) -> frozenset[str]:
+        """The functions that may flush subnormal numbers of bf16."""
+        return frozenset(each.about for each in self.facts if isinstance(each.value, FlushesBf16))
+
+    def completed(
+        self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
+    ) -> Contract:
+        """Return what a contract of a kernel that takes such dtypes means here: with what is documented, as far as it
+        says nothing of a function of the op, of the order of a sum, or of subnormal numbers; and of a kernel that asks
+        for it in its source, with products in TF32: one that is judged by a reference, whose author says nothing, may
+        not ask for it."""
         if contract.platform == "none":
             return contract
         widens, used = contract.platform == "widens", operations(op)
@@ -123,6 +139,9 @@ class Platform:
             absolute={**contract.absolute, **absolute},
             sums={**self._orders(op), **contract.sums},
             points={**(self._cut_factors(op) if asks_tf32 and not widens else {}), **contract.points},
+            denormals=FLUSHES_BF16
+            if contract.denormals == "preserve" and "bf16" in dtypes and self.flushing_bf16 & used
+            else contract.denormals,
             platform="none",
         )
 
@@ -143,9 +162,11 @@ class Platform:
         points = [arg.args[0] for arg in factors if arg.kind == "point"]
         return {point.label: _MAYBE_TF32 for point in points if point.kind == "tensor"}
 
-    def taken(self, contract: Contract, op: Op, *, asks_tf32: bool = False) -> Iterator[Fact]:
+    def taken(
+        self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
+    ) -> Iterator[Fact]:
         """Yield the facts that take the place of what a contract of an op does not say."""
-        meant = self.completed(contract, op, asks_tf32=asks_tf32)
+        meant = self.completed(contract, op, dtypes, asks_tf32=asks_tf32)
         for each in self.facts:
             if isinstance(each.value, Within):
                 taken = meant.bound(each.about) != contract.bound(each.about)
@@ -153,12 +174,16 @@ class Platform:
                 taken = meant.absolute.get(each.about) != contract.absolute.get(each.about)
             elif isinstance(each.value, InTf32):
                 taken = meant.points != contract.points
+            elif isinstance(each.value, FlushesBf16):
+                taken = meant.denormals != contract.denormals and each.about in operations(op)
             else:
                 taken = isinstance(each.value, InAnyOrder) and {*meant.sums} != {*contract.sums}
             if taken:
                 yield each
 
 
+DOT = "dot"
+"""What facts call the products of matrices."""
 _MAYBE_TF32 = f"{MAYBE}tf32 towards zero"
 """Rounded in any way, cut off, or whole."""
 _ORDERED = {*REDUCTIONS, "scan"} - {"max"}
@@ -179,12 +204,14 @@ def _nodes(op: Op) -> tuple[Node, ...]:
 
 @lru_cache(maxsize=256)
 def operations(op: Op) -> frozenset[str]:
-    """Return the functions, and "divide", that the formula of an op or one of its algorithms calculates."""
+    """Return the functions, "divide", and "dot" of products of matrices, that the formula of an op or one of its
+    algorithms calculates."""
     return frozenset(name for node in _nodes(op) for name in _operations(node))
 
 
 def _operations(node: Node) -> tuple[str, ...]:
+    dots = (DOT,) if node.kind in CONTRACTIONS else ()
     if node.kind in ("online", "online_dot"):
-        return ("exp",)
+        return ("exp", *dots)
     roots = (DIVIDE,) if node.kind == "function" and node.function.reciprocal_of else ()
-    return (node.operation, *roots) if node.operation in (*records(), DIVIDE) else ()
+    return (node.operation, *roots) if node.operation in (*records(), DIVIDE) else dots

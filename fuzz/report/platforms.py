@@ -16,8 +16,9 @@ def taken_lines(targets: Iterable[Target]) -> list[str]:
     """Such as 'taken from triton@cuda: exp within 2.5 + 0.62 |x| ulp, sums in any order'."""
     found = dict[str, dict[Fact, None]]()
     for target in targets:
+        kernel = target.kernel
         taken = target.platform.taken(
-            target.kernel.contract, OPS[target.kernel.op], asks_tf32=target.kernel.asks_tf32
+            kernel.contract, OPS[kernel.op], kernel.able.dtypes, asks_tf32=kernel.asks_tf32
         )  # fmt: skip
         found.setdefault(target.platform.name, {}).update(dict.fromkeys(taken))
     return [f"taken from {name}: {', '.join(map(_words, of))}" for name, of in found.items() if of]

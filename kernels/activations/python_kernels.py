@@ -29,9 +29,12 @@ _EAGER = {
     "silu_mul_backward": Contract(algorithm={"s": "quotient"}),
 }
 # Its error function of vectors is a polynomial, off by an absolute 1.5e-7; oneDNN, which it calls for some sizes, has
-# 0 for -0 and NaN for an infinity. Its silu is a quotient, and is rounded to the dtype of the gate.
+# 0 for -0 and NaN for an infinity, and multiplies by a half last, so that numbers beyond half of the largest overflow.
+# Its silu is a quotient, and is rounded to the dtype of the gate.
 _NATIVE = {
-    "gelu": Contract(absolute={"erf": 4.0}, nonfinite="unspecified", zeros="any"),
+    "gelu": Contract(
+        algorithm={"y": ("formula", "half last")}, absolute={"erf": 4.0}, nonfinite="unspecified", zeros="any"
+    ),
     "gelu_tanh": Contract(),
     "silu_mul": Contract(algorithm={"h": "quotient"}, points={"h": "input"}),
 }

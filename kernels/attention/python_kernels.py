@@ -22,7 +22,9 @@ _FREE = Contract("at least f32", sums=_ANY_ORDER, zeros="any")
 # What is hidden has minus infinity added to it.
 _ADDED = {"near": "added", "seen": "added"}
 _MATH = replace(_FREE, algorithm={**_ADDED, "s": "roots", "o": "shares"})
-_FUSED = replace(_FREE, algorithm={**_ADDED, "o": "sum"}, accuracy={"exp": 20.0})
+# It looks for the maximum with std::max where there are fewer scores than a vector has, which passes over NaN: where
+# all of them are NaN, it takes them all for hidden, and has 0 (torch 2.13; see pytorch/pytorch#141128).
+_FUSED = replace(_FREE, algorithm={**_ADDED, "o": "sum"}, accuracy={"exp": 20.0}, nonfinite="unspecified")
 
 _BLOCKED = replace(
     _FREE, compute="f32", sums={"d": Any(), "j": Steps(16)},

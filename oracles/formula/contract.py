@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import product
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Final, Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import CUTS, DOUBLE, FORMATS, SINGLE, Format, form, point_form
 from oracles.elementary import CORRECT
@@ -23,6 +23,8 @@ WIDE = "at least f32"
 """The dtype of what calculates 16 bits in f32, and f64 in that itself: f64 where the first input is of it, else f32."""
 """In place of a dtype: that of the first input."""
 _CORRECTLY = Within(CORRECT)
+FLUSHES_BF16: Final = "flush bf16"
+"""Subnormal numbers are flushed where an operand is of bf16, and nowhere else."""
 MAYBE = "maybe "
 """Before the dtype of a point: some kernels round there, and some do not."""
 
@@ -73,9 +75,10 @@ class Contract:
     beta = 1: then it is rounded as often as any other term."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
-    denormals: Literal["preserve", "flush", "flush operands", "flush results"] = "preserve"
+    denormals: Literal["preserve", "flush", "flush operands", "flush results", "flush bf16"] = "preserve"
     """Which subnormal numbers may be replaced by zero anywhere: none, all, those that an operation takes (DAZ), or
-    those that it returns (FTZ)."""
+    those that it returns (FTZ); or all where an operand is of bf16, for which processors have instructions that always
+    flush, and none elsewhere."""
     nonfinite: Literal["ieee", "overflow", "unspecified"] = "ieee"
     """With 'ieee' NaN, inf and overflow do as IEEE arithmetic says. With 'overflow' those that are given do, but where
     numbers overflow, or have no number as result, nothing is judged: some kernels have NaN there. With 'unspecified'
@@ -85,9 +88,9 @@ class Contract:
     zeros: Literal["ieee", "any"] = "ieee"
     """Whether the sign of a zero is that of IEEE arithmetic, or any."""
     platform: Literal["fills", "widens", "none"] = "fills"
-    """What the platform that a kernel runs on documents of functions and of orders of sums stands for what is not said
-    here, or is allowed beside what is said. With 'none' nothing is taken from there: what is not said is as above. The
-    truth itself knows no platforms, so that to it all three are the same."""
+    """What the platform that a kernel runs on documents of functions, of orders of sums and of subnormal numbers stands
+    for what is not said here, or is allowed beside what is said. With 'none' nothing is taken from there: what is not
+    said is as above. The truth itself knows no platforms, so that to it all three are the same."""
 
     def __post_init__(self) -> None:
         for name, options in _CHOICES.items():
@@ -137,13 +140,19 @@ class Contract:
 
         Raises `NumericsError` where one cannot calculate in such a dtype, and for a word that is neither.
         """
-        if not self.words:
+        if self.is_settled:
             return self
         first = next(iter(dtypes.values()))
         known = {INPUT: first, WIDE: DOUBLE.name if first == DOUBLE.name else SINGLE.name, **dtypes}
         for word in self.words - {*known}:
             form(word, "contract")
-        return _settled(self, tuple((word, known[word]) for word in sorted(self.words)))
+        narrow = any(dtype == "bf16" for dtype in dtypes.values())
+        return _settled(self, tuple((word, known[word]) for word in sorted(self.words)), narrow)
+
+    @lazy
+    def is_settled(self) -> bool:
+        """Whether it says the same of operands of any dtypes."""
+        return not self.words and self.denormals != FLUSHES_BF16
 
     @lazy
     def algorithms(self) -> Sequence[Mapping[str, str]]:
@@ -248,7 +257,7 @@ def stated() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _settled(contract: Contract, words: tuple[tuple[str, str], ...]) -> Contract:
+def _settled(contract: Contract, words: tuple[tuple[str, str], ...], is_of_bf16: bool) -> Contract:
     meant = dict(words)
 
     def of(dtypes: Mapping[str, str]) -> Mapping[str, str]:
@@ -257,7 +266,10 @@ def _settled(contract: Contract, words: tuple[tuple[str, str], ...]) -> Contract
         return {**found, **{name: MAYBE + meant.get(each, each) for name, each in maybe.items()}}
 
     compute = meant.get(contract.compute, contract.compute)
-    return replace(contract, compute=compute, dtypes=of(contract.dtypes), points=of(contract.points))
+    found = replace(contract, compute=compute, dtypes=of(contract.dtypes), points=of(contract.points))
+    if contract.denormals != FLUSHES_BF16:
+        return found
+    return replace(found, denormals="flush" if is_of_bf16 else "preserve")
 
 
 _CHOICES = {name: get_args(hint) for name, hint in get_type_hints(Contract).items() if get_origin(hint) is Literal}

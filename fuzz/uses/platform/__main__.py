@@ -7,13 +7,15 @@ import sys
 from dataclasses import asdict
 
 from fuzz.base.platforms import PLATFORMS
-from fuzz.uses.platform.functions import calls_of, halves_of
-from fuzz.uses.platform.measurement import Measurement, attempted, in_halves, measured
+from fuzz.uses.platform.functions import bf16_of, calls_of, halves_of
+from fuzz.uses.platform.measurement import Measurement, attempted, in_bf16, in_halves, measured
 
 
 def main(name: str) -> None:
     """Measure a platform."""
     found = [*measured(PLATFORMS[name], calls_of(name)), *in_halves(halves_of(name))]
+    if narrow := bf16_of(name):
+        found.append(attempted("subnormals of bf16", lambda: in_bf16(PLATFORMS[name], narrow)))
     if name.startswith("triton"):
         from fuzz.uses.platform.triton_functions import bits_of_products
 

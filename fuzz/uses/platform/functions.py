@@ -46,6 +46,33 @@ def halves_of(platform: str) -> Mapping[str, Call]:
     return {"exp": of(torch.exp), "tanh": of(torch.tanh), SUM: of(lambda x: x.sum().reshape(1))}
 
 
+def bf16_of(platform: str) -> Mapping[str, Call]:
+    """Return what a platform calculates of bf16, by what facts call it: of a subnormal x and of ones the results are
+    subnormal."""
+    if not platform.startswith("torch"):
+        return {}
+    import torch
+
+    place = platform.partition("@")[2]
+
+    def of(function: Any) -> Call:
+        def called(x: F32, y: F32) -> F32:
+            tensors = (torch.from_numpy(each).to(place).bfloat16() for each in (x, y))
+            return np.asarray(function(*tensors).float().cpu().numpy())
+
+        return called
+
+    return {
+        **{name: of(lambda x, y, name=name: getattr(torch, name)(x)) for name in ("tanh", "expm1", "log1p", "sin")},
+        "erf": of(lambda x, y: torch.nn.functional.gelu(x)),
+        "add": of(lambda x, y: x + 0 * y),
+        "multiply": of(lambda x, y: x * y),
+        "divide": of(lambda x, y: x / y),
+        "dot": of(lambda x, y: (x[:, None] @ y.repeat(2)[None])[:, 0]),  # a small one is of torch itself
+        SUM: of(lambda x, y: x[:1].sum().reshape(1)),
+    }
+
+
 def _of_numpy(place: str) -> Mapping[str, Call]:
     def of(function: Any) -> Call:
         return lambda x, y: np.asarray(function(x), dtype=np.float32)

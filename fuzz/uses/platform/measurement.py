@@ -90,6 +90,15 @@ def in_halves(calls: Mapping[str, Call]) -> Iterator[Measurement]:
         yield _of_halves(f"{name} of f16", bool((near | (got == rounded)).all()))
 
 
+def in_bf16(platform: Platform, calls: Mapping[str, Call]) -> Measurement:
+    """Return what flushes subnormal numbers of bf16, which processors do that have instructions for it."""
+    lost = [name for name, call in calls.items() if not float(_at(call, 1.5 * 2.0**-127, 1.0))]
+    known = platform.flushing_bf16
+    said = f"kept, or flushed by {' and '.join(sorted(known))}" if known else "kept"
+    found = f"flushed by {' and '.join(lost)}" if lost else "kept"
+    return Measurement("subnormals of bf16", said, found, known >= {*lost})
+
+
 def _sums(call: Call) -> bool:
     """Whether ones count that are added to what is so large that f16 loses them."""
     values = np.ones(2049, np.float32)

@@ -152,7 +152,7 @@ class FormulaProblem:
 
     def settled(self, contract: Contract) -> Contract:
         """The contract for the dtypes of the operands."""
-        return contract.settled(self._dtypes) if contract.words else contract
+        return contract if contract.is_settled else contract.settled(self._dtypes)
 
     @lazy
     def _dtypes(self) -> Mapping[str, str]:

@@ -340,6 +340,8 @@ def test_a_contract_is_settled_for_the_input_and_for_the_hardware() -> None:
     assert contract.settled({"x": "f16"}) is contract.settled({"x": "f16"})
     with pytest.raises(NumericsError, match="compute: e4m3fn is a storage format"):
         contract.settled({"x": "e4m3fn"})
+    flushing = Contract(denormals="flush bf16")
+    assert [flushing.settled({"x": "f32", "y": each}).denormals for each in ("f16", "bf16")] == ["preserve", "flush"]
     scalable = Contract(sums={"n": VectorLanes(2, "predicated"), "var": Tiles(4)})
     assert scalable.at(512) == Contract(sums={"n": Lanes(16, 2, "predicated"), "var": Tiles(4)})
     assert scalable.at(None) is scalable

@@ -13,7 +13,7 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Host
 from fuzz.base.kernel import Kernel
-from fuzz.base.platform import Besides, operations
+from fuzz.base.platform import Besides, FlushesBf16, operations
 from fuzz.base.platforms import FACTS, PLATFORMS, platform_of
 from fuzz.report.platforms import platforms_table, taken_lines
 from oracles.formula.contract import stated
@@ -78,7 +78,7 @@ def test_each_place_has_its_own_facts() -> None:
 def test_where_two_platforms_are_one_place_both_hold() -> None:
     found = PLATFORMS["torch@cuda"]
     for name in ("torch@cpu", "triton@cuda"):
-        assert {*PLATFORMS[name].facts} <= {*found.facts}
+        assert {each for each in PLATFORMS[name].facts if not isinstance(each.value, FlushesBf16)} <= {*found.facts}
         assert all(found.accuracy[each].wider(bound) == found.accuracy[each] for each, bound in
                    PLATFORMS[name].accuracy.items())  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_a_platform_allows_no_less_than_a_contract_by_itself() -> None:
 def test_only_functions_of_an_op_are_in_its_contract() -> None:
     assert operations(OPS["softmax"]) == {"exp", "divide"}
     assert {"sigmoid", "exp", "divide"} <= operations(OPS["silu_mul"]), "the formula and its algorithms"
-    assert operations(OPS["matmul"]) == frozenset()
+    assert operations(OPS["matmul"]) == {"dot"}
 
 
 def test_each_row_has_a_source_and_is_about_something_that_there_is() -> None:
@@ -107,6 +107,7 @@ def test_each_row_has_a_source_and_is_about_something_that_there_is() -> None:
         assert each.source
         assert each.platform in PLATFORMS
         assert not isinstance(each.value, Within | Besides) or each.about in stated(), each
+        assert not isinstance(each.value, FlushesBf16) or each.about in ("dot", *stated()), each
     kinds = [(each.platform, each.about, type(each.value)) for each in FACTS]
     assert len({*kinds}) == len(kinds), "one row for each fact"
 
@@ -133,6 +134,24 @@ def test_a_layer_norm_of_subnormal_variance_may_be_flushed_on_a_gpu_and_not_on_a
     for place, fails in (("cuda", 0), ("interpret", 4)):
         (check,) = Truth(of).check(on(place, kernel("layer_norm")).contract, {"y": flushed})
         assert check.failing == fails
+
+
+def test_subnormal_numbers_of_bf16_are_flushed_by_what_processors_have_instructions_for() -> None:
+    narrow, wide = Capabilities(dtypes=("f32", "bf16")), Capabilities(dtypes=("f32", "f16"))
+    for op, place, able, contract, denormals in (
+        ("matmul", "cpu", narrow, Contract(), "flush bf16"),
+        ("gelu", "cpu", narrow, Contract(), "flush bf16"),
+        ("gelu", "cpu", narrow, Contract(platform="widens"), "flush bf16"),
+        ("gelu", "cpu", narrow, Contract(platform="none"), "preserve"),
+        ("gelu", "cpu", narrow, Contract(denormals="flush results"), "flush results"),
+        ("gelu", "cpu", wide, Contract(), "preserve"),
+        ("gelu", "cuda", narrow, Contract(), "preserve"),
+        ("softmax", "cpu", narrow, Contract(), "preserve"),
+    ):
+        target = on(place, replace(kernel(op, "torch", contract), capabilities=able))
+        assert target.contract.denormals == denormals, (op, place, contract)
+        line = "".join(taken_lines([target]))
+        assert ("with subnormals of bf16 flushed" in line) == (denormals == "flush bf16"), line
 
 
 def test_factors_may_be_tf32_where_the_source_says_so_and_only_on_a_gpu(tmp_path: Path) -> None:

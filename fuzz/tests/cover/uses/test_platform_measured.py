@@ -14,7 +14,7 @@ from fuzz.cli.doctor import DoctorOptions, doctor
 from fuzz.cli.exits import Exit
 from fuzz.uses.platform import examination
 from fuzz.uses.platform.functions import SQUARE_PLUS, SUM, Call, calls_of
-from fuzz.uses.platform.measurement import Measurement, arguments, in_halves, measured, of_function
+from fuzz.uses.platform.measurement import Measurement, arguments, in_bf16, in_halves, measured, of_function
 
 F32 = NDArray[np.float32]
 GPU, NUMPY = PLATFORMS["triton@cuda"], PLATFORMS["numpy@cpu"]
@@ -133,6 +133,22 @@ def test_16_bits_that_are_calculated_in_16_bits_are_told() -> None:
         "in f32",
         "in f32",
     ]
+
+
+def test_what_flushes_numbers_of_bf16_is_told_and_only_some_functions_may() -> None:
+    def kept(x: F32, y: F32) -> F32:
+        return x * y
+
+    def flushed(x: F32, y: F32) -> F32:
+        return np.where(np.abs(x * y) < 2.0**-126, np.float32(0), x * y)
+
+    torch = PLATFORMS["torch@cpu"]
+    for platform, erf, tanh, said, is_kept in (
+        (torch, kept, kept, "kept", True), (torch, flushed, kept, "flushed by erf", True),
+        (torch, kept, flushed, "flushed by tanh", False), (GPU, flushed, kept, "flushed by erf", False),
+    ):  # fmt: skip
+        found = in_bf16(platform, {"erf": erf, "tanh": tanh})
+        assert (found.measured, found.kept) == (said, is_kept)
 
 
 @pytest.mark.some(1)
