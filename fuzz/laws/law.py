@@ -14,6 +14,8 @@ from fuzz.base.case import Case, Output
 from fuzz.base.dtypes import from_bits
 from fuzz.base.stream import Stream
 from oracles.enclosure import Mask
+from oracles.op import Op
+from oracles.ops import OPS
 
 Outputs = Mapping[str, bytes]
 """The logical elements of each output in C order, little-endian."""
@@ -85,10 +87,12 @@ class Law:
     """Its twins are judged by the oracle and not by the bits of their cases; what is said then."""
     moves_one: bool = True
     """Whether its twins may move or change one tensor alone: it is not tried where tensors share memory in part."""
+    suits: Callable[[Op], bool] = lambda op: True
+    """Whether it says something of an op at all, by what the op is: else it fits none of its cases."""
 
     def applies(self, case: Case) -> bool:
         """Whether a twin of the case says something of correct kernels."""
-        return (case.apart or not self.moves_one) and self.fits(case)
+        return self.suits(OPS[case.op]) and (case.apart or not self.moves_one) and self.fits(case)
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def _shifted(layout: Layout, itemsize: int, stream: Stream) -> Layout:
 LAYOUT = Law("layout", "a contiguous copy instead of a strided view", _has_gaps, _moved(_closed_up), tickets=3)
 IN_PLACE = Law(
     "in_place", "outputs in memory of their own instead of in place", _is_in_place, _out_of_place, tickets=4,
-    moves_one=False,
+    moves_one=False, suits=lambda op: bool(op.aliases),
 )  # fmt: skip
 SURROUNDINGS = Law(
     "surroundings", "other memory around the tensors and between their rows", has_elements, _moved(_among_others)

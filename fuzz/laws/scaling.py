@@ -212,7 +212,7 @@ class _Scaled:
 
 
 def _applies(case: Case) -> bool:
-    return bool(OPS[case.op].scaling) and has_elements(case) and any(_of(case).powers())
+    return has_elements(case) and any(_of(case).powers())
 
 
 def _power(case: Case, stream: Stream) -> int:
@@ -298,5 +298,5 @@ def _unsure(values: NDArray[np.generic], dtype: str, k: int) -> Mask:
 
 SCALING = Law(
     "scaling", "the input, and what goes with it, times a power of two, where nothing over- or underflows",
-    _applies, _at_another_scale, _expected, _leeway,
+    _applies, _at_another_scale, _expected, _leeway, suits=lambda op: bool(op.scaling),
 )  # fmt: skip

@@ -25,6 +25,7 @@ from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Outputs
 from fuzz.laws.placement import distinct, moved_to, placed
 from oracles.declared import AXIS
+from oracles.dim import Dim
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -68,14 +69,19 @@ class Slices:
         return f"slices of {self.dim}"
 
 
+def sliced(op: Op) -> list[Dim]:
+    """The dimensions of an op along which slices are picked."""
+    return [dim for dim in op.dimensions.values() if dim.batched and dim.name not in (op.row, *op.fixed)]
+
+
 def slices_of(case: Case) -> Iterator[Slices]:
     """The slices of a case along each dimension along which it has some that are batched."""
     op = OPS[case.op]
     if AXIS not in case.params or any(0 in tensor.layout.shape for tensor in case.tensors.values()):
         return
     frame = Frame(case)
-    for dim in op.dimensions.values():
-        if not dim.batched & case.outputs.keys() or dim.name in (op.row, *op.fixed):
+    for dim in sliced(op):
+        if not dim.batched & case.outputs.keys():
             continue
         axis = _outer_axis(op, frame) if dim.name == OUTER else 0
         if axis is not None:
@@ -237,8 +243,9 @@ def _law(name: str, change: str, picking: _Picking, tickets: int = 1) -> Law:
 
     summary = change.format("rows, or slices along another batched dimension,")
     return Law(
-        name, summary, picking.applies, picking.twin, picking.expected, tickets=tickets, rearranges=True, told=told
-    )
+        name, summary, picking.applies, picking.twin, picking.expected, tickets=tickets, rearranges=True, told=told,
+        suits=lambda op: bool(sliced(op)),
+    )  # fmt: skip
 
 
 ROW_PERMUTATION = _law("row_permutation", "{} in another order", _Picking(_has_distinct, _permuted))

@@ -72,6 +72,7 @@ SIGN_FLIP = Law(
     _of_other_sign,
     _negated,
     _of_sums,
+    suits=lambda op: bool(op.flips),
 )
 # Where threads share the elements of a result, nothing changes. Where they share the terms of a sum, its order does,
 # and with it the roundings.

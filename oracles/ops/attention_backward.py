@@ -52,6 +52,6 @@ OP = Op(
     outputs=tuple(replace(each, name=f"d{each.name}", values="any") for each in (Q, K, V)),
     parameters=tuple(each for each in PARAMETERS if each.name != "blank"),
     flips=(Flip(("q", "k"), ("dq", "dk"), zeros=True), Flip(("v", "o"), ("dq", "dk"), zeros=True)),
-    scaling={"v": 1, "o": 1, "dq": 1, "dk": 1}, shapes=SHAPES, recipes=RECIPES,
+    shapes=SHAPES, recipes=RECIPES,
     summary="gradients of attention by queries, keys and values",
 )  # fmt: skip

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.base.case import Case
-from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
+from fuzz.base.dtypes import NUMPY_DTYPE, from_bits, quantise
+from oracles.declared import AXIS
 from oracles.elementary.function import Elementary
 from oracles.formula.algorithm import traced
-from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.arrangement import Arrangement
+from oracles.formula.exact.arithmetic import Float64, along
 from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.exact.contraction import Axes
 from oracles.ops import OPS
 
 F32 = NDArray[np.float32]
@@ -26,7 +29,7 @@ def family(case: Case) -> Mapping[str, bytes]:
         own = _backward if case.op.endswith("backward") else _forward
         results = own(case) if "rms_norm" in case.op else _by_formula(case)
         return {
-            name: np.ascontiguousarray(results[name].astype(NUMPY_DTYPE[output.dtype])).tobytes()
+            name: quantise(results[name].astype(np.float64), output.dtype).tobytes()
             for name, output in case.outputs.items()
         }
 
@@ -96,24 +99,22 @@ class _InOrder(Float64):
         return super().apply(function, values.astype(np.float64)).astype(np.float32)
 
     def total(self, values: Any, axis: int) -> Any:
-        return np.cumsum(values, axis=axis, dtype=np.float32).take([-1], axis)
+        zero = np.zeros_like(values, shape=[1 if at == axis else size for at, size in enumerate(values.shape)])
+        return np.cumsum(np.concatenate([zero, values], axis), axis=axis, dtype=np.float32).take([-1], axis)
+
+    def greatest(self, values: Any, axis: int) -> Any:
+        return super().greatest(values, axis) + np.float32(0)  # of zeros of both signs NumPy takes any
+
+    def dot(self, a: Any, b: Any, axes: Axes) -> Any:
+        return along(self.total, a * b, axes)
 
 
-def _by_formula(case: Case) -> dict[str, F32]:
-    op, grid = OPS[case.op], case.inputs[OPS[case.op].main].layout.shape
-    axis = int(case.params["axis"])
-    tensors = {}
-    for name, tensor in case.inputs.items():
-        values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float32)
-        tensors[name] = (
-            np.moveaxis(values, axis, -1).reshape(-1, grid[axis]) if name in op.alike else values.reshape(-1)
-        )
+def _by_formula(case: Case) -> dict[str, NDArray[Any]]:
+    op = OPS[case.op]
+    given = {name: from_bits(each.bits, each.dtype, each.layout.shape) for name, each in case.inputs.items()}
+    arranged = Arrangement(op, {name: values.shape for name, values in given.items()}, int(case.params[AXIS]))
+    tensors = {name: arranged.collapsed(name, values.astype(np.float64)) for name, values in given.items()}
     graph = traced(op, {*case.inputs, *case.outputs, *case.params})
     found = evaluate(Inputs(graph, tensors, case.params), _InOrder())
-    outer = grid[:axis] + grid[axis + 1 :]
-    results = {}
-    for name, node in graph.outputs.items():
-        values = found[node]
-        rows = values.reshape(*outer, grid[axis]) if name in op.alike else values
-        results[name] = _grid(case, rows) if name in op.alike else values.reshape(op.shape(name, grid, axis))
-    return results
+    sizes = {dim: arranged.sizes[dim] for dim in graph.dims}
+    return {name: arranged.returned(name, found[node], sizes) for name, node in graph.outputs.items()}
