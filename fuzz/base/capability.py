@@ -271,7 +271,7 @@ class Capability:
     def takes(self, dim: str, size: int) -> bool:
         """Whether a dimension may have that extent."""
         op = OPS[self.op]
-        if op.fixed.get(dim, size) != size or size < op.least.get(dim, 0) or (size == 0 and not self.empty):
+        if op.fixed.get(dim, size) != size or op.whole({dim: size}) is None or (size == 0 and not self.empty):
             return False
         return size <= self.able.max.get(dim, size) and size % self.step(dim) == 0
 

@@ -51,8 +51,9 @@ class Big:
     whose elements depend on no others."""
 
     def fits(self, op: Op) -> bool:
-        """Whether it is for that op, which has a meaning for rows of that length."""
-        if not op.has_fixed((self.rows, self.n), 1, {}):
+        """Whether it is for that op, which has a meaning for rows of that length. Many rows, and long ones, are what
+        further dimensions multiply."""
+        if op.further or op.fixed or not op.turns or not op.has_fixed((self.rows, self.n), 1, {}):
             return False
         if self.swept is not None:
             return self.swept < len(_full_inputs(op)) and _is_elementwise(op)
@@ -105,8 +106,6 @@ class Due:
 
 def series(op: str) -> Iterator[Due]:
     """All big cases of an op: with no optional tensor and with all."""
-    if OPS[op].further or OPS[op].fixed or not OPS[op].turns:
-        return  # many rows, and long ones, are what its other dimensions multiply
     numbers = count(1)
     for place, big in enumerate(big for big in (*SWEEPS, *SERIES) if big.fits(OPS[op])):
         for optional in (False, True) if OPS[op].optional and big.n < 2**20 else (False,):

@@ -8,6 +8,7 @@ changes. Cases drawn one by one hardly ever agree in so much.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -85,7 +86,12 @@ def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
 def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Another layout of one tensor, and of what lies in its memory."""
     op = OPS[draw.op]
-    part = dice.pick([part for part in draw.parts if part.alias is None and op.has_rows(part.name)])
+    # Elements that share memory have other values elsewhere.
+    whole = [part for part in draw.parts if part.alias is None and part.place.layout not in OVERLAPPING]
+    rows = [part for part in whole if op.has_rows(part.name)]
+    if not rows:
+        return None
+    part = dice.pick(rows)
     possible = layouts_of(capability, part.name)
     others = [layout for layout in possible if layout != part.place.layout and layout not in OVERLAPPING]
     if not others:
@@ -108,7 +114,9 @@ _VARIED: Mapping[str, Vary] = {
 @remembered(256)
 def varied(capability: Capability) -> Mapping[str, Vary]:
     """What the relatives in a sequence vary, in turn: each parameter, then all else."""
-    return {**{f"{each.name} value": _parameter(each) for each in free_parameters(capability)}, **_VARIED}
+    op = OPS[capability.op]
+    further = {name: vary for name, vary in _VARIED.items() if name != "n" or op.row not in op.fixed}
+    return {**{f"{each.name} value": _parameter(each) for each in free_parameters(capability)}, **further}
 
 
 def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
@@ -118,7 +126,7 @@ def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
     """
     names = list(varied(capability))
     # The same thing comes first at one turn and last at another: state may pass in one direction only.
-    start = turn * RELATIVES + turn * RELATIVES // len(names)
+    start = turn * RELATIVES + turn // (len(names) // math.gcd(len(names), RELATIVES))
     orders = [[*names[at % len(names) :], *names[: at % len(names)]] for at in range(start, start + RELATIVES)]
     tries = [chain.from_iterable(_varied(draw, capability, name, turn) for name in order) for order in orders]
     # As a rule the first try will do.

@@ -111,14 +111,14 @@ def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...
 def _tails(capability: Capability, block: int) -> tuple[int, ...]:
     """What rows longer than the block, of lengths that the kernel takes, can leave over."""
     row = OPS[capability.op].row
-    step, most = capability.step(row), capability.able.max.get(row)
+    step = capability.step(row)
     fixed = OPS[capability.op].fixed.get(row)
     if fixed is not None:
         return (fixed % block,) if fixed > block else ()
     first = -(-(block + 1) // step) * step
     # After as many steps as the block is long, the residues repeat.
     lengths = range(first, first + step * block, step)
-    return tuple(sorted({n % block for n in lengths if most is None or n <= most}))
+    return tuple(sorted({n % block for n in lengths if capability.takes(row, n)}))
 
 
 def _of_tensor(capability: Capability, operand: Operand) -> Iterator[Label]:

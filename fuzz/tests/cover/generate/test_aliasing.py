@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import filterfalse, islice
 
 import pytest
 
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
+from fuzz.base.draw import Frame
 from fuzz.base.feature import Answer, Feature
 from fuzz.base.kernel import capabilities_of
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.aliasing import aliased, aliased_as, memory_labels
-from fuzz.tests.common.examples import each_op, searched
-from fuzz.tests.common.handmade import a_case, dense
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import realise
+from fuzz.generate.sketch import Sketch, free_parameters
+from fuzz.tests.common.examples import EACH_OP, plain, searched
 from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS
 
 KERNELS = PACK.kernels
-EVERY_OPTION = ("weight", "rstd", "sum", "dsum", "dresidual", "dw")
 
 MEMORY = Feature("memory")
 
@@ -28,23 +31,33 @@ def _capability(op: str, *, overlap: bool = True, outside: str = "undefined", sh
         strides="any",
         aliases=OPS[op].aliases,
         overlap=OPS[op].aliases if overlap else (),
-        takes=EVERY_OPTION,
+        takes=OPS[op].optional,
         outside=outside,  # type: ignore[arg-type]
     )
     return Capability(op, able, shares_memory)
 
 
-def _plain(op: str, eps: float) -> Case:
-    there = tuple(operand.name for operand in OPS[op].operands if operand.optional)
-    return a_case(op, there, layout=dense, eps=eps)
+def _can_tie(op: str) -> bool:
+    """Whether two of its tensors can share memory."""
+    return any(memory_labels(_capability(op)))
+
+
+ties = pytest.mark.parametrize("op", [*filter(_can_tie, EACH_OP)])
+
+
+def _plain(op: str, n: int = 37, number: int = 0) -> Case:
+    """All tensors, contiguous, each in memory of its own."""
+    able = Capabilities(takes=OPS[op].optional, needs=OPS[op].optional)
+    rank = max(2, len(OPS[op].inner))
+    capability = Capability(op, able)
+    parameters = {each.name: each.values[number % len(each.values)] for each in free_parameters(capability)}
+    sketch = Sketch(capability, n, 3, rank, rank - 1, False, parameters, "normal", number)
+    return realise(plan(sketch, {}))
 
 
 def _tied(op: str, capability: Capability, count: int = 300) -> list[Case]:
-    cases = [_plain(op, 2.0**-k) for k in range(1, 50)]
-    cases = [
-        a_case(op, EVERY_OPTION, (3, n), layout=dense, eps=case.params["eps"]) for n in range(2, 15) for case in cases
-    ]
-    found = [(case, aliased(case, capability, Dice(Stream(seed)))) for seed, case in enumerate(cases[:count])]
+    cases = [_plain(op, 2 + number % 13, number) for number in range(count)]
+    found = [(case, aliased(case, capability, Dice(Stream(seed)))) for seed, case in enumerate(cases)]
     return [after for before, after in found if after is not before]
 
 
@@ -54,8 +67,14 @@ def _parts(label: Answer) -> tuple[str, str, str]:
     return one, how, other
 
 
+@pytest.mark.some(1)
+@pytest.mark.parametrize("op", [*filterfalse(_can_tie, OPS)])
+def test_nothing_is_tied_where_no_two_tensors_can_share_memory(op: str) -> None:
+    assert _tied(op, _capability(op), 20) == []
+
+
 @pytest.mark.some(2)
-@each_op
+@ties
 def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
     tied = _tied(op, _capability(op))
     assert len(tied) > 0.5 * 300
@@ -77,7 +96,7 @@ def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
 
 
 @pytest.mark.some(2)
-@each_op
+@ties
 def test_the_dice_decide(op: str) -> None:
     first, second = _tied(op, _capability(op), 80), _tied(op, _capability(op), 80)
     assert first
@@ -93,32 +112,39 @@ def test_nothing_is_tied_that_nobody_is_there_for() -> None:
     } == {((MEMORY, ("residual", "is", "x")),)}
 
 
-@each_op
+@ties
 def test_every_way_can_be_asked_for(op: str) -> None:
     """In 12 turns overlaps go both ways, by one element, by a row and by some number, in the same strides and not."""
     for label in memory_labels(_capability(op)):
-        tied = [aliased_as(_plain(op, 1.0), label, turn) for turn in range(12)]
+        case = _plain(op)
+        tied = [aliased_as(case, label, turn) for turn in range(12)]
         assert {case.origin.labels for case in tied} == {((MEMORY, label),)}
         one, how, other = _parts(label)
         if how == "over":
             shifts = {case.outputs[one].layout.place[0] - case.inputs[other].layout.place[0] for case in tied}
-            assert {-37, -1, 1, 37} < shifts
+            assert {-Frame(case).n, -1, 1, Frame(case).n} < shifts
 
 
 def test_what_is_too_small_stays_as_it_is() -> None:
-    case = a_case("rms_norm", grid=(1, 1), layout=dense)
+    case = plain(1, rows=1)
     assert aliased_as(case, ("y", "over", "x"), 0) is case
     assert aliased_as(case, ("residual", "is", "x"), 0) is case
 
 
+def _wanted(op: str) -> set[tuple[str, str, str]]:
+    """The ways in which the memory is shared that some kernel of the pack is given."""
+    return {label for capability in capabilities_of(KERNELS, op) for label in memory_labels(capability)}
+
+
 @pytest.mark.some(2)
-@each_op
+@pytest.mark.parametrize("op", [*filter(_wanted, EACH_OP)])
 def test_a_search_ties_cases_that_some_kernel_is_given(op: str) -> None:
     kernels = [kernel for kernel in KERNELS if kernel.op == op]
-    capabilities = capabilities_of(kernels, op)
-    wanted = {label for capability in capabilities for label in memory_labels(capability)}
-    for case in (case for case in searched(op, 3, kernels) if not case.apart):
-        wanted -= {value for _, value in case.origin.labels}
-        if not wanted:
-            break
-        assert any(capability.is_dispatched(case) for capability in capabilities)
+    capabilities, wanted = capabilities_of(kernels, op), _wanted(op)
+    for case in islice(searched(op, 3, kernels), 4096):
+        if not case.apart:
+            wanted -= {value for _, value in case.origin.labels}
+            if not wanted:
+                break
+            assert any(capability.is_dispatched(case) for capability in capabilities)
+    assert not wanted

@@ -14,6 +14,7 @@ from fuzz.base.dispatch import SMALL
 from fuzz.base.feature import Feature, Label
 from fuzz.base.kernel import capabilities_of
 from fuzz.generate.aliasing import aliased_as
+from fuzz.generate.capabilities import anything
 from fuzz.generate.gaps import corners_of
 from fuzz.generate.layouts import LAYOUT_CLASSES
 from fuzz.generate.menus import FACTORS
@@ -121,6 +122,15 @@ def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
     assert set(space[Feature("stack", "weight")]) == {"one", "many"}
     assert {131, 132, 255, 256, 257, 265} <= set(space[ROWS])
     assert {511, 2049, 8193, 65536, 65537} <= set(space[N])
+
+
+def test_a_space_has_no_length_that_rows_cannot_have() -> None:
+    """A byte has two codes, of two elements of a row; a variance is of two elements and more."""
+    packed, varying = (space_of([anything(op)]) for op in ("int4_matmul", "row_var"))
+    lengths = [*packed[N], *packed[Feature("tail", operand=64)]]
+    assert len(lengths) > 60
+    assert not [n for n in lengths if isinstance(n, int) and n % 2]
+    assert {0, 1, 2} & {*varying[N]} == {2}
 
 
 def test_many_wishes_at_once_do_not_make_a_huge_case() -> None:
