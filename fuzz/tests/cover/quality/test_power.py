@@ -80,11 +80,15 @@ def test_a_budget_that_is_blunt_catches_only_what_is_larger(monkeypatch: pytest.
 BENEATH = (
     ("cross_entropy", "bf16", "a term of sum(x) times 1 - d"),
     *(("topk_softmax", dtype, "a term of mass times 1 - d") for dtype in ("f32", "bf16")),
+    *(("row_max_backward", dtype, "a term of count times 1 - d") for dtype in ("f32", "bf16")),
 )
 """What is smaller than the rounding of what it is in, a tenth of a 64th of one logit; or is divided out again where
-weights are renormalised."""
-SWITCHES = ("relu", "silu", "causal", "window", "blank", "of_zeros", "renormalise")
-"""The parameters of which one that is on may be any larger, or that of rows of zeros, of which there are none."""
+weights are renormalised; or counts equal elements, of which the first has all."""
+SWITCHES = (
+    "relu", "silu", "causal", "window", "blank", "of_zeros", "of_infinity", "of_ties", "scale_rule", "renormalise",
+)  # fmt: skip
+"""The parameters of which one that is on may be any larger, or that of rows of zeros or of infinities, or of equal
+elements, of which there are none."""
 
 
 @pytest.mark.some(18)
