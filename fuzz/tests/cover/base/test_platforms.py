@@ -19,6 +19,7 @@ from fuzz.report.platforms import platforms_table, taken_lines
 from oracles.formula.contract import stated
 from oracles.ops import OPS
 from oracles.problem import Problem
+from oracles.rounding import STORAGE
 from oracles.truth import Truth
 
 HOST = Host("x86_64", frozenset())
@@ -152,6 +153,18 @@ def test_subnormal_numbers_of_bf16_are_flushed_by_what_processors_have_instructi
         assert target.contract.denormals == denormals, (op, place, contract)
         line = "".join(taken_lines([target]))
         assert ("with subnormals of bf16 flushed" in line) == (denormals == "flush bf16"), line
+
+
+def test_a_product_of_bf16_may_take_subnormal_numbers_for_zero_on_a_processor_and_not_on_a_gpu() -> None:
+    bf16 = STORAGE["bf16"]
+    a, b = np.full((1, 2), 2.0**-128).astype(bf16), np.full((2, 1), 2.0**20).astype(bf16)
+    of = Problem("matmul", {}, {"a": a, "b": b}, {"c": "bf16"})
+    able = Capabilities(dtypes=("bf16",))
+    for place, fails in (("cpu", 0), ("cuda", 1)):
+        contract = on(place, replace(kernel("matmul", "torch"), capabilities=able)).contract
+        for got, failing in ((0.0, fails), (2.0**-107, 0), (2.0**-106, 1)):
+            (check,) = Truth(of).check(contract, {"c": np.full((1, 1), got).astype(bf16)})
+            assert check.failing == failing, (place, got)
 
 
 def test_factors_may_be_tf32_where_the_source_says_so_and_only_on_a_gpu(tmp_path: Path) -> None:
