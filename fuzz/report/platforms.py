@@ -13,7 +13,7 @@ from oracles.ops import OPS
 
 
 def taken_lines(targets: Iterable[Target]) -> list[str]:
-    """Such as 'taken from triton@cuda: exp within 2.5 + 0.62 |x| ulp, sums in any order'."""
+    """Such as 'held to what triton@cuda documents: exp within 2.5 + 0.62 |x| ulp, sums in any order'."""
     found = dict[str, dict[Fact, None]]()
     for target in targets:
         kernel = target.kernel
@@ -21,7 +21,7 @@ def taken_lines(targets: Iterable[Target]) -> list[str]:
             kernel.contract, OPS[kernel.op], kernel.able.dtypes, asks_tf32=kernel.asks_tf32
         )  # fmt: skip
         found.setdefault(target.platform.name, {}).update(dict.fromkeys(taken))
-    return [f"taken from {name}: {', '.join(map(_words, of))}" for name, of in found.items() if of]
+    return [f"held to what {name} documents: {', '.join(map(_words, of))}" for name, of in found.items() if of]
 
 
 def _words(fact: Fact) -> str:

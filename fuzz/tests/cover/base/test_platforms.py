@@ -183,7 +183,7 @@ def test_factors_may_be_tf32_where_the_source_says_so_and_only_on_a_gpu(tmp_path
         assert on(place, of).contract.points == points, text
         for other in ("none", "widens"):
             assert on(place, replace(of, contract=Contract(platform=other))).contract.points == {}, text
-        said = "taken from triton@cuda: sums in any order, dot in TF32, where the source says so"
+        said = "held to what triton@cuda documents: sums in any order, dot in TF32, where the source says so"
         assert (taken_lines([on(place, of)]) == [said]) == bool(points)
     source.write_text("tl.dot(a, b, input_precision='tf32')")
     of = PythonKernel("k", "matmul", source, "triton", Contract(points={"a": "tf32"}))
@@ -196,8 +196,8 @@ def test_factors_may_be_tf32_where_the_source_says_so_and_only_on_a_gpu(tmp_path
 def test_a_run_says_in_a_line_which_facts_it_takes() -> None:
     targets = [on(place, kernel("softmax")) for place in ("cuda", "interpret")]
     assert taken_lines(targets) == [
-        "taken from triton@cuda: exp within 2.5 + 0.62 |x| ulp, divide within 2.5 ulp, sums in any order",
-        "taken from triton@interpret: exp within 3 ulp, sums in any order",
+        "held to what triton@cuda documents: exp within 2.5 + 0.62 |x| ulp, divide within 2.5 ulp, sums in any order",
+        "held to what triton@interpret documents: exp within 3 ulp, sums in any order",
     ]
     assert taken_lines([on("cuda", kernel("softmax", contract=Contract(platform="none")))]) == []
     assert taken_lines([on("cuda", kernel("row_max"))]) == []

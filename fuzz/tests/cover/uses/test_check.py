@@ -258,7 +258,9 @@ def test_a_check_in_no_test_says_at_once_and_once_what_it_did_not_exercise(
         fuzz.check(_normalised, op="rms_norm", arrays="numpy", contract=_WIDE, max_cases=3)
     said = capsys.readouterr()
     assert said.out == ""
-    first, *passed = said.err.splitlines()
+    first, *lines = said.err.splitlines()
+    passed, facts = lines[::2], lines[1::2]
+    assert [each.startswith("  held to what numpy@cpu documents: ") for each in facts] == [True, True]
     assert first.startswith("not exercised, as _normalised does not declare it: weight, rstd (takes); f16, bf16, f64 ")
     ran = r"_normalised passed: 3 cases on numpy-_normalised@cpu in \d+\.\d s, extents in f32 up to \d+, seed (\d+)"
     assert [bool(re.fullmatch(ran, line)) for line in passed] == [True, True]
