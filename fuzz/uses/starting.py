@@ -208,7 +208,7 @@ def processes_line(executor: ProcessExecutor) -> str:
     """Such as '2 processes, 183 MB each at most'."""
     processes = f"{executor.count} process{'es' if executor.count != 1 else ''}"
     on = f" on {len(executor.devices)} GPUs" if len(executor.devices) > 1 else ""
-    made = f", {executor.made}" if executor.made is not None else ""
+    made = f", {executor.made}" if executor.made is not None and executor.made.count else ""
     return f"{processes}{on}, {executor.most_bytes / 1e6:,.0f} MB{' each' if executor.count != 1 else ''} at most{made}"
 
 

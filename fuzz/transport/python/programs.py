@@ -18,8 +18,12 @@ class Programs:
     cached: int
     """Those that were there already."""
 
+    @property
+    def count(self) -> int:
+        return self.compiled + self.cached
+
     def __str__(self) -> str:
-        return f"{self.compiled + self.cached:,} programs, {self.cached:,} of them from the cache"
+        return f"{self.count:,} programs, {self.cached:,} of them from the cache"
 
 
 @cache

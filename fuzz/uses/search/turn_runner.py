@@ -34,6 +34,8 @@ AHEAD = 3 * TOGETHER
 MATES = 15
 """The number of cases that follow each case of a turn and that the same programs run, where some target's are compiled
 for each length and dtype. On an H100, with none, RMSNorm's programs took 32 ms of each run, which takes 3 besides."""
+FIRST_TURNS, FIRST_MATES = 2, 3
+"""The first turns of a search have fewer of them: of many ops that share a minute each is to be judged on something."""
 PIECES = 8
 """A turn is reported in so many pieces where programs are compiled for it: some take seconds each, and what came of a
 piece is known once all of it has run."""
@@ -240,7 +242,8 @@ class TurnRunner:
         if isinstance(task.turn, Turn):
             own, state = known.search.cases(task.turn, task.state)
             compiled = any(each.specialised for each in self._of_group(task))
-            cases += known.search.with_mates(own, task.turn, MATES) if compiled else own
+            mates = FIRST_MATES if task.place < FIRST_TURNS else MATES
+            cases += known.search.with_mates(own, task.turn, mates) if compiled else own
             if self.terms.guided and task.group == 0:
                 turn = task.turn
                 cases += known.guide(task.known).relatives(

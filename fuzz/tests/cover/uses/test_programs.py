@@ -26,7 +26,7 @@ from fuzz.uses.search.guide import NO_LESSONS
 from fuzz.uses.search.runner import Runner, _Pace
 from fuzz.uses.search.schedule import Schedule
 from fuzz.uses.search.stopping import Limits
-from fuzz.uses.search.turn_runner import MATES, PIECES, Report, Task, Terms, TurnRunner
+from fuzz.uses.search.turn_runner import FIRST_TURNS, MATES, PIECES, Report, Task, Terms, TurnRunner
 
 KERNELS = PACK.kernels
 
@@ -84,7 +84,7 @@ def test_a_turn_in_pieces_has_the_cases_of_a_whole_one_and_teaches_as_much() -> 
         for pieces in (1, PIECES):
             runner = TurnRunner(pool, targets, Terms(KERNELS, ("rerun",), ([targets[0].id],), twin_one_in=2))
             runner.searched("softmax", 1)
-            runner.begin(Task(0, "softmax", 1, Turn(0, 0), pieces=pieces))
+            runner.begin(Task(FIRST_TURNS, "softmax", 1, Turn(0, 0), pieces=pieces))
             found.append([report for _ in range(pieces) for report in runner.end()])
     [whole], parts = found
     assert [each.rest for each in parts] == list(reversed(range(PIECES)))
