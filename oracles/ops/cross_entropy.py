@@ -36,12 +36,28 @@ def cross_entropy(
     return {"loss": loss, "lse": lse, "mean": total(loss, "...") / where(rows < fewest, fewest, rows)}
 
 
+def apart(
+    nll: Node, shifted: Node, mass: Node, lse: Node, label: Node, rows: Node, *, smoothing: Node | float = 0.0,
+    z: Node | float = 0.0, fewest: Node | float = 0.0,
+) -> Node:  # fmt: skip
+    """The parts of the mean, each by itself: of the even one all classes of all rows are added before it is divided."""
+
+    def averaged(losses: Node) -> Node:
+        return total(where(label == IGNORED, 0.0, losses), "...") / where(rows < fewest, fewest, rows)
+
+    plain = averaged(nll)
+    even = averaged(-total(shifted - log(mass), "n"))
+    smooth = where(smoothing > 0.0, (1.0 - smoothing) * plain + even * (smoothing / extent("n")), plain)
+    return where(z > 0.0, smooth + z * averaged(lse * lse), smooth)
+
+
 SHIFTED = {"shifted": lambda shifted, label, mass: log(mass) - take(shifted, label, "n", 0.0)}
 OP = Op(
     cross_entropy, inputs=(LOGITS, LABEL), parameters=(SMOOTHING, Z, FEWEST),
     outputs=(Operand("loss", "..."), Operand("lse", "...", True, dtype="f32"), Operand("mean", "", True, dtype="f32")),
     algorithms={"mass": ONLINE, "nll": SHIFTED,
                 "even": {"shifted": lambda shifted, mass: log(mass) - avg(shifted, "n"),
-                         "summed": lambda shifted, mass: -(total(shifted - log(mass), "n")) / extent("n")}},
+                         "summed": lambda shifted, mass: -(total(shifted - log(mass), "n")) / extent("n")},
+                "mean": {"apart": apart}},
     summary="losses of rows of logits and their labels, and the mean of those that count",
 )  # fmt: skip

@@ -92,3 +92,19 @@ def test_fused_attention_may_lose_nan_and_nothing_else() -> None:
         assert check.failing == wrong, name
         (check,) = Truth(of).check(contract, {"o": np.where(np.isnan(o), o, 0)})
         assert check.failing == 8, name
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.5])
+def test_a_mean_loss_may_overflow_where_its_even_part_is_added_up_first(smoothing: float) -> None:
+    """Losses of 1e36 are 1e38 together, and sums over 64 classes are beyond what f32 has once 8 rows are added."""
+    x, label = np.zeros((8, 64), np.float32), np.ones(8, np.int32)
+    for large, overflows in ((1e36, True), (1e34, False)):
+        x[:, 0] = large
+        inputs, parameters = {"x": x, "label": label}, {"smoothing": smoothing, "axis": 1}
+        of = Problem("cross_entropy", parameters, inputs, {"loss": "f32", "mean": "f32"})
+        loss = np.full(8, (1 - smoothing) * large + smoothing * large * 63 / 64, np.float32)
+        for name, is_wrong in (("native", not (overflows and smoothing)), ("eager", True)):
+            contract = contract_of(f"cross-entropy-{name}")
+            for mean, failing in ((np.float32(np.inf), is_wrong), (loss[0], False)):
+                got = {"loss": loss, "mean": np.asarray(mean, np.float32)}
+                assert [each.failing for each in Truth(of).check(contract, got)] == [0, failing], (name, large, mean)
