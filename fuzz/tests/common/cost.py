@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import fuzz.tests.common.threads  # noqa: F401 (before NumPy)
-from oracles.tests.common.whole import WHOLE, some
+from oracles.tests.common.whole import WHOLE, evenly
 
 LIMIT_S = 24.0
 """CPU seconds of a processor on which `pace` is 1: three times what a test may want. One that took 2.8 on one machine
@@ -128,8 +128,8 @@ def representatives(rows: Sequence[pytest.Function]) -> Sequence[pytest.Function
     assert mark is not None
     (count,) = mark.args
     rows = sorted(rows, key=lambda row: [*row.callspec.indices.values()])  # as they stand there, whatever mixed them
-    evenly, seen, found = some(rows, count), Counter[tuple[str, int]](), list[pytest.Function]()
-    left = [*evenly, *(row for row in rows if row not in evenly)]
+    first, seen, found = evenly(rows, count), Counter[tuple[str, int]](), list[pytest.Function]()
+    left = [*first, *(row for row in rows if row not in first)]
     while left and len(found) < count:
         best = min(left, key=lambda row: sum(seen[each] for each in row.callspec.indices.items()))
         seen.update(best.callspec.indices.items())

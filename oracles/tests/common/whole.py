@@ -13,7 +13,12 @@ WHOLE = "KERNELFUZZ_TEST_WHOLE" in os.environ
 
 
 def some(rows: Sequence[T], count: int) -> Sequence[T]:
-    """Return `count` rows of a table, evenly spread from its first to its last; at night the whole table."""
-    if WHOLE or count >= len(rows):
+    """Return `count` rows of a table; at night the whole table."""
+    return rows if WHOLE else evenly(rows, count)
+
+
+def evenly(rows: Sequence[T], count: int) -> Sequence[T]:
+    """Return `count` rows of a table, evenly spread from its first to its last."""
+    if count >= len(rows):
         return rows
     return [rows[place * (len(rows) - 1) // max(count - 1, 1)] for place in range(count)]
