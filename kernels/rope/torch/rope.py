@@ -17,7 +17,8 @@ def rope_backward(dy: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, dx:
 
 def rope_interleaved(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, y: torch.Tensor) -> None:
     """Neighbours, along the last axis."""
-    _turn(x, cos, sin, y, (x[..., 0, :, 0], x[..., 0, :, 1]), (y[..., 0, :, 0], y[..., 0, :, 1]))
+    if x.numel():  # of no pieces there is no first one
+        _turn(x, cos, sin, y, (x[..., 0, :, 0], x[..., 0, :, 1]), (y[..., 0, :, 0], y[..., 0, :, 1]))
 
 
 def rope_interleaved_backward(dy: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, dx: torch.Tensor) -> None:
