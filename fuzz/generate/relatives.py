@@ -163,18 +163,16 @@ _DIVISOR = 16
 """Triton compiles another program for an integer that is 1, and for one that this divides."""
 
 
-def mates(draw: Draw, capability: Capability, count: int) -> Iterator[Draw]:
-    """Draws that a kernel which is compiled for each length, dtype and alignment runs by the program of that one: with
-    other values, and some with another recipe, other numbers as parameters, and other rows."""
-    floats = [each for each in free_parameters(capability) if all(isinstance(v, float) for v in each.values)]
-    for number in range(count):
-        dice = Dice(Stream(draw.seed).child(f"mate {number}"))
-        mate = replace(draw, seed=dice.below(2**64))
-        mate = _recipe(mate, capability, dice) if dice.one_in(2) else mate
-        for parameter in floats:
-            if _means_something(parameter, draw):
-                mate = mate.with_params(**{parameter.name: dice.pick(parameter.values)})
-        yield _other_rows(mate, dice) if dice.one_in(2) else mate
+def mate(draw: Draw, capability: Capability, number: int) -> Draw:
+    """The mate of that number: a draw that a kernel which is compiled for each length, dtype and alignment runs by the
+    program of this one. It has other values, and some have another recipe, other numbers as parameters, other rows."""
+    dice = Dice(Stream(draw.seed).child(f"mate {number}"))
+    found = replace(draw, seed=dice.below(2**64))
+    found = _recipe(found, capability, dice) if dice.one_in(2) else found
+    for parameter in free_parameters(capability):
+        if all(isinstance(value, float) for value in parameter.values) and _means_something(parameter, draw):
+            found = found.with_params(**{parameter.name: dice.pick(parameter.values)})
+    return _other_rows(found, dice) if dice.one_in(2) else found
 
 
 def _other_rows(draw: Draw, dice: Dice) -> Draw:

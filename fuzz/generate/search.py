@@ -17,7 +17,7 @@ from fuzz.generate.big import Due, big_case, series
 from fuzz.generate.capabilities import anything
 from fuzz.generate.menus import check_menus
 from fuzz.generate.realise import cases_of, laid
-from fuzz.generate.relatives import mates
+from fuzz.generate.relatives import mate
 from fuzz.generate.turn import BATCH, PLACES, Made, Turn, TurnMaker
 from oracles.declared import OpError
 from oracles.ops import OPS
@@ -27,12 +27,9 @@ SHARDS = 64
 
 
 _MATES = 1 << 16
-"""A turn has at most so many mates."""
-
-
-def _mate(turn: Turn, place: int) -> int:
-    """The number of a mate: that of no case of any turn."""
-    return ((turn.number + 1) * _MATES + place) * PLACES
+"""The numbers of mates are the multiples of PLACES that no case of a turn has: so many for each turn, from this on."""
+_EACH = 16
+"""The number of them for each case of a turn."""
 
 
 Proposal = tuple[Draw, Capability, int]
@@ -87,29 +84,27 @@ class Search:
     def with_mates(self, made: Sequence[Made], turn: Turn, count: int) -> list[Made]:
         """The cases of a turn, each followed by so many that kernels which are compiled for each length run by the same
         program; fewer where its capability refuses some."""
-        found, number = list[Made](), 0
-        for each in made:
+        found = list[Made]()
+        for index, each in enumerate(made):
             found.append(each)
-            draws = [] if each.draw is None else list(mates(each.draw, each.capability, count))
-            places = range(number, number + len(draws))
-            number += len(draws)
-            cases = cases_of([laid(d, turn.shard, _mate(turn, place)) for d, place in zip(draws, places, strict=True)])
-            found += [
-                Made(case, draw, each.capability)
-                for case, draw in zip(cases, draws, strict=True)
-                if each.capability.refusal(case) is None
-            ]
+            found += [mate for mate in _mates(each, turn, index, range(count)) if mate is not None]
         return found
 
     def case(self, shard: int, number: int) -> Made | None:
         """The own case of that shard and number; None where there is none: a guide's relative has such a number."""
         turn, place = Turn(shard, number // PLACES), number % PLACES
+        if not place and turn.number >= _MATES:
+            return self._mate(Turn(shard, turn.number // _MATES - 1), *divmod(turn.number % _MATES, _EACH))
         if not (0 <= shard < SHARDS and turn.number >= 0 and 1 <= place <= BATCH):
             return None
         state, made = b"", list[Made]()
         for earlier in range(turn.number % len(self.capabilities), turn.number + 1, len(self.capabilities)):
             made, state = self.cases(Turn(shard, earlier), state)
         return made[place - 1]
+
+    def _mate(self, turn: Turn, index: int, number: int) -> Made | None:
+        own = self.case(turn.shard, turn.first + index)
+        return None if own is None else _mates(own, turn, index, range(number, number + 1))[0]
 
     @cached_property
     def big_series(self) -> tuple[Due, ...]:
@@ -142,6 +137,19 @@ class Search:
         whole, rest = divmod(turn.number, kinds)  # so many turns of all shards have SHARDS turns for each capability
         before = sum(_in_round(SHARDS, (index - number) % kinds, kinds) for number in range(rest))
         return whole * SHARDS + before + _in_round(turn.shard, (index - turn.number) % kinds, kinds)
+
+
+def _mates(made: Made, turn: Turn, index: int, numbers: Sequence[int]) -> list[Made | None]:
+    """The mates of those numbers of the case of a turn with that index; None for one that its capability refuses."""
+    if made.draw is None:
+        return [None for _ in numbers]
+    draws = [mate(made.draw, made.capability, number) for number in numbers]
+    first = (turn.number + 1) * _MATES + index * _EACH
+    cases = cases_of([laid(d, turn.shard, (first + n) * PLACES) for d, n in zip(draws, numbers, strict=True)])
+    return [
+        Made(case, draw, made.capability) if made.capability.refusal(case) is None else None
+        for case, draw in zip(cases, draws, strict=True)
+    ]
 
 
 def _in_round(shards: int, first: int, kinds: int) -> int:

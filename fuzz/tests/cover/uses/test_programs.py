@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import os
+import signal
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,17 +19,18 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.generate.realise import realise
 from fuzz.generate.search import Search
-from fuzz.generate.turn import BATCH, Turn
+from fuzz.generate.turn import BATCH, PLACES, Turn
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.planted import a_case
 from fuzz.transport.python.arrays import TorchArrays
 from fuzz.transport.python.slab import slabs
 from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.guide import NO_LESSONS
+from fuzz.uses.search.process_executor import ProcessExecutor
 from fuzz.uses.search.runner import Runner, _Pace
 from fuzz.uses.search.schedule import Schedule
 from fuzz.uses.search.stopping import Limits
-from fuzz.uses.search.turn_runner import FIRST_TURNS, MATES, PIECES, Report, Task, Terms, TurnRunner
+from fuzz.uses.search.turn_runner import FIRST_MATES, FIRST_TURNS, MATES, PIECES, Report, Task, Terms, TurnRunner
 
 KERNELS = PACK.kernels
 
@@ -40,7 +43,8 @@ def test_mates_of_a_case_have_its_length_dtypes_and_alignment(op: str) -> None:
     search = Search(op, 3, KERNELS)
     made, _ = search.cases(Turn(0, 0), b"")
     alone = [each for each in made if each.draw is not None]
-    found = search.with_mates(alone, Turn(0, 0), MATES)
+    every = search.with_mates(made, Turn(0, 0), MATES)
+    found = [each for each in every if each.draw is not None]
     assert len(found) > len(alone) * MATES // 2
     of = {each.case.origin.number: each for each in alone}
     head, values = found[0], set[bytes]()
@@ -57,7 +61,18 @@ def test_mates_of_a_case_have_its_length_dtypes_and_alignment(op: str) -> None:
             assert (tensor.layout.offset, tensor.layout.guard) == (other.layout.offset, other.layout.guard)
         values.add(b"".join(each.bits for each in each.case.inputs.values()))
     assert len(values) > len(found) // 2
-    assert all(search.case(0, each.case.origin.number) is None for each in found if each.case.origin.number not in of)
+    assert len({each.case.origin.number for each in found}) == len(found)
+
+
+def test_a_mate_comes_back_by_its_number() -> None:
+    """However many of them its turn had."""
+    search, turn = Search("rms_norm", 3, KERNELS), Turn(2, 0)
+    made, _ = search.cases(turn, b"")
+    for count in (FIRST_MATES, MATES):
+        mates = [each for each in search.with_mates(made, turn, count) if each not in made][::7]
+        again = [search.case(turn.shard, each.case.origin.number) for each in mates]
+        assert [each and each.case.digest for each in again] == [each.case.digest for each in mates]
+    assert search.case(2, ((1 << 16) + 16 * BATCH) * PLACES) is None, "there is no case of which it were one"
 
 
 def test_a_tensor_in_the_middle_of_memory_lies_there() -> None:
@@ -126,3 +141,25 @@ def test_a_cheap_op_gets_more_turns_than_a_dear_one() -> None:
     runner._pace = defaultdict(_Pace, cheap=_Pace(4, 4, 2.0), dear=_Pace(2, 1, 30.0))
     times = [runner._time_of(cast(Schedule, SimpleNamespace(op=op))) for op in ("cheap", "dear", "new")]
     assert times == [2.0, 60.0, 0.0]
+
+
+def test_no_piece_is_lost_or_counted_twice_where_a_process_is_killed() -> None:
+    targets, terms = _targets("softmax"), Terms(KERNELS)
+    terms = replace(terms, groups=([each.id for each in targets],))
+    tasks = [Task(place, "softmax", 1, Turn(place, 0), pieces=PIECES) for place in range(4)]
+    seen, killed = Counter[tuple[int, int]](), False
+    with ProcessExecutor(targets, terms, (2,), lambda mine: WorkerPool(mine, jobs=1, at_once=False)) as executor:
+        while not executor.ready(0.25):
+            pass
+        for task in tasks:
+            executor.give(task, [])
+        while len(seen) < len(tasks) * PIECES:
+            report = executor.take(1.0)
+            if report is not None:
+                seen[report.task.place, report.rest] += 1
+            if len(seen) == 3 and not killed:
+                killed = True
+                os.kill(executor.pids[0], signal.SIGKILL)
+        assert executor.deaths == 1
+        assert executor.take(0.5) is None
+    assert set(seen.values()) == {1}
