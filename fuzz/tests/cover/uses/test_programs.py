@@ -143,6 +143,7 @@ def test_a_cheap_op_gets_more_turns_than_a_dear_one() -> None:
     assert times == [2.0, 60.0, 0.0]
 
 
+@pytest.mark.whole
 def test_no_piece_is_lost_or_counted_twice_where_a_process_is_killed() -> None:
     targets, terms = _targets("softmax"), Terms(KERNELS)
     terms = replace(terms, groups=([each.id for each in targets],))
