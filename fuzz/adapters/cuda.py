@@ -23,7 +23,7 @@ def use_device(name: str) -> None:
 
 
 def visible_devices() -> tuple[str, ...]:
-    """Return the CUDA devices that there are for this process, each as $CUDAVISIBLE_DEVICES names it alone."""
+    """Return the CUDA devices that there are for this process, each as $CUDA_VISIBLE_DEVICES names it alone."""
     count = _driver_devices() or 0
     named = [name for each in os.environ.get(VISIBLE, "").split(",") if (name := each.strip())]
     return tuple(named[:count] if named else map(str, range(count)))

@@ -161,9 +161,11 @@ class PythonProgram:
 
     @property
     def household(self) -> str:
-        """The environment, which libraries read when they are first used, and so is the same for all that share one."""
-        own = not self.target.shares or self.tool or self.sandbox is not None
-        return "" if own else json.dumps([self.mode == "numpy", dict(self.spec.environment)], sort_keys=True)
+        """What a process has from its start: what it imports, and the environment that libraries read at first use."""
+        if not self.target.shares or self.tool or self.sandbox is not None:
+            return ""
+        imports = imports_of(self.spec.framework, untrusted=False)
+        return json.dumps([self.spec.device, imports, dict(self.spec.environment)], sort_keys=True)
 
     @property
     def order(self) -> str:

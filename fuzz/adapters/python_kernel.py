@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fuzz.adapters.signature import NOTHING_KNOWN, Signature, completed, misfits, signature_in
+from fuzz.adapters.signature import NOTHING_KNOWN, Signature, asks_tf32, completed, misfits, signature_in
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.base.dispatch import SMALL, SizeLimit
 from fuzz.base.kernel import PLAIN, Kernel
@@ -19,7 +18,6 @@ from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
 Device = Literal["interpret", "cpu", "cuda"]
-_ASKS_TF32 = re.compile(r"""\b(input_precision\s*=\s*["']tf32["']|allow_tf32\s*=\s*True\b)""")
 
 
 @dataclass(frozen=True)
@@ -181,7 +179,7 @@ class PythonKernel(Kernel):
             text = self.source.read_text("utf-8", "replace")
         except OSError:
             return False
-        return _ASKS_TF32.search(text) is not None or any(value == "tf32" for _, value in self.options)
+        return asks_tf32(text, self.function) or any(value == "tf32" for _, value in self.options)
 
     @property
     def function(self) -> str:

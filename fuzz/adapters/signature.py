@@ -53,7 +53,7 @@ def signature_in(source: str, function: str) -> Signature:
     """The signature of the function that a module of this text defines by a `def`, below no other."""
     try:
         body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except _UNREADABLE:
         return NOTHING_KNOWN  # its worker says what is wrong
     found = [each for each in _functions(body) if each.name == function]
     if not found:
@@ -64,6 +64,10 @@ def signature_in(source: str, function: str) -> Signature:
     named = {each.arg: default is not None for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)}
     lines = {each.arg: each.lineno for each in (*given.args, *given.kwonlyargs)} | {function: found[-1].lineno}
     return Signature({**plain, **named}, given.kwarg is not None, {} if found[-1].decorator_list else lines)
+
+
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What the parser raises of texts that are no source."""
 
 
 def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
@@ -124,3 +128,36 @@ def completed(
         takes=takes if declared.takes is None else declared.takes,
         params=params if declared.params is None else declared.params,
     )
+
+
+@lru_cache(maxsize=256)
+def asks_tf32(text: str, function: str) -> bool:
+    """Return whether a call asks for TF32 that is in the function of that name, or in what it names in its source; in
+    all of it where the source does not define the function by a statement of its own."""
+    if "tf32" not in text:
+        return False
+    try:
+        source = ast.parse(text)
+    except _UNREADABLE:
+        return False  # its worker says what is wrong
+    defined = {name: statement for statement in source.body for name in _defines(statement)}
+    reached, waiting = set[str](), [function]
+    while waiting:
+        name = waiting.pop()
+        if name in defined and name not in reached:
+            reached.add(name)
+            waiting += [node.id for node in ast.walk(defined[name]) if isinstance(node, ast.Name)]
+    parts: Collection[ast.AST] = [defined[name] for name in reached] or [source]
+    calls = (node for part in parts for node in ast.walk(part) if isinstance(node, ast.Call))
+    return any((each.arg, getattr(each.value, "value", None)) in _TF32 for call in calls for each in call.keywords)
+
+
+_TF32 = (("input_precision", "tf32"), ("allow_tf32", True))
+
+
+def _defines(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))

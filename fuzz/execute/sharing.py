@@ -26,7 +26,7 @@ class Sharing:
 
     def __init__(self) -> None:
         self._workers: dict[str, dict[Lender, None]] = defaultdict(dict)
-        self._starting = threading.RLock()
+        self._starting = threading.Lock()
 
     @contextmanager
     def in_turn(self, target: Target) -> Iterator[None]:
@@ -38,7 +38,7 @@ class Sharing:
             yield
 
     def join(self, worker: Lender, program: Program) -> None:
-        """Let others take over the processes of a worker, whoever used one last comes last."""
+        """Let others take over the processes of a worker. The one that started last is asked first."""
         if program.household:
             members = self._workers[program.household]
             members.pop(worker, None)
@@ -46,7 +46,7 @@ class Sharing:
 
     def leave(self, worker: Lender, program: Program) -> None:
         """Forget a worker."""
-        self._workers[program.household].pop(worker, None)
+        self._workers.get(program.household, {}).pop(worker, None)
 
     def taken_over(self, worker: Lender, program: Program) -> Process | None:
         """The idle process of another worker of the household, if there is one."""

@@ -181,10 +181,10 @@ def _other_rows(draw: Draw, dice: Dice) -> Draw:
     if draw.rank == 1 or len(op.named) > 1 or op.made:
         return draw
     found = _resized(draw, dice.pick([2 + dice.below(2 * draw.rows + 6), _DIVISOR * (1 + dice.below(4))]))
-    return found if _class(found.rows) == _class(draw.rows) else draw
+    return found if _specialised(found.rows) == _specialised(draw.rows) else draw
 
 
-def _class(number: int) -> tuple[bool, bool]:
+def _specialised(number: int) -> tuple[bool, bool]:
     return number == 1, number % _DIVISOR == 0
 
 

@@ -29,7 +29,7 @@ SHARDS = 64
 _MATES = 1 << 16
 """The numbers of mates are the multiples of PLACES that no case of a turn has: so many for each turn, from this on."""
 _EACH = 16
-"""The number of them for each case of a turn."""
+"""The numbers of mates that each case of a turn has."""
 
 
 Proposal = tuple[Draw, Capability, int]

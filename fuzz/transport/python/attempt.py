@@ -220,8 +220,8 @@ class CaseRunner:
         self, cases: Sequence[tuple[Case, bool]], most_s: float = math.inf
     ) -> list[tuple[Case, Answer, Answer | None]]:
         """Each case with the answer of its first run and, where there was one, of its second. A case may ask for two.
-        Where calls are only queued, and that takes so many seconds, as it does where programs are compiled, later cases
-        are left out."""
+        Where calls are only queued, later cases are left out once memory is full, or queueing took so many seconds, as
+        it does where programs are compiled."""
         first = self._run([case for case, _ in cases], again=False, most_s=most_s)
         cases = cases[: len(first)]
         twice = [
@@ -233,8 +233,12 @@ class CaseRunner:
         return [(case, first[number], second.get(number)) for number, (case, _) in enumerate(cases)]
 
     def _run(self, cases: Sequence[Case], again: bool, most_s: float = math.inf) -> list[Answer]:
-        if self._finish is None:
-            return [self._alone(case, again) for case in cases]
+        if self._finish is None:  # memory may hold one call's tensors at a time
+            return [answer for case in cases for answer in self._together([case], again, most_s)]
+        return self._together(cases, again, most_s)
+
+    def _together(self, cases: Sequence[Case], again: bool, most_s: float) -> list[Answer]:
+        """Return what came of the first cases, as many as memory holds and as are launched in the time."""
         attempts, until = list[Attempt | Answer](), time.monotonic() + most_s
         for case in cases:
             attempts.append(self._staged(case, again))
@@ -249,19 +253,12 @@ class CaseRunner:
             launched.append(self._launched(attempt))
             if time.monotonic() >= until:
                 break
-        if launched:
+        if launched and self._finish is not None:
             self._finish()
-            self._memory.fetch()
+        self._memory.fetch()
         answers = [self._collected(attempt) for attempt in launched]
         self._blot(launched)
         return answers
-
-    def _alone(self, case: Case, again: bool) -> Answer:
-        attempt = self._staged(case, again)
-        self._memory.send()
-        answer = self._collected(self._launched(attempt))
-        self._blot([attempt])
-        return answer
 
     def _staged(self, case: Case, again: bool) -> Attempt | Answer:
         if too_large(case, self._memory.guarded):

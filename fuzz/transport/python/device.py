@@ -19,13 +19,12 @@ class _Mirrored:
     """Bytes of a GPU, and pinned bytes of the host that they are copied from and to as a whole: each copy waits for
     the GPU, which other processes use too, so that one for each tensor took longer than all else."""
 
-    def __init__(self, torch: Any, size: int) -> None:
-        self.device = torch.empty(size, dtype=torch.uint8, device="cuda")
-        self._pinned = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    def __init__(self, torch: Any, size: int, device: str) -> None:
+        self.device = torch.empty(size, dtype=torch.uint8, device=device)
+        self._pinned = torch.empty(size, dtype=torch.uint8, pin_memory=device == "cuda")
         self.host = self._pinned.numpy()
-        self.start = int(self.device.data_ptr())
-        if self.start % _ALIGNED:
-            raise RuntimeError("memory is not aligned")
+        if self.device.data_ptr() % CACHE_LINE:
+            raise RuntimeError("memory is not aligned to cache lines")
 
     def __len__(self) -> int:
         return len(self.host)
@@ -39,16 +38,19 @@ class _Mirrored:
 
 class DeviceMemory(Margins):
     """Memory of a GPU. What is staged travels there and back together; under a tool, which watches the ends of
-    allocations and needs no margin, each tensor is one of its own."""
+    allocations and needs no margin, each tensor is one of its own. On another `device` it is for tests."""
 
-    def __init__(self, margin: int, torch: Any) -> None:
+    def __init__(self, margin: int, torch: Any, device: str = "cuda") -> None:
         super().__init__(margin)
         self._torch = torch
+        self._device = device
         self._staged: list[Slab] = []
         self._size = 0
         self._sent: _Mirrored | None = None
         self._kept: _Mirrored | None = None
         self._kept_size = 0
+        self._copies: dict[int, tuple[Any, int]] = {}
+        """By its id, each copy that was handed out, and where its bytes are."""
         self._home: list[tuple[Slab, int]] = []
 
     @property
@@ -64,12 +66,13 @@ class DeviceMemory(Margins):
 
     def send(self) -> None:
         self._kept_size, at, staged, size = 0, 0, self._staged, self._size
+        self._copies.clear()
         self._staged, self._size, self._home = [], 0, []
         if not staged:
             return
         if self._sent is None or len(self._sent) < size:
             self._sent = None  # before another one is made: both would need memory
-            self._sent = _Mirrored(self._torch, max(size, _STAGED_BYTES))
+            self._sent = _Mirrored(self._torch, max(size, _STAGED_BYTES), self._device)
         for slab in staged:
             self._home.append((slab, at))
             self._sent.host[at : at + len(slab.image)] = slab.image
@@ -89,17 +92,18 @@ class DeviceMemory(Margins):
     def keep(self, found: Any) -> Any:
         size, found = found.numel() * found.element_size(), found.detach()
         if self._kept is None:
-            self._kept = _Mirrored(self._torch, _KEPT_BYTES)
+            self._kept = _Mirrored(self._torch, _KEPT_BYTES, self._device)
         if not size or self._kept_size + size > len(self._kept):
             return found.clone()
         at, self._kept_size = self._kept_size, self._kept_size + _aligned(size)
         copy = self._kept.device[at : at + size].view(found.dtype).view(found.shape)
+        self._copies[id(copy)] = copy, at
         return copy.copy_(found)
 
     def kept_bytes(self, found: Any) -> bytes | None:
-        at = found.data_ptr() - self._kept.start if self._kept is not None and found.is_cuda else -1
-        if self._kept is None or not 0 <= at < self._kept_size:
+        if self._kept is None or id(found) not in self._copies:
             return None
+        at = self._copies[id(found)][1]
         data: bytes = self._kept.host[at : at + found.numel() * found.element_size()].tobytes()
         return data
 
@@ -108,7 +112,7 @@ class DeviceMemory(Margins):
             self._sent, self._home = None, []
 
     def place(self, slab: Slab) -> None:
-        slab.memory = self._torch.empty(len(slab.image), dtype=self._torch.uint8, device="cuda")
+        slab.memory = self._torch.empty(len(slab.image), dtype=self._torch.uint8, device=self._device)
         if slab.memory.data_ptr() % CACHE_LINE:
             raise RuntimeError("memory is not aligned to cache lines")
         slab.memory.copy_(self._torch.from_numpy(slab.image))

@@ -185,6 +185,14 @@ def test_factors_may_be_tf32_where_the_source_says_so_and_only_on_a_gpu(tmp_path
             assert on(place, replace(of, contract=Contract(platform=other))).contract.points == {}, text
         said = "held to what triton@cuda documents: sums in any order, dot in TF32, where the source says so"
         assert (taken_lines([on(place, of)]) == [said]) == bool(points)
+    source.write_text(
+        "def cut(a, b): return tl.dot(a, b, input_precision='tf32')\nprogram = tuned(cut)\n"
+        "def whole(a, b): return tl.dot(a, b)  # not with allow_tf32=True\n"
+        "def matmul(a, b): return program[1](a, b)\ndef other(a, b): return whole(a, b)\n"
+    )
+    for entry, points in (("matmul", cut), ("other", {})):
+        of = PythonKernel("k", "matmul", source, "triton", entry=entry)
+        assert on("cuda", of).contract.points == points, f"{entry}: a comment asks for nothing"
     source.write_text("tl.dot(a, b, input_precision='tf32')")
     of = PythonKernel("k", "matmul", source, "triton", Contract(points={"a": "tf32"}))
     assert on("cuda", of).contract.points == {"a": "tf32", "b": cut["b"]}, "what is declared wins"

@@ -77,7 +77,8 @@ def test_a_mate_comes_back_by_its_number() -> None:
 
 def test_a_tensor_in_the_middle_of_memory_lies_there() -> None:
     """On a GPU all tensors of a frame are parts of one."""
-    torch = pytest.importorskip("torch")
+    import torch
+
     for slab in slabs(a_case(), 512, 0x7FFD, guarded=False).values():
         room = torch.zeros(len(slab.image) + 4096, dtype=torch.uint8)
         slab.memory = room[1536 : 1536 + len(slab.image)]
