@@ -54,7 +54,7 @@ class DeviceMemory(Margins):
         self._home: list[tuple[Slab, int]] = []
 
     @property
-    def is_full(self) -> bool:  # type: ignore[override]
+    def is_full(self) -> bool:
         return self._size >= _STAGED_BYTES
 
     def stage(self, slab: Slab) -> None:

@@ -91,7 +91,9 @@ class Memory(Protocol):
 class Placing:
     """Memory in which each slab is put by itself, and read where it is."""
 
-    is_full = False
+    @property
+    def is_full(self) -> bool:
+        return False
 
     def place(self, slab: Slab) -> None:
         raise NotImplementedError

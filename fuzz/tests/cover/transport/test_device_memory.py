@@ -54,12 +54,13 @@ def test_what_is_returned_is_kept_whatever_becomes_of_it_then() -> None:
 def test_more_than_fits_is_left_for_the_next_time_and_what_is_large_alone_is_given_back() -> None:
     memory = DeviceMemory(device._STAGED_BYTES, torch, "cpu")
     [first, *_] = slabs(a_case(), device._STAGED_BYTES, 0x7FFD, guarded=False).values()
-    assert not memory.is_full
+    full = [memory.is_full]
     memory.stage(first)
-    assert memory.is_full
+    full.append(memory.is_full)
+    assert full == [False, True]
     memory.send()
     memory.fetch()
     assert first.after().tobytes() == first.image.tobytes()
     memory.release()
-    assert not vars(memory)["_sent"]
+    assert memory._sent is None
     assert memory.keep(torch.zeros(device._KEPT_BYTES // 4 + 1)).numel() == device._KEPT_BYTES // 4 + 1
