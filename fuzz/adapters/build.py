@@ -164,7 +164,9 @@ class Builder:
                     output.replace(path)
         except OSError as error:
             why = error.strerror or error
-            raise CacheError(f"cannot write the build cache {self.cache}: {why} (set KERNELFUZZ_CACHE)") from error
+            raise CacheError(
+                f"cannot write the build cache {self.cache}: {why} (set KERNELFUZZ_CACHE, or --cache)"
+            ) from error
         return path
 
     @contextlib.contextmanager

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
@@ -39,6 +40,8 @@ def doctor(options: DoctorOptions) -> Exit:
     measured, and 1 is the exit code where one is not as documented.
     """
     if options.platform:
+        if options.pack is not None or options.install:
+            raise UsageError("--platform: it measures platforms and no pack, and installs nothing: leave that out")
         return _platforms(as_json=options.json)
     from fuzz.adapters.pack import found
     from fuzz.adapters.registry import expand

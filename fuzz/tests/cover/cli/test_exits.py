@@ -101,3 +101,10 @@ def test_an_oracle_that_gave_up_never_passes(
     monkeypatch.setattr("fuzz.uses.search.examiner.settle", lambda asked: None)  # what passes would be settled there
     assert cli_here("repro", "case.json", *words).returncode == 125
     assert cli_here("run", *words, "--max-cases", "16", "--seed", "1").returncode == 11
+
+
+@pytest.mark.parametrize("more", [("--pack", "somewhere"), ("--install",)])
+def test_to_measure_platforms_leaves_no_other_wish_unsaid(cli_here: Cli, more: tuple[str, ...]) -> None:
+    done = cli_here("doctor", "--platform", *more)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "it measures platforms and no pack, and installs nothing" in done.stderr
