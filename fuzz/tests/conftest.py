@@ -231,11 +231,13 @@ Suite = Callable[..., pytest.RunResult]
 def _loaded() -> None:
     """Suites that are run in this process forget what they imported. Extensions such as NumPy's cannot be loaded twice,
     and a class that is loaded twice is two: all that such a suite may need is loaded before."""
+    known = "triton" in sys.modules
     for package in (fuzz, oracles):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             # What needs torch and Triton takes seconds more, and no such suite needs them.
-            if ".tests" not in module.name and not module.name.endswith(("__main__", ".probe")):
+            if ".tests" not in module.name and not module.name.endswith(("__main__", ".probe", ".triton_functions")):
                 importlib.import_module(module.name)
+    assert known or "triton" not in sys.modules, "it would be forgotten, and who loads it again aborts the process"
 
 
 @pytest.fixture
