@@ -241,9 +241,7 @@ def _loaded() -> None:
 
 
 @pytest.fixture
-def suite(
-    cache: Path, request: pytest.FixtureRequest, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> Suite:
+def suite(_loaded: None, cache: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     """Run pytest with our plugin, those of Hypothesis and xdist, and no other that may be installed.
 
     Failures are shown as they are found, unless the options say otherwise: explaining takes seconds.
@@ -261,7 +259,6 @@ def suite(
         if "--kernelfuzz-explain-time" not in options:
             options = ("--kernelfuzz-explain-time", "0s", *options)
         if here:  # saves a process, where nothing that is imported or warned of matters
-            request.getfixturevalue("_loaded")
             return pytester.runpytest_inprocess(*plugins, *options)
         return pytester.run(sys.executable, "-m", "pytest", *plugins, *options, timeout=HANG_S)
 
