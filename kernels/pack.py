@@ -39,7 +39,7 @@ from .paged_attention import python_kernels as paged_attention_in_python
 from .paged_attention.mutants import paged_attention
 from .quantize_blocks import c_kernels as quantize_blocks_in_c
 from .quantize_blocks import python_kernels as quantize_blocks_in_python
-from .quantize_blocks.mutants import quantize_mxfp8, quantize_nvfp4
+from .quantize_blocks.mutants import quantize_mxfp8, quantize_mxfp8_e5m2, quantize_nvfp4
 from .quantize_rows import c_kernels as quantize_rows_in_c
 from .quantize_rows import python_kernels as quantize_rows_in_python
 from .quantize_rows.mutants import quantize_rows
@@ -85,7 +85,8 @@ MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS, *quantize_mxfp8.MUTANTS,
-    *quantize_nvfp4.MUTANTS, *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS, *grouped_matmul.MUTANTS,
+    *quantize_mxfp8_e5m2.MUTANTS, *quantize_nvfp4.MUTANTS, *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS,
+    *grouped_matmul.MUTANTS,
     *reductions.MUTANTS, *gradients.MUTANTS, *scaled_matmul.MUTANTS, *tf32.MUTANTS, *attention.MUTANTS,
     *paged_attention.MUTANTS, *sequences.MUTANTS, *topk_softmax.MUTANTS,
 )  # fmt: skip

@@ -16,10 +16,15 @@ EXACT_NVFP4 = Contract(points=dict.fromkeys(("share", "units", "steps", "kept", 
 _LAWS = ("rerun", "row_permutation", "batch_subset", "batch_append", "layout", "surroundings", "alignment")
 
 KERNELS: tuple[CKernel, ...] = (
-    CKernel(
-        "quantize-mxfp8-generic", "quantize_mxfp8", _C / "quantize_mxfp8.c", "any", EXACT_MXFP8,
-        Capabilities(dtypes=("f32", "f16", "bf16"), axis="any", strides="any", params=("scale_rule", "of_infinity")),
-        _FLAGS, laws=_LAWS, summary="one element at a time; any axis and strides",
+    *(
+        CKernel(
+            f"{op.replace('_', '-')}-generic", op, _C / "quantize_mxfp8.c", "any", EXACT_MXFP8,
+            Capabilities(
+                dtypes=("f32", "f16", "bf16"), axis="any", strides="any", params=("scale_rule", "of_infinity")
+            ),
+            flags, laws=_LAWS, summary="one element at a time; any axis and strides",
+        )
+        for op, flags in (("quantize_mxfp8", _FLAGS), ("quantize_mxfp8_e5m2", (*_FLAGS, "-DE5M2")))
     ),
     CKernel(
         "quantize-nvfp4-generic", "quantize_nvfp4", _C / "quantize_nvfp4.c", "any", EXACT_NVFP4,

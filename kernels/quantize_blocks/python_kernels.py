@@ -16,16 +16,23 @@ _TRITON, _TORCH = _HERE / "triton" / "quantize_blocks.py", _HERE / "torch" / "qu
 
 _ROWS = Capabilities(dtypes=("f32", "f16", "bf16"), strides="pitched")
 _ANYWHERE = replace(_ROWS, axis="any", strides="any")
+_MXFP8 = ("quantize_mxfp8", "quantize_mxfp8_e5m2")
 
 KERNELS: tuple[PythonKernel, ...] = (
-    PythonKernel(
-        "quantize-mxfp8-tiled", "quantize_mxfp8", _TRITON, "triton", EXACT_MXFP8, _ROWS,
-        laws=("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings"),
-        summary="a tile of 32 blocks in each program",
+    *(
+        PythonKernel(
+            f"{op.replace('_', '-')}-tiled", op, _TRITON, "triton", EXACT_MXFP8, _ROWS,
+            laws=("rerun", "row_permutation", "batch_subset", "batch_append", "surroundings"),
+            summary="a tile of 32 blocks in each program",
+        )
+        for op in _MXFP8
     ),
-    PythonKernel(
-        "quantize-mxfp8-eager", "quantize_mxfp8", _TORCH, "torch", EXACT_MXFP8, _ANYWHERE, devices=("cpu",),
-        summary="exponents by their bits, and products with powers of two",
+    *(
+        PythonKernel(
+            f"{op.replace('_', '-')}-eager", op, _TORCH, "torch", EXACT_MXFP8, _ANYWHERE, devices=("cpu",),
+            summary="exponents by their bits, and products with powers of two",
+        )
+        for op in _MXFP8
     ),
     PythonKernel(
         "quantize-nvfp4-tiled", "quantize_nvfp4", _TRITON, "triton", EXACT_NVFP4, _ROWS,

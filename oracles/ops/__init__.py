@@ -38,6 +38,7 @@ from oracles.ops import (
     matmul,
     paged_attention,
     quantize_mxfp8,
+    quantize_mxfp8_e5m2,
     quantize_nvfp4,
     quantize_rows,
     quantize_rows_e4m3,
@@ -114,8 +115,8 @@ for _module in (
     scaled_matmul, row_sum, row_mean, row_max, row_var, logsumexp, row_sum_backward, row_mean_backward,
     row_max_backward, row_var_backward, logsumexp_backward, cross_entropy, cross_entropy_backward, group_norm,
     group_norm_backward, embedding, embedding_backward, attention, attention_backward, paged_attention,
-    quantize_rows, quantize_rows_e4m3, quantize_mxfp8, quantize_nvfp4, dequantize_matmul, int4_matmul, grouped_matmul,
-    cumsum, linear_recurrence, conv1d, topk_softmax, softmax_of_topk,
+    quantize_rows, quantize_rows_e4m3, quantize_mxfp8, quantize_mxfp8_e5m2, quantize_nvfp4, dequantize_matmul,
+    int4_matmul, grouped_matmul, cumsum, linear_recurrence, conv1d, topk_softmax, softmax_of_topk,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)

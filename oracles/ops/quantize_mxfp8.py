@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import log2 as exponent_of
+
 from oracles.formula.trace import Node, Outputs, elementary, extent, floor, greatest, log2, point, position, take, where
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 
 INF = float("inf")
 BLOCK = 32.0
-MOST = 448.0
-"""The largest number of e4m3fn."""
-LEFT = 2.0**7
-"""Half of the largest power of two in it."""
-CARRY = 1.9375
-"""From so many of a power of two on its 3 bits of mantissa are rounded to the next one."""
-LEAST = 2.0**-120
-"""`LEFT` times the smallest scale, whose exponent is stored as 0."""
 X = Operand("x", "... n", values="blocked")
+SCALE = Operand("scale", "... b", dtype="uint8")
 RULE = Parameter("scale_rule", (0.0, 1.0, 2.0, 3.0), neutral=0.0, least=0.0)
-OF_INFINITY = Parameter("of_infinity", (254.0, 247.0, 255.0), neutral=254.0, least=0.0)
+
+
+@dataclass(frozen=True)
+class Element:
+    """What a float of 8 bits is to the scale of its block."""
+
+    most: float
+    """The largest number."""
+    left: float
+    """Half of the largest power of two."""
+    carry: float
+    """From so many of a power of two on its mantissa is rounded to the next one."""
+
+    @property
+    def least(self) -> float:
+        """`left` times the smallest scale, whose exponent is stored as 0."""
+        return self.left * 2.0**-127
+
+    @property
+    def endless(self) -> float:
+        """The exponent that is stored where the largest magnitude is taken for 2^128."""
+        return 254.0 - exponent_of(self.left)
+
+    def of_infinity(self) -> Parameter:
+        """The exponent that is stored where there is an infinity: the largest, that of 2^128, or that of NaN."""
+        return Parameter("of_infinity", (254.0, self.endless, 255.0), neutral=254.0, least=0.0)
+
+    def algorithms(self) -> Mapping[str, Mapping[str, Callable[..., Node]]]:
+        """Another way to the share of the largest number: times its reciprocal."""
+        return {"share": {"reciprocal": lambda most: most * (1.0 / self.most)}}
+
+
+E4M3 = Element(448.0, 2.0**7, 1.9375)
 
 
 def quantize_mxfp8(x: Node, *, scale_rule: Node | float = 0.0, of_infinity: Node | float = 254.0) -> Outputs:
@@ -26,38 +55,43 @@ def quantize_mxfp8(x: Node, *, scale_rule: Node | float = 0.0, of_infinity: Node
     follows from the largest magnitude m: 2^floor(log2(m)) / 256; with scale_rule = 1 as of m rounded to 4 bits, with 2
     2^ceil(log2(m)) / 256, with 3 2^ceil(log2(m / 448)); 2^-127 at least, as of zeros. Of a NaN scale is 255 and q NaN;
     of an infinity scale is of_infinity, which is 254, 247, or 255 with a NaN as q."""
+    return quantized(x, scale_rule, of_infinity, E4M3)
+
+
+def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, element: Element) -> Outputs:
+    """The codes of blocks, and their scales."""
     b = position("b", floor((extent("n") + (BLOCK - 1.0)) / BLOCK))
     most = greatest(take(abs(x), BLOCK * b + position("j", BLOCK), "n", 0.0), "j")
-    unit = unit_of(most, scale_rule)
+    unit = unit_of(most, scale_rule, element)
     own = floor(position("n") / BLOCK)
     # What the unit lacks to the scale comes last: so no step leaves the normal numbers where a code depends on it.
     quotient = x / take(unit, own, "b")
-    infinite = where(of_infinity >= 254.5, float("nan"), where(of_infinity >= 253.5, 2.0**127, 2.0**120))
-    ratio = where(take(most, own, "b") >= INF, x / infinite, point(quotient) * LEFT)
+    largest = where(of_infinity >= 253.5, 2.0**127, 2.0 ** (element.endless - 127.0))
+    infinite = where(of_infinity >= 254.5, float("nan"), largest)
+    ratio = where(take(most, own, "b") >= INF, x / infinite, point(quotient) * element.left)
     size = point(ratio)
-    high = where(size > MOST, MOST, size)
-    exponent = elementary("round")(log2(where(most < INF, unit, 1.0))) + 120.0
-    endless = where(of_infinity >= 254.5, 255.0, where(of_infinity >= 253.5, 254.0, 247.0))
+    high = where(size > element.most, element.most, size)
+    exponent = elementary("round")(log2(where(most < INF, unit, 1.0))) + (127.0 - exponent_of(element.left))
+    endless = where(of_infinity >= 254.5, 255.0, where(of_infinity >= 253.5, 254.0, element.endless))
     code = where(most < INF, exponent, where(most >= INF, endless, 255.0))
-    return {"q": where(high < -MOST, -MOST, high), "scale": code}
+    return {"q": where(high < -element.most, -element.most, high), "scale": code}
 
 
-def unit_of(most: Node, scale_rule: Node | float) -> Node:
-    """2^7 times the scale of a block, given its largest magnitude."""
+def unit_of(most: Node, scale_rule: Node | float, element: Element) -> Node:
+    """`left` times the scale of a block, given its largest magnitude."""
     power = elementary("binade")(most)
-    edge = CARRY * power
+    edge = element.carry * power
     rises = where(scale_rule >= 1.5, power < most, where(scale_rule >= 0.5, point(edge) <= most, 0.0))
-    share = most / MOST
+    share = most / element.most
     rest = point(share)
     below = elementary("binade")(rest)
-    found = where(scale_rule >= 2.5, below * where(below < rest, 2.0 * LEFT, LEFT), where(rises, power, 0.5 * power))
-    return where(found < LEAST, LEAST, found)
+    near = below * where(below < rest, 2.0 * element.left, element.left)
+    found = where(scale_rule >= 2.5, near, where(rises, power, 0.5 * power))
+    return where(found < element.least, element.least, found)
 
 
 OP = Op(
-    quantize_mxfp8, inputs=(X,),
-    outputs=(Operand("q", "... n", dtype="e4m3fn"), Operand("scale", "... b", dtype="uint8")),
-    parameters=(RULE, OF_INFINITY), least={"n": 1},
-    algorithms={"share": {"reciprocal": lambda most: most * (1.0 / MOST)}},
+    quantize_mxfp8, inputs=(X,), outputs=(Operand("q", "... n", dtype="e4m3fn"), SCALE),
+    parameters=(RULE, E4M3.of_infinity()), least={"n": 1}, algorithms=E4M3.algorithms(),
     summary="rows as floats of 8 bits, and powers of two that scale blocks of them",
 )  # fmt: skip

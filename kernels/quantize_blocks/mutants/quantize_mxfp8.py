@@ -10,12 +10,12 @@ _VALUE = ("FAIL_NUMERIC", "FAIL_NONFINITE")
 _NATIVE = ("*@native:*-O2",)
 _TORCH, _INTERPRETED = ("torch-*@cpu",), ("triton-*@interpret",)
 _GENERIC, _EAGER, _TRITON = "quantize-mxfp8-generic", "quantize-mxfp8-eager", "quantize-mxfp8-tiled"
-_STEPS = "(tl.abs(value) * power_of(3 - exponent) + 12582912.0) - 12582912.0"
+_STEPS = "(tl.abs(value) * power_of(MANTISSA - exponent) + 12582912.0) - 12582912.0"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "mxfp8-overflows", _GENERIC,
-        (("ratio > 448 ? 448 : ratio < -448 ? -448 : ratio", "ratio"),),
+        (("ratio > TOP ? TOP : ratio < -TOP ? -TOP : ratio", "ratio"),),
         _NATIVE, "a largest magnitude of more than 1.8 of a power of two, scale_rule = 0", _VALUE,
         "E128: NaN in the place of the largest number",
     ),
@@ -32,7 +32,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "mxfp8-carry-of-e5m2", _GENERIC,
-        (("part >= 1.9375f", "part >= 1.875f"),),
+        (("part >= CARRY", "part >= 1.875f"),),
         _NATIVE, "a mantissa from 1.875 to 1.9375, scale_rule = 1", _VALUE, "rounded as to a mantissa of 2 bits",
     ),
     Mutant(
@@ -80,12 +80,12 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "triton-mxfp8-half-away", _TRITON,
-        ((_STEPS, "tl.floor(tl.abs(value) * power_of(3 - exponent) + 0.5)"),),
+        ((_STEPS, "tl.floor(tl.abs(value) * power_of(MANTISSA - exponent) + 0.5)"),),
         _INTERPRETED, "a tie of two floats of 8 bits", _VALUE, "E126, W18: ties are rounded away from zero",
     ),
     Mutant(
         "triton-mxfp8-truncated", _TRITON,
-        ((_STEPS, "tl.floor(tl.abs(value) * power_of(3 - exponent))"),),
+        ((_STEPS, "tl.floor(tl.abs(value) * power_of(MANTISSA - exponent))"),),
         _INTERPRETED, "elements that are no floats of 8 bits", _VALUE, "E125: bits are cut off",
     ),
     Mutant(

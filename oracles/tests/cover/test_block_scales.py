@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -19,29 +20,43 @@ E4M3 = ml_dtypes.float8_e4m3fn
 RULES = (0, 1, 2, 3)
 
 
-def mx_scale(most: float, rule: int, of_infinity: int) -> int:
+class Element(NamedTuple):
+    op: str
+    dtype: str
+    array: type[np.generic]
+    top: float
+    exponent: int
+    carry: float
+
+
+E4M3FN = Element("quantize_mxfp8", "e4m3fn", E4M3, 448.0, 8, 1.9375)
+E5M2 = Element("quantize_mxfp8_e5m2", "e5m2", ml_dtypes.float8_e5m2, 57344.0, 15, 1.875)
+
+
+def mx_scale(most: float, rule: int, of_infinity: int, to: Element) -> int:
     """The stored exponent, by whole numbers: a mantissa from 1 to 2 and an exponent."""
     if math.isnan(most) or math.isinf(most):
         return 255 if math.isnan(most) else of_infinity
-    size = float(np.float32(most) / np.float32(448.0)) if rule == 3 else most
+    size = float(np.float32(most) / np.float32(to.top)) if rule == 3 else most
     if size == 0.0:
         return 0
     half, exponent = math.frexp(size)
-    up = {0: False, 1: half * 2 >= 1.9375, 2: half > 0.5, 3: half > 0.5}[rule]
-    return max(exponent - 1 + up - (0 if rule == 3 else 8) + 127, 0)
+    up = {0: False, 1: half * 2 >= to.carry, 2: half > 0.5, 3: half > 0.5}[rule]
+    return max(exponent - 1 + up - (0 if rule == 3 else to.exponent) + 127, 0)
 
 
-def mxfp8(x: F32, rule: int, of_infinity: int) -> tuple[NDArray[np.generic], NDArray[np.uint8]]:
+def mxfp8(x: F32, rule: int, of_infinity: int, to: Element) -> tuple[NDArray[np.generic], NDArray[np.uint8]]:
     rows, n = x.shape
     blocks = -(-n // 32)
-    q, scale = np.zeros((rows, n), E4M3), np.zeros((rows, blocks), np.uint8)
+    q, scale = np.zeros((rows, n), to.array), np.zeros((rows, blocks), np.uint8)
     for row in range(rows):
         for b in range(blocks):
             part = slice(32 * b, min(32 * b + 32, n))
             sizes = np.abs(x[row, part])
-            code = mx_scale(math.nan if np.isnan(sizes).any() else float(sizes.max()), rule, of_infinity)
+            code = mx_scale(math.nan if np.isnan(sizes).any() else float(sizes.max()), rule, of_infinity, to)
             ratio = x[row, part].astype(np.float64) * 2.0 ** (127 - code)
-            q[row, part] = math.nan if code == 255 else np.clip(ratio, -448.0, 448.0).astype(np.float32).astype(E4M3)
+            codes = np.clip(ratio, -to.top, to.top).astype(np.float32).astype(to.array)
+            q[row, part] = math.nan if code == 255 else codes
             scale[row, b] = code
     return q, scale
 
@@ -61,18 +76,20 @@ def hard_rows() -> F32:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("of_infinity", [254, 247, 255])
-def test_mxfp8_has_one_code_at_every_edge(rule: int, of_infinity: int) -> None:
+@pytest.mark.parametrize(
+    ("to", "of_infinity"), [(to, i) for to in (E4M3FN, E5M2) for i in (254, 255 - to.exponent, 255)]
+)
+def test_mxfp8_has_one_code_at_every_edge(rule: int, to: Element, of_infinity: int) -> None:
     x = hard_rows()[:, :61]
-    q, scale = mxfp8(x, rule, of_infinity)
+    q, scale = mxfp8(x, rule, of_infinity, to)
     given = {"scale_rule": float(rule), "of_infinity": float(of_infinity)}
-    of = Problem("quantize_mxfp8", given, {"x": x}, {"q": "e4m3fn", "scale": "uint8"}, structured=True)
+    of = Problem(to.op, given, {"x": x}, {"q": to.dtype, "scale": "uint8"}, structured=True)
     truth = Truth(of)
     assert [each.result for each in truth.check(EXACT, {"q": q, "scale": scale})] == ["pass", "pass"]
     for step in (-1, 1):
         codes = q.view(np.uint8)
         inside = ~np.isnan(q.astype(np.float32))
-        bent = np.where(inside, codes.astype(int) + step, codes).astype(np.uint8).view(E4M3)
+        bent = np.where(inside, codes.astype(int) + step, codes).astype(np.uint8).view(to.array)
         off = np.clip(scale.astype(int) + step, 0, 255).astype(np.uint8)
         first, second = truth.check(EXACT, {"q": bent, "scale": off})
         assert first.failing == inside.sum()
@@ -83,7 +100,7 @@ def test_scales_away_from_edges_are_judged_beside_one_that_is_at_an_edge() -> No
     """With nothing declared, a kernel may have another scale there, and nowhere else."""
     x = np.clip(np.random.default_rng(1).standard_normal((32, 64)), -1.9, 1.9).astype(np.float32)
     x[0, 0] = 1.9375
-    q, scale = mxfp8(x, 1, 254)
+    q, scale = mxfp8(x, 1, 254, E4M3FN)
     of = Problem("quantize_mxfp8", {"scale_rule": 1.0}, {"x": x}, {"q": "e4m3fn", "scale": "uint8"})
     for step, failing in ((0, 0), (-1, scale.size - 1), (1, scale.size - 1)):
         assert (

@@ -1,0 +1,23 @@
+"""Op `quantize_mxfp8_e5m2`: as `quantize_mxfp8`, in floats of 8 bits of which 5 are the exponent's."""
+
+from oracles.formula.trace import Node, Outputs
+from oracles.op import Op
+from oracles.operand import Operand
+from oracles.ops.quantize_mxfp8 import RULE, SCALE, Element, X, quantized
+
+E5M2 = Element(57344.0, 2.0**14, 1.875)
+
+
+def quantize_mxfp8_e5m2(x: Node, *, scale_rule: Node | float = 0.0, of_infinity: Node | float = 254.0) -> Outputs:
+    """q = x / s, from -57344 to 57344 and never an infinity, and scale = 127 + log2(s), for each 32 elements of a row
+    and what is left of it. s follows from the largest magnitude m: 2^floor(log2(m)) / 2^15; with scale_rule = 1 as of m
+    rounded to 3 bits, with 2 2^ceil(log2(m)) / 2^15, with 3 2^ceil(log2(m / 57344)); 2^-127 at least, as of zeros. Of a
+    NaN scale is 255 and q NaN; of an infinity scale is of_infinity, which is 254, 240, or 255 with a NaN as q."""
+    return quantized(x, scale_rule, of_infinity, E5M2)
+
+
+OP = Op(
+    quantize_mxfp8_e5m2, inputs=(X,), outputs=(Operand("q", "... n", dtype="e5m2"), SCALE),
+    parameters=(RULE, E5M2.of_infinity()), least={"n": 1}, algorithms=E5M2.algorithms(),
+    summary="rows as floats of 8 bits with 2 of mantissa, and powers of two that scale blocks of them",
+)  # fmt: skip
