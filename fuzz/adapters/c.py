@@ -18,7 +18,7 @@ from fuzz.adapters.export import Script, c_script
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, Settings, architectures
 from fuzz.adapters.libraries import emulator_helper
 from fuzz.adapters.linking import Library
-from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId, sandbox_of
+from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId, Unavailable, sandbox_of
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.dispatch import SizeLimit
 from fuzz.base.kernel import Kernel
@@ -42,7 +42,7 @@ class CAdapter(Adapter):
     suffix = ".c"
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
-        families = toolchain.families(host)
+        families = ISAS[c_kernel(kernel).isa].compilers or toolchain.families(host)
         for arch, emulator, settings in _places(ISAS[c_kernel(kernel).isa], host):
             for family in families:
                 yield from (self._target(c_kernel(kernel), host, arch, emulator, settings, family, opt) for opt in OPTS)
@@ -219,6 +219,11 @@ class CProgram:
         wrong = list(self._wrong(found))
         if wrong:
             raise AttestationError(f"{self.target.id}: {'; '.join(wrong)}")
+        lacking = " ".join(sorted(ISAS[c_kernel(self.target.kernel).isa].features & found.lacks))
+        if lacking:
+            raise Unavailable(
+                f"{found.compiler} could not use {lacking} with {found.flags}: this is the code without it"
+            )
         return found
 
     def _wrong(self, found: CAttestation) -> Iterator[str]:

@@ -21,6 +21,8 @@ class CAttestation(Attestation):
     """The instruction sets that the processor has and the operating system enables."""
     needs: frozenset[str]
     """The instruction sets that the compiler was free to use in the kernel."""
+    lacks: frozenset[str]
+    """Those that it could not use there: what asks for them takes another way."""
     settings: Mapping[str, Value]
     """What it has of what instruction sets leave open, by the settings' words, read back from the hardware."""
     emulator: str
@@ -44,6 +46,7 @@ class CAttestation(Attestation):
             processor=lines["processor"],
             features=frozenset(lines["features"].split()),
             needs=frozenset(name for name, said in _pairs(lines["needs"]) if said[:1].isdigit()),
+            lacks=frozenset(name for name, said in _pairs(lines["needs"]) if said and not said[:1].isdigit()),
             settings={word: int(value) if value.isdigit() else value for word, value in _pairs(lines["settings"])},
             emulator=lines["emulator"],
             compiler=lines["compiler"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 Flags = Mapping[str, tuple[str, ...]]
@@ -88,6 +88,8 @@ class InstructionSet:
     """Whether it is emulated also where the real processor is here, and not only in its place."""
     settings: tuple[Setting, ...] = ()
     """What it leaves open: where it is emulated, it is run once with each combination of their values."""
+    compilers: tuple[str, ...] = ()
+    """The families of compilers that know it, where the usual ones do not."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that nothing varies, or that one cannot tell apart."""
@@ -135,6 +137,20 @@ _SVE_LENGTH = Setting(
     is_width=True,
     here=_sve_length,
 )
+_RVV_LENGTH = Setting("vl", "vector length", {bits: f"vlen={bits}" for bits in (128, 256, 512, 1024)}, is_width=True)
+_RVV_TAIL = Setting("tail", "tail policy", {"kept": "rvv_ta_all_1s=off", "ones": "rvv_ta_all_1s=on"})
+_RVV_MASK = Setting("masked", "mask policy", {"kept": "rvv_ma_all_1s=off", "ones": "rvv_ma_all_1s=on"})
+"""Lanes behind the end of a vector, and those that a mask leaves out, where an instruction is agnostic of them: a
+processor may keep them or fill them with ones, and QEMU does either."""
+_RVV = InstructionSet(
+    "riscv64",
+    {"clang19": ("-march=rv64gcv",)},
+    frozenset({"rvv"}),
+    processor=("-cpu", "rv64,v=true,vext_spec=v1.0"),
+    settings=(_RVV_LENGTH, _RVV_TAIL, _RVV_MASK),
+    # GCC 12 and clang 14 have no intrinsics of it: code that asks whether there are some takes its scalar way.
+    compilers=("clang19",),
+)
 ISAS: dict[str, InstructionSet] = {
     "any": InstructionSet(None, emulator=None),
     "runtime": InstructionSet(None),
@@ -151,6 +167,20 @@ ISAS: dict[str, InstructionSet] = {
         _alike("-march=armv8.2-a+sve"),
         frozenset({"neon", "sve"}),
         settings=(_SVE_LENGTH,),
+    ),
+    "sve2": InstructionSet(
+        "aarch64",
+        _alike("-march=armv8.5-a+sve2"),
+        frozenset({"neon", "sve", "sve2"}),
+        settings=(_SVE_LENGTH,),
+    ),
+    "rvv": _RVV,
+    # Vectors and scalars of half precision.
+    "rvv-fp16": replace(
+        _RVV,
+        flags={"clang19": ("-march=rv64gcv_zfh_zvfh",)},
+        features=frozenset({"rvv", "zfh", "zvfh"}),
+        processor=("-cpu", "rv64,v=true,vext_spec=v1.0,Zfh=true"),
     ),
 }
 """The instruction sets by the name that a kernel's declaration gives. 'any' is portable C; 'runtime' picks instructions

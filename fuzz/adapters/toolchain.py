@@ -27,6 +27,8 @@ class Compiler:
     """The family whose cross compiler's libraries it needs there."""
     optional: bool = False
     """Whether it may be missing: then nothing is built with it and nothing is said."""
+    usual: bool = True
+    """Whether it builds what names no compiler."""
 
 
 COMPILERS: dict[str, Compiler] = {
@@ -34,14 +36,28 @@ COMPILERS: dict[str, Compiler] = {
     "clang": Compiler(
         "clang", "clang", "clang", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True
     ),
+    "clang19": Compiler(
+        "clang-19", "clang-19", "clang-19", "clang-19", ("--target={arch}-linux-gnu",), links_with="gcc", usual=False
+    ),
 }
 CPP_COMPILERS: dict[str, Compiler] = {
     "gcc": Compiler("g++", "g++", "{arch}-linux-gnu-g++", "g++-{arch}-linux-gnu"),
     "clang": Compiler(
         "clang++", "clang", "clang++", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True
     ),
+    "clang19": Compiler(
+        "clang++-19",
+        "clang-19",
+        "clang++-19",
+        "clang-19",
+        ("--target={arch}-linux-gnu",),
+        links_with="gcc",
+        usual=False,
+    ),
 }
 """The compilers of C++ of the same families."""
+USUAL = tuple(name for name, row in COMPILERS.items() if row.usual)
+"""The families that build what names no compiler."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +122,10 @@ def program(name: str, package: str = "") -> Tool:
 
 
 def families(host: Host) -> tuple[str, ...]:
-    """Families of compilers to build with: gcc always, so that its absence shows; clang where it is installed."""
-    rows = COMPILERS.items()
-    return tuple(name for name, row in rows if not row.optional or compiler(name, host.arch, host).path is not None)
+    """The usual families of compilers: gcc always, so that its absence shows; clang where it is installed."""
+    return tuple(
+        name for name in USUAL if not COMPILERS[name].optional or compiler(name, host.arch, host).path is not None
+    )
 
 
 def this_host() -> Host:

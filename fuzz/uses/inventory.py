@@ -24,7 +24,7 @@ from fuzz.transport import sandbox
 def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:
     """Every compiler and emulator of C kernels, and every program that some Python target needs, each once."""
     host = this_host()
-    compilers = [toolchain.compiler(family, arch, host) for family in toolchain.COMPILERS for arch in architectures()]
+    compilers = [toolchain.compiler(family, arch, host) for family in toolchain.USUAL for arch in architectures()]
     emulators = [toolchain.emulator(QEMU, arch) for arch in architectures()]
     needed = [tool for target in targets for tool in target.adapter.tools(target)]
     box = toolchain.program(sandbox.PROGRAM, sandbox.PACKAGE)

@@ -1,4 +1,4 @@
-/* vector.h: the few operations on vectors of floats that kernels over rows are made of, for AVX2, SVE and NEON: what the
+/* vector.h: the few operations on vectors of floats that kernels over rows are made of, for AVX2, SVE, RVV and NEON: what the
  * compiler is told to use decides. A loop over a row is written once:
  *
  *     vector sum = v_all(0.0f);
@@ -110,6 +110,66 @@ static inline vector v_scale(vector a, vector k) {
 
 static inline float v_sum(vector a) { return svaddv_f32(svptrue_b32(), a); }
 static inline float v_greatest(vector a) { return svmaxv_f32(svptrue_b32(), a); }
+
+#elif defined(__riscv_v_intrinsic)
+#include <riscv_vector.h>
+
+typedef vfloat32m1_t vector;
+
+static inline size_t v_lanes(void) { return __riscv_vsetvlmax_e32m1(); }
+static inline size_t v_first(size_t left) { return __riscv_vsetvl_e32m1(left < v_lanes() ? left : v_lanes()); }
+
+static inline vector v_all(float value) { return __riscv_vfmv_v_f_f32m1(value, v_lanes()); }
+static inline vector v_add(vector a, vector b) { return __riscv_vfadd_vv_f32m1(a, b, v_lanes()); }
+static inline vector v_subtract(vector a, vector b) { return __riscv_vfsub_vv_f32m1(a, b, v_lanes()); }
+static inline vector v_multiply(vector a, vector b) { return __riscv_vfmul_vv_f32m1(a, b, v_lanes()); }
+static inline vector v_divide(vector a, vector b) { return __riscv_vfdiv_vv_f32m1(a, b, v_lanes()); }
+static inline vector v_multiply_add(vector a, vector b, vector c) { return __riscv_vfmacc_vv_f32m1(c, a, b, v_lanes()); }
+
+/* The second operand where one is NaN: the instructions for it return the other one. */
+static inline vector v_max(vector a, vector b) {
+    return __riscv_vmerge_vvm_f32m1(b, a, __riscv_vmfgt_vv_f32m1_b32(a, b, v_lanes()), v_lanes());
+}
+static inline vector v_min(vector a, vector b) {
+    return __riscv_vmerge_vvm_f32m1(b, a, __riscv_vmflt_vv_f32m1_b32(a, b, v_lanes()), v_lanes());
+}
+
+/* For what an int32_t holds. */
+static inline vector v_round(vector a) {
+    return __riscv_vfcvt_f_x_v_f32m1(__riscv_vfcvt_x_f_v_i32m1(a, v_lanes()), v_lanes());
+}
+
+/* What is behind the row is left undisturbed (`tu`): an agnostic load may fill it with ones. */
+static inline vector v_load(const float *x, size_t left, float beyond) {
+    return __riscv_vle32_v_f32m1_tu(v_all(beyond), x, v_first(left));
+}
+
+static inline void v_store(float *y, size_t left, vector a) { __riscv_vse32_v_f32m1(y, a, v_first(left)); }
+static inline vector v_cut(vector a, size_t left) { return __riscv_vmv_v_v_f32m1_tu(v_all(0.0f), a, v_first(left)); }
+
+static inline vector v_power_of_two(vint32m1_t k) {
+    const vint32m1_t exponent = __riscv_vadd_vx_i32m1(k, 127, v_lanes());
+    return __riscv_vreinterpret_v_i32m1_f32m1(__riscv_vsll_vx_i32m1(exponent, 23, v_lanes()));
+}
+
+static inline vector v_scale(vector a, vector k) {
+    const vint32m1_t whole = __riscv_vfcvt_x_f_v_i32m1(k, v_lanes()), half = __riscv_vsra_vx_i32m1(whole, 1, v_lanes());
+    const vint32m1_t rest = __riscv_vsub_vv_i32m1(whole, half, v_lanes());
+    return v_multiply(v_multiply(a, v_power_of_two(half)), v_power_of_two(rest));
+}
+
+/* Halves are added, then halves of what is left: in which order a reduction adds is the processor's choice. */
+static inline float v_sum(vector a) {
+    for (size_t half = v_lanes() / 2; half > 0; half /= 2)
+        a = v_add(a, __riscv_vslidedown_vx_f32m1(a, half, v_lanes()));
+    return __riscv_vfmv_f_s_f32m1_f32(a);
+}
+
+static inline float v_greatest(vector a) {
+    for (size_t half = v_lanes() / 2; half > 0; half /= 2)
+        a = v_max(a, __riscv_vslidedown_vx_f32m1(a, half, v_lanes()));
+    return __riscv_vfmv_f_s_f32m1_f32(a);
+}
 
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>

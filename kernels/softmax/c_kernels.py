@@ -33,6 +33,7 @@ _LINEAR = (*_LAWS, "scaling", "sign_flip")
 _OPS = ("softmax", "log_softmax")
 _ORDERS: dict[str, Lanes | VectorLanes] = {
     "avx2": Lanes(8, 1, "predicated"), "neon": Lanes(4, 1, "predicated"), "sve": VectorLanes(1, "predicated"),
+    "rvv": VectorLanes(1, "predicated"),
 }  # fmt: skip
 # V_EXP_ULP of kernels/common/vector.h: 0.9876 at most, over all floats with AVX2.
 _EXP = {"exp": 1.0}

@@ -23,7 +23,7 @@ from fuzz.uses.parallel import spread
 from oracles.op import Op
 from oracles.ops import OPS
 
-BUILDS = (SIMULATED, *(f"{family}-{opt}" for family in toolchain.COMPILERS for opt in OPTS))
+BUILDS = (SIMULATED, *(f"{family}-{opt}" for family in toolchain.USUAL for opt in OPTS))
 """What makes a kernel's code: it is a field of the covering array too, and meets all values of all others."""
 
 

@@ -24,14 +24,15 @@ def worst(isa: str, step: int, folder: Path, bits: int = 128) -> tuple[float, in
     processor has the instructions they are not emulated: the results are the same bits, many times as fast."""
     row, program = ISAS[isa], folder / "exponential"
     assert row.arch is not None
-    tool = compiler("gcc", row.arch, this_host())
-    flags = ["-O2", "-std=gnu11", "-ffp-contract=off", *row.flags.get("gcc", ()), f"-I{COMMON}", "-static"]
+    family = row.compilers[0] if row.compilers else "gcc"
+    tool = compiler(family, row.arch, this_host())
+    flags = ["-O2", "-std=gnu11", "-ffp-contract=off", *row.flags.get(family, ()), f"-I{COMMON}", "-static"]
     subprocess.run(
         [*tool.command, *flags, str(KERNELS / "tests" / "common" / "exponential.c"), "-lm", "-o", str(program)],
         check=True,
     )
     own = this_host().arch == row.arch and row.features <= this_host().features and not row.settings
-    settings = tuple((setting, bits) for setting in row.settings)
+    settings = tuple((setting, bits if setting.is_width else "ones") for setting in row.settings)
     prefix = [] if own else [*emulator(QEMU, row.arch).command, *row.processor_with(settings)]
     done = subprocess.run([*prefix, str(program), str(step)], capture_output=True, text=True, check=True)
     error, wrong = done.stdout.split()

@@ -30,10 +30,16 @@ static int fast_rms_norm(const kf_rms_norm_call *call) {
 #include "sve.c"
 #undef kf_rms_norm
 
-#else
+#elif defined(__ARM_NEON)
 
 #define kf_rms_norm fast_rms_norm
 #include "neon.c"
+#undef kf_rms_norm
+
+#else
+
+#define kf_rms_norm fast_rms_norm
+#include "generic.c"
 #undef kf_rms_norm
 
 #endif

@@ -11,6 +11,7 @@ import pytest
 
 from fuzz.adapters.build import NATIVE, machine
 from fuzz.adapters.c import prefix_of
+from fuzz.adapters.c_attestation import CAttestation
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, Setting
 from fuzz.adapters.pack import built_in, load
@@ -39,20 +40,37 @@ def _ids(isa: str, host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 [SVE_LENGTH] = ISAS["sve"].settings
 SVE_LENGTHS = [int(value) for value in SVE_LENGTH.options]
+RVV_PLACES = [
+    f"c-k@qemu:vl={bits},tail={tail},masked={masked},clang19-O2"
+    for bits in (128, 256, 512, 1024)
+    for tail in ("kept", "ones")
+    for masked in ("kept", "ones")
+]
 
 
 @pytest.mark.parametrize(
     ("isa", "host", "ids"),
     [
         ("any", X86, ["c-k@native:gcc-O2"]),
-        ("runtime", X86, ["c-k@native:gcc-O2", "c-k@qemu:arch=aarch64,gcc-O2"]),
-        ("runtime", ARM, ["c-k@native:gcc-O2", "c-k@qemu:arch=x86_64,gcc-O2"]),
+        (
+            "runtime",
+            X86,
+            ["c-k@native:gcc-O2", "c-k@qemu:arch=aarch64,gcc-O2", "c-k@qemu:arch=riscv64,gcc-O2"],
+        ),
+        (
+            "runtime",
+            ARM,
+            ["c-k@native:gcc-O2", "c-k@qemu:arch=x86_64,gcc-O2", "c-k@qemu:arch=riscv64,gcc-O2"],
+        ),
         ("avx2", X86, ["c-k@native:gcc-O2", "c-k@qemu:gcc-O2"]),
         ("avx2", ARM, ["c-k@qemu:gcc-O2"]),
         ("avx512", X86, ["c-k@native:gcc-O2"]),
         ("avx512", ARM, ["c-k@native:gcc-O2"]),
         ("neon", X86, ["c-k@qemu:gcc-O2"]),
         ("neon", ARM, ["c-k@native:gcc-O2"]),
+        ("sve2", X86, [f"c-k@qemu:vl={bits},gcc-O2" for bits in SVE_LENGTHS]),
+        ("rvv", X86, RVV_PLACES),
+        ("rvv-fp16", ARM, RVV_PLACES),
         ("sve", X86, [f"c-k@qemu:vl={bits},gcc-O2" for bits in SVE_LENGTHS]),
         (
             "sve",
@@ -122,6 +140,20 @@ def test_a_missing_instruction_set_is_said(scalable: Target, cache: Path, monkey
     assert "sve was requested, the worker has neon" in _broken(replace(scalable, settings=()), cache)
 
 
+@pytest.mark.whole
+def test_sve2_is_attested_and_a_processor_of_the_first_sve_has_none(
+    scalable: Target, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = c_target(replace(scalable.kernel, isa="sve2"), "qemu", bits=384)
+    with WorkerPool([target], cache=cache) as pool:
+        status = pool.statuses[target.id]
+    assert isinstance(status, CAttestation)
+    assert status.needs == {"sve", "sve2"}
+    assert status.settings["vl"] == 384
+    monkeypatch.setitem(ISAS, "sve2", replace(ISAS["sve2"], processor=("-cpu", "a64fx")))
+    assert "sve2 was requested, the worker has neon sve" in _broken(replace(target, settings=()), cache)
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
@@ -152,6 +184,8 @@ SDE = Emulator("sde", ("sde64",), "intel-sde", attested=frozenset({"sde"}))
 
 def test_a_new_instruction_set_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another architecture with scalable vectors, under an emulator that is known."""
+    monkeypatch.delitem(ISAS, "rvv")
+    monkeypatch.delitem(ISAS, "rvv-fp16")
     length = Setting("vl", "vector length", {128: "vlen=128", 512: "vlen=512"}, is_width=True)
     tail = Setting("tail", "tail policy", {"kept": "ta=off", "ones": "ta=on"})
     row = InstructionSet(
