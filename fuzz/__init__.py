@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import fuzz.formula as formula
     from fuzz.adapters.c_kernel import CKernel
     from fuzz.adapters.python_kernel import PythonKernel
+    from fuzz.adapters.shared_kernel import SharedKernel
     from fuzz.base.capability import Capabilities
     from fuzz.base.kernel import Mutant
     from fuzz.uses.check.check import CheckError, CheckFailed, check
@@ -43,6 +44,7 @@ __all__ = [
     "Parameter",
     "PythonKernel",
     "Sequential",
+    "SharedKernel",
     "Steps",
     "Tiles",
     "VectorLanes",
@@ -63,6 +65,7 @@ _HOME = {
     "Within": "oracles.formula.within",
     "Mutant": "fuzz.base.kernel",
     "PythonKernel": "fuzz.adapters.python_kernel",
+    "SharedKernel": "fuzz.adapters.shared_kernel",
     **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),
     "Op": "oracles.op",
     "backward": "oracles.reference.backward",

@@ -11,7 +11,7 @@ from pathlib import Path
 from fuzz.adapters import abi, linking, toolchain
 from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_sources, machine
 from fuzz.adapters.c_attestation import CAttestation
-from fuzz.adapters.c_build import Build, compiler_of, compilers_of, linker_of, own_headers
+from fuzz.adapters.c_build import Build, compiler_of, compilers_of, is_static, linker_of, own_headers
 from fuzz.adapters.c_export import code_of, commands_of
 from fuzz.adapters.c_kernel import CKernel, c_kernel
 from fuzz.adapters.export import Script, c_script
@@ -43,7 +43,7 @@ class CAdapter(Adapter):
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         families = ISAS[c_kernel(kernel).isa].compilers or toolchain.families(host)
-        for arch, emulator, settings in _places(ISAS[c_kernel(kernel).isa], host):
+        for arch, emulator, settings in places(ISAS[c_kernel(kernel).isa], host):
             for family in families:
                 yield from (self._target(c_kernel(kernel), host, arch, emulator, settings, family, opt) for opt in OPTS)
 
@@ -68,7 +68,7 @@ class CAdapter(Adapter):
         ]
         return Target(
             TargetId("c", kernel.name, "native" if emulator is None else emulator.place, tuple(told), family, opt),
-            kernel, self, tuple(traits), _CASE_LIMIT_S, _size_limit(emulator, opt),
+            kernel, self, tuple(traits), _CASE_LIMIT_S, size_limit(emulator, opt),
             arch=arch, emulator=emulator, settings=settings, host=host,
             flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags),
         )  # fmt: skip
@@ -125,7 +125,7 @@ def _unlinkable(target: Target) -> str | None:
     kernel = c_kernel(target.kernel)
     try:
         return linking.unusable(
-            kernel.libraries, kernel.binaries, linker_of(target), target.arch, static=target.emulated
+            kernel.libraries, kernel.binaries, linker_of(target), target.arch, static=is_static(target)
         )
     except BuildError:
         return None
@@ -137,10 +137,22 @@ def prefix_of(target: Target) -> tuple[str, ...]:
         return ()
     options = ISAS[c_kernel(target.kernel).isa].processor_with(target.settings)
     emulator = toolchain.emulator(target.emulator, target.arch)
-    return (*emulator.command, *target.emulator.limits.get(target.arch, ()), *options)
+    root = () if is_static(target) else _root(target)
+    return (*emulator.command, *target.emulator.limits.get(target.arch, ()), *root, *options)
 
 
-def _places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | None, Settings]]:
+def _root(target: Target) -> tuple[str, ...]:
+    """The options by which an emulator finds the libraries of another architecture's system."""
+    assert target.emulator is not None
+    assert target.host is not None
+    named = c_kernel(target.kernel).sysroot
+    if named is None and target.arch == target.host.arch:
+        return ()
+    found = named or linking.sysroot(compiler_of(target))
+    return () if found is None else (target.emulator.sysroot_option, str(found))
+
+
+def places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | None, Settings]]:
     """Where code of an instruction set is tried: architecture, emulator, what is set there."""
     elsewhere = [arch for arch in architectures() if arch != host.arch] if row.emulator is not None else []
     for arch in (row.arch,) if row.arch is not None else (host.arch, *elsewhere):
@@ -152,7 +164,7 @@ def _places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | N
             yield from ((arch, row.emulator, settings) for settings in row.combinations)
 
 
-def _size_limit(emulator: Emulator | None, opt: str) -> SizeLimit | None:
+def size_limit(emulator: Emulator | None, opt: str) -> SizeLimit | None:
     """What is emulated or not optimised is slow, and what is both takes several microseconds for each row: it is spared
     the cases of very many."""
     if emulator is not None:

@@ -36,6 +36,10 @@ class CAttestation(Attestation):
     """Whether subnormals were flushed to zero when the worker started."""
     misreads: bool
     """Whether a masked load was seen to read the lanes that it leaves out."""
+    unloadable: str = ""
+    """Why a library that it loads cannot be called; '' where there is none, or it can."""
+    loaded: str = ""
+    """That library's name, and how its digest begins."""
 
     @classmethod
     def said(cls, hello: str) -> CAttestation:
@@ -55,6 +59,7 @@ class CAttestation(Attestation):
             page=int(lines["page"]),
             flushes=lines["flushes"] == "yes",
             misreads=lines["masked_loads"] == "misread",
+            unloadable=lines.get("unloadable", ""),
         )
 
     @property
@@ -64,7 +69,8 @@ class CAttestation(Attestation):
         rows = (row for row in ISAS.values() if row.arch == self.arch and row.features & self.needs)
         named = {setting.word: setting.trait for row in rows for setting in row.settings}
         told = (f"{named[word]} {value}" for word, value in self.settings.items() if word in named)
-        return ", ".join([f"{self.arch} {where}", uses, *told, self.compiler])
+        code = [self.loaded] if self.loaded else [uses, *told, self.compiler]
+        return ", ".join([f"{self.arch} {where}", *code])
 
     @property
     def surroundings(self) -> str:

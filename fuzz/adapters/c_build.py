@@ -26,6 +26,8 @@ from fuzz.adapters.toolchain import Tool
 from oracles.ops import OPS
 
 _OBJECT = ".o"
+_USUAL = "gcc"
+"""The compiler of targets that do not name one, as nothing depends on it."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +51,28 @@ def own_headers(kernel: CKernel, path: Path, text: str) -> dict[Path, str]:
 def compiler_of(target: Target, language: str = "c") -> Tool:
     """The compiler that builds the target."""
     assert target.host is not None
-    return toolchain.compiler(target.name.compiler, target.arch, target.host, language)
+    return toolchain.compiler(target.name.compiler or _USUAL, target.arch, target.host, language)
 
 
 def compilers_of(target: Target) -> tuple[Tool, ...]:
     """The compilers that build the target: that of our own C, and that of its C++."""
-    languages = dict.fromkeys(("c", *map(language_of, target.kernel.written)))
+    languages = dict.fromkeys(("c", *map(language_of, c_kernel(target.kernel).written)))
     return tuple(compiler_of(target, language) for language in languages)
 
 
 def linker_of(target: Target) -> Tool:
     """The compiler that links: that of C++ where there is some."""
     return compilers_of(target)[-1]
+
+
+def is_static(target: Target) -> bool:
+    """Whether its worker is one file with all that it needs."""
+    return target.emulated and not c_kernel(target.kernel).loads
+
+
+def runtime_of(target: Target) -> list[str]:
+    """What of C's own is linked last."""
+    return ["-lm", *(["-ldl"] if c_kernel(target.kernel).loads else [])]
 
 
 @dataclass(frozen=True)
@@ -101,8 +113,10 @@ class Build:
 
     @property
     def files(self) -> list[Library]:
-        """The libraries that are named by their paths."""
-        return [each for each in self.libraries if isinstance(each, Library)]
+        """The libraries that are named by their paths, those that are loaded among them."""
+        kernel = c_kernel(self.target.kernel)
+        loaded = [linking.library(each, kernel.binaries) for each in kernel.loads]
+        return [*(each for each in self.libraries if isinstance(each, Library)), *loaded]
 
     @property
     def linked(self) -> list[str]:
@@ -116,7 +130,7 @@ class Build:
         units = [(each.words, each.text, [text for _, text in sorted(each.included.items())]) for each in self.units]
         # A shared library is found at run time where it was when it was linked.
         places = [str(each.path) for each in self.files if each.shared]
-        libraries = linking.digests(self.libraries, linker, static=target.emulated)
+        libraries = linking.digests([*self.libraries, *self.files], linker, static=is_static(target))
         described = [target.kernel.op, target.flags, target.emulated, tools, parts, self.header, units]
         return digest_of([*described, list(libraries.values()), places])
 
@@ -142,7 +156,7 @@ class Build:
             ]  # fmt: skip
         yield [
             *linker_of(self.target).command, *flags, *map(str, (*objects, *parts)),
-            *(["-static"] if self.target.emulated else []), *self.linked, "-lm", "-o", str(output),
+            *(["-static"] if is_static(self.target) else []), *self.linked, *runtime_of(self.target), "-o", str(output),
         ]  # fmt: skip
 
     def _identity(self, digest: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fuzz.adapters import abi
 from fuzz.adapters.build import NATIVE, edited_source, edited_sources, included_files
-from fuzz.adapters.c_build import Build, compiler_of, linker_of
+from fuzz.adapters.c_build import Build, compiler_of, is_static, linker_of, runtime_of
 from fuzz.adapters.c_kernel import CKernel, c_kernel, language_of
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Tool
@@ -33,10 +33,10 @@ def code_of(target: Target) -> str:
 def commands_of(target: Target, name: str) -> list[str]:
     """The commands that make `repro` of a program of that name. Where the kernel is not in it, its sources are compiled
     where they are. Raises UsageError for one of several files that is edited, whose texts are nowhere."""
-    kernel, static = c_kernel(target.kernel), ["-static"] if target.emulated else []
+    kernel, static = c_kernel(target.kernel), ["-static"] if is_static(target) else []
     flags = [f"-std={kernel.standard_of('c')}", *target.flags]
     if _is_alone(kernel):
-        return [_line(compiler_of(target), [*flags, *static, name, "-lm", "-o", "repro"])]
+        return [_line(compiler_of(target), [*flags, *static, name, *runtime_of(target), "-o", "repro"])]
     if kernel.edits:
         raise UsageError(f"--script: {kernel.name} is an edited kernel of several files: use repro itself")
     build, include = Build(target), [f"-I{each.absolute()}" for each in kernel.include]
@@ -47,7 +47,7 @@ def commands_of(target: Target, name: str) -> list[str]:
         objects.append(f"{number}-{unit.path.name}.o")
         words = [*unit.words, *target.flags, "-I.", *include, "-c", str(unit.path.absolute()), "-o", objects[-1]]
         lines.append(_line(unit.tool, words))
-    words = [*target.flags, *objects, *static, *build.linked, "-lm", "-o", "repro"]
+    words = [*target.flags, *objects, *static, *build.linked, *runtime_of(target), "-o", "repro"]
     return [*lines, _line(linker_of(target), words)]
 
 

@@ -23,8 +23,17 @@ _NOWHERE = Path()
 """The source of a kernel that names `sources` only."""
 
 
+class CompiledKernel(Kernel):
+    """A kernel of which a compiler makes a worker."""
+
+    @property
+    def compiled(self) -> CKernel:
+        """What is compiled of it."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class CKernel(Kernel):
+class CKernel(CompiledKernel):
     """A kernel written against `kernelfuzz.h`: in C, in C++, or as a library that a few lines of C call."""
 
     name: str
@@ -88,6 +97,21 @@ class CKernel(Kernel):
         return "c"
 
     @property
+    def compiled(self) -> CKernel:
+        return self
+
+    @property
+    def loads(self) -> tuple[Path, ...]:
+        """The shared libraries that it loads by itself once it runs: what does is linked dynamically."""
+        return ()
+
+    @property
+    def sysroot(self) -> Path | None:
+        """The folder in which they find the libraries of their system, where that is another architecture's; None for
+        the compiler's."""
+        return None
+
+    @property
     def written(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys((self.source, *self.sources)))
 
@@ -114,6 +138,6 @@ def language_of(path: Path) -> str:
 
 
 def c_kernel(kernel: Kernel) -> CKernel:
-    """The kernel, which is one in C or C++."""
-    assert isinstance(kernel, CKernel)
-    return kernel
+    """What a compiler makes the worker of: the kernel, which is one in C or C++, or what calls it."""
+    assert isinstance(kernel, CompiledKernel)
+    return kernel.compiled

@@ -27,6 +27,8 @@ class Emulator:
     """The options by architecture that bound what the guest may do to its host."""
     hides_preload: tuple[str, ...] = ()
     """The options by which the guest does not see that a library was preloaded; without any, none is."""
+    sysroot_option: str = "-L"
+    """The option before the folder in which the guest finds its system's libraries."""
     attested: frozenset[str] = frozenset({"tcg", "unknown"})
     """What a worker may observe of what it runs on; 'none' is hardware."""
 

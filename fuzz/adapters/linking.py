@@ -104,6 +104,12 @@ def _file_names(name: str, static: bool) -> tuple[str, ...]:
     return (f"lib{plain}.a",) if static else (f"lib{plain}.so", f"lib{plain}.a")
 
 
+def sysroot(tool: Tool) -> Path | None:
+    """The folder in which a compiler of another architecture has that one's system; None where that cannot be told."""
+    start = _found(tool.command, _START)
+    return None if start is None else start.resolve().parents[1]
+
+
 @lru_cache(maxsize=256)
 def _found(command: tuple[str, ...], name: str) -> Path | None:
     """Where a compiler has a file of its libraries."""

@@ -17,6 +17,7 @@ from typing import Any
 from fuzz.adapters.build import plain_path
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.python_kernel import PythonKernel
+from fuzz.adapters.shared_kernel import SharedKernel
 from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
@@ -32,7 +33,8 @@ from oracles.ops import OPS, register
 from oracles.summation import NumericsError
 
 _DECLARATIONS = {
-    each.__name__: each for each in (Contract, Capabilities, CKernel, PythonKernel, Mutant, Op, Operand, Parameter)
+    each.__name__: each
+    for each in (Contract, Capabilities, CKernel, PythonKernel, SharedKernel, Mutant, Op, Operand, Parameter)
 }
 _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 
@@ -101,7 +103,7 @@ def load(path: Path | None, *, sources: bool = True) -> Pack:
     if not entry.is_file():
         raise PackError(f"{path} is not a pack: it has no pack.py")
     module = _execute(entry)
-    kernels: tuple[Kernel, ...] = _declared(module, "KERNELS", Kernel, entry)
+    kernels = tuple(each.at(path) for each in _declared(module, "KERNELS", Kernel, entry))
     mutants: tuple[Mutant, ...] = _declared(module, "MUTANTS", Mutant, entry)
     ops: tuple[Op, ...] = _declared(module, "OPS", Op, entry)
     for op in ops:

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from fuzz.adapters.c import CAdapter
 from fuzz.adapters.python import PythonAdapter
 from fuzz.adapters.python_kernel import FRAMEWORKS
+from fuzz.adapters.shared import SharedAdapter
 from fuzz.adapters.target import Adapter, Target
 from fuzz.adapters.toolchain import Host, this_host
 from fuzz.base.kernel import Kernel
 
 ADAPTERS: dict[str, Adapter] = {
     "c": CAdapter(),
+    "shared": SharedAdapter(),
     **{name: PythonAdapter(framework) for name, framework in FRAMEWORKS.items()},
 }
 

@@ -78,9 +78,18 @@ class Kernel:
         return (self.source,)
 
     @property
+    def blamed(self) -> str:
+        """What its author is to look at where it is wrong."""
+        return "the kernel's source"
+
+    @property
     def paths(self) -> Iterator[tuple[str, Path]]:
         """Every path that it is declared with, each with the field that names it."""
         yield "source", self.source
+
+    def at(self, folder: Path) -> Kernel:
+        """It as a pack in that folder declares it: what is relative is from there."""
+        return self
 
     @property
     def variables(self) -> Mapping[str, str]:

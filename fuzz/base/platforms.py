@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fuzz.base.platform import DOT, Besides, Fact, FlushesBf16, InAnyOrder, InTf32, OfEitherSign, Platform, Usual
 from oracles.formula.within import Within
 
-_TRITON, _TORCH, _NUMPY, _C = "triton@cuda", "torch@cpu", "numpy@cpu", "c"
+_TRITON, _TORCH, _NUMPY, _C, _SHARED = "triton@cuda", "torch@cpu", "numpy@cpu", "c", "shared"
 _GUIDE = "CUDA C++ Programming Guide, mathematical functions"
 _LIBDEVICE = f"{_GUIDE}: {{0}}f within {{1}} ulp; Triton has libdevice flush (nvvm-reflect-ftz)"
 _GLIBC = "GNU C Library manual, Errors in Math Functions: a few ulp; {0}f of glibc 2.36, measured of all f32: {1} ulp"
@@ -119,6 +119,12 @@ FACTS: tuple[Fact, ...] = (
         _C, "products", Usual("rounded or not, where a sum takes them"),
         "GCC: -ffp-contract=fast is the default outside of ISO C",
     ),
+    *(
+        Fact(_SHARED, name, Within(4.5), "GNU C Library manual: libmvec, which a library may call, within 4 ulp")
+        for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "expm1", "log1p", "atan", "pow")
+    ),
+    Fact(_SHARED, "sums", InAnyOrder(), "nobody sees how a compiled library adds: -ffast-math lets it choose"),
+    Fact(_SHARED, "products", Usual("rounded or not, where a sum takes them"), "the same, of what it contracts"),
 )  # fmt: skip
 """All of them: where two rows of a platform are about one function, both hold."""
 

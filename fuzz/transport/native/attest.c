@@ -30,6 +30,8 @@ void attest(void) {
     fprintf(out, "pid=%d\n", getpid());
     fprintf(out, "page=%ld\nflushes=%s\n", sysconf(_SC_PAGESIZE), flushes() ? "yes" : "no");
     fprintf(out, "masked_loads=%s\n", masked_loads_misread() ? "misread" : "right");
+    const char *trouble = kf_load != NULL ? kf_load() : NULL;
+    if (trouble != NULL) fprintf(out, "unloadable=%.1000s\n", trouble);
     const uint32_t head[2] = {HELLO_MAGIC, (uint32_t)ftell(out)};
     fclose(out);
     write_all(head, sizeof head);

@@ -217,6 +217,9 @@ void call_guarded(const test_case *c, response_header *response);
 bool masked_loads_misread(void);
 bool is_misread(const void *context);
 
+/* of kernels that are in a library: loads it, and returns why that cannot be called, NULL where it can */
+const char *kf_load(void) __attribute__((weak));
+
 /* attest.c */
 void attest(void);
 

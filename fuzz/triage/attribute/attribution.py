@@ -92,7 +92,7 @@ def _code(kernel: Kernel) -> str:
     """What the kernel's author is to look at: the source, or a library that it calls."""
     names = [Path(each).name for each in kernel.libraries if each not in _RUNTIME]
     if not names:
-        return "the kernel's source"
+        return kernel.blamed
     what = "library" if len(names) == 1 else "libraries"
     return f"the {what} {' or '.join(names)}, or its caller {kernel.source.name}"
 

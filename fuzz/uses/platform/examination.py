@@ -42,8 +42,8 @@ def examined(name: str) -> Found:
 
 
 def names() -> tuple[str, ...]:
-    """Return the platforms that may be measured."""
-    return tuple(PLATFORMS)
+    """Return the platforms that may be measured: each shared library is another one."""
+    return tuple(name for name in PLATFORMS if name.partition("@")[0] in _NEEDS)
 
 
 def examination_table(found: dict[str, Found]) -> PlainTable:

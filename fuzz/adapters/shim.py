@@ -1,0 +1,163 @@
+"""The few lines of C by which a worker calls a function of a shared library, written from its prototype."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fuzz.adapters import abi
+from fuzz.adapters.binding import BYTES, NOTHING, SIZE, STATUS, STRIDE, Binding, own_dims
+from fuzz.adapters.prototype import Argument, Type
+from oracles.dtypes import ITEMSIZE
+
+_HEAD = """/* Calls {function} of {library}. Written by kernelfuzz from a prototype. */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include "kernelfuzz.h"
+
+static {result} (*function)({types});
+
+/* NULL, or why the function cannot be called. */
+const char *kf_load(void) {{
+    static char trouble[800];
+    static const char *const first[] = {{{first}NULL}};
+    for (int i = 0; first[i] != NULL; i++)
+        if (dlopen(first[i], RTLD_NOW | RTLD_GLOBAL) == NULL) return dlerror();
+    void *library = dlopen({path}, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) return dlerror();
+    void *found = dlsym(library, "{function}");
+    if (found == NULL) {{
+        snprintf(trouble, sizeof trouble, "no symbol {function}");
+        return trouble;
+    }}
+    memcpy(&function, &found, sizeof function);
+    return NULL;
+}}
+
+static const int item_bytes[] = {{{items}}};
+
+static inline int64_t extent(const kf_tensor *t, int from_end) {{
+    return from_end <= t->rank ? t->shape[t->rank - from_end] : 1;
+}}
+
+static inline int64_t size(const kf_tensor *t) {{
+    int64_t elements = 1;
+    for (int axis = 0; axis < t->rank; axis++) elements *= t->shape[axis];
+    return elements;
+}}
+
+static inline int64_t stride(const kf_tensor *t) {{
+    for (int axis = t->rank - 2; axis >= 0; axis--)
+        if (t->shape[axis] > 1) return t->strides[axis];
+    return extent(t, 1);
+}}
+
+/* Where a row begins, of a tensor the last `own` dimensions of which are the row's own. */
+static inline void *at(const kf_tensor *t, int own, int64_t row) {{
+    int64_t offset = 0;
+    for (int axis = t->rank - own - 1; axis >= 0 && row > 0; axis--) {{
+        offset += row % t->shape[axis] * t->strides[axis];
+        row /= t->shape[axis];
+    }}
+    return t->data == NULL ? NULL : (char *)t->data + offset * item_bytes[t->dtype];
+}}
+"""
+
+
+def shim(binding: Binding, library: Path, first: Sequence[Path] = ()) -> str:
+    """The text of the shim; the libraries that come `first` are loaded before, for all to use."""
+    prototype, op = binding.prototype, binding.op
+    head = _HEAD.format(
+        function=prototype.name,
+        library=library.name.replace("*/", "* /"),
+        result=_c(prototype.result),
+        types=", ".join(_c(each.type) for each in prototype.arguments) or "void",
+        first="".join(f"{json.dumps(str(each), ensure_ascii=False)}, " for each in first),
+        path=json.dumps(str(library), ensure_ascii=False),
+        items=", ".join(f"[{abi.constant(name)}] = {size}" for name, size in ITEMSIZE.items()),
+    )
+    return "\n".join([head, f"{abi.prototype(op)} {{", *(f"    {line}" for line in _body(binding)), "}", ""])
+
+
+def _c(kind: Type) -> str:
+    """The type as a compiler that has seen no header knows it."""
+    return "void *" if kind.pointer else kind.word or "int"
+
+
+def _body(binding: Binding) -> Iterator[str]:
+    first = binding.op.inputs[0]
+    yield "if (function == NULL && kf_load() != NULL) abort();"
+    yield f"const kf_tensor *const first = &call->{first.name};"
+    yield "int64_t rows = 1;"
+    yield f"for (int axis = 0; axis < first->rank - {own_dims(first)}; axis++) rows *= first->shape[axis];"
+    call = f"function({', '.join(_given(each, binding) for each in binding.prototype.arguments)})"
+    statements = _statements(binding, call)
+    if not binding.takes_all_rows:
+        yield "const int64_t count = 1;"
+        yield "for (int64_t row = 0; row < rows; row++) {"
+    else:
+        # No caller would give it a distance that its argument's type cannot hold: such rows come singly.
+        fits = " && ".join(_fitting(binding))
+        yield f"const int64_t count = {f'rows == 0 || ({fits}) ? rows : 1' if fits else 'rows'};"
+        yield "for (int64_t row = 0; row == 0 || row < rows; row += count > 0 ? count : 1) {"
+    yield from (f"    {line}" for line in statements)
+    yield "}"
+    yield "return KF_OK;"
+
+
+def _statements(binding: Binding, call: str) -> Iterator[str]:
+    yield "(void)count;"
+    if binding.returned == STATUS:
+        yield f"if ({call} != 0) return KF_REJECTED;"
+    elif binding.returned == NOTHING:
+        yield f"{call};"
+    else:
+        yield f"*({binding.prototype.result.word} *){_place(binding, binding.returned)} = {call};"
+
+
+def _fitting(binding: Binding) -> Iterator[str]:
+    for each in binding.prototype.arguments:
+        if binding.meanings[each.name].endswith((f".{STRIDE}", f".{BYTES}")):
+            value = _number(binding.meanings[each.name], binding)
+            yield f"({each.type.word or 'int'})({value}) == {value}"
+
+
+def _place(binding: Binding, name: str) -> str:
+    operand = binding.op.operand(name)
+    if own_dims(operand) == len(operand.axes):  # it is the same for all rows
+        return f"call->{name}.data"
+    return f"at(&call->{name}, {own_dims(operand)}, row)"
+
+
+def _given(argument: Argument, binding: Binding) -> str:
+    meaning = binding.meanings[argument.name]
+    if argument.type.pointer:
+        return "NULL" if meaning == "NULL" else _place(binding, meaning)
+    return f"({argument.type.word or 'int'})({_number(meaning, binding)})"
+
+
+def _number(meaning: str, binding: Binding) -> str:
+    op = binding.op
+    if any(each.name == meaning for each in op.parameters):
+        return f"call->{meaning}"
+    if meaning in op.named:
+        return _extent(meaning, binding)
+    if meaning == op.batch_name:
+        return "count"
+    tensor, _, what = meaning.partition(".")
+    if what == BYTES:
+        return f"stride(&call->{tensor}) * item_bytes[call->{tensor}.dtype]"
+    return f"{what}(&call->{tensor})" if what in (STRIDE, SIZE) else meaning
+
+
+def _extent(dim: str, binding: Binding) -> str:
+    """The extent of a dimension, by a tensor that is there in every call."""
+    operands = sorted(binding.op.operands, key=lambda each: each.optional)
+    operand = next(each for each in operands if dim in each.axes)
+    return f"extent(&call->{operand.name}, {len(operand.axes) - operand.axes.index(dim)})"
