@@ -39,7 +39,7 @@ class CAttestation(Attestation):
     unloadable: str = ""
     """Why a library that it loads cannot be called; '' where there is none, or it can."""
     loaded: str = ""
-    """That library's name, and how its digest begins."""
+    """The name of the library that it loads, and how its digest begins."""
 
     @classmethod
     def said(cls, hello: str) -> CAttestation:
