@@ -24,7 +24,7 @@ from .group_norm import python_kernels as group_norm_in_python
 from .group_norm.mutants import group_norm
 from .grouped_matmul import c_kernels as grouped_matmul_in_c
 from .grouped_matmul import python_kernels as grouped_matmul_in_python
-from .grouped_matmul.mutants import grouped_matmul
+from .grouped_matmul.mutants import grouped_matmul, grouped_rows_matmul
 from .int4_matmul import c_kernels as int4_matmul_in_c
 from .int4_matmul import python_kernels as int4_matmul_in_python
 from .int4_matmul.mutants import int4_matmul
@@ -86,7 +86,7 @@ MUTANTS = (
     *layer_norm.MUTANTS, *softmax.MUTANTS, *gelu.MUTANTS, *silu_mul.MUTANTS, *rope.MUTANTS, *matmul.MUTANTS,
     *cross_entropy.MUTANTS, *group_norm.MUTANTS, *embedding.MUTANTS, *quantize_rows.MUTANTS, *quantize_mxfp8.MUTANTS,
     *quantize_mxfp8_e5m2.MUTANTS, *quantize_nvfp4.MUTANTS, *dequantize_matmul.MUTANTS, *int4_matmul.MUTANTS,
-    *grouped_matmul.MUTANTS,
+    *grouped_matmul.MUTANTS, *grouped_rows_matmul.MUTANTS,
     *reductions.MUTANTS, *gradients.MUTANTS, *scaled_matmul.MUTANTS, *tf32.MUTANTS, *attention.MUTANTS,
     *paged_attention.MUTANTS, *sequences.MUTANTS, *topk_softmax.MUTANTS,
 )  # fmt: skip

@@ -45,6 +45,8 @@ def _loses_sign(node: Node) -> bool:
     return node.kind in ("add", "subtract", "sum", "dot")
 
 
+_CHOOSING = {"where": 0, "take": 1}
+"""Which argument of a step says which of the others is taken."""
 _WORDS = {"even": "not", "odd": "negated too", "neither": "another number"}
 
 
@@ -56,10 +58,11 @@ def _parity(node: Node, args: list[Parity], flip: Flip) -> Parity:
     odd, known = args.count("odd"), "neither" not in args
     if node.kind in ("multiply", "divide", "dot"):
         return "zero" if args[0] == "zero" else ("odd" if odd == 1 else "even") if known else "neither"
-    if node.kind in ("add", "subtract", "where"):
-        if node.kind == "where" and args[0] != "even":
+    if node.kind in ("add", "subtract", *_CHOOSING):
+        chooser = _CHOOSING.get(node.kind)
+        if chooser is not None and args[chooser] not in ("even", "zero"):
             return "neither"
-        kinds = {each for each in args[node.kind == "where" :] if each != "zero"}
+        kinds = {each for place, each in enumerate(args) if place != chooser and each != "zero"}
         return kinds.pop() if len(kinds) == 1 else "neither" if kinds else "zero"
     if node.kind in ("sum", "negate", "point"):
         return args[0]

@@ -27,6 +27,7 @@ from oracles.ops import (
     group_norm,
     group_norm_backward,
     grouped_matmul,
+    grouped_rows_matmul,
     int4_matmul,
     layer_norm,
     layer_norm_backward,
@@ -116,7 +117,7 @@ for _module in (
     row_max_backward, row_var_backward, logsumexp_backward, cross_entropy, cross_entropy_backward, group_norm,
     group_norm_backward, embedding, embedding_backward, attention, attention_backward, paged_attention,
     quantize_rows, quantize_rows_e4m3, quantize_mxfp8, quantize_mxfp8_e5m2, quantize_nvfp4, dequantize_matmul,
-    int4_matmul, grouped_matmul, cumsum, linear_recurrence, conv1d, topk_softmax, softmax_of_topk,
+    int4_matmul, grouped_matmul, grouped_rows_matmul, cumsum, linear_recurrence, conv1d, topk_softmax, softmax_of_topk,
 ):  # fmt: skip
     register(_module.OP)
 _BUILT_IN = dict(OPS)
