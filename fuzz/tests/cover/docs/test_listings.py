@@ -21,6 +21,11 @@ def test_the_listings_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> N
     assert reader.executed == expected
 
 
+def test_every_listing_says_what_is_done_with_it() -> None:
+    """Of those pages, too, that the gate does not follow."""
+    assert all(listing.language for page in PAGES for listing in listings(page))
+
+
 def test_a_listing_without_a_mark_is_no_listing(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A page\n\n```console\n$ true\n```\n")
