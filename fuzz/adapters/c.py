@@ -14,24 +14,23 @@ from fuzz.adapters.c_attestation import CAttestation
 from fuzz.adapters.c_build import Build, compiler_of, compilers_of, is_static, linker_of, own_headers
 from fuzz.adapters.c_export import code_of, commands_of
 from fuzz.adapters.c_kernel import CKernel, c_kernel
+from fuzz.adapters.c_places import Place, places
 from fuzz.adapters.export import Script, c_script
-from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, Settings, architectures
+from fuzz.adapters.isa import ISAS
 from fuzz.adapters.libraries import emulator_helper
 from fuzz.adapters.linking import Library
 from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId, Unavailable, sandbox_of
 from fuzz.adapters.toolchain import Host, Tool
-from fuzz.base.dispatch import SizeLimit
 from fuzz.base.kernel import Kernel
 from fuzz.transport.child import Child, CompiledWorker
 from fuzz.transport.journal import Journal
-from fuzz.transport.process import Process
+from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.sandbox import Sandbox, started
 from oracles.ops import OPS
 
 OPTS = ("O0", "O2")
 """A real shipped SVE kernel was wrong at -O0 only."""
 WORKER_FLAGS = ("-O3", "-std=gnu11")
-_CASE_LIMIT_S = 5.0
 _START_LIMIT_S = 30.0
 """A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
 
@@ -42,35 +41,21 @@ class CAdapter(Adapter):
     suffix = ".c"
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
-        families = ISAS[c_kernel(kernel).isa].compilers or toolchain.families(host)
-        for arch, emulator, settings in places(ISAS[c_kernel(kernel).isa], host):
+        known = c_kernel(kernel)
+        families = ISAS[known.isa].compilers or toolchain.families(host)
+        for place in places(known.isa, known.beside, host):
             for family in families:
-                yield from (self._target(c_kernel(kernel), host, arch, emulator, settings, family, opt) for opt in OPTS)
+                yield from (self._target(known, host, place, family, opt) for opt in OPTS)
 
-    def _target(
-        self,
-        kernel: CKernel,
-        host: Host,
-        arch: str,
-        emulator: Emulator | None,
-        settings: Settings,
-        family: str,
-        opt: str,
-    ) -> Target:
+    def _target(self, kernel: CKernel, host: Host, place: Place, family: str, opt: str) -> Target:
         row = ISAS[kernel.isa]
-        told = [("arch", arch)] if emulator is not None and row.arch is None else []
-        told += [(setting.word, str(value)) for setting, value in settings]
-        traits: list[tuple[str, str | int]] = [
-            ("optimisation", f"-{opt}"),
-            ("compiler", family),
-            ("processor", f"{'native' if emulator is None else 'emulated'} {arch}"),
-            *((setting.trait, value) for setting, value in settings),
-        ]
+        told = (("arch", place.arch),) if place.emulator is not None and row.arch is None else ()
         return Target(
-            TargetId("c", kernel.name, "native" if emulator is None else emulator.place, tuple(told), family, opt),
-            kernel, self, tuple(traits), _CASE_LIMIT_S, size_limit(emulator, opt),
-            arch=arch, emulator=emulator, settings=settings, host=host,
-            flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags),
+            TargetId("c", kernel.name, place.name, (*told, *place.told), family, opt),
+            kernel, self, (("optimisation", f"-{opt}"), ("compiler", family), *place.traits),
+            place.case_limit, place.size_limit(opt),
+            arch=place.arch, emulator=place.emulator, own=place.own, settings=place.settings, host=host,
+            flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags, *place.flags),
         )  # fmt: skip
 
     def unavailable(self, target: Target) -> str | None:
@@ -86,7 +71,7 @@ class CAdapter(Adapter):
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
         emulators = [] if target.emulator is None else [toolchain.emulator(target.emulator, target.arch)]
-        return (*compilers_of(target), *emulators)
+        return (*compilers_of(target), *emulators, *(target.own.tools if target.own is not None else ()))
 
     def program(self, target: Target, builder: Builder) -> CProgram:
         build, op = Build(target), OPS[target.kernel.op]
@@ -133,6 +118,8 @@ def _unlinkable(target: Target) -> str | None:
 
 def prefix_of(target: Target) -> tuple[str, ...]:
     """What to put before a program's path to run it."""
+    if target.own is not None and target.own.prefix:
+        return (*target.own.tools[0].command, *target.own.prefix[1:])
     if target.emulator is None:
         return ()
     options = ISAS[c_kernel(target.kernel).isa].processor_with(target.settings)
@@ -150,26 +137,6 @@ def _root(target: Target) -> tuple[str, ...]:
         return ()
     found = named or linking.sysroot(compiler_of(target))
     return () if found is None else (target.emulator.sysroot_option, str(found))
-
-
-def places(row: InstructionSet, host: Host) -> Iterator[tuple[str, Emulator | None, Settings]]:
-    """Where code of an instruction set is tried: architecture, emulator, what is set there."""
-    elsewhere = [arch for arch in architectures() if arch != host.arch] if row.emulator is not None else []
-    for arch in (row.arch,) if row.arch is not None else (host.arch, *elsewhere):
-        native = arch == host.arch
-        if native or row.emulator is None:  # what has no emulator says elsewhere why it cannot run
-            here = host.settings if native else {}
-            yield arch, None, tuple((each, here[each.word]) for each in row.settings if each.word in here)
-        if row.emulator is not None and (row.emulated_here or not native):
-            yield from ((arch, row.emulator, settings) for settings in row.combinations)
-
-
-def size_limit(emulator: Emulator | None, opt: str) -> SizeLimit | None:
-    """What is emulated or not optimised is slow, and what is both takes several microseconds for each row: it is spared
-    the cases of very many."""
-    if emulator is not None:
-        return SizeLimit(1 << 20, 1 << (17 if opt == "O2" else 15))
-    return SizeLimit(1 << 22, 1 << 20, far=True) if opt == "O0" else None
 
 
 def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[Path, Path], str]:
@@ -224,10 +191,14 @@ class CProgram:
             worker = partial(CompiledWorker, *given, stdin, stdout, stderr)
             return worker() if self.sandbox is None else started(worker)
 
-        return Process(start, limit, start_limit=_START_LIMIT_S, journal=journal, sandboxed=self.sandbox is not None)
+        memory = None if self.target.own is not None and self.target.own.reserves else MEMORY_LIMIT
+        return Process(start, limit, memory, _START_LIMIT_S, journal, sandboxed=self.sandbox is not None)
 
     def attested(self, hello: str) -> CAttestation:
         found = CAttestation.said(hello)
+        own, absent = self.target.own, self._absent(found)
+        if own is not None and absent:
+            raise Unavailable(f"what {own.place} runs on has no {absent}")
         wrong = list(self._wrong(found))
         if wrong:
             raise AttestationError(f"{self.target.id}: {'; '.join(wrong)}")
@@ -238,6 +209,10 @@ class CProgram:
             )
         return found
 
+    def _absent(self, found: CAttestation) -> str:
+        """The features that its code has and its processor has not."""
+        return " ".join(sorted((ISAS[c_kernel(self.target.kernel).isa].features | found.needs) - found.features))
+
     def _wrong(self, found: CAttestation) -> Iterator[str]:
         """What the worker is and the target did not ask for."""
         target = self.target
@@ -247,9 +222,8 @@ class CProgram:
             if found.settings.get(setting.word) != value:
                 has = found.settings.get(setting.word, "none")
                 yield f"{setting.trait} {value} was requested, the worker has {has}"
-        missing = sorted((ISAS[c_kernel(target.kernel).isa].features | found.needs) - found.features)
-        if missing:
-            yield f"{' '.join(missing)} was requested, the worker has {' '.join(sorted(found.features))}"
+        if absent := self._absent(found):
+            yield f"{absent} was requested, the worker has {' '.join(sorted(found.features))}"
         if target.emulator is not None and found.emulator not in target.emulator.attested:
             yield "an emulator was requested, the worker runs on hardware"
         if found.digest != self.digest:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.linking import Library
+from fuzz.adapters.own_targets import OwnTarget
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.base.kernel import PLAIN, Kernel
 from oracles.formula.contract import Contract
@@ -62,6 +63,8 @@ class CKernel(CompiledKernel):
     """The standard of the language that it names, such as 'c++20' or 'c99'; else they are gnu11 and gnu++17."""
     untrusted: bool = False
     """Nobody vouches for it: its workers run in a sandbox."""
+    beside: tuple[OwnTarget, ...] = ()
+    """Where else it runs, as the `targets.toml` of its pack says."""
 
     def __post_init__(self) -> None:
         for field in ("sources", "libraries", "include"):

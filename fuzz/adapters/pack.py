@@ -16,6 +16,7 @@ from typing import Any
 
 from fuzz.adapters.build import plain_path
 from fuzz.adapters.c_kernel import CKernel
+from fuzz.adapters.own_targets import own_targets
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.adapters.shared_kernel import SharedKernel
 from fuzz.base.capability import Capabilities, DeclarationError
@@ -121,6 +122,10 @@ def load(path: Path | None, *, sources: bool = True) -> Pack:
             _ = kernel.able
         except DeclarationError as error:
             raise PackError(f"{entry}: kernel {kernel.name}: {error}") from error
+    beside = own_targets(path)
+    kernels = tuple(
+        replace(each, beside=beside) if isinstance(each, (CKernel, SharedKernel)) else each for each in kernels
+    )
     _require_unique([kernel.name for kernel in kernels], entry)
     _require_known_laws(kernels, entry)
     _require_unique([mutant.name for mutant in mutants], entry)

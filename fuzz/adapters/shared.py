@@ -10,8 +10,9 @@ from pathlib import Path
 
 from fuzz.adapters import linking
 from fuzz.adapters.build import Builder, BuildError
-from fuzz.adapters.c import CAdapter, CProgram, places, size_limit
+from fuzz.adapters.c import CAdapter, CProgram
 from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c_places import Place, places
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.linking import Library
 from fuzz.adapters.shared_kernel import SharedKernel, shared_kernel
@@ -35,7 +36,6 @@ _MACHINES: Mapping[bytes, str] = {
 """Architectures by class, byte order and machine, as ELF headers have them."""
 _WORD_BITS = {1: 32, 2: 64}
 """The size of a word in bits, by the class in an ELF header."""
-_LIMIT_S = 5.0
 
 
 class SharedAdapter(CAdapter):
@@ -45,18 +45,12 @@ class SharedAdapter(CAdapter):
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         known = shared_kernel(kernel)
         arch = _arch(known)
-        row = ISAS[known.isa]
-        found = [each for each in places(row, host) if each[0] == arch]
-        for there, emulator, settings in found or [(row.arch or host.arch, None, ())]:
-            told = tuple((setting.word, str(value)) for setting, value in settings)
-            place = "native" if emulator is None else emulator.place
-            traits = (
-                ("processor", f"{'native' if emulator is None else 'emulated'} {there}"),
-                *((setting.trait, value) for setting, value in settings),
-            )
+        found = [each for each in places(known.isa, known.beside, host) if each.arch == arch]
+        for place in found or [Place(ISAS[known.isa].arch or host.arch)]:
             yield Target(
-                TargetId(kernel.kind, kernel.name, place, told), kernel, self, traits, _LIMIT_S,
-                size_limit(emulator, "O2"), arch=there, emulator=emulator, settings=settings, host=host, flags=("-O2",),
+                TargetId(kernel.kind, kernel.name, place.name, place.told), kernel, self, place.traits,
+                place.case_limit, place.size_limit("O2"), arch=place.arch, emulator=place.emulator, own=place.own,
+                settings=place.settings, host=host, flags=("-O2", *place.flags),
             )  # fmt: skip
 
     kind = "shared"

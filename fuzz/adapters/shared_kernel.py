@@ -11,6 +11,7 @@ from fuzz.adapters.binding import Binding, bound
 from fuzz.adapters.build import plain_path
 from fuzz.adapters.c_kernel import CKernel, CompiledKernel
 from fuzz.adapters.isa import ISAS
+from fuzz.adapters.own_targets import OwnTarget
 from fuzz.adapters.prototype import Prototype, parsed
 from fuzz.adapters.shim import shim
 from fuzz.adapters.signature import Signature, completed
@@ -59,6 +60,8 @@ class SharedKernel(CompiledKernel):
     keeps: tuple[str, ...] = ()
     untrusted: bool = False
     """Nobody vouches for it: its workers run in a sandbox."""
+    beside: tuple[OwnTarget, ...] = ()
+    """Where else it runs, as the `targets.toml` of its pack says."""
 
     def __post_init__(self) -> None:
         for field in ("library", "before"):

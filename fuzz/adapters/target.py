@@ -13,6 +13,7 @@ from fuzz.adapters import isa
 from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.export import Script
 from fuzz.adapters.isa import Emulator, Settings
+from fuzz.adapters.own_targets import OwnTarget
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.dispatch import SizeLimit
 from fuzz.base.errors import InternalError
@@ -103,6 +104,8 @@ class Target:
     """The architecture that the code is compiled for. This and what follows are for code that is compiled ahead."""
     emulator: Emulator | None = None
     """The emulator that it runs under; None on a real processor."""
+    own: OwnTarget | None = None
+    """The row of its pack's `targets.toml` that it is of."""
     settings: Settings = ()
     """What it is set to, or has, of what its instruction set leaves open."""
     flags: tuple[str, ...] = ()
@@ -174,6 +177,7 @@ def causes_by_trait() -> Mapping[str, str]:
         "compiler": "compiler and flags",
         "processor": "the processor, real or emulated",
         "device": "the device",
+        "own target": "a target of the pack's own",
         **{setting.trait: setting.trait for setting in isa.settings()},
     }
 

@@ -85,7 +85,8 @@ class Tool:
     @property
     def missing(self) -> str | None:
         """Why it cannot be used and how to get it, or None when it is there."""
-        return None if self.path is not None else f"{self.name} is not installed (apt-get install {self.package})"
+        how = f" (apt-get install {self.package})" if self.package else ""
+        return None if self.path is not None else f"{self.name} is not installed{how}"
 
 
 @dataclass(frozen=True)
