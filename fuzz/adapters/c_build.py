@@ -131,7 +131,7 @@ class Build:
         # A shared library is found at run time where it was when it was linked.
         places = [str(each.path) for each in self.files if each.shared]
         libraries = linking.digests([*self.libraries, *self.files], linker, static=is_static(target))
-        described = [target.kernel.op, target.flags, target.emulated, tools, parts, self.header, units]
+        described = [target.kernel.op, target.flags, target.emulated, linking.WRAPPED, tools, parts, self.header, units]
         return digest_of([*described, list(libraries.values()), places])
 
     def commands(self, output: Path, digest: str, parts: Sequence[Path]) -> Iterator[list[str]]:
@@ -156,7 +156,8 @@ class Build:
             ]  # fmt: skip
         yield [
             *linker_of(self.target).command, *flags, *map(str, (*objects, *parts)),
-            *(["-static"] if is_static(self.target) else []), *self.linked, *runtime_of(self.target), "-o", str(output),
+            *linking.WRAPPED, *(["-static"] if is_static(self.target) else []), *self.linked, *runtime_of(self.target),
+            "-o", str(output),
         ]  # fmt: skip
 
     def _identity(self, digest: str) -> list[str]:

@@ -18,6 +18,10 @@ _HEADER_BYTES = 64
 """The size of an ELF header in bytes."""
 _SHARED = 3
 """The type of an ELF file that is a shared library (ET_DYN)."""
+WRAPPED = tuple(
+    f"-Wl,--wrap={name}" for name in ("malloc", "realloc", "aligned_alloc", "posix_memalign", "_Znwm", "_Znam")
+)
+"""What the linker is told, so that what gives a kernel memory fills it: see `native/poison.c`."""
 _START = "crt1.o"
 """A file of every C library: by it a compiler shows for which machine it links."""
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import Case, Tensor
 from fuzz.base.dtypes import from_bits
+from fuzz.base.fill import FILL
 from oracles.dtypes import INTEGERS
 
 PROBE: Final = "_probe"
@@ -51,13 +52,13 @@ def probed(case: Case, probe: str, element: int = 0) -> Case:
 
 
 def unprobed(case: Case) -> Case:
-    """Return the case called in the usual way."""
+    """Return the case called in the usual way, with what is filled then."""
     return replace(case, params=without_probe(case.params))
 
 
 def without_probe(params: Mapping[str, float | int]) -> Mapping[str, float | int]:
     """Return the other params."""
-    return {name: value for name, value in params.items() if name not in (PROBE, WAS)}
+    return {name: value for name, value in params.items() if name not in (PROBE, WAS, FILL)}
 
 
 def probe_of(case: Case) -> str:

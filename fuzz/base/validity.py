@@ -9,6 +9,7 @@ import numpy as np
 
 from fuzz.base.case import THREADS, Case, CaseError
 from fuzz.base.dtypes import NUMPY_DTYPE
+from fuzz.base.fill import FILL, is_fill
 from fuzz.base.memory import contradicts_itself, overlaps_itself
 from fuzz.base.probe import MOST, PROBE, WAS
 from oracles.declared import AXIS
@@ -80,7 +81,7 @@ def _check_names(op: Op, kind: str, found: Mapping[str, object], operands: Seque
 
 
 def _check_params(op: Op, params: Mapping[str, float | int], rank: int) -> None:
-    unknown = sorted({*params} - {*op.params, THREADS, PROBE, WAS})
+    unknown = sorted({*params} - {*op.params, THREADS, PROBE, WAS, FILL})
     if unknown:
         raise CaseError(f"params.{unknown[0]}: {op.name} has {', '.join(op.params)}")
     axis = params.get(AXIS)
@@ -97,6 +98,8 @@ def _check_params(op: Op, params: Mapping[str, float | int], rank: int) -> None:
     probe = params.get(PROBE, 0)
     if not isinstance(probe, int) or not 0 <= probe < MOST or (WAS in params and PROBE not in params):
         raise CaseError(f"params.{PROBE}: {probe!r} is no probe")
+    if not is_fill(params.get(FILL, 0)):
+        raise CaseError(f"params.{FILL}: {params[FILL]!r} is no fill")
 
 
 def _is_float32(value: float) -> bool:

@@ -175,7 +175,9 @@ class EntryJudge:
         """What came of the law, by the outputs of case and twin: those of many targets are the same."""
         self._before = before if entry.check is not None else None
         # A second run of the same case needs no second truth.
-        shared = self._before is not None and _are_same(self._before.entry.case, probes.unprobed(entry.case))
+        shared = self._before is not None and _are_same(
+            probes.unprobed(self._before.entry.case), probes.unprobed(entry.case)
+        )
         same = self._before._judge if self._before is not None and shared else None
         self._earlier: Judge | None = None
         """The judge of what a probe has the kernel called with before."""

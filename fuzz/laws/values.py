@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import THREADS, Case
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits
+from fuzz.base.fill import refilled
 from fuzz.base.stream import Stream
 from fuzz.laws.law import Law, Leeway, Outputs, has_elements
 from oracles.operand import Flip
@@ -64,7 +65,9 @@ def _on_two_threads(case: Case, stream: Stream) -> Case:
     return replace(case, params={**case.params, THREADS: 2})
 
 
-RERUN = Law("rerun", "the same case a second time", lambda case: True, lambda case, stream: case, moves_one=False)
+RERUN = Law(
+    "rerun", "the same case a second time", lambda case: True, lambda case, stream: refilled(case), moves_one=False
+)
 SIGN_FLIP = Law(
     "sign_flip",
     "inputs of the other sign, which negates what is odd in them",

@@ -19,6 +19,7 @@ from fuzz.report.words import (
     no_rule,
     phrase,
     tested_words,
+    unset_evidence,
     what_is_wrong,
 )
 from fuzz.report.wrapping import wrapped
@@ -185,6 +186,8 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
     ending = tested_words(told.rule) if told.rule is not None else ""
     if told.explained == "not yet":
         ending = told.note
+    elif told.unset is not None:
+        yield unset_evidence(told.unset)
     elif told.rule is None and (told.contract is None or not told.contract.telling) and told.suggestion is None:
         ending = no_rule(told)
     passing = [each for each in told.counterfactuals if each.passing]

@@ -18,6 +18,8 @@ from fuzz.report.words import (
     places_words,
     rule_lines,
     suggestion_words,
+    unset_evidence,
+    unset_words,
 )
 from fuzz.report.wrapping import wrapped_text
 from fuzz.triage.explanation import Call, Explanation, Memory, Number, WorstElement
@@ -66,6 +68,8 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
         yield _line("" if number else "nearby", line)
     if told.attribution is not None:
         yield _line("cause", f"{told.attribution.cause}: {told.attribution.evidence}")
+    if told.unset is not None:
+        yield _line("nobody set", f"it reads {unset_words(told.unset)}: {unset_evidence(told.unset)}")
     for label, line in rule_lines(told):
         yield _line(label, line)
     if told.places is not None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from fuzz.base.dtypes import shortest
+from fuzz.base.fill import FILLS
 from fuzz.base.verdict import Verdict
 from fuzz.triage.explanation import (
     ALIKE,
@@ -20,6 +21,7 @@ from fuzz.triage.explanation import (
     Places,
     StatedRule,
     Suggestion,
+    UnsetRead,
 )
 from fuzz.triage.rule.rule import Rule
 
@@ -40,6 +42,7 @@ _PHRASES: Mapping[Verdict, str] = {
     Verdict.FAIL_PROCESS: "leaves its process changed",
 }
 """What a kernel does, by verdict."""
+_UNSET = {"registers": "a register", "stack": "memory of the stack", "heap": "memory from an allocator"}
 _NEAREST = 4
 """The most values of one kind that the first lines name. The full text names all."""
 _MANY = 1e4
@@ -53,7 +56,8 @@ def what_is_wrong(told: Explanation) -> str:
     if told.suggestion is not None:
         which = f"{told.suggestion.dim} mod {told.suggestion.step} != 0" if told.suggestion.dim else "empty tensors"
         return f"refuses {which}: declare {told.suggestion.says}?"
-    return f"{phrase(told)} {_when(told.rule)}" if told.rule is not None else phrase(told)
+    what = f"reads {unset_words(told.unset)}" if told.unset is not None else phrase(told)
+    return f"{what} {_when(told.rule)}" if told.rule is not None else what
 
 
 def phrase(told: Explanation) -> str:
@@ -197,6 +201,20 @@ def suggestion_words(found: Suggestion) -> str:
         what = f"{found.dim} is no multiple of {found.step}"
         return f"{what} in all {found.failing} failing cases, and is one in all {found.passing} that pass: {meant}"
     return f"nothing but what has no elements fails ({found.failing} cases; {found.passing} others pass): {meant}"
+
+
+def unset_words(found: UnsetRead) -> str:
+    """Return what it is that nobody has set."""
+    where = [_UNSET[each] for each in found.where] or ["a register, the stack or new memory"]
+    return f"{' and '.join(where)} that nobody set"
+
+
+def unset_evidence(found: UnsetRead) -> str:
+    """Return what becomes of the smallest case with other values there."""
+    there = f"the {' or the '.join(found.where)}" if found.where else "registers, stack and heap"
+    with_anything = len(found.fails_with) == len(FILLS) - 1
+    other = "anything else that was tried" if with_anything else " or ".join(found.fails_with)
+    return f"passes with 0 in {there} before the call, fails with {other}"
 
 
 def places_words(found: Places) -> str:

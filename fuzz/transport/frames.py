@@ -15,6 +15,7 @@ from typing import NamedTuple
 from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.errors import InternalError
+from fuzz.base.fill import fill_of
 from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
 from fuzz.transport.records import (
     AUDIT_LAST,
@@ -22,6 +23,7 @@ from fuzz.transport.records import (
     DAMAGE,
     DTYPES,
     FAULT,
+    FILLED,
     FRAME,
     GUARDS,
     INTEGER,
@@ -117,8 +119,8 @@ def encode_case(case: Case, second_run: bool = False) -> bytes:
         parts.append(bytes(-len(source.bits) % 8))
     body = b"".join(parts)
     counts = (len(case.params), len(inputs), len(case.outputs))
-    size = CASE.size + len(body)
-    return CASE.pack(size, SECOND_RUN if second_run else 0, *counts, _name(case.op, OP_BYTES)) + body
+    flags = (SECOND_RUN if second_run else 0) + FILLED * fill_of(case)
+    return CASE.pack(CASE.size + len(body), flags, *counts, _name(case.op, OP_BYTES)) + body
 
 
 def encode_frame(cases: Sequence[bytes], limit_s: int, audits: int = AUDIT_LAST) -> bytes:

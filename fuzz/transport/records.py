@@ -44,7 +44,8 @@ GUARDS = get_args(Guard)
 KINDS = ("gap", "input", "output")
 PLACES = ("before", "inside", "after")
 NO_ALIAS = 0xFF
-SECOND_RUN = 1
+SECOND_RUN, FILLED = 1, 2
+"""Flags of a case: it is to be run twice; and times what is filled in, see `fuzz/base/fill.py`."""
 AUDIT_LAST, AUDIT_EACH = 0, 1
 """After which cases of a frame the process is looked at. A worker may look more often."""
 KF_REJECTED = 1

@@ -25,6 +25,7 @@ from fuzz.triage.rule.rule import Rule
 from fuzz.triage.shrink.shrink import shrink
 from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import KeepsStateError, Observed, Trials, replayed, traits_for
+from fuzz.triage.trial.unset import unset_read
 
 SECONDS = 45.0
 """The seconds for one finding, where nobody asks for something else. The number was chosen, not measured."""
@@ -155,6 +156,7 @@ def diagnose(
             trials = replace(trials, fresh=True, known={})
             small, nearby, fits, conclusion = _shrunk_and_explained(trials, case, judgement, others, clock)
         shown = trials.confirmed(small)
+        unset = unset_read(trials, small)
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
     if shown is None or not family.holds(shown):
@@ -167,7 +169,7 @@ def diagnose(
     attribution = attributed(target, targets, judgements, conclusion.rule)
     whole = allowance.shrinks and not clock.stopped
     diagnosis = Diagnosis(
-        case, attribution, conclusion, len(trials.known), whole, allowance.option, fits, counterfactuals=nearby
+        case, attribution, conclusion, len(trials.known), whole, allowance.option, fits, counterfactuals=nearby, unset=unset
     )
     return Finding(small, shown, verdicts, diagnosis=diagnosis)
 

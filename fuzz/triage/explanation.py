@@ -243,6 +243,16 @@ class FittingContract:
 
 
 @dataclass(frozen=True)
+class UnsetRead:
+    """What a kernel reads that nobody has set, by what becomes of the smallest case with other values there."""
+
+    where: tuple[str, ...]
+    """Where 0 alone makes it pass: 'registers', 'stack', 'heap'; none where it takes 0 in all of them."""
+    fails_with: tuple[str, ...]
+    """The values, in words, with which it fails where they are in all of them."""
+
+
+@dataclass(frozen=True)
 class Explanation:
     """All that is known of a failure."""
 
@@ -273,6 +283,8 @@ class Explanation:
     counterfactuals: tuple[Counterfactual, ...] = ()
     """What becomes of the smallest case with one thing changed; those that make it pass come first."""
     attribution: Attribution | None = None
+    unset: UnsetRead | None = None
+    """What it reads that nobody has set, where that decides."""
     rule: StatedRule | None = None
     """When it fails; None where no simple rule stood when it was put to the test."""
     shared: SharedCondition | None = None

@@ -96,6 +96,7 @@ def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
         suggestion=conclusion.suggestion,
         counterfactuals=diagnosis.counterfactuals,
         attribution=diagnosis.attribution,
+        unset=diagnosis.unset,
         rule=(rule := stated(conclusion, diagnosis.counterfactuals)),
         shared=shared(conclusion) if rule is None else None,
         places=conclusion.places,

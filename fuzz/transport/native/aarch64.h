@@ -71,6 +71,11 @@ static inline int access_of(const ucontext_t *context) {
     return ACCESS_UNKNOWN;
 }
 
+/* 1: SVE; 0: Advanced SIMD. */
+static inline uint32_t widest_registers(void) {
+    return (getauxval(AT_HWCAP) & HWCAP_SVE) != 0;
+}
+
 /* AAPCS64, 6.1.1 and 6.1.2; of v8 to v15 the low 64 bits. */
 #define KF_REGISTERS                                                                                                   \
     "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "d8", "d9", "d10", "d11", "d12", "d13",      \
@@ -78,21 +83,39 @@ static inline int access_of(const ucontext_t *context) {
 
 #define KF_MARK(k, name) "    mov " #name ", #0x5a0 + " #k "\n"
 #define KF_LOOK(k, name) "    cmp " #name ", #0x5a0 + " #k "\n    b.eq 1f\n    orr w9, w9, #1 << " #k "\n1:\n"
-#define KF_MARK_D(k, name) "    mov x10, #0x5a0 + " #k "\n    fmov " #name ", x10\n"
-#define KF_LOOK_D(k, name) "    fmov x10, " #name "\n" KF_LOOK(k, x10)
+#define KF_MARK_D(k, name) "    mov x9, #0x5a0 + " #k "\n    ins v" #name ".d[0], x9\n"
+#define KF_MARK_Z(k, name) "    mov x9, #0x5a0 + " #k "\n    mov z" #name ".d, p0/m, x9\n" /* the rest stays */
+#define KF_LOOK_D(k, name) "    fmov x10, d" #name "\n" KF_LOOK(k, x10)
 #define KF_EACH(X) X(0, x19) X(1, x20) X(2, x21) X(3, x22) X(4, x23) X(5, x24) X(6, x25) X(7, x26) X(8, x27) X(9, x28)
-#define KF_EACH_D(X) X(10, d8) X(11, d9) X(12, d10) X(13, d11) X(14, d12) X(15, d13) X(16, d14) X(17, d15)
+#define KF_EACH_D(X) X(10, 8) X(11, 9) X(12, 10) X(13, 11) X(14, 12) X(15, 13) X(16, 14) X(17, 15)
 #define KF_EACH_PAIR(do)                                                                                               \
     do " x19, x20, [sp, #16]\n" do " x21, x22, [sp, #32]\n" do " x23, x24, [sp, #48]\n" do " x25, x26, [sp, #64]\n"    \
     do " x27, x28, [sp, #80]\n" do " d8, d9, [sp, #96]\n" do " d10, d11, [sp, #112]\n" do " d12, d13, [sp, #128]\n"    \
     do " d14, d15, [sp, #144]\n"
 
+#define KF_EACH_OF_16(do, of)                                                                                          \
+    do(of##0) do(of##1) do(of##2) do(of##3) do(of##4) do(of##5) do(of##6) do(of##7) do(of##8) do(of##9) do(of##10)     \
+    do(of##11) do(of##12) do(of##13) do(of##14) do(of##15)
+#define KF_UPPER(do, of)                                                                                               \
+    do(of##16) do(of##17) do(of##18) do(of##19) do(of##20) do(of##21) do(of##22) do(of##23) do(of##24) do(of##25)      \
+    do(of##26) do(of##27) do(of##28) do(of##29) do(of##30) do(of##31)
+#define KF_SCALARS(do)                                                                                                 \
+    do(x1) do(x2) do(x3) do(x4) do(x5) do(x6) do(x7) do(x8) do(x9) do(x10) do(x11) do(x12) do(x13) do(x14) do(x15)
+#define KF_FILL(name) "    ldr " #name ", [x10]\n"
+#define KF_FILL_SCALAR(name) "    mov " #name ", x17\n"
+#define KF_FILL_REGISTERS                                                                                              \
+    "    adrp x9, kf_widest\n    ldr w9, [x9, #:lo12:kf_widest]\n"                                                     \
+    "    adrp x10, kf_poison\n    add x10, x10, #:lo12:kf_poison\n    ldr x17, [x10]\n    cbnz w9, 2f\n"               \
+    KF_EACH_OF_16(KF_FILL, q) KF_UPPER(KF_FILL, q) KF_EACH_D(KF_MARK_D) "    b 3f\n2:\n    .arch_extension sve\n"      \
+    KF_EACH_OF_16(KF_FILL, z) KF_UPPER(KF_FILL, z) "    ptrue p0.d, vl1\n" KF_EACH_D(KF_MARK_Z)                        \
+    KF_EACH_OF_16(KF_FILL, p) "3:\n" KF_SCALARS(KF_FILL_SCALAR)
+
 #define KF_ENTER                                                                                                       \
     "    stp x29, x30, [sp, #-160]!\n"                                                                                 \
     KF_EACH_PAIR("    stp")                                                                                            \
-    "    mov x11, x0\n    mov x0, x1\n"                                                                                \
-    KF_EACH(KF_MARK) KF_EACH_D(KF_MARK_D)                                                                              \
-    "    blr x11\n    mov w9, #0\n"                                                                                    \
+    "    mov x16, x0\n    mov x0, x1\n"                                                                                \
+    KF_EACH(KF_MARK) KF_FILL_REGISTERS                                                                                 \
+    "    blr x16\n    mov w9, #0\n"                                                                                    \
     KF_EACH(KF_LOOK) KF_EACH_D(KF_LOOK_D)                                                                              \
     "    adrp x10, kf_lost_registers\n    str w9, [x10, #:lo12:kf_lost_registers]\n"                                   \
     KF_EACH_PAIR("    ldp")                                                                                            \

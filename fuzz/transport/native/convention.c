@@ -1,5 +1,6 @@
 /* convention.c: enters the kernel, and sees whether the registers that belong to the caller come back. Compilers keep the
- * convention; a kernel in assembler, or with a clobber left out, breaks it, and its caller computes something else later. */
+ * convention; a kernel in assembler, or with a clobber left out, breaks it, and its caller computes something else later.
+ * All other registers are filled before: see poison.c. */
 #define _GNU_SOURCE
 #include "machine.h"
 #include "worker.h"

@@ -17,7 +17,8 @@ enum { HANDLER_STACK_BYTES = 256 * 1024 }; /* SVE at 2048 bits saves 9 KiB of re
 
 static sigjmp_buf escape;
 static pid_t self;
-static volatile sig_atomic_t inside_kernel, fault_misread;
+volatile sig_atomic_t inside_kernel;
+static volatile sig_atomic_t fault_misread;
 static volatile int fault_signal, fault_access;
 static uint8_t *volatile fault_address;
 

@@ -78,6 +78,7 @@ static response_header run_once(test_case *c, uint16_t poison, buffer *to, size_
         head.status = NO_MEMORY;
         return head;
     }
+    choose_fill(c, poison == SECOND_OUTPUT_POISON);
     call_guarded(c, &head);
     if (head.status == RAN) *outputs = append_outputs(c, to);
     head.damages = (uint16_t)find_damage(c, head.status == RETURNED_REJECTED, to);

@@ -2,6 +2,7 @@
 #ifndef KF_WORKER_H
 #define KF_WORKER_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +20,7 @@ enum {
 };
 enum { GRACE_S = 2 };      /* the limit of a frame is so much longer than that of the parent */
 enum { RENEWAL_S = 1 };    /* the timer may have run for so long when a case begins */
-enum { FLAG_SECOND_RUN = 1 };
+enum { FLAG_SECOND_RUN = 1, FLAG_FILL = 2, FILL_KINDS = 8 }; /* times what is filled in: see poison.c */
 enum { AUDIT_LAST = 0, AUDIT_EACH = 1 };
 enum { NO_ALIAS = 0xff };
 enum { GUARD_AFTER = 0, GUARD_BEFORE = 1 };
@@ -190,8 +191,12 @@ void keep_worker(int in, int out);
 
 /* convention.c */
 int kf_enter(int (*kernel)(const void *), const void *call);
-#define enter(kernel, call) kf_enter((int (*)(const void *))(void (*)(void))(kernel), (call))
+#define enter(kernel, call) (fill_stack(), kf_enter((int (*)(const void *))(void (*)(void))(kernel), (call)))
 const char *lost_register(void);
+
+/* poison.c */
+void choose_fill(const test_case *c, bool again);
+void fill_stack(void);
 
 /* state.c */
 typedef struct {
@@ -207,6 +212,7 @@ memory_use measured_memory(void);
 void note_leak(size_t bytes, int calls);
 
 /* faults.c */
+extern volatile sig_atomic_t inside_kernel;
 extern bool measures_memory;
 extern memory_use before_call, after_call;
 void catch_faults(void);

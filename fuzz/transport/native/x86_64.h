@@ -8,6 +8,7 @@
 #ifdef KF_MACHINE_H
 #include <cpuid.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <ucontext.h>
@@ -64,6 +65,11 @@ static inline int access_of(const ucontext_t *context) {
     return context->uc_mcontext.gregs[REG_ERR] & PAGE_FAULT_WRITE ? ACCESS_WRITE : ACCESS_READ;
 }
 
+/* 2: AVX-512 with masks of 64 bits; 1: AVX; 0: SSE. */
+static inline uint32_t widest_registers(void) {
+    return __builtin_cpu_supports("avx512bw") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0;
+}
+
 /* System V ABI, 3.2.1. */
 #define KF_REGISTERS "rbx", "rbp", "r12", "r13", "r14", "r15", "the direction flag"
 
@@ -71,16 +77,34 @@ static inline int access_of(const ucontext_t *context) {
 #define KF_LOOK(k, name) "    cmpq $0x5a" #k ", %" #name "\n    je 1f\n    orl $1 << " #k ", %ecx\n1:\n"
 #define KF_EACH(X) X(0, rbx) X(1, rbp) X(2, r12) X(3, r13) X(4, r14) X(5, r15)
 
+#define KF_16(do, of) do(of##0) do(of##1) do(of##2) do(of##3) do(of##4) do(of##5) do(of##6) do(of##7) do(of##8) do(of##9)   \
+    do(of##10) do(of##11) do(of##12) do(of##13) do(of##14) do(of##15)
+#define KF_UPPER(do, of) do(of##16) do(of##17) do(of##18) do(of##19) do(of##20) do(of##21) do(of##22) do(of##23)         \
+    do(of##24) do(of##25) do(of##26) do(of##27) do(of##28) do(of##29) do(of##30) do(of##31)
+#define KF_MASKS(do) do(k0) do(k1) do(k2) do(k3) do(k4) do(k5) do(k6) do(k7)
+#define KF_SCALARS(do) do(rcx) do(rdx) do(rsi) do(r8) do(r9) do(r10)
+#define KF_FILL_SSE(name) "    movups kf_poison(%rip), %" #name "\n"
+#define KF_FILL_AVX(name) "    vmovups kf_poison(%rip), %" #name "\n"
+#define KF_FILL_MASK(name) "    kmovq kf_poison(%rip), %" #name "\n"
+#define KF_FILL_SCALAR(name) "    movq %rax, %" #name "\n"
+#define KF_FILL_VECTORS                                                                                                  \
+    "    cmpl $1, kf_widest(%rip)\n    je 2f\n    ja 3f\n"                                                               \
+    KF_16(KF_FILL_SSE, xmm) "    jmp 4f\n2:\n"                                                                           \
+    KF_16(KF_FILL_AVX, ymm) "    jmp 4f\n3:\n"                                                                           \
+    KF_16(KF_FILL_AVX, zmm) KF_UPPER(KF_FILL_AVX, zmm) KF_MASKS(KF_FILL_MASK) "4:\n"
+
+/* Vectors that are in use beyond 128 bits slow down instructions that know no others: ours too. */
 #define KF_ENTER                                                                                                     \
     "    pushq %rbx\n    pushq %rbp\n    pushq %r12\n    pushq %r13\n    pushq %r14\n    pushq %r15\n"               \
     "    subq $8, %rsp\n" /* the stack is aligned to 16 bytes at a call */                                           \
-    "    movq %rdi, %rax\n    movq %rsi, %rdi\n"                                                                     \
-    KF_EACH(KF_MARK)                                                                                                 \
-    "    call *%rax\n    xorl %ecx, %ecx\n"                                                                          \
+    "    movq %rdi, %r11\n    movq %rsi, %rdi\n"                                                                     \
+    KF_EACH(KF_MARK) KF_FILL_VECTORS "    movq kf_poison(%rip), %rax\n" KF_SCALARS(KF_FILL_SCALAR)                   \
+    "    call *%r11\n    xorl %ecx, %ecx\n"                                                                          \
     KF_EACH(KF_LOOK)                                                                                                 \
     "    pushfq\n    popq %rdx\n    cld\n"                                                                           \
     "    testl $0x400, %edx\n    je 1f\n    orl $1 << 6, %ecx\n1:\n"                                                 \
     "    movl %ecx, kf_lost_registers(%rip)\n"                                                                       \
+    "    cmpl $0, kf_widest(%rip)\n    je 1f\n    vzeroupper\n1:\n"                                                  \
     "    addq $8, %rsp\n"                                                                                            \
     "    popq %r15\n    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbp\n    popq %rbx\n    ret\n"
 #endif

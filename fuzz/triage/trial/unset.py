@@ -1,0 +1,34 @@
+"""Unset reads: whether a failure depends on what registers, stack or new memory hold before a call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from fuzz.base.case import Case
+from fuzz.base.fill import FILL, FILLS, UNSET, ZERO, filled
+from fuzz.base.verdict import Verdict
+from fuzz.triage.explanation import UnsetRead
+from fuzz.triage.trial.trial import Trials
+
+
+def unset_read(trials: Trials, case: Case) -> UnsetRead | None:
+    """What the kernel reads that nobody has set. None where the case fails with 0 in all that is filled too, or where it
+    fails by chance; and where it hangs, since each run would take its whole limit."""
+    known = trials.known.get(case.digest)
+    if FILL in case.params or (known is not None and known.verdict is Verdict.TIMEOUT):
+        return None
+    ours = replace(trials, out_of_time=lambda: False)
+    if not _passes(ours, case, ZERO):
+        return None
+    kinds = [kind for kind in range(len(FILLS)) if kind != ZERO and not _passes(ours, case, kind)]
+    if not kinds:
+        return None
+    where = tuple(each for each in UNSET if _passes(ours, case, kinds[0], [each]))
+    names = list(FILLS)
+    return UnsetRead(where, tuple(names[kind] for kind in kinds))
+
+
+def _passes(trials: Trials, case: Case, kind: int, without: Collection[str] = ()) -> bool:
+    (judgement,) = trials.judge([filled(case, kind, without)])
+    return judgement is not None and judgement.verdict is Verdict.PASS
