@@ -16,6 +16,7 @@ from fuzz.base.dtypes import decimal, from_bits, shortest
 from fuzz.base.feature import Kind
 from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
+from fuzz.base.probe import without_probe
 from fuzz.judge.judge import Judgement
 from fuzz.judge.trouble import error_words
 from fuzz.judge.values import problem_of
@@ -176,8 +177,8 @@ def _smallest(case: Case, judgement: Judgement, diagnosis: Diagnosis | None) -> 
 
 def _call(case: Case) -> Call:
     """Return what the kernel was called with; the axis of an op that has no other is no parameter to read."""
-    has_axis = case.op not in OPS or OPS[case.op].turns
-    params = {name: _parameter(value) for name, value in case.params.items() if has_axis or name != AXIS}
+    has_axis, told = case.op not in OPS or OPS[case.op].turns, without_probe(case.params)
+    params = {name: _parameter(value) for name, value in told.items() if has_axis or name != AXIS}
     inputs = {name: _input(tensor) for name, tensor in case.inputs.items()}
     return Call(params, inputs, {name: _output(case, output) for name, output in case.outputs.items()})
 

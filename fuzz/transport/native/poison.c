@@ -8,7 +8,7 @@
 #include "worker.h"
 
 /* FILLS of base/fill.py: zero, NaN, huge, huge and negative, ordinary, in each dtype of two bytes or more. */
-static const uint16_t FILLS[] = {0, 0xffc3, 0x7b7b, 0xfbfb, 0x3f3f};
+static const uint16_t FILLS[] = {0, 0xfffb, 0x7b7b, 0xfbfb, 0x3f3f};
 enum { REGISTERS = 1, STACK = 2, HEAP = 4 }; /* UNSET of base/fill.py */
 enum { STACK_BYTES = 8 * 1024 };
 static const size_t HEAP_BYTES = 1 << 20; /* of one block no more are filled */

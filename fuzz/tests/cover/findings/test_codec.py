@@ -32,6 +32,7 @@ from fuzz.triage.explanation import (
     SmallestCase,
     StatedRule,
     Suggestion,
+    UnsetRead,
     WorstElement,
 )
 from fuzz.triage.rule.rule import Atom, Learned, Rule
@@ -54,7 +55,7 @@ FULL = Explanation(
     attribution=Attribution("compiler and flags", "k fails at -O0"),
     rule=StatedRule((Alternative(_RULE, _RULE),), 9, 4, 5, 100, 2, _RULE, (_RULE,), ("rows",)),
     shared=SharedCondition(_RULE, 12), places=Places("y", Learned(_RULE, 3, 4, (_RULE,))), note="a note",
-    explained="in part", option="--explain-time",
+    unset=UnsetRead(("registers",), ("NaN",)), explained="in part", option="--explain-time",
 )  # fmt: skip
 
 

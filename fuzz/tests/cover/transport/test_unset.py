@@ -1,0 +1,76 @@
+"""What nobody has set before a call: registers, the stack below and new memory hold what the case asks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fuzz.base.case import Case, CaseError
+from fuzz.base.dtypes import from_bits
+from fuzz.base.fill import FILL, FILLS, HUGE, NAN, UNSET, ZERO, fill_of, filled, refilled
+from fuzz.base.validity import check_case
+from fuzz.tests.common.planted import Run, a_case
+
+_BEFORE = "#include <sys/auxv.h>\n"
+_SHOWS = r"""
+    uint32_t vector, mask[16], number;
+    volatile uint32_t dead[256];
+#ifdef __x86_64__
+    __asm__ volatile("movl %%r10d, %2\n movss %%xmm9, %0\n movss %%xmm14, %1" : "=m"(vector), "=m"(mask), "=m"(number));
+    if (__builtin_cpu_supports("avx512bw"))
+        __asm__ volatile("vextractf32x4 $3, %%zmm30, %%xmm0\n movss %%xmm0, %0\n kmovq %%k3, %%r10\n movl %%r10d, %1"
+                         : "=m"(vector), "=m"(mask) : : "xmm0", "r10");
+#else
+    __asm__ volatile("str w12, %2\n str s30, %0\n str s31, %1" : "=m"(vector), "=m"(mask), "=m"(number));
+    if (getauxval(AT_HWCAP) & 1 << 22)
+        __asm__ volatile(".arch_extension sve\n str p5, [%1]\n ptrue p0.s\n lastb s0, p0, z30.s\n str s0, %0"
+                         : "=m"(vector) : "r"(mask) : "v0", "memory");
+#endif
+    uint32_t *volatile made = malloc(64);
+    const uint32_t shown[] = {vector, mask[0], number, dead[3], made[5]};
+    for (int i = 0; i < 5; i++) ((uint32_t *)c->y.data)[i] = shown[i];
+    free(made);
+"""
+
+
+def test_it_is_what_the_case_asks_for_everywhere_or_0_in_a_part(run: Run) -> None:
+    parts: list[tuple[str, ...]] = [(), *((each,) for each in UNSET)]
+    asked = [(kind, without) for kind in range(len(FILLS)) for without in parts]
+    shown = run(_SHOWS, *(filled(a_case(), *each) for each in asked), before=_BEFORE)
+    for (kind, without), outcome in zip(asked, shown, strict=True):
+        word = [*FILLS.values()][kind] * 0x10001
+        registers, stack, heap = (0 if each in without else word for each in UNSET)
+        assert np.frombuffer(outcome.outputs["y"], "<u4")[:5].tolist() == [registers] * 3 + [stack, heap], (kind, without)
+
+
+def test_each_kind_is_what_its_name_says_in_each_wide_dtype() -> None:
+    for dtype in ("f16", "bf16", "f32", "f64"):
+        zero, nan, huge, negative, near = (
+            float(from_bits(word.to_bytes(2, "little") * 4, dtype, (-1,))[0]) for word in FILLS.values()
+        )
+        assert np.isnan(nan)
+        assert zero == 0
+        assert huge > 6e4 > 2 > near > 0 > -6e4 > negative
+
+
+def test_it_is_drawn_by_the_values_and_the_same_case_again_has_another() -> None:
+    cases = [_of(float(value)) for value in range(64)]
+    drawn = {fill_of(case) for case in cases}
+    assert drawn == {*range(len(FILLS))} - {ZERO}
+    for case in cases:
+        assert fill_of(case) == fill_of(replace(case)) != fill_of(refilled(case))
+        check_case(refilled(case))
+    for kind, other in ((ZERO, ZERO), (NAN, HUGE), (HUGE, NAN)):
+        assert refilled(filled(_of(1.0), kind, ["stack"])) == filled(_of(1.0), other, ["stack"])
+
+
+@pytest.mark.parametrize("fill", [-1, len(FILLS), 64, 0.0])
+def test_a_case_file_cannot_ask_for_another(fill: float) -> None:
+    with pytest.raises(CaseError, match=f"params.{FILL}: .* is no fill"):
+        check_case(replace(a_case(), params={**a_case().params, FILL: fill}))
+
+
+def _of(value: float) -> Case:
+    return a_case(bits=np.full(12, value, "<f4").tobytes())
