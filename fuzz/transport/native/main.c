@@ -206,6 +206,7 @@ int main(int count, char **arguments) {
     keep_worker(in, out);
     open_protocol(in, out);
     catch_faults();
+    find_registers();
     attest();
     for (bool first = true; read_frame(&frame); first = false) {
         const frame_header *head = (const frame_header *)frame.data;

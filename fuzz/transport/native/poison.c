@@ -17,13 +17,17 @@ __attribute__((used, visibility("hidden"), aligned(64))) uint8_t kf_poison[256];
 __attribute__((used, visibility("hidden"))) uint32_t kf_widest;
 static uint16_t of_stack, of_heap;
 
+/* Once: to ask may take a signal. */
+void find_registers(void) {
+    kf_widest = widest_registers();
+}
+
 /* What the case asks for; in its second run other values, where it asks for some. */
 void choose_fill(const test_case *c, bool again) {
     const unsigned said = c->header->flags / FLAG_FILL, kinds = sizeof FILLS / sizeof *FILLS, cleared = said / FILL_KINDS;
     unsigned kind = said % FILL_KINDS;
     if (kind >= kinds) broken_frame("broken frame: fill %u", kind);
     if (kind > 0 && again) kind = kind % (kinds - 1) + 1;
-    kf_widest = widest_registers();
     of_stack = cleared & STACK ? 0 : FILLS[kind];
     of_heap = cleared & HEAP ? 0 : FILLS[kind];
     poison_bytes(kf_poison, kf_poison + sizeof kf_poison, cleared & REGISTERS ? 0 : FILLS[kind]);

@@ -89,6 +89,11 @@ static inline int access_of(const ucontext_t *context) {
     return ACCESS_UNKNOWN;
 }
 
+/* 1: there are vectors; 0: there are none. */
+static inline uint32_t widest_registers(void) {
+    return runs(read_vector_length);
+}
+
 /* RISC-V ELF psABI, 1.1 and 1.2. */
 #define KF_REGISTERS                                                                                          \
     "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "fs0", "fs1", "fs2", "fs3",     \
@@ -108,11 +113,25 @@ static inline int access_of(const ucontext_t *context) {
 #define KF_LOOK(k, name) "    li t0, 0x5a0 + " #k "\n    beq " #name ", t0, 1f\n    li t0, 1 << " #k "\n    or t2, t2, t0\n1:\n"
 #define KF_LOOK_F(k, name) "    fmv.x.d t1, " #name "\n" KF_LOOK(k, t1)
 
+#define KF_OF_8(do, of) do(of##0) do(of##1) do(of##2) do(of##3) do(of##4) do(of##5) do(of##6) do(of##7)
+#define KF_VECTORS(do)                                                                                        \
+    KF_OF_8(do, v) do(v8) do(v9) KF_OF_8(do, v1) do(v18) do(v19) KF_OF_8(do, v2) do(v28) do(v29) do(v30) do(v31)
+#define KF_FLOATS(do) KF_OF_8(do, ft) do(ft8) do(ft9) do(ft10) do(ft11) KF_OF_8(do, fa)
+#define KF_SCALARS(do)                                                                                        \
+    do(a1) do(a2) do(a3) do(a4) do(a5) do(a6) do(a7) do(t2) do(t3) do(t4) do(t5) do(t6)
+#define KF_FILL_VECTOR(name) "    vl1re8.v " #name ", (t0)\n"
+#define KF_FILL_FLOAT(name) "    fld " #name ", 0(t0)\n"
+#define KF_FILL_SCALAR(name) "    ld " #name ", 0(t0)\n"
+#define KF_FILL_REGISTERS                                                                                     \
+    "    lla t0, kf_widest\n    lw t2, 0(t0)\n    lla t0, kf_poison\n    beqz t2, 1f\n    " KF_WITH("v")       \
+    KF_VECTORS(KF_FILL_VECTOR) "    " KF_WITHOUT "1:\n" KF_FLOATS(KF_FILL_FLOAT) KF_SCALARS(KF_FILL_SCALAR)   \
+    "    ld t0, 0(t0)\n"
+
 #define KF_ENTER                                                                                              \
     "    addi sp, sp, -208\n    sd ra, 192(sp)\n"                                                             \
     KF_EACH(KF_SAVE) KF_EACH_F(KF_SAVE_F)                                                                     \
     "    mv t1, a0\n    mv a0, a1\n"                                                                          \
-    KF_EACH(KF_MARK) KF_EACH_F(KF_MARK_F)                                                                     \
+    KF_EACH(KF_MARK) KF_EACH_F(KF_MARK_F) KF_FILL_REGISTERS                                                                    \
     "    jalr t1\n    li t2, 0\n"                                                                             \
     KF_EACH(KF_LOOK) KF_EACH_F(KF_LOOK_F)                                                                     \
     "    lla t0, kf_lost_registers\n    sw t2, 0(t0)\n"                                                       \

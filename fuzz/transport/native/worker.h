@@ -195,6 +195,7 @@ int kf_enter(int (*kernel)(const void *), const void *call);
 const char *lost_register(void);
 
 /* poison.c */
+void find_registers(void);
 void choose_fill(const test_case *c, bool again);
 void fill_stack(void);
 

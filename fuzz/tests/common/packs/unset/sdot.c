@@ -7,6 +7,12 @@
 #define BEGIN(sum) register float first __asm__("xmm15"); __asm__ volatile("" : "=x"(first)); sum = first
 #elif defined REGISTER && defined __aarch64__
 #define BEGIN(sum) register float first __asm__("v31"); __asm__ volatile("" : "=w"(first)); sum = first
+#elif defined REGISTER && defined __riscv_vector
+#define BEGIN(sum) __asm__ volatile("vsetivli t0, 1, e32, m1, ta, ma\n vfmv.f.s %0, v27" : "=f"(sum) : : "t0")
+#elif defined REGISTER && defined __riscv
+#define BEGIN(sum) __asm__ volatile("fmv.s %0, ft11" : "=f"(sum))
+#elif defined SCALAR && defined __riscv
+#define BEGIN(sum) { unsigned first; __asm__ volatile("mv %0, a6" : "=r"(first)); sum = first; }
 #elif defined SCALAR && defined __x86_64__
 #define BEGIN(sum) { unsigned first; __asm__ volatile("movl %%r9d, %0" : "=r"(first)); sum = first; }
 #elif defined SCALAR && defined __aarch64__
