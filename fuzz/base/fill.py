@@ -15,7 +15,13 @@ from fuzz.base.case import Case
 
 FILL: Final = "_fill"
 """The param that says with what is filled. No parameter of an op can have that name."""
-FILLS = {"0": 0x0000, "NaN": 0xFFFB, "a huge number": 0x7B7B, "a huge negative number": 0xFBFB, "an ordinary number": 0x3F3F}
+FILLS = {
+    "0": 0x0000,
+    "NaN": 0xFFFB,
+    "a huge number": 0x7B7B,
+    "a huge negative number": 0xFBFB,
+    "an ordinary number": 0x3F3F,
+}
 """Each kind in words, and the two bytes that are repeated: so it is that in each dtype of two bytes or more."""
 UNSET = ("registers", "stack", "heap")
 """What is filled; a case may ask for 0 in some of it."""
@@ -23,8 +29,8 @@ ZERO, NAN, HUGE, NEGATIVE, ORDINARY = range(len(FILLS))
 _ROOM = 8
 """There is room for so many kinds."""
 _DRAWN = (NAN, HUGE, NAN, NEGATIVE, NAN, ORDINARY, NAN, HUGE)
-"""NaN shows nearly everywhere, and is passed over by a maximum. 0 is not drawn: what needs it would pass, and the rule of
-such a failure would be about chance."""
+"""NaN shows nearly everywhere, and is passed over by a maximum. 0 is not drawn: what needs it would pass, and the rule
+of such a failure would be about chance."""
 _LOOKED_AT = 256
 """By so many bytes of each input the kind is drawn."""
 

@@ -169,7 +169,15 @@ def diagnose(
     attribution = attributed(target, targets, judgements, conclusion.rule)
     whole = allowance.shrinks and not clock.stopped
     diagnosis = Diagnosis(
-        case, attribution, conclusion, len(trials.known), whole, allowance.option, fits, counterfactuals=nearby, unset=unset
+        case,
+        attribution,
+        conclusion,
+        len(trials.known),
+        whole,
+        allowance.option,
+        fits,
+        counterfactuals=nearby,
+        unset=unset,
     )
     return Finding(small, shown, verdicts, diagnosis=diagnosis)
 

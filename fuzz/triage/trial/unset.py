@@ -13,8 +13,8 @@ from fuzz.triage.trial.trial import Trials
 
 
 def unset_read(trials: Trials, case: Case) -> UnsetRead | None:
-    """What the kernel reads that nobody has set. None where the case fails with 0 in all that is filled too, or where it
-    fails by chance; and where it hangs, since each run would take its whole limit."""
+    """What the kernel reads that nobody has set. None where the case fails with 0 everywhere too, or fails by
+    chance; and where it hangs, since each run would take its whole limit."""
     known = trials.known.get(case.digest)
     if FILL in case.params or (known is not None and known.verdict is Verdict.TIMEOUT):
         return None

@@ -39,10 +39,12 @@ def test_it_is_what_the_case_asks_for_everywhere_or_0_in_a_part(run: Run) -> Non
     parts: list[tuple[str, ...]] = [(), *((each,) for each in UNSET)]
     asked = [(kind, without) for kind in range(len(FILLS)) for without in parts]
     shown = run(_SHOWS, *(filled(a_case(), *each) for each in asked), before=_BEFORE)
-    for (kind, without), outcome in zip(asked, shown, strict=True):
+    for each, outcome in zip(asked, shown, strict=True):
+        kind, without = each
         word = [*FILLS.values()][kind] * 0x10001
-        registers, stack, heap = (0 if each in without else word for each in UNSET)
-        assert np.frombuffer(outcome.outputs["y"], "<u4")[:5].tolist() == [registers] * 3 + [stack, heap], (kind, without)
+        registers, stack, heap = (0 if part in without else word for part in UNSET)
+        found = np.frombuffer(outcome.outputs["y"], "<u4")[:5].tolist()
+        assert found == [registers] * 3 + [stack, heap], (kind, without)
 
 
 def test_each_kind_is_what_its_name_says_in_each_wide_dtype() -> None:

@@ -2,20 +2,23 @@
 
 from pathlib import Path
 
-from fuzz import Capabilities, CKernel, Contract, Op, Operand
+from fuzz import CKernel, Contract, Op, Operand
 from fuzz import formula as f
+from fuzz.formula import Node, Outputs
 
 
-def sdot(a, b):
+def sdot(a: Node, b: Node) -> Outputs:
     """y = sum of a b along each row."""
     return {"y": f.dot(a, b, "n")}
 
 
 OPS = (Op(sdot, inputs=(Operand("a", "... n"), Operand("b", "... n")), outputs=(Operand("y", "..."),)),)
-HERE = Path(__file__).parent
-KERNELS = tuple(
-    CKernel(name, "sdot", HERE / "sdot.c", contract=Contract(), flags=("-ffp-contract=off", f"-D{name.upper()}"))
-    for name in ("right", "register", "scalar", "stack", "heap", "scratch")
-) + (
-    CKernel("group", "grouped_matmul", HERE / "group.c", capabilities=Capabilities(), flags=("-ffp-contract=off",)),
-)  # fmt: skip
+HERE, EXACTLY = Path(__file__).parent, "-ffp-contract=off"
+_SUMS = ("right", "register", "scalar", "stack", "heap", "scratch")
+KERNELS = (
+    *(
+        CKernel(name, "sdot", HERE / "sdot.c", contract=Contract(), flags=(EXACTLY, f"-D{name.upper()}"))
+        for name in _SUMS
+    ),
+    CKernel("group", "grouped_matmul", HERE / "group.c", flags=(EXACTLY,)),
+)
