@@ -21,7 +21,8 @@ _HEAD = """/* Calls {function} of {library}. Written by kernelfuzz from a protot
 #include <sys/types.h>
 #include "kernelfuzz.h"
 
-static {result} (*function)({types});
+"""
+_LOADER = """static {result} (*function)({types});
 
 /* NULL, or why the function cannot be called. */
 const char *kf_load(void) {{
@@ -40,7 +41,8 @@ const char *kf_load(void) {{
     return NULL;
 }}
 
-static const int item_bytes[] = {{{items}}};
+"""
+_TOOLS = """static const int item_bytes[] = {{{items}}};
 
 static inline int64_t extent(const kf_tensor *t, int from_end) {{
     return from_end <= t->rank ? t->shape[t->rank - from_end] : 1;
@@ -72,17 +74,33 @@ static inline void *at(const kf_tensor *t, int own, int64_t row) {{
 
 def shim(binding: Binding, library: Path, first: Sequence[Path] = ()) -> str:
     """The text of the shim; the libraries that come `first` are loaded before, for all to use."""
-    prototype, op = binding.prototype, binding.op
-    head = _HEAD.format(
-        function=prototype.name,
-        library=library.name.replace("*/", "* /"),
-        result=_c(prototype.result),
-        types=", ".join(_c(each.type) for each in prototype.arguments) or "void",
+    loader = _LOADER.format(
+        function=binding.prototype.name,
+        result=_c(binding.prototype.result),
+        types=_types(binding),
         first="".join(f"{json.dumps(str(each), ensure_ascii=False)}, " for each in first),
         path=json.dumps(str(library), ensure_ascii=False),
-        items=", ".join(f"[{abi.constant(name)}] = {size}" for name, size in ITEMSIZE.items()),
     )
-    return "\n".join([head, f"{abi.prototype(op)} {{", *(f"    {line}" for line in _body(binding)), "}", ""])
+    return _text(binding, library, loader, ["if (function == NULL && kf_load() != NULL) abort();"])
+
+
+def caller(binding: Binding, source: Path) -> str:
+    """The text of what calls the function where it is linked, from a source of it."""
+    name = binding.prototype.name
+    declared = f"extern {_c(binding.prototype.result)} {name}({_types(binding)});\n"
+    return _text(binding, source, f"{declared}#define function {name}\n\n", [])
+
+
+def _text(binding: Binding, place: Path, before: str, first: Sequence[str]) -> str:
+    name = place.name.replace("*/", "* /")
+    items = ", ".join(f"[{abi.constant(name)}] = {size}" for name, size in ITEMSIZE.items())
+    head = _HEAD.format(function=binding.prototype.name, library=name) + before + _TOOLS.format(items=items)
+    lines = [f"    {line}" for line in (*first, *_body(binding))]
+    return "\n".join([head, f"{abi.prototype(binding.op)} {{", *lines, "}", ""])
+
+
+def _types(binding: Binding) -> str:
+    return ", ".join(_c(each.type) for each in binding.prototype.arguments) or "void"
 
 
 def _c(kind: Type) -> str:
@@ -92,7 +110,6 @@ def _c(kind: Type) -> str:
 
 def _body(binding: Binding) -> Iterator[str]:
     first = binding.op.inputs[0]
-    yield "if (function == NULL && kf_load() != NULL) abort();"
     yield f"const kf_tensor *const first = &call->{first.name};"
     yield "int64_t rows = 1;"
     yield f"for (int axis = 0; axis < first->rank - {own_dims(first)}; axis++) rows *= first->shape[axis];"

@@ -11,6 +11,7 @@ from fuzz.cli import (
     explain_budget,
     gate,
     header,
+    init,
     judge,
     learn,
     listing,
@@ -61,6 +62,7 @@ options.add_verbs(
         "doctor": doctor.doctor,
         "judge": judge.judge,
         "header": header.header,
+        "init": init.init,
         "list": listing.list_things,
     },
 )

@@ -29,6 +29,7 @@ WRONG = {
     "explain-budget": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "gate": (["--base", "HEAD", "--known", "/nowhere.toml"], "/nowhere.toml"),
     "header": (["nothing"], "unknown op 'nothing'; known: rms_norm, "),
+    "init": (["pack", "--kind", "fortran"], "--kind fortran: it is one of c, c++, shared, torch, numpy, triton"),
     "list": (["targets", "--pack", "/nowhere"], "/nowhere is not a pack"),
     "nightly": (["--state", "state", "--target", "c-nothing@*"], "no target matches --target c-nothing@*"),
     "repro": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),

@@ -1,0 +1,72 @@
+"""Kernels to begin with, one of each kind: a right softmax, to be changed into one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OP, FUNCTION = "softmax", "softmax_f32"
+PROTOTYPE = "void softmax_f32(const float *x, float *y, int n)"
+_LOOPS = """{
+    float top = x[0], total = 0.0f;
+    for (int i = 1; i < n; i++) top = isnan(x[i]) || x[i] > top ? x[i] : top;
+    for (int i = 0; i < n; i++) total += y[i] = expf(x[i] - top);
+    for (int i = 0; i < n; i++) y[i] /= total;
+}
+"""
+_ENTRY = """
+/* What a call holds: kernelfuzz header softmax */
+int kf_softmax(const kf_softmax_call *call) {
+    const int64_t n = call->x.shape[call->x.rank - 1];
+    int64_t rows = 1;
+    for (int axis = 0; axis + 1 < call->x.rank; axis++) rows *= call->x.shape[axis];
+    for (int64_t row = 0; row < rows; row++)
+        softmax_f32((const float *)call->x.data + row * n, (float *)call->y.data + row * n, (int)n);
+    return KF_OK;
+}
+"""
+LIBRARY = f"#include <math.h>\n\n{PROTOTYPE} {_LOOPS}"
+"""The source of a library."""
+_C = f'#include <math.h>\n#include "kernelfuzz.h"\n\nstatic {PROTOTYPE} {_LOOPS}{_ENTRY}'
+_CPP = _C.replace("<math.h>", "<cmath>").replace("isnan", "std::isnan").replace("expf", "std::exp")
+_CPP = _CPP.replace("\nint kf_", '\nextern "C" int kf_')
+_TORCH = """import torch
+
+
+def softmax(x):
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+"""
+_NUMPY = """import numpy as np
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+"""
+_TRITON = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _rows(x, y, n, BLOCK: tl.constexpr):
+    row, columns = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    there = columns < n
+    values = tl.load(x + row * n + columns, mask=there, other=-float("inf"))
+    e = tl.where(there, tl.exp(values - tl.max(values, axis=0)), 0.0)
+    tl.store(y + row * n + columns, e / tl.sum(e, axis=0), mask=there)
+
+
+def softmax(x):
+    y, n = torch.empty_like(x), x.shape[-1]
+    _rows[(x.numel() // n,)](x, y, n, BLOCK=triton.next_power_of_2(n))
+    return y
+"""
+SOURCES: Mapping[str, tuple[str, str]] = {
+    "c": ("mine.c", _C),
+    "c++": ("mine.cpp", _CPP),
+    "torch": ("mine.py", _TORCH),
+    "numpy": ("mine.py", _NUMPY),
+    "triton": ("mine.py", _TRITON),
+}
+"""The name and the text of the source of each kind that has one."""

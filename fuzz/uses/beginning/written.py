@@ -1,0 +1,176 @@
+"""A pack as it is first written: with comments on what is to be changed, and a kernel that is right."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.adapters import pack, toolchain
+from fuzz.adapters.binding import STATUS, Binding
+from fuzz.adapters.shim import caller
+from fuzz.base.errors import UsageError
+from fuzz.base.files import write_whole
+from fuzz.uses.beginning import samples
+from fuzz.uses.beginning.functions import c_function, python_function, read
+
+KINDS = ("c", "c++", "shared", "torch", "numpy", "triton")
+"""The kinds of kernels that a pack is written for."""
+_ABLE = """        # What it takes: dtypes=("f32", "bf16"), takes=("weight",), strides="any", empty=True, ...
+        capabilities=Capabilities(empty=False),
+        # What it promises of its arithmetic, beside what its platform documents: kernelfuzz learn finds out what fits.
+        contract=Contract(),
+    ),
+)
+"""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What is asked for."""
+
+    kind: str
+    given: Path | None = None
+    """Where a kernel is already: a source of it, or a library."""
+    prototype: str = ""
+    """The prototype of a function in C, or a header that has it."""
+    op: str = ""
+
+
+def begin(folder: Path, asked: Beginning) -> list[Path]:
+    """Write a pack into that folder, and return what was written. Nothing that is there is overwritten. Raises
+    UsageError."""
+    if asked.kind not in KINDS:
+        raise UsageError(f"--kind {asked.kind}: it is one of {', '.join(KINDS)}")
+    if asked.given is not None and not asked.given.is_file():
+        raise UsageError(f"--from {asked.given}: there is no such file")
+    if asked.prototype and asked.kind not in ("c", "c++", "shared"):
+        raise UsageError(f"--prototype: a kernel of {asked.kind} has none")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file: name a folder")
+    files = _shared(folder, asked) if asked.kind == "shared" else _of_source(folder, asked)
+    for name in ("pack.py", *files):
+        if (folder / name).exists():
+            raise UsageError(f"{folder / name} exists: nothing is overwritten")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            write_whole(folder / name, text)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
+    written = [folder / name for name in files]
+    try:
+        if asked.kind == "shared" and asked.given is None:
+            written.append(_compiled(folder))
+        pack.load(folder)
+    except UsageError:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+    return written
+
+
+def _shared(folder: Path, asked: Beginning) -> Mapping[str, str]:
+    if asked.given is None:
+        if asked.prototype:
+            raise UsageError("--prototype: name the library with --from")
+        binding, library = c_function(samples.PROTOTYPE, samples.OP, "the sample"), "libmine.so"
+    else:
+        if not asked.prototype:
+            raise UsageError(f"--from {asked.given}: say how C declares its function: --prototype 'void f(...)'")
+        binding, library = _declared(asked.prototype, asked.op), _path(asked.given, folder)
+    returns = '        returns="status",  # all but 0 refuses the call\n' if binding.returned == STATUS else ""
+    lines = (
+        f"    SharedKernel(\n        name={_quoted(binding.prototype.name)},\n"
+        f"        op={_quoted(binding.op.name)},  # one of `kernelfuzz list ops`\n"
+        f"        library={_quoted(library)},  # from this folder\n"
+        f"        prototype={_quoted(_shown(binding))},\n"
+        '        # What arguments of other names are, such as {"count": "x.size", "threads": "1"}.\n'
+        f"        arguments={{}},\n{returns}"
+    )
+    own = {} if asked.given is not None else {"mine.c": samples.LIBRARY}
+    return {**own, "pack.py": _pack(folder, "SharedKernel", lines)}
+
+
+def _of_source(folder: Path, asked: Beginning) -> Mapping[str, str]:
+    """The files of a kernel that has a source, which may be there already."""
+    in_c, more = asked.kind in ("c", "c++"), dict[str, str]()
+    if asked.given is None:
+        source, text = samples.SOURCES[asked.kind]
+        more, where, name, op = {source: text}, f"Path(__file__).parent / {_quoted(source)}", "mine", samples.OP
+        if asked.op not in ("", op):
+            raise UsageError(f"--op {asked.op}: name a kernel of it with --from; without one a {op} is written")
+        declared = f"source={where}"
+    elif in_c:
+        binding = _declared(asked.prototype, asked.op) if asked.prototype else _in_source(asked.given, asked)
+        name, op = binding.prototype.name, binding.op.name
+        more = {"caller.c": caller(binding, asked.given)}
+        own = f"Path(__file__).parent / {_quoted(_path(asked.given, folder))}"
+        declared = f'sources=(Path(__file__).parent / "caller.c", {own})'
+    else:
+        name, found = python_function(asked.given, asked.op)
+        op = found.name
+        declared = f"source=Path(__file__).parent / {_quoted(_path(asked.given, folder))}"
+    kind = "CKernel" if in_c else "PythonKernel"
+    lines = f"    {kind}(\n        name={_quoted(name)},\n        op={_quoted(op)},  # one of `kernelfuzz list ops`\n"
+    lines += f"        {declared},\n"
+    if in_c:
+        lines += (
+            '        # The compiler flags that it is shipped with, and its instruction set: isa="avx2", "sve", ...\n'
+        )
+        lines += '        flags=("-ffp-contract=off",),\n'
+    else:
+        function = op if asked.given is None else name
+        lines += f"        framework={_quoted(asked.kind)},\n        entry={_quoted(function)},\n"
+    return {**more, "pack.py": _pack(folder, kind, lines)}
+
+
+def _in_source(path: Path, asked: Beginning) -> Binding:
+    text = read(path)
+    if asked.kind == "c++" and 'extern "C"' not in text:
+        raise UsageError(f'{path}: none of its functions is extern "C", by which C calls it: declare one so')
+    return c_function(text, asked.op, str(path))
+
+
+def _declared(prototype: str, op: str) -> Binding:
+    """The function of a prototype, or of the header that it names."""
+    path = Path(prototype)
+    in_file = "(" not in prototype
+    return c_function(read(path) if in_file else prototype, op, prototype if in_file else "--prototype")
+
+
+def _shown(binding: Binding) -> str:
+    given = ", ".join(f"{each.type} {each.name}".replace("* ", "*") for each in binding.prototype.arguments)
+    return f"{binding.prototype.result} {binding.prototype.name}({given})"
+
+
+def _pack(folder: Path, kind: str, lines: str) -> str:
+    path = "from pathlib import Path\n\n" if "Path(" in lines else ""
+    names = ", ".join(sorted(("Capabilities", "Contract", kind), key=str.lower))
+    head = f'"""Kernels to be searched: kernelfuzz run --pack {folder} --max-cases 200"""\n\n{path}'
+    return f"{head}from fuzz import {names}\n\nKERNELS = (\n{lines}{_ABLE}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _path(path: Path, folder: Path) -> str:
+    """A file's path from the folder."""
+    return os.path.relpath(path.absolute(), folder.absolute())
+
+
+def _compiled(folder: Path) -> Path:
+    """The library of the sample. Raises UsageError."""
+    tool = toolchain.program("gcc")
+    if tool.missing is not None:
+        raise UsageError(tool.missing)
+    library = folder / "libmine.so"
+    words = [*tool.command, "-O2", "-shared", "-fPIC", str(folder / "mine.c"), "-o", str(library), "-lm"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UsageError(f"{library}: cannot be compiled: {done.stderr.strip().splitlines()[-1]}")
+    return library
