@@ -1,6 +1,6 @@
 """Op `grouped_rows_matmul`: rows times matrices, of which each group of rows has its own, as experts have."""
 
-from oracles.formula.trace import Node, Outputs, dot, extent, greatest, point, position, take, where
+from oracles.formula.trace import Node, Outputs, dot, greatest, point, position, take, where
 from oracles.op import Op
 from oracles.operand import ENDS, Flip, Operand
 
@@ -11,7 +11,7 @@ def grouped_rows_matmul(a: Node, b: Node, offs: Node, bias: Node | None = None) 
     last end are in no group, and 0."""
     # As many groups as end ahead of a row. A maximum is exact, where a sum of flags would be off by roundings.
     group = greatest(where(offs <= position("m"), position("g") + 1.0, 0.0), "g")
-    left = where(group < extent("g"), a, 0.0)
+    left = where(position("m") < greatest(offs, "g"), a, 0.0)
     product = dot(point(left), take(b, group, "g", 0.0), "k")
     return {"c": product if bias is None else product + take(bias, group, "g", 0.0)}
 

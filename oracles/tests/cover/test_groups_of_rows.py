@@ -20,8 +20,8 @@ def _given() -> tuple[F32, F32, F32]:
     return a.astype(np.float32), b.astype(np.float32), random.standard_normal((5, 4)).astype(np.float32)
 
 
-def _failing(a: F32, b: F32, bias: F32, c: F32) -> int:
-    given = {"a": a, "b": b, "offs": OFFS, "bias": bias}
+def _failing(a: F32, b: F32, bias: F32, c: F32, offs: NDArray[np.int32] = OFFS) -> int:
+    given = {"a": a, "b": b, "offs": offs, "bias": bias}
     (check,) = Truth(Problem("grouped_rows_matmul", {}, given, {"c": "f32"})).check(Contract(), {"c": c})
     return check.failing
 
@@ -52,3 +52,10 @@ def test_what_is_nan_in_one_group_is_in_no_other() -> None:
     assert _failing(a, b, bias, c) == 0
     c[7] = np.nan
     assert _failing(a, b, bias, c) == 4
+
+
+def test_without_any_group_rows_are_zeros_whatever_they_are() -> None:
+    a, b, bias = _given()
+    a[4] = np.nan
+    assert _failing(a, b[:0], bias[:0], np.zeros((9, 4), np.float32), OFFS[:0]) == 0
+    assert _failing(a, b[:0], bias[:0], np.full((9, 4), np.nan, np.float32), OFFS[:0]) == 36
