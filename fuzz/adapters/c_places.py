@@ -11,6 +11,9 @@ from fuzz.adapters.toolchain import Host
 from fuzz.base.dispatch import SizeLimit
 
 _CASE_LIMIT_S = 5.0
+_FEW = 1 << 9
+"""The elements of a case where every step of a kernel writes its vectors slowly: long rows show nothing there that they
+do not show when optimised."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class Place:
     emulator: Emulator | None = None
     settings: Settings = ()
     own: OwnTarget | None = None
+    spills_slowly: bool = False
+    """Whether its emulator takes long for what was not optimised."""
 
     @property
     def name(self) -> str:
@@ -57,6 +62,8 @@ class Place:
     def size_limit(self, opt: str) -> SizeLimit | None:
         """What is not on the bare processor or not optimised is slow, and what is both takes several microseconds for
         each row: it is spared the cases of very many."""
+        if self.spills_slowly and opt == "O0":
+            return SizeLimit(_FEW, _FEW)
         if self.emulator is not None or self.own is not None:
             return SizeLimit(1 << 20, 1 << (17 if opt == "O2" else 15))
         return SizeLimit(1 << 22, 1 << 20, far=True) if opt == "O0" else None
@@ -75,4 +82,4 @@ def places(isa: str, beside: Sequence[OwnTarget], host: Host) -> Iterator[Place]
             if native:
                 yield from (replace(plain, own=each) for each in beside)
         if row.emulator is not None and (row.emulated_here or not native):
-            yield from (Place(arch, row.emulator, settings) for settings in row.combinations)
+            yield from (Place(arch, row.emulator, each, spills_slowly=row.spills_slowly) for each in row.combinations)

@@ -92,6 +92,8 @@ class InstructionSet:
     """What it leaves open: where it is emulated, it is run once with each combination of their values."""
     compilers: tuple[str, ...] = ()
     """The families of compilers that know it, where the usual ones do not."""
+    spills_slowly: bool = False
+    """Whether its emulator takes long to write a vector, which code that was not optimised does after every step."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that nothing varies, or that one cannot tell apart."""
@@ -152,6 +154,8 @@ _RVV = InstructionSet(
     settings=(_RVV_LENGTH, _RVV_TAIL, _RVV_MASK),
     # GCC 12 and clang 14 have no intrinsics of it: code that asks whether there are some takes its scalar way.
     compilers=("clang19",),
+    # QEMU 7.2 writes a whole register byte by byte, at 6 ns each: softmax took 33 ms a case at -O0, and 5 at -O2.
+    spills_slowly=True,
 )
 ISAS: dict[str, InstructionSet] = {
     "any": InstructionSet(None, emulator=None),

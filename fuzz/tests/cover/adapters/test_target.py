@@ -89,6 +89,13 @@ def test_every_optimisation_level_and_compiler_is_there(monkeypatch: pytest.Monk
     assert ids == [f"c-k@native:{family}-{opt}" for family in ("gcc", "clang") for opt in ("O0", "O2")]
 
 
+def test_what_writes_vectors_slowly_is_spared_long_rows_where_it_is_not_optimised() -> None:
+    limits = {each.name.opt: each.size_limit for each in expand([_kernel("rvv")], X86)}
+    assert limits["O0"] is not None
+    assert limits["O2"] is not None
+    assert limits["O0"].elements < 1000 < limits["O2"].elements
+
+
 def test_a_contract_is_resolved_at_the_vector_length() -> None:
     targets = expand([_kernel("sve", Contract(sums={"n": VectorLanes(4, "predicated")}))], X86)
     assert {each.contract.sums["n"] for each in targets} == {Lanes(bits // 32, 4, "predicated") for bits in SVE_LENGTHS}
