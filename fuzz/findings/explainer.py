@@ -16,7 +16,7 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
 from fuzz.judge.trouble import error_words
 from fuzz.triage.attribute.history import Need
-from fuzz.triage.causes import Cause, breadth, causes_of, fails_on, kernels_within, one_condition, one_fault
+from fuzz.triage.causes import Cause, breadth, by_way, causes_of, fails_on, kernels_within, one_condition, one_fault
 from fuzz.triage.diagnosis import TimeAllowance, TimeShares, Workers, diagnose, never, new_workers, silent
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Rule, Traits
@@ -161,8 +161,8 @@ class Explainer:
             made.append(self.book.open(home, cause.members))
             made[-1].pile.findings.clear()
             self.book.explain(made[-1], cause.finding)
-        if unexplained:
-            self.book.open(home, unexplained)
+        for alike in by_way(unexplained):
+            self.book.open(home, alike)
         if source is not None:
             self.book.move(home, source.bucket, source.findings)
             self.book.share(source.bucket, frozenset([home.kernel]), source.verdicts)

@@ -86,7 +86,8 @@ def causes_of(
     rules: list[Rule] = []
     left = sorted(findings, key=lambda finding: finding.size)
     while left:
-        strays = found and len(left) <= _STRAYS * len(findings) and _has_rule(found[0].finding)
+        few = found and len(left) <= _STRAYS * len(findings) and _has_rule(found[0].finding)
+        strays = few and {_way(each) for each in left} <= {each.way for each in found}
         diagnosed = None if strays or len(rules) >= _MOST_CAUSES else diagnose(left[0], rules)
         if diagnosed is None:
             if found:
@@ -115,6 +116,14 @@ def causes_of(
             verdicts = Counter(each.judgement.verdict.value for each in cause.members)
             cause.finding = cause.finding.with_others(verdicts)
     return found
+
+
+def by_way(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """The findings by how they show: what shows in two ways may be two bugs."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(_way(finding), []).append(finding)
+    return list(found.values())
 
 
 def _way(finding: Finding) -> str:

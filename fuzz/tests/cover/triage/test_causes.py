@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fuzz.base.case import Case
@@ -15,7 +16,7 @@ from fuzz.tests.common.told import lines_of
 from fuzz.triage.causes import Cause, causes_of
 from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.finding import Diagnosis, Finding
-from fuzz.triage.rule.rule import Atom, Rule
+from fuzz.triage.rule.rule import Atom, Learned, Rule
 
 _BANDS = ((3, 5), (20, 24), (40, 41))
 
@@ -98,3 +99,21 @@ def test_without_a_rule_a_stray_access_and_wrong_values_are_two_causes() -> None
     (one,) = causes(_of((3, 7)))
     assert _lengths([one]) == [[3, 4, 5, 6, 7]], "one rule holds of all"
     assert not [line for line in lines_of(one.finding) if line.startswith("also here")]
+
+
+def test_a_rare_failure_that_shows_in_another_way_is_no_stray_of_the_first() -> None:
+    target = target_of(GENERIC, "O2")
+    rule = _of((3, 80))
+    cases = [given_case((2, n), 1, "contiguous") for n in (*range(3, 81), 90, 95)]
+    verdicts = [Verdict.FAIL_MEMORY] * 79 + [Verdict.FAIL_NONFINITE]
+    findings = [Finding(c, Judgement(target.id, c, v, 9.0)) for c, v in zip(cases, verdicts, strict=True)]
+
+    def diagnosed(finding: Finding, known: Sequence[Rule]) -> Finding | None:
+        told = Conclusion(None, None) if known else Conclusion(Learned(rule, 9, 9), None, whole=True, core=rule)
+        return replace(finding, diagnosis=Diagnosis(finding.case, None, told))
+
+    causes = causes_of(findings, {target.id: target}, diagnosed)
+    assert [each.finding.judgement.verdict for each in causes][-1] == Verdict.FAIL_NONFINITE
+    assert _lengths(causes)[-1] == [95]
+    (alone,) = causes_of(findings[:79], {target.id: target}, diagnosed)
+    assert len(alone.members) == 79, "one that shows as they do is put to them"
