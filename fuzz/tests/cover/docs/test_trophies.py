@@ -1,0 +1,26 @@
+"""The kept deviations of shipped libraries are complete, and the docs list all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.tests.common.trophies import ABOUT, CHECKOUT, kept, table, trophies
+
+
+@pytest.mark.parametrize("trophy", trophies(), ids=lambda each: each.name)
+def test_all_is_said_of_a_kept_deviation(trophy: Path) -> None:
+    found = kept(trophy)
+    assert found.found is not None, "its verdict"
+    assert set(found.about) == set(ABOUT)
+    assert all(found.about.values())
+    assert (CHECKOUT / "kernels" / "thirdparty" / found.about["pack"] / "pack.py").is_file()
+    report = (trophy / "report.md").read_text(encoding="utf-8")
+    assert (trophy / "repro.py").read_text(encoding="utf-8") in report
+
+
+def test_the_docs_list_them() -> None:
+    shown = (CHECKOUT / "fuzz" / "docs" / "trophies.md").read_text(encoding="utf-8")
+    assert len(trophies()) >= 10
+    assert table(trophies()) in shown

@@ -1,0 +1,58 @@
+"""Shipped libraries: every deviation that is kept is still there, and a search of its kernel finds it again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from fuzz.tests.common.trophies import CHECKOUT, kept, trophies
+
+_CASES = "2000"
+"""Each was found within 55 cases, from two seeds."""
+
+
+def _needs_library(trophy: Path) -> None:
+    """Skip the test where the library that a trophy is of is not installed, or in another version."""
+    name, number = kept(trophy).about["source"].replace(",", "").split()[:2]
+    if find_spec(name) is None:
+        pytest.skip(f"{name} is not installed: pip install {name}=={number}")
+    found = version(name).partition("+")[0]
+    if found != number:
+        pytest.skip(f"{name} is {found}, and the trophy is of {number}")
+
+
+@pytest.mark.parametrize("trophy", trophies(), ids=lambda each: each.name)
+def test_a_kept_deviation_is_still_shown_by_its_repro(trophy: Path, tmp_path: Path) -> None:
+    _needs_library(trophy)
+    shown = subprocess.run(
+        [sys.executable, "-W", "ignore", trophy / "repro.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    told = (trophy / "report.md").read_text(encoding="utf-8")
+    assert shown.stdout.strip(), shown.stderr
+    assert shown.stdout.strip() in told
+    assert (shown.returncode != 0) == ("the process ends here" in told)
+
+
+@pytest.mark.parametrize("trophy", trophies(), ids=lambda each: each.name)
+def test_a_search_alone_finds_it_again(trophy: Path, tmp_path: Path) -> None:
+    _needs_library(trophy)
+    about = kept(trophy).about
+    words: list[str | Path] = [
+        sys.executable, "-m", "fuzz", "run", "--pack", CHECKOUT / "kernels" / "thirdparty" / about["pack"],
+        "-k", about["kernel"], "--max-cases", _CASES, "--fail-fast", "--no-shrink", "--seed", "3", "-j", "1",
+    ]  # fmt: skip
+    found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=900)
+    assert found.returncode == 1, found.stdout + found.stderr
+    assert f"FAIL  {about['kernel']}" in found.stdout
+
+
+@pytest.mark.parametrize("trophy", trophies(), ids=lambda each: each.name)
+def test_its_repro_is_ten_lines_that_need_only_the_library(trophy: Path) -> None:
+    lines = (trophy / "repro.py").read_text(encoding="utf-8").splitlines()
+    assert len([line for line in lines if line and not line.startswith(("import ", "from "))]) <= 10
+    assert not [line for line in lines if "fuzz" in line]

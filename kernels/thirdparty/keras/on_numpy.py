@@ -1,0 +1,30 @@
+"""keras' functions on NumPy arrays."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+
+Tensor = np.ndarray
+
+
+def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float, axis: int, y: Tensor) -> None:
+    """Write keras.ops.rms_normalization, as its layer calls it."""
+    y[...] = keras.ops.rms_normalization(x, scale=weight, axis=axis, epsilon=eps)
+
+
+def layer_norm(
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float, axis: int, y: Tensor
+) -> None:
+    """Write keras.ops.layer_normalization, as its layer calls it."""
+    y[...] = keras.ops.layer_normalization(x, gamma=weight, beta=bias, axis=axis, epsilon=eps)
+
+
+def softmax(x: Tensor, *, axis: int, y: Tensor) -> None:
+    """Write keras.ops.softmax."""
+    y[...] = keras.ops.softmax(x, axis=axis)
+
+
+def log_softmax(x: Tensor, *, axis: int, y: Tensor) -> None:
+    """Write keras.ops.log_softmax."""
+    y[...] = keras.ops.log_softmax(x, axis=axis)

@@ -1,0 +1,38 @@
+"""keras, by its torch and NumPy backends: `pip install keras`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz import Any, Capabilities, Contract, PythonKernel
+
+__all__ = ["KERNELS"]
+
+_HERE = Path(__file__).resolve().parent
+# What keras documents of its layers is their formula, and that 16 bits are computed in f32.
+_LAST = Capabilities(dtypes=("f32", "f16", "bf16"))
+_ANYWHERE = Capabilities(axis="any", strides="any")
+# Of NumPy's functions the longest error that is documented is four ulp; nobody says in which order a row is added.
+_NUMPY = Contract(sums={"n": Any()}, mean="reciprocal", accuracy={"exp": 4.0, "log": 4.0, "rsqrt": 2.0})
+_OPS = ("rms_norm", "layer_norm", "softmax", "log_softmax")
+
+
+def _torch(op: str, able: Capabilities, suffix: str = "") -> PythonKernel:
+    return PythonKernel(
+        f"keras-torch-{op.replace('_', '-')}{suffix}", op, _HERE / "on_torch.py", "torch", Contract(), able,
+        devices=("cpu",), packages=("keras",), environment={"KERAS_BACKEND": "torch"},
+    )  # fmt: skip
+
+
+def _numpy(op: str) -> PythonKernel:
+    return PythonKernel(
+        f"keras-numpy-{op.replace('_', '-')}", op, _HERE / "on_numpy.py", "numpy", _NUMPY, _ANYWHERE,
+        packages=("keras",), environment={"KERAS_BACKEND": "numpy"},
+    )  # fmt: skip
+
+
+KERNELS = (
+    *(_torch(op, _LAST) for op in ("rms_norm", "layer_norm")),
+    *(_torch(op, _ANYWHERE, "-any-axis") for op in _OPS),
+    *(_numpy(op) for op in _OPS),
+)

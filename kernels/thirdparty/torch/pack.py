@@ -1,0 +1,29 @@
+"""torch's own functions on a processor, held to the formula that their documentation states.
+
+The built-in pack has the same functions under contracts that allow what they were seen to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fuzz import Any, Capabilities, Contract, PythonKernel
+
+__all__ = ["KERNELS"]
+
+_SOURCE = Path(__file__).resolve().parent / "functions.py"
+_SUMS = Contract(sums={"d": Any(), "j": Any()}, zeros="any")
+# What is hidden has minus infinity added to it; blocks of keys are scaled again as their maximum grows.
+_ATTENTION = replace(_SUMS, algorithm={"near": "added", "seen": "added", "o": "sum"}, accuracy={"exp": 20.0})
+
+
+def _kernel(op: str, contract: Contract, able: Capabilities = Capabilities()) -> PythonKernel:  # noqa: B008
+    return PythonKernel(f"torch-{op.replace('_', '-')}", op, _SOURCE, "torch", contract, able, devices=("cpu",))
+
+
+KERNELS = (
+    *(_kernel(op, Contract()) for op in ("rms_norm", "layer_norm", "softmax", "log_softmax", "gelu", "gelu_tanh")),
+    _kernel("cross_entropy", Contract(), Capabilities(mixed=(("label", ("int64",)),))),
+    _kernel("attention", _ATTENTION, Capabilities(empty=False)),
+)
