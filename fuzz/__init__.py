@@ -13,6 +13,7 @@ from fuzz.base import __version__ as __version__
 if TYPE_CHECKING:
     import fuzz.formula as formula
     from fuzz.adapters.c_kernel import CKernel
+    from fuzz.adapters.command_kernel import CommandKernel
     from fuzz.adapters.python_kernel import PythonKernel
     from fuzz.adapters.shared_kernel import SharedKernel
     from fuzz.base.capability import Capabilities
@@ -34,6 +35,7 @@ __all__ = [
     "Capabilities",
     "CheckError",
     "CheckFailed",
+    "CommandKernel",
     "Contract",
     "Flip",
     "Lanes",
@@ -58,6 +60,7 @@ __all__ = [
 
 _HOME = {
     "CKernel": "fuzz.adapters.c_kernel",
+    "CommandKernel": "fuzz.adapters.command_kernel",
     "Capabilities": "fuzz.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.uses.check.check"),
     "check_module": "fuzz.uses.judge.module",

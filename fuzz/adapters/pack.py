@@ -16,6 +16,7 @@ from typing import Any
 
 from fuzz.adapters.build import plain_path
 from fuzz.adapters.c_kernel import CKernel
+from fuzz.adapters.command_kernel import CommandKernel
 from fuzz.adapters.own_targets import own_targets
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.adapters.shared_kernel import SharedKernel
@@ -35,7 +36,18 @@ from oracles.summation import NumericsError
 
 _DECLARATIONS = {
     each.__name__: each
-    for each in (Contract, Capabilities, CKernel, PythonKernel, SharedKernel, Mutant, Op, Operand, Parameter)
+    for each in (
+        Contract,
+        Capabilities,
+        CKernel,
+        CommandKernel,
+        PythonKernel,
+        SharedKernel,
+        Mutant,
+        Op,
+        Operand,
+        Parameter,
+    )
 }
 _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fuzz.adapters.c import CAdapter
+from fuzz.adapters.command import CommandAdapter
 from fuzz.adapters.python import PythonAdapter
 from fuzz.adapters.python_kernel import FRAMEWORKS
 from fuzz.adapters.shared import SharedAdapter
@@ -15,6 +16,7 @@ from fuzz.base.kernel import Kernel
 ADAPTERS: dict[str, Adapter] = {
     "c": CAdapter(),
     "shared": SharedAdapter(),
+    "command": CommandAdapter(),
     **{name: PythonAdapter(framework) for name, framework in FRAMEWORKS.items()},
 }
 

@@ -130,6 +130,7 @@ FACTS: tuple[Fact, ...] = (
 
 _ALSO: Mapping[str, tuple[str, ...]] = {
     "triton@interpret": (_NUMPY,),  # it calls NumPy
+    "command": (_SHARED,),  # nobody sees what is in either
     "torch@cuda": (_TORCH, _TRITON),  # torch.compile writes Triton, and so may a function of tensors
 }
 """Platforms of which others' facts hold."""

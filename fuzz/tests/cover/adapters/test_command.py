@@ -1,0 +1,107 @@
+"""Programs that speak the workers' protocol themselves; here in Python, by the records alone."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.adapters.command_kernel import CommandKernel
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Attestation, NotRun
+from fuzz.base.capability import DeclarationError
+from fuzz.base.case import Case, Output, Tensor, contiguous
+from fuzz.base.errors import UsageError
+from fuzz.base.outcome import Outcome, Status
+from fuzz.execute.pool import WorkerPool
+
+_PROGRAM = """
+import struct, sys
+given, taken = sys.stdin.buffer, sys.stdout.buffer
+hello = b"protocol=1\\nop=row_sum\\nlanguage=Python\\n"
+taken.write(b"KFHE" + struct.pack("<I", len(hello)) + hello)
+taken.flush()
+while head := given.read(24):
+    _, count, size = struct.unpack_from("<4sIQ", head)
+    cases, at = given.read(size), 0
+    for number in range(count):
+        length, flags, parameters, inputs, outputs = struct.unpack_from("<IBBBB", cases, at)
+        tensor = at + 40 + 48 * parameters
+        rows, n = struct.unpack_from("<2q", cases, tensor + 56)
+        x = struct.unpack_from(f"<{rows * n}f", cases, tensor + 152 * (inputs + outputs))
+        sums = struct.pack(f"<{rows}f", *(sum(x[row * n : row * n + n]) for row in range(rows)))
+        if x[0] == 9.0:
+            sys.exit("nine")
+        status, said = (1, b"it is seven") if x[0] == 7.0 else (0, sums)
+        ends = (status, 0, 0, -1, -1, -1, 0, 0, 0, 0, 0)
+        taken.write(struct.pack("<4sIIBBBbqqHHiII", b"KFRS", number, len(said), *ends))
+        taken.write(said)
+        taken.flush()
+        at += length
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> CommandKernel:
+    (tmp_path / "worker.py").write_text(_PROGRAM)
+    return CommandKernel("mine", "row_sum", tmp_path / "worker.py", interpreter=(sys.executable,))
+
+
+def _case(first: float) -> Case:
+    x = np.array([[first, 2, 3], [4, 5, 6]], "<f4")
+    return Case("row_sum", {"axis": 1}, {"x": Tensor("f32", contiguous((2, 3)), x.tobytes())},
+                {"y": Output("f32", contiguous((2,)))})  # fmt: skip
+
+
+def _ran(kernel: CommandKernel, cache: Path, *firsts: float) -> tuple[NotRun | Attestation, list[Outcome]]:
+    [target] = expand([kernel])
+    with WorkerPool([target], cache=cache) as pool:
+        outcomes = [found[target.id] for found in pool.submit([_case(first) for first in firsts]).outcomes() if found]
+        return pool.statuses[target.id], outcomes
+
+
+def test_a_program_is_sent_cases_and_attested(kernel: CommandKernel, cache: Path) -> None:
+    said, [one, seven, nine, last] = _ran(kernel, cache, 1.0, 7.0, 9.0, 2.0)
+    assert isinstance(said, Attestation)
+    assert said.words == f"worker.py {said.digest[:16]}, language Python"
+    assert np.frombuffer(one.outputs["y"], "<f4").tolist() == [6.0, 15.0]
+    assert (seven.status, seven.detail) == (Status.REJECTED, "it is seven")
+    assert nine.status not in (Status.RAN, Status.REJECTED)
+    assert "nine" in nine.detail
+    assert np.frombuffer(last.outputs["y"], "<f4").tolist() == [7.0, 15.0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("op=row_sum", "op=softmax", "worker.py: its hello says op=softmax, and row_sum is wanted"),
+        ("protocol=1", "protocol=2", "worker.py: its hello says protocol=2, and 1 is wanted"),
+        ('b"KFHE"', 'b"Hi! "', "the worker cannot be started: "),
+    ],
+)
+def test_a_program_that_is_no_such_worker_is_one_line(
+    kernel: CommandKernel, cache: Path, old: str, new: str, why: str
+) -> None:
+    kernel.source.write_text(_PROGRAM.replace(old, new))
+    said, _ = _ran(kernel, cache)
+    assert isinstance(said, NotRun)
+    assert said.reason.startswith(why), said.reason
+
+
+def test_what_cannot_be_started_says_why(kernel: CommandKernel, cache: Path) -> None:
+    said, _ = _ran(replace(kernel, interpreter=()), cache)
+    assert isinstance(said, NotRun)
+    assert said.reason.startswith(f"{kernel.source} is not executable: chmod +x, or name what runs it")
+    [lost] = expand([replace(kernel, interpreter=("no-such-interpreter",))])
+    assert str(lost.unavailable()).startswith("no-such-interpreter is not installed")
+    with pytest.raises(DeclarationError, match=r"^interpreter: write a tuple of words"):
+        replace(kernel, interpreter="node")  # type: ignore[arg-type]
+
+
+def test_no_program_is_written_of_one(kernel: CommandKernel) -> None:
+    [target] = expand([kernel])
+    with pytest.raises(UsageError, match=r"^--script: mine is a program of its own"):
+        target.adapter.export(target, None, (), "repro.c")  # type: ignore[arg-type]
