@@ -31,8 +31,8 @@ from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.triage.diagnosis import TimeShares, new_workers
+from fuzz.uses.check.foreign_arrays import Maker, of_jax, of_numpy
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
-from fuzz.uses.check.jax_function import of_numpy
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.reference import read
@@ -83,7 +83,7 @@ def check(
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
     returns: Sequence[str] = (),
-    arrays: Arrays | Literal["jax"] = "torch",
+    arrays: Arrays | Literal["jax"] | Maker = "torch",
     device: Device = "cpu",
     name: str = "",
     targets: Sequence[str] = (),
@@ -95,9 +95,9 @@ def check(
     """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
 
     A declared kernel runs in workers of its own, on all its targets or those that match `targets`. A plain function is
-    called in this process with tensors (or arrays of NumPy or JAX, by `arrays`) and parameters of `op` by their names,
-    which is the name of an op or an op of one's own. It writes the outputs that it has parameters for and returns the
-    others, those named by `returns` where that is a tuple.
+    called in this process with tensors (or arrays of NumPy or JAX, by `arrays`, or what that makes of NumPy's) and
+    parameters of `op` by their names, which is the name of an op or an op of one's own. It writes the outputs that it
+    has parameters for and returns the others, those named by `returns` where that is a tuple.
 
     In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
     into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
@@ -111,10 +111,12 @@ def check(
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
     found, measures, beside = None, False, None
-    if arrays not in (known := (*get_args(Arrays), "jax")):
-        raise CheckError(f"arrays={arrays!r}: it is one of {', '.join(known)}")
-    if arrays == "jax":
-        kernel, arrays = kernel if isinstance(kernel, Kernel) else of_numpy(kernel), "numpy"
+    if not callable(arrays) and arrays not in (known := (*get_args(Arrays), "jax")):
+        words = ", ".join(known)
+        raise CheckError(f"arrays={arrays!r}: it is one of {words}, or a function of an array of NumPy's")
+    if callable(arrays) or arrays == "jax":
+        made = arrays if callable(arrays) else of_jax()
+        kernel, arrays = kernel if isinstance(kernel, Kernel) else of_numpy(kernel, made), "numpy"
     if oracle not in ("formula", "replay"):
         raise CheckError(f"oracle={oracle!r}: it is 'formula' or 'replay'")
     if oracle == "replay":

@@ -11,7 +11,7 @@ import torch
 
 import fuzz
 from fuzz.tests.common.examples import first_cases
-from fuzz.uses.check.jax_function import of_numpy
+from fuzz.uses.check.foreign_arrays import of_jax, of_numpy
 from fuzz.uses.check.reference import read
 from oracles.reference.derive import derive
 
@@ -65,8 +65,8 @@ def test_a_kernel_may_take_and_return_arrays_of_jax() -> None:
         return x * jax.lax.rsqrt(jnp.maximum((x * x).sum(-1, keepdims=True), 1e-24))
 
     x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
-    several = of_numpy(lambda x: ({"y": mine(x)}, x))(x)
-    for found in (of_numpy(jax.jit(mine))(x=x), several[0]["y"], several[1]):
+    several = of_numpy(lambda x: ({"y": mine(x)}, x), of_jax())(x)
+    for found in (of_numpy(jax.jit(mine), of_jax())(x=x), several[0]["y"], several[1]):
         assert type(found) is np.ndarray
     contract = read(l2_normalised, "x=b n", None, None, None).contract  # else dozens of shapes are compiled
     more: Any = {"reference": l2_normalised, "shapes": "x=b n", "arrays": "jax", "contract": contract, "seed": 1}
@@ -96,12 +96,14 @@ def test_places_have_the_dtype_that_they_have_in_jax() -> None:
 
 
 def test_where_it_is_not_installed_no_kernel_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.uses.check.jax_function.find_spec", lambda name: None)
+    monkeypatch.setattr("fuzz.uses.check.foreign_arrays.find_spec", lambda name: None)
     with pytest.raises(fuzz.CheckError, match=r"^arrays='jax': JAX is not installed: pip install jax$"):
         fuzz.check(l2_normalised, op="softmax", arrays="jax", max_cases=1)
 
 
 def test_arrays_that_there_are_not_are_refused() -> None:
     other: Any = "jaxx"
-    with pytest.raises(fuzz.CheckError, match=r"^arrays='jaxx': it is one of .*torch.*, jax$"):
+    with pytest.raises(
+        fuzz.CheckError, match=r"^arrays='jaxx': it is one of .*torch.*, jax, or a function of an array of N"
+    ):
         fuzz.check(l2_normalised, op="softmax", arrays=other, max_cases=1)
