@@ -122,7 +122,7 @@ def prefix_of(target: Target) -> tuple[str, ...]:
         return (*target.own.tools[0].command, *target.own.prefix[1:])
     if target.emulator is None:
         return ()
-    options = ISAS[c_kernel(target.kernel).isa].processor_with(target.settings)
+    options = ISAS[c_kernel(target.kernel).isa].processor_with(target.settings, target.arch)
     emulator = toolchain.emulator(target.emulator, target.arch)
     root = () if is_static(target) else _root(target)
     return (*emulator.command, *target.emulator.limits.get(target.arch, ()), *root, *options)

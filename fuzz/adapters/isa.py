@@ -23,6 +23,8 @@ class Emulator:
     programs: tuple[str, ...]
     """The names that systems know it by; the first one that is installed is used."""
     package: str
+    processors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The options by architecture by which it takes the processor that has most, where these are not `-cpu max`."""
     limits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The options by architecture that bound what the guest may do to its host."""
     hides_preload: tuple[str, ...] = ()
@@ -38,9 +40,10 @@ QEMU = Emulator(
     # The one that is linked dynamically takes a library of ours, with which it is faster; see `emulator_helper`.
     ("qemu-{arch}", "qemu-{arch}-static"),
     "qemu-user",
+    {"riscv64": ("-cpu", "rv64,v=true,vext_spec=v1.0,Zfh=true")},
     # Without a bound on its memory a guest that asks for more than the worker's own limit keeps QEMU searching for a
     # free range until it times out; an x86-64 guest needs its vsyscall page beyond any bound.
-    {"aarch64": ("-R", "4G")},
+    {"aarch64": ("-R", "4G"), "riscv64": ("-R", "4G")},
     ("-U", "LD_PRELOAD"),
 )
 
@@ -114,9 +117,10 @@ class InstructionSet:
         each = [[(setting, value) for value in setting.options] for setting in self.settings]
         return tuple(tuple(values) for values in product(*each))
 
-    def processor_with(self, settings: Settings) -> tuple[str, ...]:
-        """The options by which the emulator takes a processor that is set so."""
-        *options, processor = self.processor
+    def processor_with(self, settings: Settings, arch: str) -> tuple[str, ...]:
+        """The options by which the emulator takes a processor of that architecture that is set so."""
+        any_there = self.emulator.processors if self.emulator is not None and self.arch is None else {}
+        *options, processor = any_there.get(arch, self.processor)
         return (*options, ",".join([processor, *(setting.options[value] for setting, value in settings)]))
 
 

@@ -33,7 +33,7 @@ def worst(isa: str, step: int, folder: Path, bits: int = 128) -> tuple[float, in
     )
     own = this_host().arch == row.arch and row.features <= this_host().features and not row.settings
     settings = tuple((setting, bits if setting.is_width else "ones") for setting in row.settings)
-    prefix = [] if own else [*emulator(QEMU, row.arch).command, *row.processor_with(settings)]
+    prefix = [] if own else [*emulator(QEMU, row.arch).command, *row.processor_with(settings, row.arch)]
     done = subprocess.run([*prefix, str(program), str(step)], capture_output=True, text=True, check=True)
     error, wrong = done.stdout.split()
     return float(error), int(wrong)
