@@ -6,7 +6,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -104,11 +104,14 @@ def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
     row = (CPP_COMPILERS if language == "c++" else COMPILERS)[family]
     if arch == host.arch:
         return _find(row.program, row.package, optional=row.optional)
-    if row.links_with and (linker := compiler(row.links_with, arch, host, language)).path is None:
-        return linker
     arguments = tuple(argument.format(arch=arch) for argument in row.cross_arguments)
     package = row.cross_package.format(arch=arch.replace("_", "-"))
-    return _find(row.cross.format(arch=arch), package, arguments, row.optional)
+    found = _find(row.cross.format(arch=arch), package, arguments, row.optional)
+    if row.links_with and (linker := compiler(row.links_with, arch, host, language)).path is None:
+        # Both are to be had at once: who installs the one must not be told of the other then.
+        both = found.path is None and not found.optional
+        return replace(linker, package=f"{linker.package} {package}") if both else linker
+    return found
 
 
 def emulator(row: Emulator, arch: str) -> Tool:

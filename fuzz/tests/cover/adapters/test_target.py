@@ -117,6 +117,14 @@ def test_what_cannot_run_says_why_and_how_to_get_it(monkeypatch: pytest.MonkeyPa
         assert pool.submit([a_case()]).outcomes() == [{}]
 
 
+def test_a_compiler_and_what_it_links_with_are_installed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    (target, *_) = expand([_kernel("rvv")], X86)
+    assert {package for tool in target.adapter.tools(target) for package in tool.package.split()} == {
+        "clang-19", "gcc-riscv64-linux-gnu", "qemu-user",
+    }  # fmt: skip
+
+
 @pytest.fixture
 def scalable(tmp_path: Path) -> Target:
     source = tmp_path / "k.c"
@@ -217,7 +225,7 @@ def test_a_new_instruction_set_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None
     assert wide.flags == ("-O2", "-march=rv64gcv")
     assert [tool.package for tool in wide.adapter.tools(wide)] == ["gcc-riscv64-linux-gnu", "qemu-user"]
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
-    assert prefix_of(wide) == ("/bin/qemu-riscv64", "-cpu", "rv64,v=true,vlen=512,ta=on")
+    assert prefix_of(wide) == ("/bin/qemu-riscv64", "-R", "4G", "-cpu", "rv64,v=true,vlen=512,ta=on")
     assert "c-k@qemu:arch=riscv64,gcc-O2" in _ids("runtime", X86, monkeypatch), "and portable code is tried there"
 
 
