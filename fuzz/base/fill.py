@@ -46,6 +46,12 @@ def fill_of(case: Case) -> int:
     return _DRAWN[key % len(_DRAWN)]
 
 
+def word_of(fill: int, part: str) -> int:
+    """Return the two bytes that are filled in one of `UNSET`."""
+    is_cleared = fill // _ROOM >> UNSET.index(part) & 1
+    return 0 if is_cleared else [*FILLS.values()][fill % _ROOM]
+
+
 def is_fill(value: float | int) -> bool:
     """Return whether a case may ask for it."""
     return isinstance(value, int) and 0 <= value < _ROOM << len(UNSET) and value % _ROOM < len(FILLS)

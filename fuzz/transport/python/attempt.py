@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from fuzz.base.case import CACHE_LINE, THREADS, Case, Output
+from fuzz.base.fill import refilled
 from fuzz.base.probe import without_probe
 from fuzz.transport import records
 from fuzz.transport.python.answer import NO_MEMORY, Answer, failed, is_of_device, said
@@ -21,6 +22,7 @@ from fuzz.transport.python.kernel import Raised, Way
 from fuzz.transport.python.memory import FreshMemory, Memory
 from fuzz.transport.python.probing import Placed, called, kept_apart
 from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
+from fuzz.transport.python.unset import filled_memory
 from oracles.dtypes import DTYPES, ITEMSIZE
 
 _T = TypeVar("_T")
@@ -55,7 +57,7 @@ class Attempt:
         self._kernel = kernel
         self._arrays = arrays
         self._memory = memory
-        self._poison = OUTPUT_POISONS[again]
+        self._again, self._poison = again, OUTPUT_POISONS[again]
         self._is_on_gpu = isinstance(memory, DeviceMemory)
         self._slabs = self._image(case)
         for slab in self._own():
@@ -80,7 +82,8 @@ class Attempt:
         )  # fmt: skip
         with self._arrays.threads(self._case.params.get(THREADS)):
             self._memory.watch()
-            self._returned = called(placed)
+            with filled_memory(refilled(self._case) if self._again else self._case):
+                self._returned = called(placed)
             if self._is_on_gpu:  # what it keeps and returns again is the next call's before anybody has read it
                 self._returned = kept_apart(placed, self._returned)
 

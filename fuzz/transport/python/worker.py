@@ -22,6 +22,7 @@ from fuzz.transport.python.memory import Arena, FreshMemory, Memory
 from fuzz.transport.python.programs import note_programs
 from fuzz.transport.python.protocol import Channel, Request, broken_frame
 from fuzz.transport.python.state import MemoryWatch, ProcessState
+from fuzz.transport.python.unset import watch_allocators
 
 _LOST_DEVICE_EXIT = 71
 _TOGETHER_S = 0.5
@@ -37,6 +38,7 @@ class _Resident:
         if spec.programs:
             note_programs(spec.programs)
         self._arrays: Arrays = arrays_of(spec.framework)
+        watch_allocators(self._arrays.library)
         if spec.framework != "numpy":
             self._arrays.library.set_num_threads(1)
         self.runs: CaseRunner | None = None

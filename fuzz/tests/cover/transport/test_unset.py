@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from fuzz.base.dtypes import from_bits
 from fuzz.base.fill import FILL, FILLS, HUGE, NAN, UNSET, ZERO, fill_of, filled, refilled
 from fuzz.base.validity import check_case
 from fuzz.tests.common.planted import Run, a_case
+from fuzz.tests.common.python_planted import outcomes, python_target
 
 _BEFORE = "#include <sys/auxv.h>\n"
 _SHOWS = r"""
@@ -76,3 +78,26 @@ def test_a_case_file_cannot_ask_for_another(fill: float) -> None:
 
 def _of(value: float) -> Case:
     return a_case(bits=np.full(12, value, "<f4").tobytes())
+
+
+_TORCH = """
+import torch
+from torch import empty
+def rms_norm(x, y, eps, axis):
+    for row, made in enumerate((empty(4), x.new_empty(4), torch.empty_like(x[0]))):
+        y[row] = made
+"""
+_NUMPY = """
+import numpy as np
+def rms_norm(x, y, eps, axis):
+    y[0], y[1], y[2] = np.empty(4, "f4"), np.empty_like(x[0]), np.empty((4, 4), np.float32, "F")[1]
+"""
+
+
+@pytest.mark.parametrize("text", [_TORCH, _NUMPY])
+def test_a_kernel_in_python_is_given_new_memory_that_is_filled(tmp_path: Path, cache: Path, text: str) -> None:
+    target = python_target(tmp_path, text, "torch" if "torch" in text else "numpy")
+    shown = outcomes(target, cache, *(filled(a_case(), kind) for kind in range(len(FILLS))), a_case())
+    words = [*FILLS.values(), [*FILLS.values()][fill_of(a_case())]]
+    for word, outcome in zip(words, shown, strict=True):
+        assert {*np.frombuffer(outcome.outputs["y"], "<u4").tolist()} == {word * 0x10001}
