@@ -17,6 +17,7 @@ _MOST_BYTES = 1 << 20
 """Of one array no more are filled."""
 _NAMES = {"numpy": ("empty", "empty_like"), "torch": ("empty", "empty_like", "empty_strided")}
 _METHODS = ("new_empty", "new_empty_strided")
+_watched: list[Any] = []
 _words: list[int] = []
 """What is filled in, while a kernel is called."""
 
@@ -24,13 +25,14 @@ _words: list[int] = []
 def watch_allocators(library: Any) -> None:
     """Have what allocates in NumPy or torch fill it, from now on, while something is to be filled in. A kernel that is
     imported later may bind their names as it likes."""
+    if library in _watched:
+        return
+    _watched.append(library)
     owners = [(library, name) for name in _NAMES[library.__name__]]
     if library.__name__ == "torch":
         owners += [(library.Tensor, name) for name in _METHODS]
     for owner, name in owners:
-        allocate = getattr(owner, name)
-        if not hasattr(allocate, "__wrapped__"):
-            setattr(owner, name, _filling(allocate))
+        setattr(owner, name, _filling(getattr(owner, name)))
 
 
 @contextmanager
