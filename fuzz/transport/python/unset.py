@@ -14,7 +14,7 @@ from fuzz.base.case import Case
 from fuzz.base.fill import fill_of, word_of
 
 _MOST_BYTES = 1 << 20
-"""Of one array no more are filled."""
+"""No more bytes of one array are filled."""
 _NAMES = {"numpy": ("empty", "empty_like"), "torch": ("empty", "empty_like", "empty_strided")}
 _METHODS = ("new_empty", "new_empty_strided")
 _watched: list[Any] = []
