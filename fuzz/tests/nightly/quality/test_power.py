@@ -15,10 +15,10 @@ _WIDER: Mapping[tuple[str, int], int] = {
     ("row_sum", 4096): 7, ("dequantize_matmul", 64): 4, ("dequantize_matmul", 4096): 12,
     ("group_norm", 4096): 1, ("group_norm_backward", 4096): 1, ("quantize_rows_e4m3", 4096): 1,
     ("attention", 64): 1, ("attention", 4096): 6, ("grouped_matmul", 4096): 5, ("grouped_rows_matmul", 64): 1,
-    ("grouped_rows_matmul", 4096): 8,
+    ("grouped_rows_matmul", 4096): 8, ("int4_matmul", 64): 5, ("int4_matmul", 4096): 15,
 }  # fmt: skip
 """By so many powers of two a correct kernel may leave the fixed tolerance of torch. A sum is allowed a share of that of
-its magnitudes, by its order: where 4096 terms cancel, or 16384 as in dequantize_matmul, that is 50 or 100 times the sum
+its magnitudes, by its order: where 4096 terms cancel, or 16384 of codes, that is 50 or 100 times the sum
 itself; torch allows 1e-5 and 22 roundings of what is left, whatever the terms were. No order makes that sharper: the
 longest chain of 16 lanes and 4 accumulators is 70 additions already, the rest is lambda and the magnitudes. A group
 of group_norm has 4 times as many elements; a code of 8 bits is another one as soon as its scale is an ulp off."""
