@@ -29,10 +29,10 @@ static inline bool has_dense_rows(const kf_tensor *t, int axis) {
     return axis >= 0 && axis == t->rank - 1 && (t->strides[axis] == 1 || t->shape[axis] == 1);
 }
 
-/* Elements of f32 without gaps, in C order. */
+/* Elements of f32 without gaps, in C order. Without any element no stride is of importance. */
 static inline bool is_dense(const kf_tensor *t) {
     int64_t next = 1;
-    for (int axis = t->rank - 1; is_present(t) && axis >= 0; axis--) {
+    for (int axis = t->rank - 1; is_present(t) && has_elements(t) && axis >= 0; axis--) {
         if (t->shape[axis] != 1 && t->strides[axis] != next) return false;
         next *= t->shape[axis];
     }

@@ -14,7 +14,7 @@ from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
-from fuzz.base.case import Case
+from fuzz.base.case import Case, Layout
 from fuzz.base.outcome import Status
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
@@ -112,3 +112,9 @@ def test_kernels_that_take_no_optional_tensor_reject_it(tensor: str) -> None:
         (outcomes,) = pool.submit([case]).outcomes()
     assert len(outcomes) >= 3, "generic, composed and dispatch run everywhere"
     assert {outcome.status for outcome in outcomes.values()} == {Status.REJECTED}
+
+
+def test_strides_of_what_has_no_element_are_of_no_importance() -> None:
+    kernel = next(kernel for kernel in KERNELS if kernel.name == "layer-norm-neon")
+    far = {name: lambda shape: Layout(shape, (7,)) for name in ("mean", "rstd")}
+    judged(kernel, [a_case("layer_norm", ("weight", "mean", "rstd"), (0, 5), layouts=far, layout=dense)])

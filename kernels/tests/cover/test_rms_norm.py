@@ -93,7 +93,7 @@ def test_every_target_has_a_status_and_the_right_vectors(pool: WorkerPool) -> No
         assert status.flags == " ".join(target.flags)
         assert not status.flushes
         assert {setting.word: value for setting, value in target.settings}.items() <= status.settings.items()
-        assert (status.emulator == "tcg") == target.emulated
+        assert (status.emulator == "none") == (not target.emulated)  # RISC-V has nothing that tells an emulator's name
         assert status.compiler.startswith(target.name.compiler)
 
 
