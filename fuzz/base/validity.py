@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -23,7 +24,9 @@ _MOST_THREADS = 64
 
 def unknown_op(op: str) -> str:
     """What is said of an op that nobody knows, which is quoted already."""
-    return f"unknown op {op}; known: {', '.join(OPS)}; an op of a pack needs --pack FOLDER"
+    near = get_close_matches(op.strip("'\""), OPS)
+    hint = f": did you mean {' or '.join(near)}?" if near else ";"
+    return f"unknown op {op}{hint} kernelfuzz list ops names all {len(OPS)}; an op of a pack needs --pack FOLDER"
 
 
 def check_case(case: Case) -> None:

@@ -28,7 +28,7 @@ WRONG = {
     "doctor": (["--pack", "/nowhere"], "/nowhere is not a pack"),
     "explain-budget": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "gate": (["--base", "HEAD", "--known", "/nowhere.toml"], "/nowhere.toml"),
-    "header": (["nothing"], "unknown op 'nothing'; known: rms_norm, "),
+    "header": (["softmx"], "unknown op 'softmx': did you mean softmax"),
     "init": (["pack", "--kind", "fortran"], "--kind fortran: it is one of c, c++, shared, torch, numpy, triton"),
     "list": (["targets", "--pack", "/nowhere"], "/nowhere is not a pack"),
     "nightly": (["--state", "state", "--target", "c-nothing@*"], "no target matches --target c-nothing@*"),

@@ -120,7 +120,9 @@ def test_a_case_of_an_op_that_nobody_else_knows_survives_the_file() -> None:
             record = json.loads(json.dumps(to_json(own)))
             assert record["inputs"]["given"]["dims"] == "... k"
             assert from_json(record) == (own, None)
-    with pytest.raises(CaseError, match=r"op: unknown op 'blend'; known: .*; an op of a pack needs --pack FOLDER"):
+    with pytest.raises(
+        CaseError, match=r"op: unknown op 'blend'; kernelfuzz list ops .*; an op of a pack needs --pack"
+    ):
         from_json(record)
 
 
