@@ -61,9 +61,11 @@ def framework_in(words: str) -> tuple[str, str]:
 
 
 def framework_of(texts: Iterable[str], file: str = "its source") -> str:
-    """Return the framework of sources, by what they import. Raises ProblemError, which names the file."""
+    """Return the framework of sources, by what they import; beside JAX alone arrays are NumPy's. Raises ProblemError,
+    which names the file."""
     imported = {name for text in texts for name in _imports(text, file)}
-    return next((each for each in ("triton", "torch", "numpy") if each in imported), "torch")
+    known = {"triton": "triton", "torch": "torch", "numpy": "numpy", "jax": "numpy"}
+    return next((framework for name, framework in known.items() if name in imported), "torch")
 
 
 def _imports(text: str, file: str) -> set[str]:
