@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from fuzz.base.fill import fill_of, word_of
 
 _MOST_BYTES = 1 << 20
 """No more bytes of one array are filled."""
-_NAMES = {"numpy": ("empty", "empty_like"), "torch": ("empty", "empty_like", "empty_strided")}
+_NUMPY, _TORCH = ("empty", "empty_like"), ("empty", "empty_like", "empty_strided")
 _METHODS = ("new_empty", "new_empty_strided")
 _watched: list[Any] = []
 _words: list[int] = []
@@ -28,11 +29,18 @@ def watch_allocators(library: Any) -> None:
     if library in _watched:
         return
     _watched.append(library)
-    owners = [(library, name) for name in _NAMES[library.__name__]]
-    if library.__name__ == "torch":
-        owners += [(library.Tensor, name) for name in _METHODS]
-    for owner, name in owners:
-        setattr(owner, name, _filling(getattr(owner, name)))
+    if library is np:
+        for name in _NUMPY:
+            setattr(library, name, _filling(getattr(library, name), lambda: False))
+        return
+    # What torch.compile makes of a function has memory of its own; torch.jit.script looks names up in a table.
+    is_traced, builtins = library.compiler.is_compiling, import_module("torch.jit._builtins")
+    for name in _TORCH:
+        plain = getattr(library, name)
+        setattr(library, name, _filling(plain, is_traced))
+        builtins._register_builtin(getattr(library, name), builtins._find_builtin(plain))
+    for name in _METHODS:
+        setattr(library.Tensor, name, _filling(getattr(library.Tensor, name), is_traced))
 
 
 @contextmanager
@@ -45,11 +53,12 @@ def filled_memory(case: Case) -> Iterator[None]:
         _words.pop()
 
 
-def _filling(allocate: Callable[..., Any]) -> Callable[..., Any]:
+def _filling(allocate: Callable[..., Any], is_traced: Callable[[], bool]) -> Callable[..., Any]:
     @wraps(allocate)
     def filling(*arguments: Any, **options: Any) -> Any:
         made = allocate(*arguments, **options)
-        if _words:
+        # In this order: what is traced is guarded by all that it reads. What is given as `out` is not new.
+        if not is_traced() and _words and options.get("out") is None:
             with suppress(RuntimeError):  # inside a transformation of torch's a tensor has no address
                 _fill(made, _words[-1])
         return made
@@ -58,7 +67,7 @@ def _filling(allocate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fill(made: Any, word: int) -> None:
-    """Fill an array in memory of the processor. Those of other kinds, such as what torch.compile traces, have none."""
+    """Fill an array in memory of the processor. Those of other kinds have none."""
     if type(made) is np.ndarray:
         place, size = made.ctypes.data, 0 if made.dtype.hasobject else made.nbytes
     elif type(made).__name__ == "Tensor" and made.device.type == "cpu" and str(made.layout) == "torch.strided":

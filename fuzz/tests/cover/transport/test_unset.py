@@ -101,3 +101,41 @@ def test_a_kernel_in_python_is_given_new_memory_that_is_filled(tmp_path: Path, c
     words = [*FILLS.values(), [*FILLS.values()][fill_of(a_case())]]
     for word, outcome in zip(words, shown, strict=True):
         assert {*np.frombuffer(outcome.outputs["y"], "<u4").tolist()} == {word * 0x10001}
+
+
+_SCRIPTED = """import torch
+
+
+@torch.jit.script
+def copied(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x).copy_(x) + 0 * torch.empty([1]).zero_()
+
+
+"""
+_COMPILED = """import torch
+
+
+@torch.compile(backend="eager", fullgraph=True)
+def copied(x):
+    return torch.empty_like(x).copy_(x) + 0 * x.new_empty(1).zero_()
+
+
+"""
+_OF_A_PART = """import torch
+
+
+def copied(x):
+    whole = torch.zeros(64)
+    part = torch.empty(2, out=whole[8:])
+    return x + whole[:8].sum() + whole[10:].sum() + 0 * part.zero_().sum()
+
+
+"""
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("head", [_SCRIPTED, _OF_A_PART, _COMPILED], ids=["scripted", "a part", "compiled"])
+def test_functions_that_torch_reads_may_still_allocate(tmp_path: Path, cache: Path, head: str) -> None:
+    source = f"{head}def rms_norm(x, y, eps, axis):\n    y.copy_(copied(x))\n"
+    (outcome,) = outcomes(python_target(tmp_path, source), cache, filled(_of(1.0), HUGE))
+    assert outcome.outputs["y"] == _of(1.0).inputs["x"].bits, outcome
