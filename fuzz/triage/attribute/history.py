@@ -15,6 +15,7 @@ from itertools import groupby
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import shortest
+from fuzz.base.probe import unprobed, without_probe
 from fuzz.base.validity import check_case
 from fuzz.triage.shrink.reduction import Reduction, reduced_case
 
@@ -197,8 +198,9 @@ def differences(call: Case, case: Case) -> str:
     """In plain words, what tells an earlier call from the failing one."""
     if call.op != case.op:
         return f"op {call.op}"
-    found = [f"{name} {_value(call.params.get(name))}" for name in sorted({*call.params, *case.params})
-             if call.params.get(name) != case.params.get(name)]  # fmt: skip
+    given, wanted = without_probe(call.params), without_probe(case.params)
+    names = sorted(name for name in {*given, *wanted} if given.get(name) != wanted.get(name))
+    found = [f"{name} {_value(given.get(name))}" for name in names]
     mine, theirs = call.tensors, case.tensors
     for name in dict.fromkeys((*mine, *theirs)):
         if name not in mine or name not in theirs:
@@ -212,7 +214,7 @@ def differences(call: Case, case: Case) -> str:
         elif one.layout != other.layout:
             found.append(f"layout of {name}")
     if not found:
-        found = ["other values"] if call.digest != case.digest else ["the same call"]
+        found = ["other values"] if unprobed(call).digest != unprobed(case).digest else ["the same call"]
     return ", ".join(found)
 
 

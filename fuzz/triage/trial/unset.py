@@ -6,23 +6,25 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from fuzz.base.case import Case
-from fuzz.base.fill import FILL, FILLS, UNSET, ZERO, filled
+from fuzz.base.fill import FILL, FILLS, UNSET, ZERO, fill_of, filled
 from fuzz.base.verdict import Verdict
 from fuzz.triage.explanation import UnsetRead
 from fuzz.triage.trial.trial import Trials
 
 
 def unset_read(trials: Trials, case: Case) -> UnsetRead | None:
-    """What the kernel reads that nobody has set. None where the case fails with 0 everywhere too, or fails by
-    chance; and where it hangs, since each run would take its whole limit."""
+    """What the kernel reads that nobody has set. None where the case fails with 0 everywhere too, or not again with
+    what it failed with; on a device, where nothing is filled; and where it hangs, since each run would take its whole
+    limit."""
     known = trials.known.get(case.digest)
-    if FILL in case.params or (known is not None and known.verdict is Verdict.TIMEOUT):
+    hangs = known is not None and known.verdict is Verdict.TIMEOUT
+    if FILL in case.params or hangs or trials.target.sanitizable:
         return None
     ours = replace(trials, out_of_time=lambda: False)
     if not _passes(ours, case, ZERO):
         return None
     kinds = [kind for kind in range(len(FILLS)) if kind != ZERO and not _passes(ours, case, kind)]
-    if not kinds:
+    if fill_of(case) not in kinds:
         return None
     where = tuple(each for each in UNSET if _passes(ours, case, kinds[0], [each]))
     names = list(FILLS)
