@@ -19,7 +19,7 @@ from fuzz.uses.beginning.functions import c_function, python_function, read
 
 KINDS = ("c", "c++", "shared", "torch", "numpy", "triton")
 """The kinds of kernels that a pack is written for."""
-_ABLE = """        # What it takes: dtypes=("f32", "bf16"), takes=("weight",), strides="any", empty=True, ...
+_ABLE = """        # What it takes: dtypes=("f32", "bf16"), strides="any", empty=True, ...
         capabilities=Capabilities(empty=False),
         # What it promises of its arithmetic, beside what its platform documents: kernelfuzz learn finds out what fits.
         contract=Contract(),
