@@ -40,10 +40,10 @@ QEMU = Emulator(
     # The one that is linked dynamically takes a library of ours, with which it is faster; see `emulator_helper`.
     ("qemu-{arch}", "qemu-{arch}-static"),
     "qemu-user",
-    {"riscv64": ("-cpu", "rv64,v=true,vext_spec=v1.0,Zfh=true")},
+    {"riscv64": ("-cpu", "rv64,v=true,vext_spec=v1.0,Zfh=true"), "ppc64le": ("-cpu", "power10")},
     # Without a bound on its memory a guest that asks for more than the worker's own limit keeps QEMU searching for a
     # free range until it times out; an x86-64 guest needs its vsyscall page beyond any bound.
-    {"aarch64": ("-R", "4G"), "riscv64": ("-R", "4G")},
+    {"aarch64": ("-R", "4G"), "riscv64": ("-R", "4G"), "ppc64le": ("-R", "4G")},
     ("-U", "LD_PRELOAD"),
 )
 
@@ -192,6 +192,7 @@ ISAS: dict[str, InstructionSet] = {
         features=frozenset({"rvv", "zfh", "zvfh"}),
         processor=("-cpu", "rv64,v=true,vext_spec=v1.0,Zfh=true"),
     ),
+    "vsx": InstructionSet("ppc64le", features=frozenset({"vsx"}), processor=("-cpu", "power10")),
 }
 """The instruction sets by the name that a kernel's declaration gives. 'any' is portable C; 'runtime' picks instructions
 when it runs, so that it is tried on every architecture."""

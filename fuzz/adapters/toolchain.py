@@ -12,6 +12,9 @@ from pathlib import Path
 
 from fuzz.adapters.isa import ISAS, Emulator, Value, architectures
 
+_RENAMED_ARCHES = {"ppc64le": "powerpc64le"}
+"""What compilers call architectures otherwise than Linux and QEMU do."""
+
 
 @dataclass(frozen=True)
 class Compiler:
@@ -104,9 +107,10 @@ def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
     row = (CPP_COMPILERS if language == "c++" else COMPILERS)[family]
     if arch == host.arch:
         return _find(row.program, row.package, optional=row.optional)
-    arguments = tuple(argument.format(arch=arch) for argument in row.cross_arguments)
-    package = row.cross_package.format(arch=arch.replace("_", "-"))
-    found = _find(row.cross.format(arch=arch), package, arguments, row.optional)
+    called = _RENAMED_ARCHES.get(arch, arch)
+    arguments = tuple(argument.format(arch=called) for argument in row.cross_arguments)
+    package = row.cross_package.format(arch=called.replace("_", "-"))
+    found = _find(row.cross.format(arch=called), package, arguments, row.optional)
     if row.links_with and (linker := compiler(row.links_with, arch, host, language)).path is None:
         # Both are to be had at once: who installs the one must not be told of the other then.
         both = found.path is None and not found.optional

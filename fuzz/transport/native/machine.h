@@ -14,9 +14,10 @@
  *   look_at_floating_point(say) says what of the floating-point environment is not as it is by default
  *   access_of(context)          whether the instruction that faulted was reading or writing
  *   widest_registers()          which vector and mask registers there are, as its KF_ENTER understands it
- *   KF_REGISTERS, KF_ENTER      the names of the registers that belong to the caller, and `kf_enter` in assembly, which
- *                               fills all others with what `kf_poison` begins with, as far as `kf_widest` says that they
- *                               are there
+ *   KF_REGISTERS, KF_ENTER      the names of the registers that belong to the caller, at most 64, and the body of
+ *                               `kf_enter` in assembly: it marks these as convention.c says, fills all others with what
+ *                               `kf_poison` begins with, as far as `kf_widest` says that they are there, calls its first
+ *                               argument with its second one, and returns what that did
  */
 #ifndef KF_MACHINE_H
 #define KF_MACHINE_H

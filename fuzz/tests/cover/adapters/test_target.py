@@ -55,12 +55,12 @@ RVV_PLACES = [
         (
             "runtime",
             X86,
-            ["c-k@native:gcc-O2", "c-k@qemu:arch=aarch64,gcc-O2", "c-k@qemu:arch=riscv64,gcc-O2"],
+            ["c-k@native:gcc-O2", *(f"c-k@qemu:arch={arch},gcc-O2" for arch in ("aarch64", "ppc64le", "riscv64"))],
         ),
         (
             "runtime",
             ARM,
-            ["c-k@native:gcc-O2", "c-k@qemu:arch=x86_64,gcc-O2", "c-k@qemu:arch=riscv64,gcc-O2"],
+            ["c-k@native:gcc-O2", *(f"c-k@qemu:arch={arch},gcc-O2" for arch in ("x86_64", "ppc64le", "riscv64"))],
         ),
         ("avx2", X86, ["c-k@native:gcc-O2", "c-k@qemu:gcc-O2"]),
         ("avx2", ARM, ["c-k@qemu:gcc-O2"]),
@@ -71,6 +71,7 @@ RVV_PLACES = [
         ("sve2", X86, [f"c-k@qemu:vl={bits},gcc-O2" for bits in SVE_LENGTHS]),
         ("rvv", X86, RVV_PLACES),
         ("rvv-fp16", ARM, RVV_PLACES),
+        ("vsx", X86, ["c-k@qemu:gcc-O2"]),
         ("sve", X86, [f"c-k@qemu:vl={bits},gcc-O2" for bits in SVE_LENGTHS]),
         (
             "sve",
