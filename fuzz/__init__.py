@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import fuzz.formula as formula
     from fuzz.adapters.c_kernel import CKernel
     from fuzz.adapters.command_kernel import CommandKernel
+    from fuzz.adapters.cuda_kernel import CudaKernel
     from fuzz.adapters.python_kernel import PythonKernel
     from fuzz.adapters.shared_kernel import SharedKernel
     from fuzz.base.capability import Capabilities
@@ -37,6 +38,7 @@ __all__ = [
     "CheckFailed",
     "CommandKernel",
     "Contract",
+    "CudaKernel",
     "Flip",
     "Lanes",
     "Mutant",
@@ -67,6 +69,7 @@ _HOME = {
     "Contract": "oracles.formula.contract",
     "Within": "oracles.formula.within",
     "Mutant": "fuzz.base.kernel",
+    "CudaKernel": "fuzz.adapters.cuda_kernel",
     "PythonKernel": "fuzz.adapters.python_kernel",
     "SharedKernel": "fuzz.adapters.shared_kernel",
     **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),

@@ -55,9 +55,14 @@ class Binding:
     @property
     def strides(self) -> Strides:
         """The loosest layouts that a call can be told of."""
-        rows = [name for name in self.handed if self.op.has_rows(name)]
         if not self.takes_all_rows and all(own_dims(self.op.operand(name)) <= 1 for name in self.handed):
             return "rows"
+        return self.strides_at_once
+
+    @property
+    def strides_at_once(self) -> Strides:
+        """The same, where one call does all of a case."""
+        rows = [name for name in self.handed if self.op.has_rows(name)]
         told = {*self.meanings.values()}
         pitched = all({f"{name}.{STRIDE}", f"{name}.{BYTES}"} & told for name in rows)
         return "pitched" if rows and pitched else "contiguous"

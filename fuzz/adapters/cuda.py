@@ -39,6 +39,25 @@ def _driver_devices() -> int | None:
     return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
 
 
+@lru_cache(maxsize=1)
+def capability() -> str:
+    """Return what compilers call the first visible device, such as sm_90; without a device the oldest that nvcc 13
+    knows."""
+    found = [ctypes.c_int(0), ctypes.c_int(0)]
+    if _driver_devices():
+        driver, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
+        driver.cuDeviceGet(ctypes.byref(device), 0)  # of those that are visible
+        for attribute, value in zip(_CAPABILITY, found, strict=True):
+            driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+    major, minor = (each.value for each in found)
+    return f"sm_{major}{minor}" if major else _OLDEST
+
+
+_CAPABILITY = (75, 76)
+"""The attributes of a device that have its capability, major and minor."""
+_OLDEST = "sm_75"
+
+
 class _DeviceMemory(ctypes.Structure):
     """nvmlMemory_t of nvml.h."""
 

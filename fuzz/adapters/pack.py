@@ -17,6 +17,7 @@ from typing import Any
 from fuzz.adapters.build import plain_path
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.command_kernel import CommandKernel
+from fuzz.adapters.cuda_kernel import CudaKernel
 from fuzz.adapters.own_targets import own_targets
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.adapters.shared_kernel import SharedKernel
@@ -41,6 +42,7 @@ _DECLARATIONS = {
         Capabilities,
         CKernel,
         CommandKernel,
+        CudaKernel,
         PythonKernel,
         SharedKernel,
         Mutant,

@@ -10,16 +10,19 @@ from oracles.dtypes import DTYPES, FLOATS
 
 _QUALIFIERS = {
     "const", "volatile", "restrict", "__restrict", "__restrict__", "extern", "static", "inline", "signed", "struct",
-    "enum", "int", "register",
+    "enum", "int", "register", "__global__",
 }  # fmt: skip
 """Words that say nothing of the size of a type, besides others."""
-_FLOATS = {"float": "f32", "double": "f64", "_Float16": "f16", "__fp16": "f16", "half": "f16", "__bf16": "bf16"}
+_FLOATS = {"float": "f32", "double": "f64", **dict.fromkeys(("_Float16", "__fp16", "half", "__half"), "f16"),
+           **dict.fromkeys(("__bf16", "nv_bfloat16", "__nv_bfloat16"), "bf16")}  # fmt: skip
 _BYTES = {"char": 1, "short": 2, "": 4, "long": 8, "long long": 8, "size_t": 8, "ssize_t": 8, "ptrdiff_t": 8,
           "intptr_t": 8, "uintptr_t": 8, **{f"int{8 * size}_t": size for size in (1, 2, 4, 8)},
           **{f"uint{8 * size}_t": size for size in (1, 2, 4, 8)}}  # fmt: skip
 """The sizes of C's integers in bytes by what is left of their names, as 64-bit Linux has them."""
 _CALL = re.compile(r"\s*(?P<result>[\w\s*]*?[\s*])(?P<name>[A-Za-z_]\w*)\s*\((?P<given>.*)\)\s*;?\s*", re.DOTALL)
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|__attribute__\s*\(\(.*?\)\)|extern\s+\"C\"", re.DOTALL)
+_COMMENT = re.compile(
+    r"/\*.*?\*/|//[^\n]*|__attribute__\s*\(\(.*?\)\)|__launch_bounds__\s*\([^()]*\)|extern\s+\"C\"", re.DOTALL
+)
 
 
 @dataclass(frozen=True)

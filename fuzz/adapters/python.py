@@ -49,7 +49,7 @@ class PythonAdapter(Adapter):
             )  # fmt: skip
 
     def unavailable(self, target: Target) -> str | None:
-        missing = self._missing_package()
+        missing = self.missing_package()
         if missing is None and target.name.place == "cuda":
             missing = no_cuda_device()
         lacking = [each for each in python_kernel(target.kernel).packages if not _is_installed(each)]
@@ -58,7 +58,7 @@ class PythonAdapter(Adapter):
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
         """They are of no use without the packages, nor on a device that compiles by itself."""
-        if target.name.place == "cuda" or self._missing_package() is not None:
+        if target.name.place == "cuda" or self.missing_package() is not None:
             return ()
         return tuple(program(name) for name in python_kernel(target.kernel).programs)
 
@@ -70,7 +70,7 @@ class PythonAdapter(Adapter):
     def share(self, target: Target, builder: Builder) -> None:
         if not (target.sanitizable and builder.tool) and self.unavailable(target) is None:
             interpreted = target.name.place == "interpret"
-            imports = imports_of(target.kernel.kind, untrusted=target.kernel.untrusted)
+            imports = _imports(self.framework, untrusted=target.kernel.untrusted)
             fork_server(imports, interpreted, sandbox_of(target.kernel, builder)).begin()
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
@@ -87,7 +87,8 @@ class PythonAdapter(Adapter):
         named = (path.resolve() for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text))
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in named if path != source}}
 
-    def _missing_package(self) -> str | None:
+    def missing_package(self) -> str | None:
+        """Why its framework cannot be used and how to get it, or None."""
         missing = next((package for package in self.framework.packages if find_spec(package) is None), None)
         return None if missing is None else f"{missing} is not installed: pip install {missing}"
 
@@ -95,7 +96,10 @@ class PythonAdapter(Adapter):
 def imports_of(framework: str, *, untrusted: bool) -> tuple[str, ...]:
     """Return what is imported before workers of a framework are forked: where nobody vouches for their kernel, they
     have a server of their own, and so no use for what kernels of another framework import."""
-    own = FRAMEWORKS[framework]
+    return _imports(FRAMEWORKS[framework], untrusted=untrusted)
+
+
+def _imports(own: Framework, *, untrusted: bool) -> tuple[str, ...]:
     return tuple(each for each in own.imports if not untrusted or each.partition(".")[0] in own.packages)
 
 
@@ -193,7 +197,7 @@ class PythonProgram:
 
         return Process(start, limit, memory, journal=journal, sandboxed=self.sandbox is not None)
 
-    def attested(self, hello: str) -> Attestation:
+    def attested(self, hello: str) -> PythonAttestation:
         said = dict(line.split("=", 1) for line in hello.splitlines())
         if "broken" in said:
             raise BuildError(f"{self.target.kernel.name}: {said['broken']}")

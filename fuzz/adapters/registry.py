@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from fuzz.adapters.c import CAdapter
 from fuzz.adapters.command import CommandAdapter
+from fuzz.adapters.cuda_adapter import CUDA, CudaAdapter
 from fuzz.adapters.python import PythonAdapter
 from fuzz.adapters.python_kernel import FRAMEWORKS
 from fuzz.adapters.shared import SharedAdapter
@@ -17,6 +18,7 @@ ADAPTERS: dict[str, Adapter] = {
     "c": CAdapter(),
     "shared": SharedAdapter(),
     "command": CommandAdapter(),
+    "cuda": CudaAdapter(CUDA),
     **{name: PythonAdapter(framework) for name, framework in FRAMEWORKS.items()},
 }
 

@@ -7,27 +7,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from fuzz.adapters.binding import Binding, bound
 from fuzz.adapters.build import plain_path
 from fuzz.adapters.c_kernel import CKernel, CompiledKernel
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.own_targets import OwnTarget
-from fuzz.adapters.prototype import Prototype, parsed
+from fuzz.adapters.prototyped_kernel import PrototypedKernel, pairs
 from fuzz.adapters.shim import shim
-from fuzz.adapters.signature import Signature, completed
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, Strides, one_of
 from fuzz.base.kernel import PLAIN
-from oracles.declared import AXIS
-from oracles.dtypes import DTYPES
 from oracles.formula.contract import Contract
-from oracles.ops import OPS
-
-_LAYOUTS = ("contiguous", "pitched", "rows")
-"""The layouts that C functions can be told of, each with those before it."""
 
 
 @dataclass(frozen=True)
-class SharedKernel(CompiledKernel):
+class SharedKernel(PrototypedKernel, CompiledKernel):
     """A function of a shared library. Its prototype says how it is called, and a few lines of C that are written from
     that call it: once for each row, or once for all where it is told how many there are."""
 
@@ -70,16 +62,12 @@ class SharedKernel(CompiledKernel):
                 raise DeclarationError(f"{field}: write a path, or a tuple of paths for before=(...,)")
         object.__setattr__(self, "library", Path(self.library))
         object.__setattr__(self, "before", tuple(Path(each) for each in self.before))
-        object.__setattr__(self, "arguments", _pairs(self.arguments))
+        object.__setattr__(self, "arguments", pairs(self.arguments))
         super().__post_init__()
         one_of("isa", self.isa, tuple(name for name in ISAS if name != "any"))
         pointers = {each.type.word for each in self.function.arguments if each.type.pointer}
         if self.contract == PLAIN and "double" in pointers and "float" not in pointers:
             object.__setattr__(self, "contract", Contract(compute="f64"))
-
-    def check_op(self) -> None:
-        super().check_op()
-        _check_layout(self.able, self.binding)
 
     def at(self, folder: Path) -> SharedKernel:
         before = tuple(plain_path(folder / each) for each in self.before)
@@ -106,49 +94,9 @@ class SharedKernel(CompiledKernel):
         yield "library", self.source
         yield from (("before", Path(each)) for each in self.before)
 
-    @cached_property
-    def function(self) -> Prototype:
-        """The function that is called."""
-        return parsed(self.prototype)
-
-    @cached_property
-    def binding(self) -> Binding:
-        """What its arguments mean."""
-        return bound(OPS[self.op], self.function, dict(self.arguments), self.returns, self.capabilities)
-
-    @cached_property
-    def able(self) -> Capabilities:
-        given = self.binding.handed
-        declared, op = self.capabilities, OPS[self.op]
-        optional = {name: name in (declared.takes or ()) for name in op.optional if name in given}
-        told = {name: True for name in op.neutral if name in self.binding.meanings.values()}
-        found = completed(declared, op, Signature({**optional, **told}))
-        loosest: Strides = self.binding.strides if declared.strides == "contiguous" else declared.strides
-        mixed = (*declared.mixed, *self._mixed({name for name, _ in declared.mixed}))
-        return replace(found, dtypes=self._dtypes(), strides=loosest, mixed=mixed)
-
-    def _dtypes(self) -> tuple[str, ...]:
-        """The dtypes of the first input: its pointer says them, where they are one."""
-        declared, argument = self.capabilities.dtypes, self.binding.tensors.get(OPS[self.op].main)
-        known = argument.type.dtypes if argument is not None else declared
-        if len(known) == 1 and declared == CONTIGUOUS_F32.dtypes:
-            return known
-        wrong = [dtype for dtype in declared if dtype not in known]
-        if argument is not None and wrong:
-            raise DeclarationError(
-                f"capabilities.dtypes: {argument.name} is {argument.type}, not {wrong[0]}: declare some of "
-                f"{', '.join(known)}"
-            )
-        return declared
-
-    def _mixed(self, declared: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The dtypes of other tensors, where their pointers say another one than that of the first input."""
-        op, main = OPS[self.op], self._dtypes()
-        for name, argument in self.binding.tensors.items():
-            operand, known = op.operand(name), argument.type.dtypes
-            usual = (operand.dtype,) if operand.dtype in DTYPES else main
-            if name != op.main and name not in declared and len(known) == 1 and known != usual:
-                yield name, known
+    @property
+    def told(self) -> Strides:
+        return self.binding.strides
 
     @cached_property
     def compiled(self) -> CKernel:
@@ -175,27 +123,3 @@ def shared_kernel(kernel: object) -> SharedKernel:
     """The kernel, which is in a shared library."""
     assert isinstance(kernel, SharedKernel)
     return kernel
-
-
-def _check_layout(able: Capabilities, binding: Binding) -> None:
-    """Raise DeclarationError for what the function cannot be told."""
-    if able.axis != "last":
-        raise DeclarationError(f"capabilities.{AXIS}: {able.axis!r}: a function of C is given rows along the last axis")
-    if able.stacked:
-        raise DeclarationError(f"capabilities.stacked: {able.stacked[0]!r}: a function of C is given one row of it")
-    if able.strides not in _LAYOUTS[: _LAYOUTS.index(binding.strides) + 1]:
-        raise DeclarationError(
-            f"capabilities.strides: {able.strides!r}: the arguments of {binding.prototype.name} tell it of"
-            f" {binding.strides!r} at most"
-        )
-
-
-def _pairs(arguments: object) -> tuple[tuple[str, str], ...]:
-    """The arguments as pairs, which have a hash. Raises DeclarationError."""
-    try:
-        pairs = tuple(sorted(dict(arguments).items()))  # type: ignore[call-overload]
-    except (TypeError, ValueError) as error:
-        raise DeclarationError('arguments: write {"name": "meaning"}') from error
-    if not all(isinstance(word, str) for pair in pairs for word in pair):
-        raise DeclarationError('arguments: names and meanings are strings: write {"step": "1"}')
-    return pairs

@@ -148,7 +148,7 @@ class Target:
     @property
     def platform(self) -> Platform:
         """What is documented of its arithmetic."""
-        return platform_of(self.name.kind, self.name.place)
+        return platform_of(self.kernel.arithmetic, self.name.place)
 
     @property
     def emulated(self) -> bool:

@@ -67,6 +67,11 @@ class Kernel:
         """The name of its adapter, with which the ids of its targets begin."""
         raise NotImplementedError
 
+    @property
+    def arithmetic(self) -> str:
+        """What platforms call kernels that are calculated so: its kind, or that with flags that change what holds."""
+        return self.kind
+
     packages: tuple[str, ...] = ()
     """Its worker says which versions of these it has."""
     libraries: tuple[Path | str, ...] = ()

@@ -11,7 +11,7 @@ from oracles import summation
 from oracles.dtypes import DOUBLE, SINGLE
 from oracles.elementary.functions import records
 from oracles.formula.algorithm import traced
-from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, WIDE, Contract
+from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, WIDE, Contract, Denormals
 from oracles.formula.node import CONTRACTIONS, Node
 from oracles.formula.trace import REDUCTIONS, ordered, run
 from oracles.formula.within import Within
@@ -64,6 +64,14 @@ class FlushesBf16:
 
 
 @dataclass(frozen=True)
+class Flushed:
+    """Subnormal numbers may be replaced by zero, by any operation."""
+
+    def __str__(self) -> str:
+        return "may be zero"
+
+
+@dataclass(frozen=True)
 class Usual:
     """What a contract says by itself, in words: listed, since a kernel is held to it here too."""
 
@@ -80,7 +88,7 @@ class Fact:
     platform: str
     about: str
     """A function, "divide", or what else it is said of."""
-    value: Within | Besides | InAnyOrder | OfEitherSign | InTf32 | FlushesBf16 | Usual
+    value: Within | Besides | InAnyOrder | OfEitherSign | InTf32 | FlushesBf16 | Flushed | Usual
     source: str
 
 
@@ -139,11 +147,16 @@ class Platform:
             absolute={**contract.absolute, **absolute},
             sums={**self._orders(op), **contract.sums},
             points={**(self._cut_factors(op) if asks_tf32 and not widens else {}), **contract.points},
-            denormals=FLUSHES_BF16
-            if contract.denormals == "preserve" and "bf16" in dtypes and self.flushing_bf16 & used
-            else contract.denormals,
+            denormals=self._denormals(contract, dtypes, used),
             platform="none",
         )
+
+    def _denormals(self, contract: Contract, dtypes: Collection[str], used: frozenset[str]) -> Denormals:
+        if contract.denormals != "preserve":
+            return contract.denormals
+        if any(isinstance(each.value, Flushed) for each in self.facts):
+            return "flush"
+        return FLUSHES_BF16 if "bf16" in dtypes and self.flushing_bf16 & used else "preserve"
 
     def undeclared(self, op: Op, dtypes: Collection[str]) -> Contract:
         """Return the contract of a function that takes such dtypes, of which nothing is declared."""
@@ -174,6 +187,8 @@ class Platform:
                 taken = meant.absolute.get(each.about) != contract.absolute.get(each.about)
             elif isinstance(each.value, InTf32):
                 taken = meant.points != contract.points
+            elif isinstance(each.value, Flushed):
+                taken = meant.denormals != contract.denormals
             elif isinstance(each.value, FlushesBf16):
                 taken = meant.denormals != contract.denormals and each.about in operations(op)
             else:

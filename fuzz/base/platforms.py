@@ -8,12 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuzz.base.platform import DOT, Besides, Fact, FlushesBf16, InAnyOrder, InTf32, OfEitherSign, Platform, Usual
+from fuzz.base.platform import (
+    DOT,
+    Besides,
+    Fact,
+    Flushed,
+    FlushesBf16,
+    InAnyOrder,
+    InTf32,
+    OfEitherSign,
+    Platform,
+    Usual,
+)
 from oracles.formula.within import Within
 
 _TRITON, _TORCH, _NUMPY, _C, _SHARED = "triton@cuda", "torch@cpu", "numpy@cpu", "c", "shared"
+_CUDA, _FAST = "cuda", "cuda --use_fast_math"
 _GUIDE = "CUDA C++ Programming Guide, mathematical functions"
+_NVCC = "CUDA compiler driver NVCC"
 _LIBDEVICE = f"{_GUIDE}: {{0}}f within {{1}} ulp; Triton has libdevice flush (nvvm-reflect-ftz)"
+_CUDA_ULP = {"erf": 2, "atan": 2, "expm1": 1, "log1p": 1}
+_PLAIN_CUDA_ULP = {"exp": 2, "exp2": 2, "log": 1, "log2": 1, "sin": 2, "cos": 2, "tanh": 2, "pow": 4}
+"""The ulp of functions: of those that --use_fast_math leaves as they are, and of those that it does not."""
 _GLIBC = "GNU C Library manual, Errors in Math Functions: a few ulp; {0}f of glibc 2.36, measured of all f32: {1} ulp"
 _ONEDNN = (
     "oneDNN has {0} of bf16, by AVX512_BF16 where it can; Intel SDM, {1}: denormal operands are zero, results flushed,"
@@ -125,6 +141,36 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(_SHARED, "sums", InAnyOrder(), "nobody sees how a compiled library adds: -ffast-math lets it choose"),
     Fact(_SHARED, "products", Usual("rounded or not, where a sum takes them"), "the same, of what it contracts"),
+    *(
+        Fact(platform, name, Within(ulp + 0.5), f"{_GUIDE}: {name}f within {ulp} ulp")
+        for platform, ulps in ((_CUDA, _CUDA_ULP | _PLAIN_CUDA_ULP), (_FAST, _CUDA_ULP))
+        for name, ulp in ulps.items()
+    ),
+    *(
+        Fact(name, about, value, source)
+        for name in (_CUDA, _FAST)
+        for about, value, source in (
+            ("sigmoid", Besides(2.0**-104), "1 / (1 + expf(-x)): its exponential overflows, 0 in the place of 2^-128"),
+            ("products", Usual("rounded or not, where a sum takes them"), f"{_NVCC}: --fmad=true is the default"),
+            ("sums", InAnyOrder(), "CUDA C++ Programming Guide: nothing orders threads and blocks among each other"),
+        )
+    ),
+    Fact(_CUDA, "sigmoid", Within(3.6), "1 / (1 + expf(-x)): the exponential, a sum and a quotient"),
+    Fact(_CUDA, "rsqrt", Within(2.5), f"{_GUIDE}: rsqrtf within 2 ulp; 1 / sqrtf(x) is nearer"),
+    Fact(_CUDA, "sqrt", Within(0.5), f"{_NVCC}: --prec-sqrt=true is the default"),
+    Fact(_CUDA, "divide", Within(0.5), f"{_NVCC}: --prec-div=true is the default"),
+    Fact(_CUDA, "subnormal numbers", Usual("kept"), f"{_NVCC}: --ftz=false is the default"),
+    Fact(
+        _FAST, "exp", Within(2.5, growth=0.62),
+        f"{_NVCC}: --use_fast_math makes expf __expf; {_GUIDE}, intrinsics: within 2 + floor(1.173 |x|) ulp",
+    ),
+    Fact(_FAST, "exp2", Within(2.5), f"{_GUIDE}: exp2f within 2 ulp"),
+    Fact(_FAST, "sigmoid", Within(5.6, growth=0.62), "1 / (1 + __expf(-x)): the exponential, a sum and a quotient"),
+    Fact(_FAST, "sqrt", Within(1.5), f"{_NVCC}: it implies --prec-sqrt=false; {_GUIDE}: sqrtf within 1 ulp then"),
+    Fact(_FAST, "rsqrt", Within(4.1), "1 / sqrtf(x) is such a root and such a quotient"),
+    Fact(_FAST, "divide", Within(2.5), f"{_NVCC}: it implies --prec-div=false; {_GUIDE}: within 2 ulp then"),
+    Fact(_FAST, "tanh", Within(4096.5), "PTX ISA, tanh.approx.f32, which tanhf becomes: within 2^-11 of its value"),
+    Fact(_FAST, "subnormal numbers", Flushed(), f"{_NVCC}: it implies --ftz=true"),
 )  # fmt: skip
 """All of them: where two rows of a platform are about one function, both hold."""
 

@@ -23,6 +23,8 @@ WIDE = "at least f32"
 """The dtype of what calculates 16 bits in f32, and f64 in that itself: f64 where the first input is of it, else f32."""
 """In place of a dtype: that of the first input."""
 _CORRECTLY = Within(CORRECT)
+Denormals = Literal["preserve", "flush", "flush operands", "flush results", "flush bf16"]
+"""What may become of subnormal numbers."""
 FLUSHES_BF16: Final = "flush bf16"
 """Subnormal numbers are flushed where an operand is of bf16, and nowhere else."""
 MAYBE = "maybe "
@@ -75,7 +77,7 @@ class Contract:
     beta = 1: then it is rounded as often as any other term."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
-    denormals: Literal["preserve", "flush", "flush operands", "flush results", "flush bf16"] = "preserve"
+    denormals: Denormals = "preserve"
     """Which subnormal numbers may be replaced by zero anywhere: none, all, those that an operation takes (DAZ), or
     those that it returns (FTZ); or all where an operand is of bf16, for which processors have instructions that always
     flush, and none elsewhere."""

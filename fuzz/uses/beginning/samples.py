@@ -62,6 +62,40 @@ def softmax(x):
     _rows[(x.numel() // n,)](x, y, n, BLOCK=triton.next_power_of_2(n))
     return y
 """
+CUDA = """#include <math_constants.h>
+
+__device__ float larger(float a, float b) { return isnan(b) || b > a ? b : a; }
+
+/* What all threads of a block have, combined: the same for each of them. */
+__device__ float combined(float mine, float *parts, bool adds) {
+    parts[threadIdx.x] = mine;
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) {
+            const float other = parts[threadIdx.x + half];
+            parts[threadIdx.x] = adds ? parts[threadIdx.x] + other : larger(parts[threadIdx.x], other);
+        }
+    }
+    __syncthreads();
+    const float found = parts[0];
+    __syncthreads();
+    return found;
+}
+
+/* A block for each row, of 256 threads. */
+__global__ void softmax_f32(const float *x, float *y, int n) {
+    __shared__ float parts[256];
+    x += (size_t)blockIdx.x * n;
+    y += (size_t)blockIdx.x * n;
+    float top = -CUDART_INF_F, total = 0.0f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) top = larger(top, x[i]);
+    top = combined(top, parts, false);
+    for (int i = threadIdx.x; i < n; i += blockDim.x) total += y[i] = expf(x[i] - top);
+    total = combined(total, parts, true);
+    for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] /= total;
+}
+"""
+"""The source of a kernel of CUDA, which has the prototype."""
 SOURCES: Mapping[str, tuple[str, str]] = {
     "c": ("mine.c", _C),
     "c++": ("mine.cpp", _CPP),

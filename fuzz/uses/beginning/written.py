@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from fuzz.base.files import write_whole
 from fuzz.uses.beginning import samples
 from fuzz.uses.beginning.functions import c_function, python_function, read
 
-KINDS = ("c", "c++", "shared", "torch", "numpy", "triton")
+KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton")
 """The kinds of kernels that a pack is written for."""
+_GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\s[^{};]*\))")
+"""A kernel of CUDA, without what only nvcc knows."""
 _ABLE = """        # What it takes: dtypes=("f32", "bf16"), strides="any", empty=True, ...
         capabilities=Capabilities(empty=False),
         # What it promises of its arithmetic, beside what its platform documents: kernelfuzz learn finds out what fits.
@@ -47,11 +50,11 @@ def begin(folder: Path, asked: Beginning) -> list[Path]:
         raise UsageError(f"--kind {asked.kind}: it is one of {', '.join(KINDS)}")
     if asked.given is not None and not asked.given.is_file():
         raise UsageError(f"--from {asked.given}: there is no such file")
-    if asked.prototype and asked.kind not in ("c", "c++", "shared"):
+    if asked.prototype and asked.kind not in ("c", "c++", "shared", "cuda"):
         raise UsageError(f"--prototype: a kernel of {asked.kind} has none")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: name a folder")
-    files = _shared(folder, asked) if asked.kind == "shared" else _of_source(folder, asked)
+    files = _WRITERS.get(asked.kind, _of_source)(folder, asked)
     for name in ("pack.py", *files):
         if (folder / name).exists():
             raise UsageError(f"{folder / name} exists: nothing is overwritten")
@@ -95,6 +98,39 @@ def _shared(folder: Path, asked: Beginning) -> Mapping[str, str]:
     return {**own, "pack.py": _pack(folder, "SharedKernel", lines)}
 
 
+def _cuda(folder: Path, asked: Beginning) -> Mapping[str, str]:
+    if asked.given is None:
+        if asked.prototype:
+            raise UsageError("--prototype: name the file with --from")
+        binding, file, own = (
+            c_function(samples.PROTOTYPE, samples.OP, "the sample"),
+            "mine.cu",
+            {"mine.cu": samples.CUDA},
+        )
+    else:
+        binding = _declared(asked.prototype, asked.op) if asked.prototype else _in_cuda(asked.given, asked.op)
+        file, own = _path(asked.given, folder), {}
+    lines = (
+        f"    CudaKernel(\n        name={_quoted(binding.prototype.name)},\n"
+        f"        op={_quoted(binding.op.name)},  # one of `kernelfuzz list ops`\n"
+        f"        file={_quoted(file)},  # from this folder\n"
+        f"        prototype={_quoted(_shown(binding))},\n"
+        '        # What arguments of other names are, such as {"count": "x.size", "ld": "x.stride"}.\n'
+        "        arguments={},\n"
+        '        # Blocks and threads, such as "cdiv(n, 256), rows". There are shared="4 * n" and flags=(...) too.\n'
+        f"        grid={_quoted(binding.op.batch_name)},\n        block=256,\n"
+    )
+    return {**own, "pack.py": _pack(folder, "CudaKernel", lines)}
+
+
+def _in_cuda(path: Path, op: str) -> Binding:
+    """The first kernel of a file. Raises UsageError."""
+    found = "".join(f"{each};\n" for each in _GLOBAL.findall(read(path)))
+    if not found:
+        raise UsageError(f"{path}: there is no __global__ function in it")
+    return c_function(found, op, str(path))
+
+
 def _of_source(folder: Path, asked: Beginning) -> Mapping[str, str]:
     """The files of a kernel that has a source, which may be there already."""
     in_c, more = asked.kind in ("c", "c++"), dict[str, str]()
@@ -126,6 +162,10 @@ def _of_source(folder: Path, asked: Beginning) -> Mapping[str, str]:
         function = op if asked.given is None else name
         lines += f"        framework={_quoted(asked.kind)},\n        entry={_quoted(function)},\n"
     return {**more, "pack.py": _pack(folder, kind, lines)}
+
+
+_WRITERS = {"shared": _shared, "cuda": _cuda}
+"""What writes the files of a kind that has its own way."""
 
 
 def _in_source(path: Path, asked: Beginning) -> Binding:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.adapters.cuda import no_cuda_device
 from fuzz.tests.conftest import Cli
 
 _TAIL = ("total += y[i] = expf(x[i] - top);", "total += y[i] = i % 8 == 7 ? 0.0f : expf(x[i] - top);")
@@ -17,6 +18,7 @@ _BREAKS = {
     "c++": tuple(each.replace("expf", "std::exp") for each in _TAIL),
     "shared": _TAIL,
     "torch": ("e.sum(-1, keepdim=True)", "e[..., : 7].sum(-1, keepdim=True)"),
+    "cuda": ("i < n; i += blockDim.x) total +=", "i < n / 4 * 4; i += blockDim.x) total +="),
     "triton": ("mask=there, other=-float", "mask=columns < n // 4 * 4, other=-float"),
 }
 """What is broken in a kernel of each kind, and how."""
@@ -29,6 +31,8 @@ def _found(cli: Cli, *more: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.some(1)
 @pytest.mark.parametrize("kind", _BREAKS)
 def test_a_pack_runs_at_once_and_finds_what_is_broken(cli_here: Cli, tmp_path: Path, kind: str) -> None:
+    if kind == "cuda" and (missing := no_cuda_device()) is not None:
+        pytest.skip(missing)
     begun = cli_here("init", "pack", "--kind", kind)
     assert begun.returncode == 0, begun.stderr
     assert begun.stdout.splitlines()[-1] == "next: kernelfuzz run --pack pack --max-cases 200"
@@ -103,6 +107,20 @@ def test_a_function_of_python_that_is_there_is_called_by_its_name(cli_here: Cli,
     done = cli_here("init", "pack", "--kind", "numpy", "--from", "all.py")
     assert done.returncode == 0, done.stderr
     assert _found(cli_here).returncode == 0
+
+
+def test_a_kernel_of_cuda_that_is_there_is_declared_as_its_file_does(cli_here: Cli, tmp_path: Path) -> None:
+    kernel = "void my_softmax(const float *__restrict__ in, float *out, int rows, int n) {}\n"
+    (tmp_path / "all.cu").write_text(
+        f'__device__ float half(float x) {{ return x / 2; }}\nextern "C" __global__ __launch_bounds__(64)\n{kernel}'
+    )
+    assert cli_here("init", "pack", "--kind", "cuda", "--from", "all.cu").returncode == 0
+    text = (tmp_path / "pack" / "pack.py").read_text()
+    assert 'prototype="void my_softmax(const float *in, float *out, int rows, int n)",' in text
+    assert 'file="../all.cu",' in text
+    (tmp_path / "none.cu").write_text("void softmax(const float *x, float *y, int n);\n")
+    done = cli_here("init", "other", "--kind", "cuda", "--from", "none.cu")
+    assert (done.returncode, done.stderr) == (4, "kernelfuzz: none.cu: there is no __global__ function in it\n")
 
 
 @pytest.mark.parametrize(
