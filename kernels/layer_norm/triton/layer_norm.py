@@ -9,10 +9,13 @@ import torch
 import triton
 import triton.language as tl
 
+from .rows import block_of, launch, pitch, row_length
+
 MAX_ROW = 16384
 """Registers hold a row of at most this many elements."""
 PROGRAMS = 3
 """Persistent programs for each multiprocessor; in the interpreter, which runs one after the other, so many in all."""
+_WARPS = 4
 
 
 @triton.jit
@@ -26,7 +29,7 @@ def _rstd(centred, n, eps):
     return tl.div_rn(tl.full([1], 1.0, tl.float32), tl.sqrt_rn(_mean(centred * centred, n) + eps))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("mean_ptr", "rstd_ptr", "eps"))
 def forward(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, x_pitch, y_pitch, n, eps,
     HAS_WEIGHT: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_MEAN: tl.constexpr, HAS_RSTD: tl.constexpr,
@@ -54,7 +57,7 @@ def forward(
         tl.store(rstd_ptr + one, rstd)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("mean_ptr", "rstd_ptr", "rows", "eps"))
 def persistent_backward(
     x_ptr, dy_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, x_pitch, dy_pitch, dx_pitch, rows, n, eps,
     HAS_WEIGHT: tl.constexpr, HAS_MEAN: tl.constexpr, HAS_RSTD: tl.constexpr, HAS_DW: tl.constexpr,
@@ -72,7 +75,8 @@ def persistent_backward(
         mean = tl.load(mean_ptr + row).to(tl.float32) if HAS_MEAN else _mean(x, n)
         centred = tl.where(inside, x - mean, 0.0)
         rstd = tl.load(rstd_ptr + row).to(tl.float32) if HAS_RSTD else _rstd(centred, n, eps)
-        h, g = centred * rstd, dy
+        # Beyond the row too an infinite rstd meets zeros.
+        h, g = tl.where(inside, centred * rstd, 0.0), dy
         if HAS_WEIGHT:
             g = dy * tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
         dw += dy * h
@@ -90,14 +94,14 @@ def layer_norm(
     y: torch.Tensor, mean: torch.Tensor | None = None, rstd: torch.Tensor | None = None,
 ) -> None:  # fmt: skip
     """y = (x - mean) rstd weight + bias along the last axis."""
-    n = _row_length(x, axis)
+    n = _kept_length(x, axis)
     if x.numel() == 0:
         return
-    rows, results = x.view(-1, n), y.view(-1, n)
-    optional = (weight, bias, mean, rstd)
-    forward[(len(rows),)](
-        rows, _or(weight, x), _or(bias, x), results, _or(mean, x), _or(rstd, x), rows.stride(0), results.stride(0), n,
-        eps, *(each is not None for each in optional), triton.next_power_of_2(n),
+    optional = {"HAS_WEIGHT": weight, "HAS_BIAS": bias, "HAS_MEAN": mean, "HAS_RSTD": rstd}
+    launch(
+        forward, x.numel() // n, (x, _or(weight, x), _or(bias, x), y, _or(mean, x), _or(rstd, x)),
+        (pitch(x, n), pitch(y, n), n, eps), _WARPS,
+        **{name: each is not None for name, each in optional.items()}, BLOCK=block_of(n),
     )  # fmt: skip
 
 
@@ -107,32 +111,31 @@ def layer_norm_backward(
     db: torch.Tensor | None = None,
 ) -> None:  # fmt: skip
     """dx, and dw and db as sums of what each program had, in an order that the shape and the device fix."""
-    n = _row_length(x, axis)
+    n = _kept_length(x, axis)
     wanted = [each for each in (dw, db) if each is not None]
     if x.numel() == 0:
         for each in wanted:
             each.zero_()
         return
-    rows, gradients, results = x.view(-1, n), dy.view(-1, n), dx.view(-1, n)
-    programs = min(len(rows), PROGRAMS * _processors(x.device))
+    rows = x.numel() // n
+    programs = min(rows, PROGRAMS * _processors(x.device))
     shares = [torch.empty(programs, n, dtype=torch.float32, device=x.device) for _ in (dw, db)]
-    optional = (weight, mean, rstd, dw, db)
-    persistent_backward[(programs,)](
-        rows, gradients, _or(weight, x), _or(mean, x), _or(rstd, x), results, *shares,
-        rows.stride(0), gradients.stride(0), results.stride(0), len(rows), n, eps,
-        *(each is not None for each in optional), triton.next_power_of_2(n),
+    optional = {"HAS_WEIGHT": weight, "HAS_MEAN": mean, "HAS_RSTD": rstd, "HAS_DW": dw, "HAS_DB": db}
+    launch(
+        persistent_backward, programs, (x, dy, _or(weight, x), _or(mean, x), _or(rstd, x), dx, *shares),
+        (pitch(x, n), pitch(dy, n), pitch(dx, n), rows, n, eps), _WARPS,
+        **{name: each is not None for name, each in optional.items()}, BLOCK=block_of(n),
     )  # fmt: skip
     for each, share in zip((dw, db), shares, strict=True):
         if each is not None:
             each.copy_(share.sum(0))
 
 
-def _row_length(x: torch.Tensor, axis: int) -> int:
-    if axis not in (-1, x.ndim - 1):
-        raise ValueError("only the last axis is normalised")
-    if x.shape[-1] > MAX_ROW:
-        raise ValueError(f"rows of {x.shape[-1]} elements; it takes up to {MAX_ROW}")
-    return x.shape[-1]
+def _kept_length(x: torch.Tensor, axis: int) -> int:
+    n = row_length(x, axis)
+    if n > MAX_ROW:
+        raise ValueError(f"rows of {n} elements; it takes up to {MAX_ROW}")
+    return n
 
 
 def _or(tensor: torch.Tensor | None, other: torch.Tensor) -> torch.Tensor:

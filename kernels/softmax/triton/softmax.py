@@ -9,10 +9,13 @@ import torch
 import triton
 import triton.language as tl
 
+from .rows import block_of, launch, pitch, row_length
+
 MAX_ROW = 16384
 """Registers hold a row of at most this many elements."""
 BLOCK = 1024
 """A longer row is read in blocks of this many."""
+_WARPS = 4
 
 
 @triton.jit
@@ -69,14 +72,12 @@ def log_softmax(x: torch.Tensor, *, axis: int, y: torch.Tensor, path: str = "") 
 
 
 def _run(x: torch.Tensor, y: torch.Tensor, axis: int, path: str, *, logarithm: bool) -> None:
-    if axis not in (-1, x.ndim - 1):
-        raise ValueError("only rows along the last axis")
-    n = x.shape[-1]
+    n = row_length(x, axis)
     if path == "whole_row" and n > MAX_ROW:
         raise ValueError(f"rows of {n} elements; it takes up to {MAX_ROW}")
     if x.numel() == 0:
         return
-    rows, results = x.view(-1, n), y.view(-1, n)
     whole = path == "whole_row" or (not path and n <= MAX_ROW)
-    kernel, block = (whole_row, triton.next_power_of_2(n)) if whole else (online, BLOCK)
-    kernel[(len(rows),)](rows, results, rows.stride(0), results.stride(0), n, logarithm, block)
+    kernel, block = (whole_row, block_of(n)) if whole else (online, BLOCK)
+    scalars = (pitch(x, n), pitch(y, n), n)
+    launch(kernel, x.numel() // n, (x, y), scalars, _WARPS, LOGARITHM=logarithm, BLOCK=block)

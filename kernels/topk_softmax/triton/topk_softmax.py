@@ -11,9 +11,12 @@ import triton.language as tl
 
 MAX_ROW = 4096
 """Registers hold a row of at most this many elements."""
+ROWS = ("x_ptr", "weights_ptr", "places_ptr", "x_pitch", "weights_pitch", "places_pitch")
+"""The compiler is told nothing about these: it would lay the rows that begin at a multiple of 16 bytes out over the
+threads in another way, and add a row in another order than the same row of a smaller batch."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=ROWS)
 def largest(
     x_ptr, weights_ptr, places_ptr, x_pitch, weights_pitch, places_pitch, n, k, renormalise,
     ALL: tl.constexpr, BLOCK: tl.constexpr, PICKS: tl.constexpr,

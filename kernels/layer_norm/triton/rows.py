@@ -1,0 +1,1 @@
+../../rms_norm/triton/rows.py
