@@ -28,7 +28,7 @@ SHARDS = 64
 
 _MATES = 1 << 16
 """The numbers of mates are the multiples of PLACES that no case of a turn has: so many for each turn, from this on."""
-_EACH = 16
+_EACH = 32
 """The numbers of mates that each case of a turn has."""
 
 

@@ -32,6 +32,9 @@ MOST_HANGS = 3
 which others wait. The number is chosen: one may be an accident, and of three a rule of failing can be told."""
 _LEAST_ON_THEIR_WAY = 2
 """At least this many turns a process are on their way, whatever the pace: one is judged while the next one runs."""
+_MOST_BESIDE = 3
+"""At most so many turns a process are on their way where several ops are searched beside one another: which op is next
+is decided when a turn is given, and by what those before it took."""
 _LOOK_S = 0.25
 """Seconds between two looks at the clock: often enough for a live line, too rare to cost anything."""
 _DROPPED_S = 3.0
@@ -210,6 +213,8 @@ class Runner:
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
         most = self._in_time()
+        if len(schedules) > 1:
+            most = min(most, _MOST_BESIDE * self._executor.count)
         for group in range(len(self._terms.groups)):
             while self._executor.room(group) > 0 and (group or self.in_flight < most):
                 ready = ((each.next_task(group), each) for each in sorted(schedules, key=self._time_of))

@@ -31,11 +31,10 @@ SEARCHES = 64
 way."""
 AHEAD = 3 * TOGETHER
 """At most so many turns are given to one process: workers run some while those before are judged, and the next wait."""
-MATES = 15
-"""The number of cases that follow each case of a turn and that the same programs run, where some target's are compiled
-for each length and dtype. On an H100, with none, RMSNorm's programs took 32 ms of each run, which takes 3 besides."""
-FIRST_TURNS, FIRST_MATES = 2, 3
-"""The first turns of a search have fewer of them: of many ops that share a minute each is to be judged on something."""
+MATES = ((0, 3), (1, 15), (4, 31))
+"""From which turn for the same kernels on how many cases follow each one, which the same programs run, where those of
+some target are compiled for each length and dtype. On an H100, with none, RMSNorm's took 32 ms of each run, which takes
+3 besides. The first turns have few: of many ops that share a minute each is to be judged on something."""
 PIECES = 8
 """A turn is reported in so many pieces where programs are compiled for it: some take seconds each, and what came of a
 piece is known once all of it has run."""
@@ -241,9 +240,10 @@ class TurnRunner:
         known, cases, state = self._searched[task.op, task.seed], list[Made](), b""
         if isinstance(task.turn, Turn):
             own, state = known.search.cases(task.turn, task.state)
-            compiled = any(each.specialised for each in self._of_group(task))
-            mates = FIRST_MATES if task.place < FIRST_TURNS else MATES
-            cases += known.search.with_mates(own, task.turn, mates) if compiled else own
+            targets = self._of_group(task)
+            compiled = any(each.specialised for each in targets)
+            mates = mates_at(task.place // len({each.kernel.capability for each in targets})) if compiled else 0
+            cases += known.search.with_mates(own, task.turn, mates)
             if self.terms.guided and task.group == 0:
                 turn = task.turn
                 cases += known.guide(task.known).relatives(
@@ -298,6 +298,11 @@ class TurnRunner:
             self._reserved[group] = Reserved(mine, others, self._pool.statuses)
         wanted = self._reserved[group]([entry.case for entry in entries])
         return [replace(entries[index], check=None) for index in wanted]
+
+
+def mates_at(number: int) -> int:
+    """Return how many cases follow each of the turn with that number among those for the same kernels."""
+    return next(count for first, count in reversed(MATES) if number >= first)
 
 
 def placed(proposed: Sequence[Proposal]) -> list[Proposal]:

@@ -30,9 +30,10 @@ from fuzz.uses.search.process_executor import ProcessExecutor
 from fuzz.uses.search.runner import Runner, _Pace
 from fuzz.uses.search.schedule import Schedule
 from fuzz.uses.search.stopping import Limits
-from fuzz.uses.search.turn_runner import FIRST_MATES, FIRST_TURNS, MATES, PIECES, Report, Task, Terms, TurnRunner
+from fuzz.uses.search.turn_runner import MATES, PIECES, Report, Task, Terms, TurnRunner, mates_at
 
 KERNELS = PACK.kernels
+_, MOST = MATES[-1]
 
 
 @pytest.mark.some(2)
@@ -43,9 +44,9 @@ def test_mates_of_a_case_have_its_length_dtypes_and_alignment(op: str) -> None:
     search = Search(op, 3, KERNELS)
     made, _ = search.cases(Turn(0, 0), b"")
     alone = [each for each in made if each.draw is not None]
-    every = search.with_mates(made, Turn(0, 0), MATES)
+    every = search.with_mates(made, Turn(0, 0), MOST)
     found = [each for each in every if each.draw is not None]
-    assert len(found) > len(alone) * MATES // 2
+    assert len(found) > len(alone) * MOST // 2
     of = {each.case.origin.number: each for each in alone}
     head, values = found[0], set[bytes]()
     for each in found:
@@ -68,11 +69,11 @@ def test_a_mate_comes_back_by_its_number() -> None:
     """However many of them its turn had."""
     search, turn = Search("rms_norm", 3, KERNELS), Turn(2, 0)
     made, _ = search.cases(turn, b"")
-    for count in (FIRST_MATES, MATES):
+    for count in {mates_at(number) for number in range(9)}:
         mates = [each for each in search.with_mates(made, turn, count) if each not in made][::7]
         again = [search.case(turn.shard, each.case.origin.number) for each in mates]
         assert [each and each.case.digest for each in again] == [each.case.digest for each in mates]
-    assert search.case(2, ((1 << 16) + 16 * BATCH) * PLACES) is None, "there is no case of which it were one"
+    assert search.case(2, ((1 << 16) + 32 * BATCH) * PLACES) is None, "there is no case of which it were one"
 
 
 def test_a_tensor_in_the_middle_of_memory_lies_there() -> None:
@@ -104,11 +105,11 @@ def test_a_turn_in_pieces_has_the_cases_of_a_whole_one_and_teaches_as_much() -> 
         for pieces in (1, PIECES):
             runner = TurnRunner(pool, targets, Terms(KERNELS, ("rerun",), ([targets[0].id],), twin_one_in=2))
             runner.searched("softmax", 1)
-            runner.begin(Task(FIRST_TURNS, "softmax", 1, Turn(0, 0), pieces=pieces))
+            runner.begin(Task(4, "softmax", 1, Turn(0, 0), pieces=pieces))
             found.append([report for _ in range(pieces) for report in runner.end()])
     [whole], parts = found
     assert [each.rest for each in parts] == list(reversed(range(PIECES)))
-    assert sum(each.tally.cases for each in parts) == whole.tally.cases > BATCH * MATES
+    assert sum(each.tally.cases for each in parts) == whole.tally.cases > BATCH * MOST
     assert sum(each.tally.laws["rerun"] for each in parts) == whole.tally.laws["rerun"] > 0
     assert parts[-1].lessons == whole.lessons != NO_LESSONS
     assert {each.state for each in parts} == {whole.state}
