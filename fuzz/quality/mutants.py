@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -55,14 +56,16 @@ def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutan
 
 
 def _term_of(trace: Trace, node: Node) -> ScaledMutant:
-    """One of the terms of a sum, the last, is too small; for 1 it is left out."""
+    """One of the terms of a sum, the last that is not 0, is too small; for 1 it is left out."""
     around, point = _around(trace, node, 0)
-    last = tuple(slice(-1, None) if dim in node.over else slice(None) for dim in trace.dims)
+    axes = tuple(axis for axis, dim in enumerate(trace.dims) if dim in node.over)
 
     def change(values: F64, size: float) -> F64:
-        found = np.array(values)
-        found[last] *= 1.0 - size
-        return found
+        places = np.arange(math.prod(values.shape[axis] for axis in axes))
+        places = places.reshape([extent if axis in axes else 1 for axis, extent in enumerate(values.shape)])
+        places = np.where(values != 0.0, places, -1)
+        last = (places >= 0) & (places == places.max(axes, keepdims=True, initial=-1))
+        return np.where(last, values * (1.0 - size), values)
 
     return ScaledMutant(f"a term of {_text(trace, node)} times 1 - d", around, point, change, range(-26, 1))
 

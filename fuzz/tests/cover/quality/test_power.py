@@ -22,7 +22,7 @@ from oracles.enclosure import compare
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.forms import Form
 from oracles.formula.tiers.problem import FormulaProblem
-from oracles.formula.trace import Node, Outputs, take, total
+from oracles.formula.trace import Node, Outputs, take, total, where
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
@@ -158,3 +158,26 @@ def test_ops_of_any_dimensions_are_measured(op: Op, monkeypatch: pytest.MonkeyPa
         [timed] = oracle.tiers(op, "f32", [5], 1)
         assert timed.precise > 0
         assert sum(each.elements for each in oracle.escalations(op, "f32", 1)) > 0
+
+
+def kept(x: Node, mask: Node) -> Outputs:
+    """The sum of what a mask keeps."""
+    return {"y": total(where(mask, x, 0.0), ("n", "m"))}
+
+
+KEPT = Op(
+    kept,
+    (Operand("x", "b n m"), Operand("mask", "b n m", values="flags", dtype="bool")),
+    (Operand("y", "b"),),
+)
+
+
+def test_the_term_that_is_bent_is_the_last_that_is_not_0() -> None:
+    """One of each sum, wherever it is; a sum of zeros is as it was."""
+    with known(KEPT):
+        problem, contract = FormulaProblem(plain(KEPT, "f32", 3, 4, 1)), usual(KEPT, "f32")
+        [term, *_] = mutants(problem, contract)
+    values = np.array([[[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [0.0, 0.0]], [[0.0, 0.0], [-0.0, 0.0]]])
+    assert np.argwhere(term.change(values, 0.5) != values).tolist() == [[0, 1, 1], [1, 0, 1]]
+    assert term.change(values, 0.5)[1, 0, 1] == 1.0
+    assert term.change(values[:, :0], 0.5).shape == (3, 0, 2)
