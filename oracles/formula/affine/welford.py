@@ -36,8 +36,12 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """The mean, or the sum of squared deviations from it."""
     (terms,) = args
     axes, n, dtype = here.inputs.axes(node), here.inputs.number(node), here.dtype(node)
-    if math.prod(terms.centre.shape[axis] for axis in axes) != n or n == 0:
-        raise FormulaError(f"{node.kind} along {node.label!r}: there is no term, or one alone for all places")
+    if math.prod(terms.centre.shape[axis] for axis in axes) != n:
+        raise FormulaError(f"{node.kind} along {node.label!r}: there is one term alone for all places")
+    if n == 0:
+        shape = [1 if axis in axes else extent for axis, extent in enumerate(terms.centre.shape)]
+        nothing = math.nan if node.kind == "welford_mean" else 0.0
+        return Form(np.full(shape, nothing), dtype, dtype.precision)
 
     def over(values: F64) -> F64:
         found: F64 = values.sum(axes, keepdims=True)

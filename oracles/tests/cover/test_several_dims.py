@@ -117,6 +117,21 @@ def _known() -> Iterator[None]:
         yield
 
 
+def test_a_mean_that_is_kept_up_to_date_of_nothing_is_nan() -> None:
+    """As that of the formula is: no place has a value of its own to judge, but what is stored of each row has."""
+
+    def kept(x: Node) -> Outputs:
+        return {"mean": welford_mean(x, CS), "squares": welford_squares(x, CS)}
+
+    op = Op(kept, (Operand("x", "b c s"),), (Operand("mean", "b"), Operand("squares", "b")))
+    with known(op):
+        of = problem(op, {"b": 2, "c": 3, "s": 0}, (), "f32", 1)
+        got = {"mean": np.full(2, np.nan, np.float32), "squares": np.zeros(2, np.float32)}
+        assert [each.failing for each in Truth(of).check(Contract(), got)] == [0, 0]
+        got = {"mean": np.zeros(2, np.float32), "squares": np.ones(2, np.float32)}
+        assert [each.failing for each in Truth(of).check(Contract(), got)] == [2, 2]
+
+
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_is_allowed_is_that_of_one_dimension_of_as_many_places(name: str, order: str) -> None:
