@@ -204,9 +204,17 @@ _WIDTH = 118
 
 
 def python_script(
-    kernel: Kernel, function: str, options: Mapping[str, object], device: str, script: Script, about: Sequence[str]
+    kernel: Kernel,
+    function: str,
+    options: Mapping[str, object],
+    device: str,
+    script: Script,
+    about: Sequence[str],
+    library: str = "torch",
+    maker: str = "",
 ) -> str:
-    """The program's text; `about` is said in its first comment, and none of it is run."""
+    """The program's text; `about` is said in its first comment, and none of it is run. The tensors are those of the
+    library, or what the function `maker` makes of them."""
     sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel)})
     return "\n".join(
         [
@@ -216,10 +224,11 @@ def python_script(
             "from pathlib import Path", "",
             *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if device == "interpret" else []),
             *(f"os.environ[{name!r}] = {value!r}" for name, value in kernel.variables.items()),
-            "import numpy as np", "torch = None" if kernel.kind == "numpy" else "import torch", "",
+            "import numpy as np", "import torch" if library == "torch" else "torch = None", "",
             f"DEVICE = {'cuda' if device == 'cuda' else 'cpu'!r}",
             f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {function!r}",
             f"OPTIONS = {dict(options)!r}",
+            f"MAKER = {maker!r}",
             f"INVALID, LAW = {script.invalid!r}, {script.law!r}",
             f"SIZES = {dict(ITEMSIZE)!r}",
             f"NAMES = {({name: each.spelling for name, each in DTYPES.items()})!r}",

@@ -28,6 +28,8 @@ from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
 from fuzz.transport.sandbox import PRIVATE, Sandbox
 from oracles.ops import OPS
 
+_NO_TORCH = "torch is not installed, which has the tensors on a GPU: pip install torch"
+
 
 @dataclass(frozen=True)
 class PythonAdapter(Adapter):
@@ -51,8 +53,8 @@ class PythonAdapter(Adapter):
     def unavailable(self, target: Target) -> str | None:
         missing = self.missing_package()
         if missing is None and target.name.place == "cuda":
-            missing = no_cuda_device()
-        lacking = [each for each in python_kernel(target.kernel).packages if not _is_installed(each)]
+            missing = no_cuda_device() or (None if _is_installed("torch") else _NO_TORCH)
+        lacking = [each for each in python_kernel(target.kernel).imported if not _is_installed(each)]
         missing = missing or (f"{lacking[0]} is not installed" if lacking else None)
         return missing or next((tool.missing for tool in self.tools(target) if tool.missing), None)
 
@@ -76,7 +78,9 @@ class PythonAdapter(Adapter):
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         kernel = python_kernel(target.kernel)
         said = [*about, "", f"It exits with 1 where the kernel fails:  python {shlex.quote(name)}"]
-        return python_script(kernel, kernel.function, dict(kernel.options), target.name.place, script, said)
+        place, maker = target.name.place, kernel.arrays or self.framework.makers.get(target.name.place, "")
+        library = "torch" if place == "cuda" or "torch" in self.framework.packages else "numpy"
+        return python_script(kernel, kernel.function, dict(kernel.options), place, script, said, library, maker)
 
     def definition(self, kernel: Kernel) -> str:
         return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
@@ -119,13 +123,14 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     digest, op = source_digest(texts), OPS[kernel.op]
     caches, compiled = ({}, Path(PRIVATE)) if kernel.untrusted else (os.environ, builder.cache)
     copies = {name: builder.text(f"python-{digest[:32]}", name, text) for name, text in texts.items()}
+    framework, device = FRAMEWORKS[kernel.framework], target.name.place
     spec = Spec(
         source=str(copies[kernel.source.name]),
         folder=str(kernel.source.parent.absolute()),
         op=kernel.op,
         entry=kernel.function,
         framework=kernel.framework,
-        device=target.name.place,
+        device=device,
         options=dict(kernel.options),
         environment={
             "TRITON_CACHE_DIR": caches.get("TRITON_CACHE_DIR", str(compiled / "triton")),
@@ -136,14 +141,16 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
             # Under a tool every tensor is an allocation of its own, whose very end it watches.
             **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}),
             **({VISIBLE: os.environ[VISIBLE]} if VISIBLE in os.environ else {}),
+            **framework.variables.get(device, {}),
             **kernel.variables,
         },
         margin=0 if tool else MARGIN_BYTES,
         variables=list(kernel.variables),
-        packages=kernel.packages,
+        packages=kernel.imported,
         outputs=[o.name for o in op.outputs if not o.optional or o.name in kernel.able.optional],
         neutral=op.neutral,
         tensors=len(op.operands),
+        arrays=kernel.arrays or framework.makers.get(device, ""),
         programs=builder.programs if target.specialised and not kernel.untrusted else "",
         watcher="" if target.name.place == "cuda" else fault_watcher(builder),
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -44,6 +45,15 @@ class Framework:
     """The modules that are imported before workers are forked."""
     threads: bool = False
     """Whether its kernels can be told how many threads to use."""
+    makers: Mapping[str, str] = field(default_factory=dict)
+    """What makes its arrays on each device, where they are not NumPy's or torch's: a function with its module."""
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The environment variables that it needs on each device."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether its arrays are made of those in the memory of a case, and read again by DLPack."""
+        return not {"torch", "numpy"} & {*self.packages}
 
 
 _TORCH = ("torch", "triton.language")
@@ -66,7 +76,23 @@ FRAMEWORKS: dict[str, Framework] = {
         threads=True,
     ),
     "numpy": Framework(("numpy",), (DevicePlacement("cpu", "numpy", 60.0),), ("numpy",)),
+    "jax": Framework(
+        ("jax",),
+        (DevicePlacement("cpu", "jax", 60.0), DevicePlacement("cuda", "jax", 120.0)),
+        ("numpy",),
+        makers={"cpu": "jax.numpy.array", "cuda": "fuzz.transport.python.foreign.jax_array"},
+        # It takes most of a GPU's memory otherwise.
+        variables={"cpu": {"JAX_PLATFORMS": "cpu"}, "cuda": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}},
+    ),
+    "mlx": Framework(("mlx",), (DevicePlacement("cpu", "mlx", 60.0),), ("numpy",), makers={"cpu": "mlx.core.array"}),
+    "cupy": Framework(
+        ("cupy",), (DevicePlacement("cuda", "cupy", 120.0),), ("numpy",), makers={"cuda": "cupy.from_dlpack"}
+    ),
+    "dlpack": Framework(
+        (), (DevicePlacement("cpu", "dlpack", 60.0), DevicePlacement("cuda", "dlpack", 120.0)), ("numpy",)
+    ),
 }
+"""All of them. Of "dlpack" each kernel says itself what makes its arrays."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +114,7 @@ class PythonKernel(Kernel):
     op: str
     source: Path
     framework: str
-    """The framework is 'triton', 'torch' or 'numpy'."""
+    """The framework is 'triton', 'torch', 'numpy', 'jax', 'mlx' or 'cupy', or 'dlpack' with `arrays`."""
     contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     entry: str = ""
@@ -109,6 +135,9 @@ class PythonKernel(Kernel):
     environment: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
     """The environment variables that its worker has when its source is imported, such as {"KERAS_BACKEND": "torch"}.
     The framework itself is imported before."""
+    arrays: str = ""
+    """Of 'dlpack', what makes its arrays of NumPy's, or on a GPU of tensors of torch: a function with its module, such
+    as "dask.array.from_array". What is returned is read by DLPack."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
@@ -125,6 +154,14 @@ class PythonKernel(Kernel):
             if not package.isidentifier():
                 raise DeclarationError(f"packages: {package!r} is no name that can be imported: leave out the version")
         one_of("framework", self.framework, tuple(FRAMEWORKS))
+        if bool(self.arrays) != (self.framework == "dlpack"):
+            raise DeclarationError(
+                'arrays: name what makes its arrays of NumPy\'s, such as arrays="mlx.core.array"'
+                if not self.arrays
+                else f"arrays: those of {self.framework} are made already: it is for framework='dlpack'"
+            )
+        if self.arrays and not re.fullmatch(r"\w+(\.\w+)+", self.arrays):
+            raise DeclarationError(f"arrays: {self.arrays!r} is no function with its module, such as 'mlx.core.array'")
         known = tuple(place.device for place in FRAMEWORKS[self.framework].places)
         for device in self.devices:
             one_of("devices", device, known)
@@ -142,6 +179,15 @@ class PythonKernel(Kernel):
     @property
     def variables(self) -> Mapping[str, str]:
         return dict(self.environment)
+
+    @property
+    def imported(self) -> tuple[str, ...]:
+        """The packages that it needs and that say their versions: those that it names, and that of its arrays."""
+        own = FRAMEWORKS[self.framework]
+        arrays = own.packages if own.is_foreign else ()
+        return tuple(
+            dict.fromkeys((*arrays, *([self.arrays.partition(".")[0]] if self.arrays else []), *self.packages))
+        )
 
     @property
     def takes_threads(self) -> bool:

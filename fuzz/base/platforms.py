@@ -141,6 +141,8 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(_SHARED, "sums", InAnyOrder(), "nobody sees how a compiled library adds: -ffast-math lets it choose"),
     Fact(_SHARED, "products", Usual("rounded or not, where a sum takes them"), "the same, of what it contracts"),
+    Fact("jax", "subnormal numbers", Flushed(), "XLA has them flushed on a processor, as measured of JAX 0.10"),
+    Fact("jax", "rsqrt", Within(2.0), "XLA documents none: on a GPU it is rsqrt.approx.f32, within 2 ulp"),
     *(
         Fact(platform, name, Within(ulp + 0.5), f"{_GUIDE}: {name}f within {ulp} ulp")
         for platform, ulps in ((_CUDA, _CUDA_ULP | _PLAIN_CUDA_ULP), (_FAST, _CUDA_ULP))
@@ -176,7 +178,7 @@ FACTS: tuple[Fact, ...] = (
 
 _ALSO: Mapping[str, tuple[str, ...]] = {
     "triton@interpret": (_NUMPY,),  # it calls NumPy
-    "command": (_SHARED,),  # nobody sees what is in either
+    **dict.fromkeys(("command", "jax", "mlx", "cupy", "dlpack"), (_SHARED,)),  # nobody sees what is in either
     "torch@cuda": (_TORCH, _TRITON),  # torch.compile writes Triton, and so may a function of tensors
 }
 """Platforms of which others' facts hold."""

@@ -18,7 +18,9 @@ class InitOptions:
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the pack.", show_default=False)]
     kind: Annotated[
         str,
-        typer.Option("--kind", metavar="c|c++|shared|cuda|torch|numpy|triton", help="What the kernel is written in."),
+        typer.Option(
+            "--kind", metavar="c|c++|shared|cuda|torch|numpy|triton|dlpack", help="What the kernel is written in."
+        ),
     ]
     given: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="Your kernel: its source, or a shared library.")

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import oracles
+from fuzz.transport.python.foreign import maker, opened
 from oracles.declared import AXIS
 
 Way = Callable[[Callable[[], Any]], Any]
@@ -61,12 +62,19 @@ class Spec:
     """The number of tensors that a case of its op may have."""
     programs: str = ""
     """The file to which the programs that are compiled are added, if any."""
+    arrays: str = ""
+    """What makes its arrays, a function with its module, where they are those of another library."""
     watcher: str = ""
     """The library that notes what is touched in inaccessible pages; without one that ends the worker."""
 
     @property
     def torch_device(self) -> str:
         return "cuda" if self.device == "cuda" else "cpu"
+
+    @property
+    def library(self) -> str:
+        """The library whose arrays are in the memory of a case."""
+        return "torch" if self.framework in ("torch", "triton") or self.device == "cuda" else "numpy"
 
     def encoded(self) -> str:
         return json.dumps(asdict(self))
@@ -129,6 +137,11 @@ class LoadedKernel:
         self._names = {p.name for p in parameters}
         self._options = dict(spec.options)
         self._neutral = dict(spec.neutral)
+        self._library = sys.modules.get(spec.library)
+        try:
+            self._made = maker(spec.arrays) if spec.arrays else None
+        except (ImportError, AttributeError) as error:
+            raise KernelError(f"arrays: {spec.arrays}: {error}") from error
         self.returns = [name for name in spec.outputs if not self.takes(name)]
 
     def takes(self, name: str) -> bool:
@@ -144,8 +157,10 @@ class LoadedKernel:
         named, needless = {**self._neutral, **params}, {*self._neutral, AXIS}
         given = {name: value for name, value in named.items() if self.takes(name) or name not in needless}
         try:
-            call = partial(self._entry, **tensors, **given, **self._options)
-            return call() if way is None else way(call)
+            handed = tensors if self._made is None else {name: self._made(each) for name, each in tensors.items()}
+            call = partial(self._entry, **handed, **given, **self._options)
+            found = call() if way is None else way(call)
+            return found if self._made is None else opened(found, self._library)
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 raise

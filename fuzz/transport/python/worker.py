@@ -37,9 +37,9 @@ class _Resident:
         self.spec = spec
         if spec.programs:
             note_programs(spec.programs)
-        self._arrays: Arrays = arrays_of(spec.framework)
+        self._arrays: Arrays = arrays_of(spec.library)
         watch_allocators(self._arrays.library)
-        if spec.framework != "numpy":
+        if spec.library != "numpy":
             self._arrays.library.set_num_threads(1)
         self.runs: CaseRunner | None = None
         self._state: ProcessState | None = None

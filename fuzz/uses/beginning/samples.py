@@ -96,11 +96,21 @@ __global__ void softmax_f32(const float *x, float *y, int n) {
 }
 """
 """The source of a kernel of CUDA, which has the prototype."""
+_JAX = """import jax
+import jax.numpy as jnp
+
+
+@jax.jit
+def softmax(x):
+    e = jnp.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+"""
 SOURCES: Mapping[str, tuple[str, str]] = {
     "c": ("mine.c", _C),
     "c++": ("mine.cpp", _CPP),
     "torch": ("mine.py", _TORCH),
     "numpy": ("mine.py", _NUMPY),
     "triton": ("mine.py", _TRITON),
+    "dlpack": ("mine.py", _JAX),
 }
 """The name and the text of the source of each kind that has one."""

@@ -18,7 +18,7 @@ from fuzz.base.files import write_whole
 from fuzz.uses.beginning import samples
 from fuzz.uses.beginning.functions import c_function, python_function, read
 
-KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton")
+KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton", "dlpack")
 """The kinds of kernels that a pack is written for."""
 _GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\s[^{};]*\))")
 """A kernel of CUDA, without what only nvcc knows."""
@@ -160,8 +160,18 @@ def _of_source(folder: Path, asked: Beginning) -> Mapping[str, str]:
         lines += '        flags=("-ffp-contract=off",),\n'
     else:
         function = op if asked.given is None else name
-        lines += f"        framework={_quoted(asked.kind)},\n        entry={_quoted(function)},\n"
+        framework, about = _framework(asked)
+        lines += f"        framework={_quoted(framework)},{about}\n        entry={_quoted(function)},\n"
     return {**more, "pack.py": _pack(folder, kind, lines)}
+
+
+def _framework(asked: Beginning) -> tuple[str, str]:
+    """What a kernel in Python is written with, and a comment on that."""
+    if asked.kind != "dlpack":
+        return asked.kind, ""
+    text = samples.SOURCES[asked.kind][1] if asked.given is None else read(asked.given)
+    named = [each for each in ("jax", "mlx", "cupy") if re.search(rf"^\s*(import|from) {each}\b", text, re.MULTILINE)]
+    return (named or ["jax"])[0], '  # or "mlx", "cupy"; "dlpack", with arrays="its.function", for any other'
 
 
 _WRITERS = {"shared": _shared, "cuda": _cuda}

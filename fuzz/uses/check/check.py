@@ -30,8 +30,9 @@ from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
+from fuzz.transport.python.foreign import Maker
 from fuzz.triage.diagnosis import TimeShares, new_workers
-from fuzz.uses.check.foreign_arrays import Maker, of_jax, of_numpy
+from fuzz.uses.check.foreign_arrays import of_jax, of_numpy
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from fuzz.transport.python.foreign import Maker, opened
 from fuzz.uses.check.results import CheckError
-
-Maker = Callable[[Any], Any]
-"""What makes an array of a library's of one of NumPy's, such as `jax.numpy.array` or `torch.from_numpy`."""
 
 
 def of_jax() -> Maker:
@@ -34,17 +32,6 @@ def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return _opened(function(*map(given, args), **{name: given(each) for name, each in kwargs.items()}))
+        return opened(function(*map(given, args), **{name: given(each) for name, each in kwargs.items()}))
 
     return called
-
-
-def _opened(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _opened(each) for name, each in value.items()}
-    if isinstance(value, (tuple, list)):
-        return tuple(map(_opened, value))
-    if isinstance(value, np.ndarray | np.generic) or not hasattr(value, "__dlpack__"):
-        return value
-    # DLPack has no bf16 in NumPy, and NumPy has no way to what another library alone can convert.
-    return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)

@@ -17,4 +17,8 @@ _HERE = Path(__file__).parent
 def idle_kernels() -> Iterator[Kernel]:
     """They are portable; what their targets let a compiler use, their workers must have."""
     yield from (CKernel(isa, "rms_norm", _HERE / "idle.c", isa) for isa in ISAS)
-    yield from (PythonKernel("idle", "rms_norm", _HERE / "idle.py", framework) for framework in FRAMEWORKS)
+    yield from (
+        PythonKernel("idle", "rms_norm", _HERE / "idle.py", name)
+        for name, row in FRAMEWORKS.items()
+        if not row.is_foreign
+    )

@@ -19,6 +19,7 @@ _BREAKS = {
     "shared": _TAIL,
     "torch": ("e.sum(-1, keepdim=True)", "e[..., : 7].sum(-1, keepdim=True)"),
     "cuda": ("i < n; i += blockDim.x) total +=", "i < n / 4 * 4; i += blockDim.x) total +="),
+    "dlpack": ("e.sum(-1, keepdims=True)", "e[..., : 7].sum(-1, keepdims=True)"),
     "triton": ("mask=there, other=-float", "mask=columns < n // 4 * 4, other=-float"),
 }
 """What is broken in a kernel of each kind, and how."""

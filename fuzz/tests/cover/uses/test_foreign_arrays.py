@@ -8,22 +8,10 @@ import numpy as np
 import pytest
 
 import fuzz
+from fuzz.tests.common.foreign_array import Foreign
 from fuzz.uses.check.foreign_arrays import of_numpy
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
-
-
-class Foreign:
-    """An array of a library that nobody has."""
-
-    def __init__(self, values: Any) -> None:
-        self.values = np.array(values)
-
-    def __dlpack__(self, **given: Any) -> Any:
-        return self.values.__dlpack__(**given)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.values.__dlpack_device__()
 
 
 def doubled(x: Foreign) -> Foreign:
