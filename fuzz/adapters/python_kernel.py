@@ -136,8 +136,8 @@ class PythonKernel(Kernel):
     """The environment variables that its worker has when its source is imported, such as {"KERAS_BACKEND": "torch"}.
     The framework itself is imported before."""
     arrays: str = ""
-    """Of 'dlpack', what makes its arrays of NumPy's, or on a GPU of tensors of torch: a function with its module, such
-    as "dask.array.from_array". What is returned is read by DLPack."""
+    """What makes its arrays, where the framework is 'dlpack': a function, with its module, of an array of NumPy's,
+    or on a GPU of a tensor of torch's, such as "dask.array.from_array"."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
