@@ -72,7 +72,8 @@ def is_static(target: Target) -> bool:
 
 def runtime_of(target: Target) -> list[str]:
     """What of C's own is linked last."""
-    return ["-lm", *(["-ldl"] if c_kernel(target.kernel).loads else [])]
+    links_by = toolchain.COMPILERS[target.name.compiler or _USUAL].links_by
+    return ["-lm", *links_by, *(["-ldl"] if c_kernel(target.kernel).loads else [])]
 
 
 @dataclass(frozen=True)

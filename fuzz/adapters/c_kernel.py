@@ -100,6 +100,10 @@ class CKernel(CompiledKernel):
         return "c"
 
     @property
+    def adapter(self) -> str:
+        return ISAS[self.isa].adapter
+
+    @property
     def compiled(self) -> CKernel:
         return self
 

@@ -48,6 +48,10 @@ QEMU = Emulator(
 )
 
 
+WASM = Emulator("wasm", (), "", attested=frozenset({"wasm"}))
+"""Engines of WebAssembly: `adapters/wasm.py` knows how each is started."""
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
     """What an instruction set leaves to the processor, such as the length of vectors: an emulator can vary it. Each
@@ -95,6 +99,8 @@ class InstructionSet:
     """What it leaves open: where it is emulated, it is run once with each combination of their values."""
     compilers: tuple[str, ...] = ()
     """The families of compilers that know it, where the usual ones do not."""
+    adapter: str = "c"
+    """The adapter of what is written for it."""
     spills_slowly: bool = False
     """Whether its emulator takes long to write a vector, which code that was not optimised does after every step."""
 
@@ -161,6 +167,15 @@ _RVV = InstructionSet(
     # QEMU 7.2 writes a whole register byte by byte, at 6 ns each: softmax took 33 ms a case at -O0, and 5 at -O2.
     spills_slowly=True,
 )
+_WASM = InstructionSet(
+    "wasm32",
+    {"wasi": ("-msimd128",)},
+    frozenset({"simd128"}),
+    emulator=WASM,
+    settings=(Setting("engine", "engine", {"native": "native", "node": "node"}),),
+    compilers=("wasi",),
+    adapter="wasm",
+)
 ISAS: dict[str, InstructionSet] = {
     "any": InstructionSet(None, emulator=None),
     "runtime": InstructionSet(None),
@@ -192,6 +207,14 @@ ISAS: dict[str, InstructionSet] = {
         features=frozenset({"rvv", "zfh", "zvfh"}),
         processor=("-cpu", "rv64,v=true,vext_spec=v1.0,Zfh=true"),
     ),
+    "simd128": _WASM,
+    # Of some instructions the answer is the engine's choice.
+    "relaxed-simd": replace(
+        _WASM,
+        flags={"wasi": ("-msimd128", "-mrelaxed-simd")},
+        features=frozenset({"simd128", "relaxed"}),
+        settings=(Setting("engine", "engine", {each: each for each in ("deterministic", "native", "node")}),),
+    ),
     "vsx": InstructionSet("ppc64le", features=frozenset({"vsx"}), processor=("-cpu", "power10")),
 }
 """The instruction sets by the name that a kernel's declaration gives. 'any' is portable C; 'runtime' picks instructions
@@ -199,8 +222,8 @@ when it runs, so that it is tried on every architecture."""
 
 
 def architectures() -> tuple[str, ...]:
-    """Every architecture that some instruction set is of."""
-    return tuple(dict.fromkeys(row.arch for row in ISAS.values() if row.arch is not None))
+    """Every architecture of a processor that some instruction set is of."""
+    return tuple(dict.fromkeys(row.arch for row in ISAS.values() if row.arch is not None and row.emulator is not WASM))
 
 
 def settings() -> tuple[Setting, ...]:

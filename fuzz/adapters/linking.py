@@ -65,7 +65,7 @@ def library(path: Path, known: dict[Path, Library]) -> Library:
 
 def linked(libraries: Sequence[Path | str], known: dict[Path, Library], tool: Tool) -> list[Library | str]:
     """What is linked for the machine of a compiler: the files that are of it, and the names. Raises BuildError."""
-    wanted = _machine(tool.command)
+    wanted = _machine(tool.command) if any(isinstance(each, Path) for each in libraries) else b""
     files = [library(each, known) if isinstance(each, Path) else each for each in libraries]
     return [each for each in files if isinstance(each, str) or wanted in (b"", each.machine)]
 

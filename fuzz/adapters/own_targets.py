@@ -13,7 +13,7 @@ from fuzz.adapters.toolchain import Tool
 from fuzz.base.errors import UsageError
 
 FILE = "targets.toml"
-TAKEN = ("native", "qemu", "interpret", "cpu", "cuda")
+TAKEN = ("native", "qemu", "wasm", "interpret", "cpu", "cuda")
 """The places that targets have without such a file."""
 _PLACE = re.compile(r"[a-z][a-z0-9+-]*")
 _KEYS = ("prefix", "flags", "package", "seconds")

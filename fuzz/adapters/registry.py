@@ -1,4 +1,4 @@
-"""The adapters by kind of kernel, and every target of kernels of any kind."""
+"""The adapters by name, which is most often that of a kind of kernel, and every target of kernels of any kind."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fuzz.adapters.python_kernel import FRAMEWORKS
 from fuzz.adapters.shared import SharedAdapter
 from fuzz.adapters.target import Adapter, Target
 from fuzz.adapters.toolchain import Host, this_host
+from fuzz.adapters.wasm import WasmAdapter
 from fuzz.base.kernel import Kernel
 
 ADAPTERS: dict[str, Adapter] = {
@@ -19,13 +20,14 @@ ADAPTERS: dict[str, Adapter] = {
     "shared": SharedAdapter(),
     "command": CommandAdapter(),
     "cuda": CudaAdapter(CUDA),
+    "wasm": WasmAdapter(),
     **{name: PythonAdapter(framework) for name, framework in FRAMEWORKS.items()},
 }
 
 
 def adapter_of(kernel: Kernel) -> Adapter:
     """What is done with kernels of its kind."""
-    return ADAPTERS[kernel.kind]
+    return ADAPTERS[kernel.adapter]
 
 
 def expand(kernels: Iterable[Kernel], host: Host | None = None) -> tuple[Target, ...]:

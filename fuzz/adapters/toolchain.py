@@ -32,9 +32,22 @@ class Compiler:
     """Whether it may be missing: then nothing is built with it and nothing is said."""
     usual: bool = True
     """Whether it builds what names no compiler."""
+    links_by: tuple[str, ...] = ()
+    """What its linker is told besides."""
 
 
+_WASI = Compiler(
+    "clang-19",
+    "clang-19",
+    "clang-19",
+    "clang-19",
+    ("--target=wasm32-wasi", "-D_WASI_EMULATED_SIGNAL"),
+    usual=False,
+    # A stack that is too small ends below address 0, and not in somebody's data.
+    links_by=("-Wl,--stack-first", "-Wl,-z,stack-size=8388608"),
+)
 COMPILERS: dict[str, Compiler] = {
+    "wasi": _WASI,
     "gcc": Compiler("gcc", "gcc libc6-dev", "{arch}-linux-gnu-gcc", "gcc-{arch}-linux-gnu"),
     "clang": Compiler(
         "clang", "clang", "clang", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True
@@ -44,6 +57,7 @@ COMPILERS: dict[str, Compiler] = {
     ),
 }
 CPP_COMPILERS: dict[str, Compiler] = {
+    "wasi": replace(_WASI, program="clang++-19", cross="clang++-19"),
     "gcc": Compiler("g++", "g++", "{arch}-linux-gnu-g++", "g++-{arch}-linux-gnu"),
     "clang": Compiler(
         "clang++", "clang", "clang++", "clang", ("--target={arch}-linux-gnu",), links_with="gcc", optional=True

@@ -64,12 +64,17 @@ class Kernel:
 
     @property
     def kind(self) -> str:
-        """The name of its adapter, with which the ids of its targets begin."""
+        """How it is declared: with this the ids of its targets begin."""
         raise NotImplementedError
 
     @property
     def arithmetic(self) -> str:
         """What platforms call kernels that are calculated so: its kind, or that with flags that change what holds."""
+        return self.kind
+
+    @property
+    def adapter(self) -> str:
+        """The name of its adapter."""
         return self.kind
 
     packages: tuple[str, ...] = ()

@@ -1,7 +1,6 @@
 /* attest.c: says what this worker really is, as "name=value" lines. Every value is observed, none is configured. */
 #define _GNU_SOURCE
 #include <stdio.h>
-#include <unistd.h>
 
 #include "machine.h"
 #include "worker.h"
@@ -27,8 +26,8 @@ void attest(void) {
     put_settings(out);
     fprintf(out, "\nneeds=%s\nemulator=%s\n", kf_kernel_needs, emulator());
     fprintf(out, "compiler=%s\nflags=%s\ndigest=%s\n", kf_kernel_compiler, kf_kernel_flags, kf_kernel_digest);
-    fprintf(out, "pid=%d\n", getpid());
-    fprintf(out, "page=%ld\nflushes=%s\n", sysconf(_SC_PAGESIZE), flushes() ? "yes" : "no");
+    put_process(out);
+    fprintf(out, "flushes=%s\n", flushes() ? "yes" : "no");
     fprintf(out, "masked_loads=%s\n", masked_loads_misread() ? "misread" : "right");
     const char *trouble = kf_load != NULL ? kf_load() : NULL;
     if (trouble != NULL) fprintf(out, "unloadable=%.1000s\n", trouble);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "worker.h"
@@ -54,6 +55,11 @@ static void end_orphans(void) {
     }
 }
 
+/* The process that runs the kernel, and the bytes of a page. */
+void put_process(FILE *out) {
+    fprintf(out, "pid=%d\npage=%ld\n", getpid(), sysconf(_SC_PAGESIZE));
+}
+
 /* Returns in the worker; the keeper stays here until the worker has ended. */
 void keep_worker(int in, int out) {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -82,4 +88,25 @@ void keep_worker(int in, int out) {
     signal(WTERMSIG(status), SIG_DFL);
     kill(getpid(), WTERMSIG(status));
     for (;;) pause();
+}
+
+static bool guarded; /* the timer runs */
+
+/* A timer of our own: alarm and setitimer are left to be looked at. */
+void set_guard(uint32_t seconds) {
+    static timer_t timer;
+    static bool made;
+    if (!made && timer_create(CLOCK_MONOTONIC, NULL, &timer) != 0) broken_frame("cannot create a timer");
+    made = true;
+    guarded = seconds > 0;
+    const struct itimerspec limit = {.it_value.tv_sec = seconds};
+    timer_settime(timer, 0, &limit, NULL);
+}
+
+/* A hung kernel must not outlive a parent that was killed. The timer is set anew once a second, and not for each case. */
+void renew_guard(uint32_t seconds, const struct timespec *now) {
+    static time_t set;
+    if (guarded && now->tv_sec - set < RENEWAL_S) return;
+    set = now->tv_sec;
+    set_guard(seconds);
 }

@@ -16,7 +16,6 @@ enum { FIRST_CALLS = 9, MORE_CALLS = 3000, LOST_BYTES = 256 << 20 };
 /* The time for all calls of a case, the first one included: a quarter of its limit, or a slow one would seem to hang. */
 static double allowed_s;
 
-static bool guarded; /* the timer runs */
 static buffer response, second;
 
 static bool is_poison(const tensor *t, const uint8_t *element, uint16_t poison) {
@@ -139,25 +138,6 @@ static void append_changes(response_header *head, buffer *to) {
     if (room == NULL) return;
     memcpy(room, said, bytes);
     head->changes = (uint32_t)bytes;
-}
-
-/* A timer of our own: alarm and setitimer are left to be looked at. */
-static void set_guard(uint32_t seconds) {
-    static timer_t timer;
-    static bool made;
-    if (!made && timer_create(CLOCK_MONOTONIC, NULL, &timer) != 0) broken_frame("cannot create a timer");
-    made = true;
-    guarded = seconds > 0;
-    const struct itimerspec limit = {.it_value.tv_sec = seconds};
-    timer_settime(timer, 0, &limit, NULL);
-}
-
-/* A hung kernel must not outlive a parent that was killed. The timer is set anew once a second, and not for each case. */
-static void renew_guard(uint32_t seconds, const struct timespec *now) {
-    static time_t set;
-    if (guarded && now->tv_sec - set < RENEWAL_S) return;
-    set = now->tv_sec;
-    set_guard(seconds);
 }
 
 /* There is no limit while answers are sent: the parent may be at something else. */

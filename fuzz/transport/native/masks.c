@@ -2,18 +2,16 @@
  * the end of a tensor. QEMU 7.2 reads every lane of AVX's masked loads, and faults there. (Its masked stores and gathers are
  * right, and so are the predicated, first-faulting and non-faulting loads of SVE.) */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <ucontext.h>
-#include <unistd.h>
-
 #include "worker.h"
 
 static bool misread; /* as observed at start */
 
 #if defined(__x86_64__)
+#include <setjmp.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
 #include <xmmintrin.h>
 
 static sigjmp_buf escape;

@@ -130,8 +130,9 @@ static bool position(test_case *c, int home, region *r) {
     }
     r->span = first;
     r->span_bytes = (size_t)(last - first);
-    r->low = guard == GUARD_AFTER ? first - MARGIN_BYTES : r->arena.base;
-    r->high = guard == GUARD_AFTER ? r->arena.base + r->arena.size : last + MARGIN_BYTES;
+    const size_t beyond = HAS_GUARDS ? 0 : MARGIN_BYTES; /* less than what is left around an arena */
+    r->low = guard == GUARD_AFTER ? first - MARGIN_BYTES : r->arena.base - beyond;
+    r->high = guard == GUARD_AFTER ? r->arena.base + r->arena.size + beyond : last + MARGIN_BYTES;
     return true;
 }
 

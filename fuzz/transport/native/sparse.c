@@ -9,6 +9,7 @@
 
 /* Poisoned and checked around every element; what is further away faults. */
 static const int64_t NEAR_BYTES = 1024;
+const bool HAS_GUARDS = true;
 static const size_t OPEN_LIMIT = 16 * 1024 * 1024;
 
 void unmap(arena *a) {

@@ -6,7 +6,7 @@
 
 /* Bytes. A larger storage is not held in memory: it is sparse, and refused as "no memory" unless its elements are few. */
 const int64_t STORAGE_LIMIT = (int64_t)1 << 28;
-static const int64_t SPARSE_LIMIT = (int64_t)1 << 40;
+static const int64_t SPARSE_LIMIT = (int64_t)1 << (sizeof(void *) > 4 ? 40 : 26);
 static const size_t SPARSE_ELEMENTS = 1 << 16;
 
 static bool is_dense(const tensor *t) {

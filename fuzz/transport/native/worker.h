@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <time.h>
 
 #include "kernelfuzz.h"
 
@@ -143,18 +145,21 @@ typedef struct {
 
 /* frames.c */
 _Noreturn void broken_frame(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void open_protocol(int in, int out);
 bool read_frame(buffer *frame);
 void parse_case(const uint8_t *record, test_case *out);
+void *extend(buffer *b, size_t bytes);
+void shrink(buffer *b);
+const param *find_param(const test_case *c, const char *name);
+int normalised_axis(const test_case *c);
+
+/* channel.c */
+void open_protocol(int in, int out);
+bool read_exactly(void *to, size_t bytes, bool may_end);
 void write_all(const void *data, size_t bytes);
 void open_journal(int descriptor);
 void begin_case(uint32_t index);
 bool journal_answer(const void *data, size_t bytes);
 void send_answers(const void *data, size_t bytes);
-void *extend(buffer *b, size_t bytes);
-void shrink(buffer *b);
-const param *find_param(const test_case *c, const char *name);
-int normalised_axis(const test_case *c);
 
 /* memory.c */
 bool place_case(test_case *c, uint16_t output_poison);
@@ -168,6 +173,7 @@ uint16_t poison_for(const tensor *t, uint16_t poison);
 bool same_bytes(const uint8_t *a, const uint8_t *b, size_t bytes);
 
 /* sparse.c */
+extern const bool HAS_GUARDS; /* whether what `reserve` leaves around the addresses that it gives is inaccessible */
 bool reserve(arena *a, size_t size, size_t guard);
 void unmap(arena *a);
 bool open_range(uint8_t *start, const uint8_t *end);
@@ -188,6 +194,9 @@ int find_damage(const test_case *c, bool rejected, buffer *response);
 
 /* keeper.c */
 void keep_worker(int in, int out);
+void put_process(FILE *out);
+void set_guard(uint32_t seconds);
+void renew_guard(uint32_t seconds, const struct timespec *now);
 
 /* convention.c */
 int kf_enter(int (*kernel)(const void *), const void *call);
