@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import mpmath
@@ -115,6 +115,8 @@ def err_over_budget(bounds: Bounds, got: float, ok: bool) -> float:
     """The same quantity as `oracles.enclosure.err_over_budget`, in mpmath; settled by the verdict `ok`."""
     if not mpmath.isfinite(got) or not mpmath.isfinite(bounds.centre):
         return 0.0 if ok else float("inf")
+    if ok and bounds.beside is not None and not conforms(replace(bounds, beside=None), got):
+        return err_over_budget(bounds.beside, got, ok)
     if ok and ((bounds.zero and got == 0) or bounds.ends == (got, got)):
         return 0.0
     error = mpf(got) - bounds.centre

@@ -134,6 +134,13 @@ def end_to_end(values: Sequence[Real]) -> Real:
     return np.concatenate([head(value) for value in values])
 
 
+def either(mask: NDArray[np.bool_], a: Real, b: Real) -> Real:
+    """Values of one arithmetic: `a` where the mask is set, else `b`."""
+    if isinstance(a, DoubleDouble) and isinstance(b, DoubleDouble):
+        return chosen(mask, a, b)
+    return np.where(mask, head(a), head(b))
+
+
 def sticky(value: DoubleDouble) -> F64:
     """The value rounded to odd in float64: rounding the result to 51 bits or fewer rounds the value itself."""
     inexact = (value.low != 0) & (value.high.view(np.int64) & 1 == 0)

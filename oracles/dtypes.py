@@ -111,6 +111,27 @@ class Format(Dtype):
         except OverflowError:
             return math.inf
 
+    @lazy
+    def endless(self) -> Format:
+        """The same format with an exponent that has no upper end, as far as float64 holds what is made of it; float64
+        itself has none."""
+        if self.name == DOUBLE.name:
+            return self
+        most = math.ldexp(2 - 2.0 ** (1 - self.precision), _ENDLESS)
+        return Endless(self.name, self.spelling, self.itemsize, self.precision, self.emin, most, True, self.ties)
+
+
+@dataclass(frozen=True, eq=False)
+class Endless(Format):
+    """A format without overflow. No tensor has it: it is what numbers would be if nothing overflowed on the way."""
+
+    def __post_init__(self) -> None:
+        """Nothing: its largest number is not that of its bits."""
+
+
+_ENDLESS = 960
+"""The largest exponent of a format without overflow: products with what rounds to a format stay numbers of float64."""
+
 
 @dataclass(frozen=True, eq=False)
 class Cut(Format):

@@ -9,13 +9,13 @@ Inside the inner ends is a pass, outside the outer ends a failure, and between t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, Real, end_to_end, head
+from oracles.doubledouble import F64, Real, either, end_to_end, head
 from oracles.dtypes import Format
 from oracles.ranks import Ranks
 from oracles.rounding import half_gap, half_gap_of
@@ -70,6 +70,9 @@ class Enclosure:
     """The infinities that may have the other sign as well. None: there are none."""
     places: tuple[PlaceSet, ...] = ()
     """What an output of places may be, by each algorithm: the ends say nothing then. (): it is none."""
+    beside: Enclosure | None = None
+    """What elements may be as well, whose formula overflows on the way to a number; the ends of others are NaN. None:
+    there are none."""
 
     def shares(self) -> list[float]:
         """Return how far each element must at least be off to be seen, as a share of its value, as far as that is
@@ -117,7 +120,58 @@ def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
     return Enclosure(
         first.form, end_to_end([part.centre for part in parts]), below, below, inner, outer, nan=joined("nan"),
         unjudged=joined("unjudged"), unsure=joined("unsure"), zeros=joined("zeros"), zero=joined("zero"),
-        mirrored=joined("mirrored"),
+        mirrored=joined("mirrored"), beside=_besides(parts),
+    )  # fmt: skip
+
+
+def _besides(parts: Sequence[Enclosure]) -> Enclosure | None:
+    """What elements of all parts may be as well."""
+    if all(part.beside is None for part in parts):
+        return None
+    nowhere = (replace(part, beside=None) for part in parts)
+    return concatenated(
+        [
+            part.beside if part.beside is not None else at_some(np.zeros(part.below.shape, bool), own)
+            for part, own in zip(parts, nowhere, strict=True)
+        ]
+    )
+
+
+def at_some(mask: Mask, enclosure: Enclosure) -> Enclosure:
+    """The enclosure of some elements; others conform to nothing."""
+
+    def ends(pair: tuple[F64, F64]) -> tuple[F64, F64]:
+        return np.where(mask, pair[0], np.nan), np.where(mask, pair[1], np.nan)
+
+    def kept(flags: Any) -> Any:
+        return None if flags is None else np.where(mask, flags, np.zeros((), flags.dtype))
+
+    return replace(
+        enclosure, inner=ends(enclosure.inner), outer=ends(enclosure.outer), nan=kept(enclosure.nan),
+        zero=kept(enclosure.zero), unjudged=kept(enclosure.unjudged), unsure=kept(enclosure.unsure),
+        mirrored=kept(enclosure.mirrored),
+    )  # fmt: skip
+
+
+def preferred(mask: Mask, first: Enclosure, own: Enclosure) -> Enclosure:
+    """The enclosure `own`, but at some elements `first`, and `own` beside that."""
+
+    def chosen(a: Any, b: Any) -> Any:
+        if a is None and b is None:
+            return None
+        dtype = (b if a is None else a).dtype
+        return np.where(mask, np.zeros((), dtype) if a is None else a, np.zeros((), dtype) if b is None else b)
+
+    def ends(a: tuple[F64, F64], b: tuple[F64, F64]) -> tuple[F64, F64]:
+        return np.where(mask, a[0], b[0]), np.where(mask, a[1], b[1])
+
+    width = np.where(mask, first.below, own.below)
+    return Enclosure(
+        own.form, either(mask, first.centre, own.centre), width, width, ends(first.inner, own.inner),
+        ends(first.outer, own.outer), nan=chosen(first.nan, own.nan), zero=chosen(first.zero, own.zero),
+        unjudged=chosen(first.unjudged, own.unjudged), unsure=chosen(first.unsure, own.unsure),
+        zeros=chosen(first.zeros, own.zeros), mirrored=chosen(first.mirrored, own.mirrored),
+        beside=at_some(mask, own),
     )  # fmt: skip
 
 
@@ -160,6 +214,19 @@ def compare(enclosure: Enclosure, got: F64) -> Comparison:
     """Judge every element of `got` (float64, canonical shape)."""
     if enclosure.places:
         return _compared_places(enclosure, got)
+    found = _compared(enclosure, got)
+    return found if enclosure.beside is None else _either(found, _compared(enclosure.beside, got))
+
+
+def _either(a: Comparison, b: Comparison) -> Comparison:
+    """The comparison with both."""
+    certain = ~(a.failing | a.unsure) | ~(b.failing | b.unsure)
+    failing = a.failing & b.failing
+    ratio = np.where(a.failing == b.failing, np.minimum(a.ratio, b.ratio), np.where(a.failing, b.ratio, a.ratio))
+    return Comparison(failing, ~certain & ~failing, ratio)
+
+
+def _compared(enclosure: Enclosure, got: F64) -> Comparison:
     inside = (got >= enclosure.inner[0]) & (got <= enclosure.inner[1])
     possible = (got >= enclosure.outer[0]) & (got <= enclosure.outer[1])
     if enclosure.zero is not None:

@@ -43,6 +43,8 @@ class Bounds:
     """All places that are right, each of them once along its ranks. None: it is no place, or any between the ends."""
     vanished: bool = False
     """Whether something became zero on the way that more bits may show to be none, such as 1 + tanh(-160)."""
+    beside: Bounds | None = None
+    """What it may be as well, as its formula overflows on the way to a number. None: nothing."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -51,7 +53,16 @@ class Bounds:
         signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
         places = (f"any place of {_listed(self.members)}, each once",) if len(self.members or ()) > 1 else ()
         others = (("may also be 0",) if self.zero else ()) + (("of either sign",) if self.mirrored else ())
-        return rules + signs + places + others
+        over = () if self.beside is None else (f"may also be {self.beside.words}: the formula overflows on the way",)
+        return rules + signs + places + others + over
+
+    @property
+    def words(self) -> str:
+        """What it may be, in words."""
+        low, high = self.ends
+        found = [] if self.nan == REQUIRED else [f"{low:g}" if low == high else f"{low:g} to {high:g}"]
+        found += ["NaN"] if self.may_be_nan else []
+        return " or ".join([*found, *(["0"] if self.zero else [])])
 
     @lazy
     def ends(self) -> tuple[float, float]:
@@ -72,7 +83,10 @@ class Bounds:
     @property
     def decision(self) -> tuple[object, ...]:
         """All that a verdict depends on; two precisions must agree on it."""
-        return self.ends, self.nan, self.zero, self.sign, self.mirrored, self.members
+        if self.nan == REQUIRED:  # the ends are NaN, and no number equals them
+            return (REQUIRED,)
+        beside = None if self.beside is None else self.beside.decision
+        return self.ends, self.nan, self.zero, self.sign, self.mirrored, self.members, beside
 
 
 _LISTED = 6
@@ -86,6 +100,8 @@ def _listed(places: Sequence[int] | None) -> str:
 
 def conforms(bounds: Bounds, got: float) -> bool:
     """Whether `got` (exact, NaN and sign of zero included) is in the conformance set."""
+    if bounds.beside is not None and conforms(bounds.beside, got):
+        return True
     if got != got:
         return bounds.may_be_nan
     if bounds.nan == REQUIRED:
@@ -107,7 +123,7 @@ def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:
     vanished = before.vanished
     for precision in (MOST, *_BETWEEN) if vanished else (*_BETWEEN, MOST):
         found = _at(precision, evaluate)
-        if _alike(found, before):
+        if found.decision == before.decision:
             return found
         if not vanished or precision == MOST:
             before = found
@@ -120,8 +136,3 @@ _BETWEEN = (2 * START, 4 * START, 8 * START)
 def _at(precision: int, evaluate: Callable[[], Bounds]) -> Bounds:
     with mpmath.workprec(precision):
         return evaluate()
-
-
-def _alike(first: Bounds, second: Bounds) -> bool:
-    # NaN ends compare unequal to themselves; they occur only where NaN is required.
-    return first.decision == second.decision or first.nan == second.nan == REQUIRED

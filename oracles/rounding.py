@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
-from oracles.dtypes import DOUBLE, DTYPES, FORMATS, DtypeError, Format
+from oracles.dtypes import DOUBLE, DTYPES, FORMATS, DtypeError, Endless, Format
 
 
 def _stored(form: Format) -> np.dtype[Any]:
@@ -74,7 +74,7 @@ def round_to(values: Real, form: Format) -> F64:
         return values.high if form is DOUBLE else round_to(sticky(values), form)
     if form is DOUBLE:
         return values
-    if (native := NATIVE.get(form.name)) is not None:
+    if (native := NATIVE.get(form.name)) is not None and not isinstance(form, Endless):
         with np.errstate(over="ignore", under="ignore"):
             return values.astype(native).astype(np.float64)
     return _round_generic(values, form) if form.ties == "even" else _cut(values, form)

@@ -22,6 +22,7 @@ from oracles.dtypes import DTYPES, ITEMSIZE, Format
 from oracles.ops import OPS
 
 POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, OF_EITHER_SIGN = 1, 2, 4, 8, 16, 32
+MAY_BE_INFINITE, MAY_BE_MINUS_INFINITE = 64, 128
 """The bits of a rule: the sign that a zero must have, and which special values conform."""
 
 

@@ -118,7 +118,8 @@ static int kfs_conforms(const kfs_allowed *a, double got) {
     if (a->rule & 8) return 0;
     if (got == 0 && a->rule & (signbit(got) ? 1 : 2)) return 0;
     return (a->low <= got && got <= a->high) || (a->rule & 16 && got == 0)
-        || (a->rule & 32 && a->low <= -got && -got <= a->high);
+        || (a->rule & 32 && a->low <= -got && -got <= a->high) || (a->rule & 64 && got == INFINITY)
+        || (a->rule & 128 && got == -INFINITY);
 }
 
 static void kfs_compare(const kfs_tensor *t) {

@@ -172,6 +172,10 @@ def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
         return f"NaN {nan}, but {bounds.decision}"
     if bounds.nan == REQUIRED:
         return ""
+    if bounds.beside is not None and enclosure.beside is not None:
+        why = _denied(enclosure.beside, at, bounds.beside)
+        if why:
+            return f"beside the number: {why}"
     low, high = bounds.ends
     inner_low, inner_high, outer_low, outer_high = (each[at] for each in (*enclosure.inner, *enclosure.outer))
     if outer_low <= low <= inner_low and inner_high <= high <= outer_high:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -24,6 +25,10 @@ from oracles.truth import Truth
 _MOST = 2048
 """At most this many elements of one output are compared, the failing ones first: each is calculated with high
 precision."""
+
+
+_LEFT = ((0.0, 0.0), (math.inf, math.inf), (-math.inf, -math.inf))
+"""What an overflow mostly leaves, beside NaN: a rule has bits for these."""
 
 
 def script_of(
@@ -88,7 +93,7 @@ def _allowed(truth: Truth, case: Case, name: str, contract: Contract, judgement:
     for flat in _chosen(case, name, judgement):
         place = truth.canonical_index(name, tuple(int(i) for i in np.unravel_index(flat, shape)))
         bounds = truth.bounds(contract, name, place, case.structured)
-        if bounds is not None:
+        if bounds is not None and _is_told(bounds):
             low, high = bounds.ends
             yield Allowed(flat, float(low), float(high), _rule(bounds))
 
@@ -102,13 +107,22 @@ def _chosen(case: Case, name: str, judgement: Judgement | None) -> list[int]:
     return sorted(list(dict.fromkeys([*failing, *range(min(size, _MOST))]))[:_MOST])
 
 
+def _is_told(bounds: Bounds) -> bool:
+    """Whether ends and the bits of a rule tell all that an element may be."""
+    left = bounds.beside
+    return left is None or left.nan == REQUIRED or (left.ends in _LEFT and not left.mirrored)
+
+
 def _rule(bounds: Bounds) -> int:
+    beside = bounds if bounds.beside is None else bounds.beside
     bits = {
         export.POSITIVE_ZERO: bounds.sign > 0,
         export.NEGATIVE_ZERO: bounds.sign < 0,
-        export.MAY_BE_NAN: bounds.may_be_nan,
+        export.MAY_BE_NAN: bounds.may_be_nan or beside.may_be_nan,
         export.MUST_BE_NAN: bounds.nan == REQUIRED,
-        export.MAY_BE_ZERO: bounds.zero,
+        export.MAY_BE_ZERO: bounds.zero or beside.zero or beside.ends == (0.0, 0.0),
+        export.MAY_BE_INFINITE: beside.nan != REQUIRED and beside.ends[1] == math.inf,
+        export.MAY_BE_MINUS_INFINITE: beside.nan != REQUIRED and beside.ends[0] == -math.inf,
         export.OF_EITHER_SIGN: bounds.mirrored,
     }
     return sum(bit for bit, holds in bits.items() if holds)

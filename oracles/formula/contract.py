@@ -82,9 +82,12 @@ class Contract:
     those that it returns (FTZ); or all where an operand is of bf16, for which processors have instructions that always
     flush, and none elsewhere."""
     nonfinite: Literal["ieee", "overflow", "unspecified"] = "ieee"
-    """With 'ieee' NaN, inf and overflow do as IEEE arithmetic says. With 'overflow' those that are given do, but where
-    numbers overflow, or have no number as result, nothing is judged: some kernels have NaN there. With 'unspecified'
-    (fast math) nothing is judged that is made of any. Infinities that the formula itself has count as numbers."""
+    """With 'ieee' NaN, inf and overflow do as IEEE arithmetic says. Where numbers overflow on the way to one, that one
+    is right, and so is what the overflow leaves of the formula as it is spelled: a dtype says how exactly a kernel
+    calculates, and its range is no promise. What is rounded at a point is a number of that dtype, and overflows there.
+    With 'overflow' NaN and inf that are given do so, but where numbers overflow, or have no number as result, nothing
+    is judged: some kernels have NaN there. With 'unspecified' (fast math) nothing is judged that is made of any.
+    Infinities that the formula itself has count as numbers."""
     saturate: bool = False
     """True: the last cast turns what overflows into the largest finite number."""
     zeros: Literal["ieee", "any"] = "ieee"

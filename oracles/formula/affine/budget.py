@@ -85,8 +85,10 @@ class Budget(SettledProblem):
     def replaced(self) -> Replaced:
         """The centres that are not the formula's values: what overflows in every kernel, and what all of them round.
         Of a node's argument at some place, or of its own result."""
-        infinite = {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
         found: dict[tuple[Node, int | None], F64] = {}
+        if self.endless:
+            return self.read.held
+        infinite = {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
         found.update({(n, None): np.where(np.isinf(each), each, np.nan) for n, each in infinite.items()})
         return {**found, **self.read.held}
 
@@ -124,7 +126,7 @@ class Budget(SettledProblem):
             beyond = np.isfinite(found.centre) & ~(found.size < dtype.limit)
             may = marked(either([found]), beyond if pointed and beyond.any() else None)
             found = replace(found, may=may, overflows=None)
-        if dtype is not found.dtype:
+        if dtype.name != found.dtype.name:
             found = taken(found, self.contract)
         return self._converted(self.read, node, found, dtype)
 
@@ -275,7 +277,7 @@ class Budget(SettledProblem):
             return lowered(maybe_narrowed(before, dtype, self.contract), dtype, self.contract.flushes_results)
         if before.is_exact and holds(before, dtype):
             return self._converted(read, arg, before, dtype)
-        if self.dtype(arg) is dtype and self.contract.rounds_once(arg) and dtype is not DOUBLE:
+        if self.dtype(arg).name == dtype.name and self.contract.rounds_once(arg) and dtype is not DOUBLE:
             before = self._unrounded(read, arg)  # one rounding is both
         elif holds(before, dtype):
             return self._converted(read, arg, before, dtype)

@@ -8,7 +8,6 @@ from dataclasses import replace as fields_replaced
 
 import numpy as np
 
-from oracles.dtypes import form
 from oracles.formula.affine.errors import marked, more, taken
 from oracles.formula.affine.forms import DUST, Form, Symbol, replace, shared
 from oracles.formula.affine.operations import added, function
@@ -27,7 +26,7 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     say whether a kernel has those and the exponentials in the dtype of the sum or in that of everything else: here they
     are in the coarser one."""
     (value,) = args
-    dtype, n, other = here.dtype(node), here.inputs.number(node), form(here.contract.compute)
+    dtype, n, other = here.dtype(node), here.inputs.number(node), here.format(here.contract.compute)
     coarser = max(dtype, other, key=lambda each: each.u)
     inner = (
         here

@@ -67,6 +67,8 @@ class SettledProblem:
     """Whether rounding errors are not random, so that only the worst case is sound."""
     each: Sequence[JoinedProblem] = ()
     """What is joined, in its order; none: it is one problem."""
+    endless: bool = False
+    """Whether no operation overflows: what is calculated has any exponent, and what is rounded at a point has not."""
 
     def name(self, node: Node) -> str:
         """What a contract calls a node; "" of one without a name."""
@@ -75,8 +77,12 @@ class SettledProblem:
     def dtype(self, node: Node) -> Format:
         """The dtype in which a value is calculated."""
         if node not in self._dtypes:
-            self._dtypes[node] = form(self.contract.dtypes.get(self.name(node), self.contract.compute))
+            self._dtypes[node] = self.format(self.contract.dtypes.get(self.name(node), self.contract.compute))
         return self._dtypes[node]
+
+    def format(self, name: str) -> Format:
+        """The format of this name, as operations have it."""
+        return form(name).endless if self.endless else form(name)
 
     @lazy
     def _dtypes(self) -> dict[Node, Format]:

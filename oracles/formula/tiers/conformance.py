@@ -53,6 +53,8 @@ class Conformance:
     """See `Setting`."""
     exact: Exact | None = None
     """For the precise tier: the same problem by the op's own formula. None: by this one."""
+    endless: bool = False
+    """See `Setting`."""
 
     def __post_init__(self) -> None:
         unknown = {*self.outputs} - {*self.inputs.trace.outputs}
@@ -66,7 +68,8 @@ class Conformance:
     @lazy
     def budget(self) -> Budget:
         """The forms of all values."""
-        return Budget(self.inputs, self.contract, self.structured, self.each, self.complete)
+        contract, endless = self.contract, self.endless
+        return Budget(self.inputs, contract, self.structured, self.each, endless, complete=self.complete)
 
     @property
     def wide(self) -> bool:
@@ -135,7 +138,7 @@ class Conformance:
         zeros = self._zeros(output) if may_be_zero else None
         return Enclosure(
             dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
-            unjudged=self._unjudged(output), zero=zero, zeros=zeros, mirrored=self._mirrored(output),
+            unjudged=self.unjudged(output), zero=zero, zeros=zeros, mirrored=self._mirrored(output),
         )  # fmt: skip
 
     def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
@@ -153,7 +156,7 @@ class Conformance:
         if self.has_places(output):
             return places.bounds_of(self, output, at, self._kept(output), dtype)
         quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
-        marked, zeros = self._unjudged(output), self._zeros(output)
+        marked, zeros = self.unjudged(output), self._zeros(output)
         if marked is not None and marked[at]:
             return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
         if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
@@ -215,6 +218,15 @@ class Conformance:
         doubled = found.doubled if isinstance(found, ExtendedDouble) else found
         held = np.isfinite(quick) & ~np.isnan(doubled.high)  # a pole in all kernels: what is left of it is float64's
         return DoubleDouble(np.where(held, doubled.high, quick), np.where(held, doubled.low, 0.0))
+
+    def quick(self, output: str) -> F64:
+        """What the formula comes to in float64, in the output's shape."""
+        return self.shaped(output, self._kept(output).centre)
+
+    def extended(self, output: str) -> F64:
+        """The same in extended double-double, which has room for more."""
+        found = self._wide(output)
+        return (found.doubled if isinstance(found, ExtendedDouble) else found).high
 
     def width(self, output: str) -> F64:
         """How far values may lie from the centre, in the output's shape."""
@@ -326,7 +338,8 @@ class Conformance:
             return np.zeros(low.shape, bool)
         return np.asarray(np.isinf(low) | np.isinf(high))
 
-    def _unjudged(self, output: str) -> Mask | None:
+    def unjudged(self, output: str) -> Mask | None:
+        """Where the contract says nothing; None: nowhere."""
         if output not in self._marks:
             self._marks[output] = self._marked(output)
         return self._marks[output]

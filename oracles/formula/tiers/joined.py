@@ -278,4 +278,5 @@ def _of_places(enclosure: Enclosure, places: Places) -> Enclosure:
         for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero", "mirrored")
     }
     inner, outer = ((low[places], high[places]) for low, high in (enclosure.inner, enclosure.outer))
-    return replace(enclosure, **fields, above=fields["below"], inner=inner, outer=outer)
+    beside = None if enclosure.beside is None else _of_places(enclosure.beside, places)
+    return replace(enclosure, **fields, above=fields["below"], inner=inner, outer=outer, beside=beside)

@@ -116,7 +116,8 @@ class Element:
     def rounding(self, nodes: frozenset[Node]) -> Alone:
         """Return the budget of kernels that round at these nodes alone."""
         whole = self.whole
-        return Alone(whole.inputs, whole.contract, whole.structured, whole=whole, rounding=nodes)
+        endless = whole.endless
+        return Alone(whole.inputs, whole.contract, whole.structured, endless=endless, whole=whole, rounding=nodes)
 
     def share(self, alone: Alone) -> float:
         """The element's half-width in it."""

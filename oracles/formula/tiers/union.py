@@ -9,9 +9,11 @@ from functools import reduce
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import DoubleDouble, Real, head
+from oracles.doubledouble import Real, either, head
 from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst
 from oracles.formula.tiers.conformance import Conformance
+from oracles.formula.tiers.overflow import Way
+from oracles.lazy import lazy
 from oracles.precise import Bounds
 
 _REPRESENTED = 2.0**-52
@@ -24,9 +26,13 @@ class Union:
 
     members: Sequence[Conformance]
 
+    @lazy
+    def _ways(self) -> Sequence[Way]:
+        return [Way(each) for each in self.members]
+
     def enclosure(self, output: str) -> Enclosure:
         """The conformance sets of all elements of an output, in its shape."""
-        found = reduce(_joined, (each.enclosure(output) for each in self.members))
+        found = reduce(_joined, (each.enclosure(output) for each in self._ways))
         if found.zeros is None:
             return found
         possible = (found.outer[0] <= 0) & (found.outer[1] >= 0)
@@ -36,7 +42,7 @@ class Union:
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
         """What one element may be, at mpmath's current working precision."""
-        return reduce(_joined_bounds, (each.bounds(output, index) for each in self.members))
+        return reduce(_joined_bounds, (each.bounds(output, index) for each in self._ways))
 
     def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
         """How the fast tier's centre and half-width of an element contradict the precise tier's; "" where they do
@@ -45,13 +51,16 @@ class Union:
             return ""
         if worst.centre is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
             return ""
+        members = [way.of(output, index) for way in self._ways]
         with np.errstate(all="ignore"):
             # What was rounded once from its exact value has a centre in float64, and no half-width.
             doubled = worst.width is not None
-            errors = (each.error(output, each.wide and doubled) for each in self.members)
+            errors = (each.error(output, each.wide and doubled) for each in members)
             own = max(float(each[tuple(index)]) for each in errors)
             # Not from the bounds: what is rounded on the way is the centre of each algorithm.
-            width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in self.members]))
+            width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in members]))
+        if worst.width == np.inf:  # any number
+            return ""
         if abs(bounds.centre - worst.centre) <= own + _REPRESENTED * abs(worst.centre) and (
             worst.width is None or abs(width - worst.width) <= own + _REPRESENTED * width
         ):
@@ -63,7 +72,8 @@ class Union:
 
     def widest(self, output: str, index: Sequence[int]) -> Conformance:
         """Return the member that allows an element most."""
-        return max(self.members, key=lambda each: float(each.width(output)[tuple(index)]))
+        members = [way.of(output, index) for way in self._ways]
+        return max(members, key=lambda each: float(each.width(output)[tuple(index)]))
 
 
 def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
@@ -82,15 +92,13 @@ def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
         mirrored=_any(a.mirrored, b.mirrored),
         places=(*a.places, *b.places),
         zeros=_zeros(a.zeros, b.zeros),
+        beside=_joined(a.beside, b.beside) if a.beside and b.beside else a.beside or b.beside,
     )
 
 
 def _finite(a: Real, b: Real) -> Real:
     """The exact value, where one algorithm does not overflow on the way to it."""
-    first = np.isfinite(head(a))
-    if isinstance(a, DoubleDouble) and isinstance(b, DoubleDouble):
-        return DoubleDouble(np.where(first, a.high, b.high), np.where(first, a.low, b.low))
-    return np.where(first, head(a), head(b))
+    return either(np.isfinite(head(a)), a, b)
 
 
 def _nan(a: Flags | None, b: Flags | None) -> Flags | None:
@@ -129,6 +137,7 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
         zero=a.zero or b.zero,
         mirrored=a.mirrored or b.mirrored,
         vanished=a.vanished or b.vanished,
+        beside=_joined_bounds(a.beside, b.beside) if a.beside and b.beside else a.beside or b.beside,
         members=None if a.members is None or b.members is None else tuple(sorted({*a.members, *b.members})),
     )
 

@@ -8,10 +8,21 @@ from ml_dtypes import bfloat16
 
 from oracles import Contract
 from oracles.formula.simulated.simulation import Order
+from oracles.formula.trace import Node, Outputs, exp, log
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.tests.common.judged import kernel, results, returned, simulated
+from oracles.tests.common.judged import X, kernel, known, results, returned, simulated
 from oracles.truth import Truth
+
+
+def composite(x: Node) -> Outputs:
+    """Softplus, as it overflows."""
+    return {"y": log(1.0 + exp(x))}
+
+
+COMPOSITE = Op(composite, inputs=(X,), outputs=(Operand("y", "... n"),))
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
@@ -58,16 +69,17 @@ def test_dw_is_judged_as_it_must_be_where_x_times_rstd_overflows() -> None:
 
 
 def test_dw_of_f16_is_judged_beyond_the_range_of_f16() -> None:
-    """Summed in f32 and stored in f32, it is an ordinary number; summed in f16 it is infinite."""
+    """Summed in f32 and stored in f32, it is an ordinary number; summed in f16 it may be infinite."""
     x = np.full((64, 4), 100.0, np.float16)
     given: dict[str, np.ndarray] = {"x": x, "dy": x, "rstd": np.full(64, 1.0, np.float32)}
     of = Problem("rms_norm_backward", {"eps": 0.0}, given, {"dw": "f32"}, structured=True)
     dw = np.full(4, 640000.0, np.float32)
     assert results(of, Contract(), {"dw": dw}) == ["pass"]
     assert results(of, Contract(), {"dw": dw * np.float32(1.01)}) == ["numeric"]
-    for infinite in (dw * np.float32(np.inf), dw):
-        same = infinite[0] != dw[0]
-        assert (results(of, Contract(dtypes={"dw": "input"}), {"dw": infinite}) == ["pass"]) == same
+    narrow, infinite = Contract(dtypes={"dw": "input"}), dw * np.float32(np.inf)
+    assert results(of, Contract(), {"dw": infinite}) == ["nonfinite"]
+    assert results(of, narrow, {"dw": infinite}) == results(of, narrow, {"dw": dw}) == ["pass"]
+    assert results(of, narrow, {"dw": dw * np.float32(1.1)}) == ["numeric"]
 
 
 def test_a_sum_that_may_overflow_allows_both_answers_at_no_distance() -> None:
@@ -156,7 +168,8 @@ def test_squares_that_became_nan_make_nan_of_a_row_that_has_an_infinity_too() ->
 
 
 def test_a_product_beyond_float64_is_infinite_only_to_who_rounds_it() -> None:
-    """inf - mean * mean, fused, is infinite: rstd is 0 then. Rounded, the two infinities leave NaN."""
+    """inf - mean * mean, fused, is infinite: rstd is 0 then. Rounded, the two infinities leave NaN; a number is left
+    to who does without them."""
     x = np.array([[1e200, 2e200, 4e200], [1.0, 2.0, 4.0]])
     of = Problem("layer_norm", {"eps": 0.0}, {"x": x}, {"rstd": "f64"})
     moments = {"var": "moments"}
@@ -164,7 +177,7 @@ def test_a_product_beyond_float64_is_infinite_only_to_who_rounds_it() -> None:
     for value in (0.0, np.nan):
         got["rstd"][0] = value
         assert results(of, Contract("f64", algorithm=moments), got) == ["pass"]
-    got["rstd"][0] = 0.0
+    got["rstd"][0] = np.inf
     assert results(of, Contract("f64", algorithm=moments, fused=False), got) == ["nonfinite"]
 
 
@@ -202,6 +215,83 @@ def test_where_partial_sums_overflow_to_either_side_any_order_is_right(op: str) 
     for some in ([np.nan, 1.0], [np.inf, -np.inf]):  # in no order does that leave a number
         row[0, 3:5] = some
         assert results(of, Contract("f64"), {output: np.full((1, 512), 1.0)}) == ["nonfinite"], some
+
+
+def test_an_exact_loss_is_right_where_the_sum_of_the_logits_overflows() -> None:
+    """A kernel averages what each class has less than the maximum; the formula adds the logits, and comes to minus
+    infinity. All else is wrong as ever, and in a row whose sum is a number minus infinity too."""
+    x = np.array([[2.5e38, 2e38, 1e38], [1.0, 2.0, 3.0]], np.float32)
+    of = Problem("cross_entropy", {"smoothing": 0.1}, {"x": x, "label": np.zeros(2, np.int64)}, {"loss": "f32"})
+    below = x.astype(np.float64) - x.max(1, keepdims=True)
+    surprise = np.log(np.exp(below).sum(1, keepdims=True)) - below
+    loss = (0.9 * surprise[:, 0] + 0.1 * surprise.mean(1)).astype(np.float32)
+    assert results(of, Contract(), {"loss": loss}) == ["pass"]
+    infinite = loss.copy()
+    infinite[0] = -np.inf
+    assert results(of, Contract(), {"loss": infinite}) == ["pass"]
+    wrong = [(row, value) for row in (0, 1) for value in (np.nan, np.inf, 0.0, 0.999 * loss[row])]
+    for row, value in [*wrong, (1, -np.inf)]:
+        got = loss.copy()
+        got[row] = value
+        assert results(of, Contract(), {"loss": got}) == ["numeric" if np.isfinite(value) else "nonfinite"]
+    told = Truth(of).explain(Contract(), "loss", (0,), float(loss[0]))
+    assert told.passes
+    assert told.remarks == ("may also be -inf: the formula overflows on the way",)
+    assert not Truth(of).explain(Contract(), "loss", (1,), -np.inf).passes
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "f64"])
+def test_a_kernel_that_scales_its_rows_first_is_right_where_squares_overflow(dtype: str) -> None:
+    """One that does not is, too. In f64 nobody knows how far errors go there, and any number is right."""
+    scale, stored = {"f32": 2.0**100, "f16": 2.0**9, "f64": 2.0**900}[dtype], STORAGE[dtype]
+    rows = np.array([[1.0, -2.0, 0.5, 4.0], [1.0, 2.0, 3.0, 4.0]])
+    x = (rows * np.array([[scale], [1.0]])).astype(stored)
+    of = Problem("rms_norm", {"eps": 0.0}, {"x": x}, {"y": dtype})
+    scaled = (rows / np.sqrt(np.mean(rows**2, axis=1, keepdims=True))).astype(stored)
+    contract = Contract(dtype)
+    assert results(of, contract, {"y": scaled}) == results(of, contract, simulated(of, contract)) == ["pass"]
+    for factor in (1.1, np.nan, np.inf):
+        for row in (0, 1):
+            got = scaled.copy()
+            got[row] *= stored.type(factor)
+            said = "pass" if (dtype, row, factor) == ("f64", 0, 1.1) else "numeric" if factor == 1.1 else "nonfinite"
+            assert results(of, contract, {"y": got}) == [said]
+    scaled[1] = 0.0
+    assert results(of, contract, {"y": scaled}) == ["numeric"], "nothing overflows in that row"
+
+
+def test_values_of_one_key_are_right_where_scores_overflow() -> None:
+    """The exact scores say which key is seen; by the formula they are infinite, and their differences are NaN. No
+    infinity is made of numbers."""
+    q, k, v = (np.array(each, np.float32) for each in ([[1, 1]], [[1, 1], [2, 2]], [[1, 2], [3, 4]]))
+    given = {"q": q.reshape(1, 1, 1, 1, 2) * 1e30, "k": k.reshape(1, 1, 2, 2) * 1e30, "v": v.reshape(1, 1, 2, 2)}
+    given = {name: each.astype(np.float32) for name, each in given.items()}
+    of = Problem("attention", {"softmax_scale": 1.0}, given, {"o": "f32"})
+    for value, said in ((v[1], "pass"), (np.full(2, np.nan), "pass"), (np.full(2, np.inf), "nonfinite")):
+        assert results(of, Contract(), {"o": value.astype(np.float32).reshape(1, 1, 1, 1, 2)}) == [said]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_softplus_is_right_where_its_composite_overflows(dtype: str) -> None:
+    """Far beyond that too, where float64 has no room for the exponential: any number is right there, and NaN is not."""
+    x = np.array([[1.0, 80.0, 100.0, 600.0, 700.0, 1000.0, 1e6]], STORAGE[dtype])
+    with known(COMPOSITE):
+        of, y = Problem(COMPOSITE.name, {}, {"x": x}, {"y": dtype}), np.logaddexp(x.astype(np.float64), 0.0)
+        right, contract = y.astype(STORAGE[dtype]), Contract(dtype)
+        assert results(of, contract, {"y": right}) == ["pass"]
+        for value, finite in ((np.inf, 2 if dtype == "f32" else 5), (np.nan, 7)):
+            (check,) = Truth(of).check(contract, {"y": right * 0 + STORAGE[dtype].type(value)})
+            assert (check.result, check.failing) == ("nonfinite", finite)
+        (check,) = Truth(of).check(contract, {"y": right * STORAGE[dtype].type(1.1)})
+        assert check.mask is not None
+        assert check.mask[0, : 4 if dtype == "f32" else 5].all()
+
+
+def test_what_overflows_at_a_declared_point_is_no_number_from_there_on() -> None:
+    big, y = np.full((1, 3), 60000.0, np.float16), np.ones((1, 3), np.float16)
+    of = Problem("fused_add_rms_norm", {"eps": 0.0}, {"x": big, "residual": big}, {"y": "f16"})
+    assert results(of, Contract(), {"y": y}) == ["pass"]
+    assert results(of, Contract(points={"added": "f16"}), {"y": y}) == ["nonfinite"]
 
 
 @pytest.mark.parametrize("got", [np.inf, 65504.0, np.nan])
