@@ -1,4 +1,5 @@
-"""Fills: what lies, right before a call, where a kernel may not rely on anything: registers, dead stack, new memory.
+"""Fills: what lies, right before a call, where a kernel may not rely on anything: registers, dead
+stack, new memory, shared memory of a GPU.
 
 Which one it is follows from the case; a second run, and the twin of the law `rerun`, have another. A case that has the
 param `FILL` asks for one itself; the kernel is not told of it.
@@ -23,8 +24,8 @@ FILLS = {
     "an ordinary number": 0x3F3F,
 }
 """Each kind in words, and the two bytes that are repeated: so it is that in each dtype of two bytes or more."""
-UNSET = ("registers", "stack", "heap")
-"""What is filled; a case may ask for 0 in some of it."""
+UNSET = ("registers", "stack", "heap", "shared")
+"""What is filled, where there is such: the last is what threads of a GPU share. A case may ask for 0 in some of it."""
 ZERO, NAN, HUGE, NEGATIVE, ORDINARY = range(len(FILLS))
 _ROOM = 8
 """There is room for so many kinds."""

@@ -42,7 +42,13 @@ _PHRASES: Mapping[Verdict, str] = {
     Verdict.FAIL_PROCESS: "leaves its process changed",
 }
 """What a kernel does, by verdict."""
-_UNSET = {"registers": "a register", "stack": "memory of the stack", "heap": "memory from an allocator"}
+_UNSET = {
+    "registers": "a register",
+    "stack": "memory of the stack",
+    "heap": "memory from an allocator",
+    "shared": "shared memory",
+}
+_UNSET_THERE = {"shared": "shared memory"}
 _NEAREST = 4
 """The most values of one kind that the first lines name. The full text names all."""
 _MANY = 1e4
@@ -211,7 +217,8 @@ def unset_words(found: UnsetRead) -> str:
 
 def unset_evidence(found: UnsetRead) -> str:
     """Return what becomes of the smallest case with other values there."""
-    there = f"the {' or the '.join(found.where)}" if found.where else "registers, stack and heap"
+    named = [_UNSET_THERE.get(each, each) for each in found.where]
+    there = f"the {' or the '.join(named)}" if named else "registers, stack and heap"
     with_anything = len(found.fails_with) == len(FILLS) - 1
     other = "anything else that was tried" if with_anything else " or ".join(found.fails_with)
     return f"passes with 0 in {there} before the call, fails with {other}"

@@ -247,7 +247,7 @@ class UnsetRead:
     """What a kernel reads that nobody has set, by what becomes of the smallest case with other values there."""
 
     where: tuple[str, ...]
-    """Where 0 alone makes it pass: 'registers', 'stack', 'heap'; none where it takes 0 in all of them."""
+    """Where 0 alone makes it pass: 'registers', 'stack', 'heap', 'shared'; none where it takes 0 in all of them."""
     fails_with: tuple[str, ...]
     """The values, in words, with which it fails where they are in all of them."""
 

@@ -21,6 +21,7 @@ from fuzz.transport.python.device import DeviceMemory
 from fuzz.transport.python.kernel import Raised, Way
 from fuzz.transport.python.memory import FreshMemory, Memory
 from fuzz.transport.python.probing import Placed, called, kept_apart
+from fuzz.transport.python.shared_memory import fill_shared_memory
 from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
 from fuzz.transport.python.unset import filled_memory
 from oracles.dtypes import DTYPES, ITEMSIZE
@@ -82,7 +83,10 @@ class Attempt:
         )  # fmt: skip
         with self._arrays.threads(self._case.params.get(THREADS)):
             self._memory.watch()
-            with filled_memory(refilled(self._case) if self._again else self._case):
+            asks = refilled(self._case) if self._again else self._case
+            if self._is_on_gpu:
+                fill_shared_memory(asks)
+            with filled_memory(asks):
                 self._returned = called(placed)
             if self._is_on_gpu:  # what it keeps and returns again is the next call's before anybody has read it
                 self._returned = kept_apart(placed, self._returned)

@@ -36,6 +36,7 @@ class Program:
         if 0 in grid:  # what CUDA refuses, and every caller leaves out
             return
         driver = _driver()
+        self._enter(driver)
         if self._function is None:
             module = self._made(driver.cuModuleLoad(os.fsencode(self._cubin)), "loaded")
             self._function = self._made(driver.cuModuleGetFunction(module, self._symbol.encode()), "found")
@@ -50,6 +51,13 @@ class Program:
             ),
             f"launched with grid={_shown(grid)}, block={_shown(block)}, shared={shared}",
         )  # fmt: skip
+
+    def _enter(self, driver: Any) -> None:
+        """Have the device's context, which is torch's too, in this thread: the kernel may be called from a new one."""
+        if int(self._made(driver.cuCtxGetCurrent(), "asked for")) == 0:
+            self._made(
+                driver.cuCtxSetCurrent(self._made(driver.cuDevicePrimaryCtxRetain(0), "given a device")), "entered"
+            )
 
     def _made(self, answer: tuple[Any, ...], what: str) -> Any:
         """What the driver made. Raises LaunchError, which says what could not be done."""

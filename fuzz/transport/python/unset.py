@@ -1,8 +1,9 @@
-"""New memory that nobody has set: what `empty` and the like return during a call of a kernel is filled."""
+"""New memory that nobody has set: what `empty` and the like return in a call of a kernel is filled."""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -67,12 +68,23 @@ def _filling(allocate: Callable[..., Any], is_traced: Callable[[], bool]) -> Cal
 
 
 def _fill(made: Any, word: int) -> None:
-    """Fill an array in memory of the processor. Those of other kinds have none."""
+    """Fill an array in memory of the processor or of a GPU. Those of other kinds have none."""
     if type(made) is np.ndarray:
         place, size = made.ctypes.data, 0 if made.dtype.hasobject else made.nbytes
-    elif type(made).__name__ == "Tensor" and made.device.type == "cpu" and str(made.layout) == "torch.strided":
+    elif type(made).__name__ != "Tensor" or str(made.layout) != "torch.strided":
+        return
+    elif made.device.type == "cpu":
         place, size = made.data_ptr(), made.untyped_storage().nbytes()
     else:
+        if made.device.type == "cuda":
+            _fill_on_gpu(made, word)
         return
     size = min(size, _MOST_BYTES)
     ctypes.memmove(place, word.to_bytes(2, "little") * (size // 2 + 1), size)
+
+
+def _fill_on_gpu(made: Any, word: int) -> None:
+    """Queue what fills a tensor on a GPU."""
+    halves = sys.modules["torch"].tensor([], dtype=sys.modules["torch"].int16, device=made.device)
+    size = min(made.untyped_storage().nbytes(), _MOST_BYTES) // 2
+    halves.set_(made.untyped_storage(), 0, (size,)).fill_(word - (word >> 15 << 16))

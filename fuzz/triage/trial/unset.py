@@ -14,11 +14,10 @@ from fuzz.triage.trial.trial import Trials
 
 def unset_read(trials: Trials, case: Case) -> UnsetRead | None:
     """What the kernel reads that nobody has set. None where the case fails with 0 everywhere too, or not again with
-    what it failed with; on a device, where nothing is filled; and where it hangs, since each run would take its whole
-    limit."""
+    what it failed with; and where it hangs, since each run would take its whole limit."""
     known = trials.known.get(case.digest)
     hangs = known is not None and known.verdict is Verdict.TIMEOUT
-    if FILL in case.params or hangs or trials.target.sanitizable:
+    if FILL in case.params or hangs:
         return None
     ours = replace(trials, out_of_time=lambda: False)
     if not _passes(ours, case, ZERO):

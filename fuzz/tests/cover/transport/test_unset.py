@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from fuzz.adapters.cuda_build import functions
 from fuzz.base.case import Case, CaseError
 from fuzz.base.dtypes import from_bits
 from fuzz.base.fill import FILL, FILLS, HUGE, NAN, UNSET, ZERO, fill_of, filled, refilled
 from fuzz.base.validity import check_case
 from fuzz.tests.common.planted import Run, a_case
 from fuzz.tests.common.python_planted import outcomes, python_target
+from fuzz.transport.python import shared_memory
+from fuzz.transport.python.unset import _fill_on_gpu
 
 _BEFORE = "#include <sys/auxv.h>\n"
 _SHOWS = r"""
@@ -44,7 +50,7 @@ def test_it_is_what_the_case_asks_for_everywhere_or_0_in_a_part(run: Run) -> Non
     for each, outcome in zip(asked, shown, strict=True):
         kind, without = each
         word = [*FILLS.values()][kind] * 0x10001
-        registers, stack, heap = (0 if part in without else word for part in UNSET)
+        registers, stack, heap, _ = (0 if part in without else word for part in UNSET)
         found = np.frombuffer(outcome.outputs["y"], "<u4")[:5].tolist()
         assert found == [registers] * 3 + [stack, heap], (kind, without)
 
@@ -70,7 +76,7 @@ def test_it_is_drawn_by_the_values_and_the_same_case_again_has_another() -> None
         assert refilled(filled(_of(1.0), kind, ["stack"])) == filled(_of(1.0), other, ["stack"])
 
 
-@pytest.mark.parametrize("fill", [-1, len(FILLS), 64, 0.0])
+@pytest.mark.parametrize("fill", [-1, len(FILLS), 128, 0.0])
 def test_a_case_file_cannot_ask_for_another(fill: float) -> None:
     with pytest.raises(CaseError, match=f"params.{FILL}: .* is no fill"):
         check_case(replace(a_case(), params={**a_case().params, FILL: fill}))
@@ -139,3 +145,22 @@ def test_functions_that_torch_reads_may_still_allocate(tmp_path: Path, cache: Pa
     source = f"{head}def rms_norm(x, y, eps, axis):\n    y.copy_(copied(x))\n"
     (outcome,) = outcomes(python_target(tmp_path, source), cache, filled(_of(1.0), HUGE))
     assert outcome.outputs["y"] == _of(1.0).inputs["x"].bits, outcome
+
+
+def test_memory_of_a_gpu_is_filled_by_what_is_queued() -> None:
+    """Here in memory of the processor, as the same operations do it."""
+    for word in FILLS.values():
+        made = torch.zeros(3, 5, dtype=torch.float32)
+        _fill_on_gpu(made.t(), word)
+        assert {*made.view(torch.int32).flatten().tolist()} == {word * 0x10001 - (word >> 15 << 32)}
+        odd = torch.zeros(7, dtype=torch.uint8)
+        _fill_on_gpu(odd, word)
+        assert odd.tolist() == [*word.to_bytes(2, "little") * 3, 0]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_what_fills_shared_memory_is_understood_by_the_assembler(tmp_path: Path) -> None:
+    source = Path(shared_memory.__file__).with_name("shared.ptx")
+    made = tmp_path / "shared.cubin"
+    subprocess.run(["nvcc", "-cubin", "-arch=sm_75", str(source), "-o", str(made)], check=True)
+    assert {*functions(made)} == {b"kf_fill_shared"}

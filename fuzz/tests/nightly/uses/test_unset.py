@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from fuzz.adapters.cuda import no_cuda_device
 from fuzz.tests.conftest import CHECKOUT, Cli
 
 _PACK = str(CHECKOUT / "fuzz" / "tests" / "common" / "packs" / "unset")
@@ -28,3 +29,13 @@ def test_each_is_found_in_20_cases_and_what_is_right_is_left_alone(cli_here: Cli
 def test_it_is_told_what_each_reads(cli_here: Cli, kernel: str) -> None:
     done = cli_here("run", "--pack", _PACK, "--target", f"c-{kernel}@*O2", "--max-cases", "20", "--seed", "1")
     assert f"FAIL  {kernel}  reads {_READS[kernel]}" in done.stdout, done.stdout
+
+
+@pytest.mark.skipif(no_cuda_device() is not None, reason=str(no_cuda_device()))
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_what_is_unset_on_cuda_is_found_in_20_cases_and_told(cli_here: Cli, seed: str) -> None:
+    done = cli_here("run", "--pack", f"{_PACK}_gpu", "--max-cases", "40", "--seed", seed)
+    counted = re.findall(r"^(\w+) +1 of 1 +\d+ +(\d+) ", done.stdout, re.MULTILINE)
+    assert {kernel for kernel, failing in counted if failing != "0"} == {"shared", "scratch"}, done.stdout
+    assert "FAIL  shared  reads shared memory that nobody set" in done.stdout, done.stdout
+    assert "FAIL  scratch  reads memory from an allocator that nobody set" in done.stdout, done.stdout
