@@ -33,5 +33,7 @@ def _kernel(op: str, contract: Contract, able: Capabilities, mode: str = "") -> 
 
 KERNELS = (
     *(_kernel(op, contract, _ROWS, mode) for op, modes in _MODES.items() for mode, contract in modes.items()),
-    *(_kernel(op, Contract(), _ROWS) for op in ("layer_norm", "softmax", "silu_mul")),
+    *(_kernel(op, Contract(), _ROWS) for op in ("layer_norm", "softmax")),
+    # The gate is rounded before it is multiplied.
+    _kernel("silu_mul", Contract(points={"h": "input"}), _ROWS),
 )
