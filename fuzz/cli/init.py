@@ -19,7 +19,9 @@ class InitOptions:
     kind: Annotated[
         str,
         typer.Option(
-            "--kind", metavar="c|c++|shared|cuda|torch|numpy|triton|dlpack", help="What the kernel is written in."
+            "--kind",
+            metavar="c|c++|shared|cuda|torch|numpy|triton|dlpack|command",
+            help="What the kernel is written in.",
         ),
     ]
     given: Annotated[

@@ -96,6 +96,48 @@ __global__ void softmax_f32(const float *x, float *y, int n) {
 }
 """
 """The source of a kernel of CUDA, which has the prototype."""
+COMMAND = """import math
+import struct
+import sys
+
+# A program of any language: what it reads and writes is in fuzz/docs/worker-protocol.md of kernelfuzz.
+CASE, PARAMETER, TENSOR = 40, 48, 152
+
+
+def softmax(row):
+    top = math.nan if any(map(math.isnan, row)) else max(row)
+    e = [math.exp(each - top) for each in row]
+    return [each / sum(e) for each in e]
+
+
+def answer(case, index):
+    parameters, inputs, outputs = case[5:8]
+    x = CASE + parameters * PARAMETER
+    rank, size = case[x + 33], struct.unpack_from("<Q", case, x + 48)[0]
+    n = struct.unpack_from("<6q", case, x + 56)[rank - 1] if rank else 1
+    values = struct.unpack_from(f"<{size // 4}f", case, x + (inputs + outputs) * TENSOR)
+    y = [each for at in range(0, len(values), n) for each in softmax(values[at : at + n])]
+    head = struct.pack("<4sIIBBBbqqHHiII", b"KFRS", index, size, 0, 0, 0, -1, -1, -1, 0, 0, 0, 0, 0)
+    return head + struct.pack(f"<{len(y)}f", *y)
+
+
+def main():
+    hello = b"protocol=1\\nop=softmax\\nlanguage=Python\\n"
+    sys.stdout.buffer.write(b"KFHE" + struct.pack("<I", len(hello)) + hello)
+    sys.stdout.flush()
+    while head := sys.stdin.buffer.read(24):
+        count, size = struct.unpack_from("<IQ", head, 4)
+        cases, at = sys.stdin.buffer.read(size), 0
+        for index in range(count):
+            end = at + struct.unpack_from("<I", cases, at)[0]
+            sys.stdout.buffer.write(answer(cases[at:end], index))
+            sys.stdout.flush()
+            at = end
+
+
+main()
+"""
+"""A program that speaks the workers' protocol."""
 _JAX = """import jax
 import jax.numpy as jnp
 

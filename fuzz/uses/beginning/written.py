@@ -16,9 +16,9 @@ from fuzz.adapters.shim import caller
 from fuzz.base.errors import UsageError
 from fuzz.base.files import write_whole
 from fuzz.uses.beginning import samples
-from fuzz.uses.beginning.functions import c_function, python_function, read
+from fuzz.uses.beginning.functions import c_function, meant, python_function, read
 
-KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton", "dlpack")
+KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton", "dlpack", "command")
 """The kinds of kernels that a pack is written for."""
 _GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\s[^{};]*\))")
 """A kernel of CUDA, without what only nvcc knows."""
@@ -123,6 +123,23 @@ def _cuda(folder: Path, asked: Beginning) -> Mapping[str, str]:
     return {**own, "pack.py": _pack(folder, "CudaKernel", lines)}
 
 
+def _command(folder: Path, asked: Beginning) -> Mapping[str, str]:
+    if asked.given is None and asked.op not in ("", samples.OP):
+        raise UsageError(f"--op {asked.op}: name a program with --from; without one a {samples.OP} is written")
+    program, own = "mine.py", {"mine.py": samples.COMMAND}
+    op = samples.OP
+    if asked.given is not None:
+        program, own, op = _path(asked.given, folder), {}, meant(asked.given.stem, asked.op).name
+    interpreter = ("python3",) if program.endswith(".py") else ()
+    lines = (
+        f'    CommandKernel(\n        name="mine",\n        op={_quoted(op)},  # one of `kernelfuzz list ops`\n'
+        f"        program={_quoted(program)},  # from this folder\n"
+        f'        # What runs it, such as ("node",); () where it is executable itself.\n'
+        f"        interpreter={str(interpreter).replace(chr(39), chr(34))},\n"
+    )
+    return {**own, "pack.py": _pack(folder, "CommandKernel", lines)}
+
+
 def _in_cuda(path: Path, op: str) -> Binding:
     """The first kernel of a file. Raises UsageError."""
     found = "".join(f"{each};\n" for each in _GLOBAL.findall(read(path)))
@@ -174,7 +191,7 @@ def _framework(asked: Beginning) -> tuple[str, str]:
     return (named or ["jax"])[0], '  # or "mlx", "cupy"; "dlpack", with arrays="its.function", for any other'
 
 
-_WRITERS = {"shared": _shared, "cuda": _cuda}
+_WRITERS = {"shared": _shared, "cuda": _cuda, "command": _command}
 """What writes the files of a kind that has its own way."""
 
 

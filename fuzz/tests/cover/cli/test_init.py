@@ -19,6 +19,7 @@ _BREAKS = {
     "shared": _TAIL,
     "torch": ("e.sum(-1, keepdim=True)", "e[..., : 7].sum(-1, keepdim=True)"),
     "cuda": ("i < n; i += blockDim.x) total +=", "i < n / 4 * 4; i += blockDim.x) total +="),
+    "command": ("sum(e)", "sum(e[:7])"),
     "dlpack": ("e.sum(-1, keepdims=True)", "e[..., : 7].sum(-1, keepdims=True)"),
     "triton": ("mask=there, other=-float", "mask=columns < n // 4 * 4, other=-float"),
 }
@@ -51,6 +52,42 @@ def test_a_pack_runs_at_once_and_finds_what_is_broken(cli_here: Cli, tmp_path: P
     done = _found(cli_here, "--no-shrink")
     assert done.returncode == 1, done.stdout
     assert "FAIL " in done.stdout
+
+
+_MORE_BREAKS = {
+    "cuda": (
+        ("y[i] /= total;", "y[i + (n > 8)] = y[i] / total;"),
+        ("y[i] /= total;", "y[i + (n > 8 ? 1ll << 40 : 0)] = y[i] / total;"),
+        ("expf(x[i] - top)", "expf(x[i])"),
+    ),
+    "dlpack": (
+        ("x - x.max(-1, keepdims=True)", "x"),
+        ("return e / ", "return (e * (x.shape[-1] < 9)) / "),
+        ("return e / ", "return jnp.float16(e) / "),
+    ),
+    "command": (
+        ("for each in e]", "for each in sorted(e)]"),
+        ("e = [math", "row[16:17] and sys.exit(3)\n    e = [math"),
+        ("e = [math", "while row[16:17]:\n        pass\n    e = [math"),
+    ),
+}
+"""Three more of those that call no compiler of C."""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("kind", _MORE_BREAKS)
+def test_each_of_three_faults_is_found(cli_here: Cli, tmp_path: Path, kind: str) -> None:
+    if kind == "cuda" and (missing := no_cuda_device()) is not None:
+        pytest.skip(missing)
+    cli_here("init", "pack", "--kind", kind)
+    [source] = (tmp_path / "pack").glob("mine.*")
+    right = source.read_text()
+    for old, new in _MORE_BREAKS[kind]:
+        assert right.count(old) == 1
+        source.write_text(right.replace(old, new))
+        done = _found(cli_here, "--no-shrink")
+        assert done.returncode == 1, (new, done.stdout)
+        assert "FAIL " in done.stdout or "CRASH " in done.stdout or "TIMEOUT " in done.stdout
 
 
 def test_nothing_is_overwritten(cli_here: Cli, tmp_path: Path) -> None:
