@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
@@ -133,6 +133,16 @@ class CudaBuild:
         close = close or get_close_matches(wanted, plain.values(), 1, cutoff=0.5)
         said = f": did you mean {close[0]!r}?" if close else ""
         raise BuildError(f"{file}: it has no function {wanted!r} for the device{said}")
+
+
+def cubin_of(source: Path, flags: Sequence[str], builder: Builder) -> Path:
+    """The cubin of a file of ours, which stands alone. Raises BuildError."""
+    tool, arch = compiler(), capability()
+    if tool is None:
+        raise BuildError("nothing compiles CUDA here")
+    digest = digest_of([tool.version, arch, *flags, source.read_text(encoding="utf-8")])
+    words = [*tool.command, str(source), f"-arch={arch}", *(f"-I{folder}" for folder in _headers(tool)), *flags, "-o"]
+    return builder.compiled(f"cuda-{digest[:32]}.cubin", lambda output: [[*words, str(output)]])
 
 
 def functions(path: Path) -> list[bytes]:

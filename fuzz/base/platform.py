@@ -125,6 +125,11 @@ class Platform:
         """The functions that may flush subnormal numbers of bf16."""
         return frozenset(each.about for each in self.facts if isinstance(each.value, FlushesBf16))
 
+    @property
+    def flushes(self) -> bool:
+        """Whether any operation may flush subnormal numbers."""
+        return any(isinstance(each.value, Flushed) for each in self.facts)
+
     def completed(
         self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
     ) -> Contract:
@@ -154,7 +159,7 @@ class Platform:
     def _denormals(self, contract: Contract, dtypes: Collection[str], used: frozenset[str]) -> Denormals:
         if contract.denormals != "preserve":
             return contract.denormals
-        if any(isinstance(each.value, Flushed) for each in self.facts):
+        if self.flushes:
             return "flush"
         return FLUSHES_BF16 if "bf16" in dtypes and self.flushing_bf16 & used else "preserve"
 

@@ -1,4 +1,4 @@
-"""`python -m fuzz.transport.python.nvrtc SOURCE -o CUBIN OPTION...`: NVRTC as a compiler, where there is no nvcc."""
+"""`python -m fuzz.transport.python.nvrtc SOURCE OPTION... -o CUBIN`: NVRTC as a compiler, where there is no nvcc."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 
 def main() -> None:
-    source, _, output, *options = sys.argv[1:]
+    source, *options = sys.argv[1:]
+    at = options.index("-o")
+    output = options.pop(at + 1)
+    options.pop(at)
     from cuda.bindings import nvrtc
 
     path = Path(source)

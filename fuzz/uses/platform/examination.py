@@ -16,14 +16,20 @@ from fuzz.uses.platform.measurement import Measurement
 Found = list[Measurement] | str
 """What was measured of a platform, or why nothing was."""
 _LIMIT_S = 600.0
-_NEEDS = {"triton": ("torch", "triton"), "torch": ("torch",), "numpy": ("numpy",), "c": ()}
+_NEEDS = {
+    "triton": ("torch", "triton"), "torch": ("torch",), "numpy": ("numpy",), "c": (),
+    **dict.fromkeys(("cuda", "cuda --use_fast_math"), ("torch", "cuda")),
+}  # fmt: skip
+"""The packages that a platform needs, by its kind."""
 
 
 def unavailable(name: str) -> str:
     """Return why a platform cannot be measured here; '' where it can."""
     kind, _, place = name.partition("@")
+    on_device = place == "cuda" or kind.startswith("cuda")
     missing = [each for each in _NEEDS[kind] if find_spec(each) is None]
-    return f"{missing[0]} is not installed" if missing else (no_cuda_device() or "" if place == "cuda" else "")
+    absent = no_cuda_device() if on_device else None
+    return absent or (f"{missing[0]} is not installed" if missing else "")
 
 
 def examined(name: str) -> Found:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.adapters.build import Builder
+from fuzz.adapters.cuda_build import cubin_of
 from fuzz.adapters.libraries import mathematics
 
 F32 = NDArray[np.float32]
@@ -156,6 +158,31 @@ def _of_triton(place: str) -> Mapping[str, Call]:
     return found
 
 
+def _of_cuda(*flags: str) -> Mapping[str, Call]:
+    import torch
+
+    from fuzz.transport.python.launch import Program, cdiv
+
+    cubin = cubin_of(Path(__file__).with_name("functions.cu"), flags, Builder())
+
+    def of(name: str) -> Call:
+        program = Program(str(cubin), f"kf_{name}", name, ["p", "p", "p", "i4"])
+
+        def called(x: F32, y: F32) -> F32:
+            a, b = (torch.from_numpy(np.ascontiguousarray(each)).to("cuda") for each in (x, y))
+            found = torch.empty_like(a)
+            program((cdiv(a.numel(), 256),), (256,), 0, a, b, found, a.numel())
+            array: F32 = found.cpu().numpy()
+            return array
+
+        return called
+
+    # Nothing that holds for all arguments is documented of these where they are fast.
+    names = [each for each in (*_OF_C, "rsqrt", "sigmoid") if not flags or each not in ("log", "log2", "sin", "cos")]
+    return {**{name: of(name) for name in names}, "rsqrt as 1 / sqrt": of("one_over_sqrt")}
+
+
 _KINDS: Mapping[str, Callable[[str], Mapping[str, Call]]] = {
     "numpy": _of_numpy, "torch": _of_torch, "c": _of_c, "triton": _of_triton,
+    "cuda": lambda place: _of_cuda(), "cuda --use_fast_math": lambda place: _of_cuda("--use_fast_math"),
 }  # fmt: skip

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fuzz.adapters.cuda_build import functions
 from fuzz.base.platforms import PLATFORMS
 from fuzz.cli.doctor import DoctorOptions, doctor
 from fuzz.cli.exits import Exit
+from fuzz.transport.python import launch
 from fuzz.uses.platform import examination
 from fuzz.uses.platform.functions import SQUARE_PLUS, SUM, Call, calls_of
 from fuzz.uses.platform.measurement import Measurement, arguments, in_bf16, in_halves, measured, of_function
@@ -186,3 +190,26 @@ def test_what_ends_a_measurement_is_said_and_ends_nothing_else(monkeypatch: pyte
     found = examination.examined("c")
     assert isinstance(found, str)
     assert "no compiler of C is here" in found
+
+
+def test_where_everything_may_be_flushed_that_is_no_fault() -> None:
+    def flushed(x: F32, y: F32) -> F32:
+        found = of_gpu(np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(0), x), y)
+        return np.where(np.abs(found) < np.finfo(np.float32).tiny, np.float32(0), found)
+
+    assert seen(flushed, platform=PLATFORMS["cuda --use_fast_math"]).kept
+    assert not seen(flushed).kept
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("platform", ["cuda", "cuda --use_fast_math"])
+def test_each_function_of_cuda_that_is_measured_is_compiled(
+    platform: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[tuple[str, str]]()
+    monkeypatch.setenv("KERNELFUZZ_CACHE", str(cache))
+    monkeypatch.setattr(launch, "Program", lambda cubin, symbol, *more: made.append((cubin, symbol)))
+    calls = calls_of(platform)
+    assert {"exp", "divide", "rsqrt as 1 / sqrt", SQUARE_PLUS} <= {*calls}
+    assert {symbol.encode() for _, symbol in made} <= {*functions(Path(made[0][0]))}
