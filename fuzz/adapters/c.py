@@ -141,9 +141,9 @@ def _root(target: Target) -> tuple[str, ...]:
 
 def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[Path, Path], str]:
     """The worker without a kernel, and its digest: an object for each compiler, and one for each of its ops."""
-    # What is done otherwise on an architecture is in a file of the same name in its folder.
-    own = {path.name: path for path in (NATIVE / target.arch).glob("*.c")}
-    sources = [own.get(path.name, path) for path in sorted(NATIVE.glob("*.c"))]
+    # What is done otherwise on an architecture is in a file of the same name in its folder, with what it has besides.
+    folders = NATIVE, NATIVE / target.arch
+    sources = {path.name: path for folder in folders for path in sorted(folder.glob("*.c"))}.values()
     headers = sorted(NATIVE.glob("*.h"))
     entry = abi.entry(OPS[target.kernel.op])
     words = [*tool.command, *WORKER_FLAGS, machine(target.arch), *abi.dtype_flags()]

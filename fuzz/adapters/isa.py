@@ -151,6 +151,12 @@ _SVE_LENGTH = Setting(
     is_width=True,
     here=_sve_length,
 )
+_STREAMING_LENGTH = Setting(
+    "svl",
+    "streaming vector length",
+    {bits: f"sme-default-vector-length={bits // 8}" for bits in (128, 256, 512, 2048)},
+    is_width=True,
+)
 _RVV_LENGTH = Setting("vl", "vector length", {bits: f"vlen={bits}" for bits in (128, 256, 512, 1024)}, is_width=True)
 _RVV_TAIL = Setting("tail", "tail policy", {"kept": "rvv_ta_all_1s=off", "ones": "rvv_ta_all_1s=on"})
 _RVV_MASK = Setting("masked", "mask policy", {"kept": "rvv_ma_all_1s=off", "ones": "rvv_ma_all_1s=on"})
@@ -198,6 +204,15 @@ ISAS: dict[str, InstructionSet] = {
         _alike("-march=armv8.5-a+sve2"),
         frozenset({"neon", "sve", "sve2"}),
         settings=(_SVE_LENGTH,),
+    ),
+    "sme": InstructionSet(
+        "aarch64",
+        # Without a frame, a function of clang 19 that streams and calls no other loses its return address.
+        {"clang19": ("-march=armv8.2-a+sme", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer")},
+        frozenset({"neon", "sme"}),
+        settings=(_STREAMING_LENGTH,),
+        # GCC 12 and clang 14 have no intrinsics of it.
+        compilers=("clang19",),
     ),
     "rvv": _RVV,
     # Vectors and scalars of half precision.

@@ -2,7 +2,8 @@
 #define KF_FEATURES(X)                                                      \
     X("neon", , getauxval(AT_HWCAP) & HWCAP_ASIMD) /* every compiler may */ \
     X("sve", __ARM_FEATURE_SVE, getauxval(AT_HWCAP) & HWCAP_SVE)            \
-    X("sve2", __ARM_FEATURE_SVE2, getauxval(AT_HWCAP2) & HWCAP2_SVE2)
+    X("sve2", __ARM_FEATURE_SVE2, getauxval(AT_HWCAP2) & HWCAP2_SVE2)       \
+    X("sme", __ARM_FEATURE_SME, getauxval(AT_HWCAP2) & HWCAP2_SME)
 
 #ifdef KF_MACHINE_H
 #include <asm/hwcap.h>
@@ -26,6 +27,9 @@ static inline void put_settings(FILE *out) {
     uint64_t bytes = 16;
     if (getauxval(AT_HWCAP) & HWCAP_SVE) __asm__ volatile(".arch_extension sve\n\trdvl %0, #1" : "=r"(bytes));
     fprintf(out, "vl=%d ", (int)bytes * 8);
+    if (!(getauxval(AT_HWCAP2) & HWCAP2_SME)) return;
+    __asm__ volatile(".arch_extension sme\n\trdsvl %0, #1" : "=r"(bytes));
+    fprintf(out, "svl=%d ", (int)bytes * 8);
 }
 
 /* QEMU's "max" processor has implementer 0 and part number 'Q' (0x51), which no real one has. */
@@ -71,14 +75,14 @@ static inline int access_of(const ucontext_t *context) {
     return ACCESS_UNKNOWN;
 }
 
-/* 1: SVE; 0: Advanced SIMD. */
+/* Bit 0: SVE; bit 1: SME; neither: Advanced SIMD. */
 static inline uint32_t widest_registers(void) {
-    return (getauxval(AT_HWCAP) & HWCAP_SVE) != 0;
+    return (getauxval(AT_HWCAP) & HWCAP_SVE ? 1 : 0) | (getauxval(AT_HWCAP2) & HWCAP2_SME ? 2 : 0);
 }
 
-/* AAPCS64, 6.1.1 and 6.1.2; of v8 to v15 the low 64 bits. */
+/* AAPCS64, 6.1.1 and 6.1.2; of v8 to v15 the low 64 bits. A caller that knows nothing of SME has neither mode on. */
 #define KF_REGISTERS                                                                                                   \
-    "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "d8", "d9", "d10", "d11", "d12", "d13",      \
+    "streaming mode (PSTATE.SM)", "the storage ZA (PSTATE.ZA)", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "d8", "d9", "d10", "d11", "d12", "d13",      \
     "d14", "d15"
 
 #define KF_MARK(k, name) "    mov " #name ", #0x5a0 + " #k "\n"
@@ -86,8 +90,8 @@ static inline uint32_t widest_registers(void) {
 #define KF_MARK_D(k, name) "    mov x9, #0x5a0 + " #k "\n    ins v" #name ".d[0], x9\n"
 #define KF_MARK_Z(k, name) "    mov x9, #0x5a0 + " #k "\n    mov z" #name ".d, p0/m, x9\n" /* the rest stays */
 #define KF_LOOK_D(k, name) "    fmov x10, d" #name "\n" KF_LOOK(k, x10)
-#define KF_EACH(X) X(0, x19) X(1, x20) X(2, x21) X(3, x22) X(4, x23) X(5, x24) X(6, x25) X(7, x26) X(8, x27) X(9, x28)
-#define KF_EACH_D(X) X(10, 8) X(11, 9) X(12, 10) X(13, 11) X(14, 12) X(15, 13) X(16, 14) X(17, 15)
+#define KF_EACH(X) X(2, x19) X(3, x20) X(4, x21) X(5, x22) X(6, x23) X(7, x24) X(8, x25) X(9, x26) X(10, x27) X(11, x28)
+#define KF_EACH_D(X) X(12, 8) X(13, 9) X(14, 10) X(15, 11) X(16, 12) X(17, 13) X(18, 14) X(19, 15)
 #define KF_EACH_PAIR(do)                                                                                               \
     do " x19, x20, [sp, #16]\n" do " x21, x22, [sp, #32]\n" do " x23, x24, [sp, #48]\n" do " x25, x26, [sp, #64]\n"    \
     do " x27, x28, [sp, #80]\n" do " d8, d9, [sp, #96]\n" do " d10, d11, [sp, #112]\n" do " d12, d13, [sp, #128]\n"    \
@@ -105,10 +109,15 @@ static inline uint32_t widest_registers(void) {
 #define KF_FILL_SCALAR(name) "    mov " #name ", x17\n"
 #define KF_FILL_REGISTERS                                                                                              \
     "    adrp x9, kf_widest\n    ldr w9, [x9, #:lo12:kf_widest]\n"                                                     \
-    "    adrp x10, kf_poison\n    add x10, x10, #:lo12:kf_poison\n    ldr x17, [x10]\n    cbnz w9, 2f\n"               \
+    "    adrp x10, kf_poison\n    add x10, x10, #:lo12:kf_poison\n    ldr x17, [x10]\n    tbnz w9, #0, 2f\n"           \
     KF_EACH_OF_16(KF_FILL, q) KF_UPPER(KF_FILL, q) KF_EACH_D(KF_MARK_D) "    b 3f\n2:\n    .arch_extension sve\n"      \
     KF_EACH_OF_16(KF_FILL, z) KF_UPPER(KF_FILL, z) "    ptrue p0.d, vl1\n" KF_EACH_D(KF_MARK_Z)                        \
     KF_EACH_OF_16(KF_FILL, p) "3:\n" KF_SCALARS(KF_FILL_SCALAR)
+
+/* SVCR has the modes in its two lowest bits. What the kernel left on is left now: our own code may not run there. */
+#define KF_LEAVE_MODES                                                                                                 \
+    "    adrp x10, kf_widest\n    ldr w10, [x10, #:lo12:kf_widest]\n    tbz w10, #1, 1f\n    .arch_extension sme\n"    \
+    "    mrs x10, S3_3_C4_C2_2\n    and w10, w10, #3\n    orr w9, w9, w10\n    cbz w10, 1f\n    smstop\n1:\n"
 
 #define KF_ENTER                                                                                                       \
     "    stp x29, x30, [sp, #-160]!\n"                                                                                 \
@@ -116,7 +125,7 @@ static inline uint32_t widest_registers(void) {
     "    mov x16, x0\n    mov x0, x1\n"                                                                                \
     KF_EACH(KF_MARK) KF_FILL_REGISTERS                                                                                 \
     "    blr x16\n    mov w9, #0\n"                                                                                    \
-    KF_EACH(KF_LOOK) KF_EACH_D(KF_LOOK_D)                                                                              \
+    KF_EACH(KF_LOOK) KF_EACH_D(KF_LOOK_D) KF_LEAVE_MODES                                                               \
     "    adrp x10, kf_lost_registers\n    str w9, [x10, #:lo12:kf_lost_registers]\n"                                   \
     KF_EACH_PAIR("    ldp")                                                                                            \
     "    ldp x29, x30, [sp], #160\n    ret\n"

@@ -71,6 +71,7 @@ RVV_PLACES = [
         ("sve2", X86, [f"c-k@qemu:vl={bits},gcc-O2" for bits in SVE_LENGTHS]),
         ("rvv", X86, RVV_PLACES),
         ("rvv-fp16", ARM, RVV_PLACES),
+        ("sme", X86, [f"c-k@qemu:svl={bits},clang19-O2" for bits in (128, 256, 512, 2048)]),
         ("vsx", X86, ["c-k@qemu:gcc-O2"]),
         ("simd128", X86, [f"c-k@wasm:engine={engine},wasi-O2" for engine in ("native", "node")]),
         ("relaxed-simd", ARM, [f"c-k@wasm:engine={engine},wasi-O2" for engine in ("deterministic", "native", "node")]),

@@ -1,4 +1,4 @@
-"""Portable code runs on RISC-V and POWER too: its worker sees there what it sees elsewhere."""
+"""Code for other architectures: its worker sees there what it sees elsewhere, and what only they have."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, HEAD, a_case
 
+_FLOATS = ", ".join(f'"v{number}"' for number in range(32))
 _Row = tuple[str, Status, list[str] | None]
 
 _RISCV: list[_Row] = [
@@ -45,6 +46,24 @@ _POWER: list[_Row] = [
         ["floating-point environment: another rounding mode"],
     ),
 ]  # fmt: skip
+_MODES = ".arch_extension sme\\n "
+_SME: list[_Row] = [
+    (
+        f'copy(c); __asm__ volatile("{_MODES} smstart za");', Status.RAN,
+        ["calling convention: the storage ZA (PSTATE.ZA) is not as it was before the call"],
+    ),
+    # It clears the registers that are the caller's too, of which only the mode is told.
+    (
+        f'copy(c); __asm__ volatile("{_MODES} smstart sm");', Status.RAN,
+        ["calling convention: streaming mode (PSTATE.SM) is not as it was before the call"],
+    ),
+    (f'copy(c); __asm__ volatile("{_MODES} smstart" : : : {_FLOATS}); row(&c->y, rows)[0] = 1;', Status.FAULT, []),
+    (f'copy(c); __asm__ volatile("{_MODES} smstart\\n smstop" : : : {_FLOATS});', Status.RAN, []),
+    ('copy(c); __asm__ volatile("mov x23, 5");', Status.RAN,
+     ["calling convention: x23 is not as it was before the call"]),
+    ('copy(c); __asm__ volatile("fmov d15, 1.0");', Status.RAN,
+     ["calling convention: d15 is not as it was before the call"]),
+]  # fmt: skip
 _ANYWHERE: list[_Row] = [
     (
         "copy(c); *(volatile char *)malloc(1); if (!malloc((size_t)16 << 30)) return KF_REJECTED;",
@@ -66,7 +85,7 @@ _UNSET = {
     ("arch", "body", "status", "changes"),
     [
         (arch, *row)
-        for arch, rows in (("ppc64le", _POWER), ("riscv64", _RISCV))
+        for arch, rows in (("aarch64", _SME), ("ppc64le", _POWER), ("riscv64", _RISCV))
         for row in (*rows, *_ANYWHERE)
     ],
 )  # fmt: skip
