@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -109,7 +110,10 @@ def launching(kernel: CudaKernel, cubin: Cubin) -> str:
     op, first = binding.op, binding.op.inputs[0]
     arguments = binding.prototype.arguments
     types = [_type(each) for each in arguments]
-    extents = [f"    {dim} = launch.extent({_extent(dim, binding)})" for dim in op.named]
+    words = {*binding.meanings.values(), *re.findall(r"\w+", " ".join(map(" ".join, launched.values())))}
+    sizes = [f"    {dim} = launch.extent({_extent(dim, binding)})" for dim in op.named if dim in words]
+    if op.batch_name in words:
+        sizes.append(f"    {op.batch_name} = launch.rows({first.name}, {own_dims(first)})")
     given = ", ".join(_given(each, binding) for each in arguments)
     grid, block = (f"({', '.join(launched[field])},)" for field in ("grid", "block"))
     return "\n".join(
@@ -123,8 +127,7 @@ def launching(kernel: CudaKernel, cubin: Cubin) -> str:
             "",
             "",
             f"def {op.name}({', '.join(_parameters(binding))}):",
-            f"    {op.batch_name} = launch.rows({first.name}, {own_dims(first)})",
-            *extents,
+            *sizes,
             f"    _PROGRAM({grid}, {block}, {launched['shared'][0]}, {given})",
             "",
         ]

@@ -8,14 +8,12 @@ from pathlib import Path
 from fuzz.adapters.cuda_kernel import CudaKernel
 from fuzz.uses.beginning.samples import CUDA, PROTOTYPE
 
-BREAKS: Mapping[str, tuple[str, str, str]] = {
-    "tail": ("i < n; i += blockDim.x) total +=", "i < n / 4 * 4; i += blockDim.x) total +=", "FAIL_"),
-    "race": ("    __syncthreads();\n    const float found", "    const float found", ""),
-    "strays": ("y[i] /= total;", "y[i + (n > 8)] = y[i] / total;", "FAIL_"),
-    "far": ("y[i] /= total;", "y[i + (n > 8 ? 1ll << 40 : 0)] = y[i] / total;", "CRASH"),
-    "hangs": ("y[i] /= total;", "while (n > 8 && threadIdx.x < 9999) y[i] /= total;", "TIMEOUT"),
+BREAKS: Mapping[str, tuple[str, str]] = {
+    "strays": ("y[i] /= total;", "y[i + (n > 8)] = y[i] / total;"),
+    "far": ("y[i] /= total;", "y[i + (n > 8 ? 1ll << 40 : 0)] = y[i] / total;"),
+    "hangs": ("y[i] /= total;", "do *(volatile float *)&y[i] = y[i] / total; while (n > 8);"),
 }
-"""What is replaced, by what, and as what that is found."""
+"""What is replaced, and by what."""
 
 
 def cuda_kernel(folder: Path, old: str = "", new: str = "", **declared: object) -> CudaKernel:

@@ -186,14 +186,14 @@ def test_cuda_runs_what_was_compiled(
 
 
 def test_cuda_names_what_strays(tmp_path: Path, cache: Path) -> None:
-    old, new, _ = BREAKS["strays"]
+    old, new = BREAKS["strays"]
     small, large = _outcomes(_device(cuda_kernel(tmp_path, old, new)), cache, 4, 16)
     assert (small.status, small.damage) == (Status.RAN, ())
     assert [(each.tensor, each.kind, each.where) for each in large.damage] == [("y", "gap", "after")]
 
 
 def test_cuda_goes_on_after_what_loses_the_device(tmp_path: Path, cache: Path) -> None:
-    old, new, _ = BREAKS["far"]
+    old, new = BREAKS["far"]
     found = _outcomes(_device(cuda_kernel(tmp_path, old, new)), cache, 4, 16, 4)
     assert [each.status for each in found] == [Status.RAN, Status.DIED, Status.RAN]
     assert "illegal memory access" in found[1].detail
@@ -208,6 +208,6 @@ def test_cuda_refuses_a_launch_in_one_line(tmp_path: Path, cache: Path) -> None:
 
 @pytest.mark.whole
 def test_cuda_ends_what_never_returns(tmp_path: Path, cache: Path) -> None:
-    old, new, _ = BREAKS["hangs"]
+    old, new = BREAKS["hangs"]
     found = _outcomes(_device(cuda_kernel(tmp_path, old, new)), cache, 4, 16, 4)
     assert [each.status for each in found] == [Status.RAN, Status.HUNG, Status.RAN]
