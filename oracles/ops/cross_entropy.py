@@ -57,6 +57,7 @@ OP = Op(
     outputs=(Operand("loss", "..."), Operand("lse", "...", True, dtype="f32"), Operand("mean", "", True, dtype="f32")),
     algorithms={"mass": ONLINE, "nll": SHIFTED,
                 "even": {"shifted": lambda shifted, mass: log(mass) - avg(shifted, "n"),
+                         "weighted": lambda shifted, mass: total((log(mass) - shifted) / extent("n"), "n"),
                          "summed": lambda shifted, mass: -(total(shifted - log(mass), "n")) / extent("n")},
                 "mean": {"apart": apart}},
     summary="losses of rows of logits and their labels, and the mean of those that count",
