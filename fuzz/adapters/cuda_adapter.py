@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from fuzz.adapters.build import Builder
 from fuzz.adapters.cuda import no_cuda_device
 from fuzz.adapters.cuda_build import Cubin, CudaBuild, bindings, compiler
 from fuzz.adapters.cuda_kernel import CudaKernel, cuda_kernel
-from fuzz.adapters.export import Script
+from fuzz.adapters.export import Script, python_script
 from fuzz.adapters.prototype import Argument
 from fuzz.adapters.python import PythonAdapter, PythonAttestation, PythonProgram
 from fuzz.adapters.python_kernel import FRAMEWORKS, DevicePlacement, Framework, PythonKernel
@@ -22,10 +23,13 @@ from fuzz.adapters.target import Target, TargetId
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
+from fuzz.transport.python import launch
 
 _WORKER = "torch"
 """The framework in whose workers it runs: its tensors are torch's."""
 _CASE_LIMIT_S = 30.0
+_IMPORTS = "from fuzz.transport.python import launch\nfrom fuzz.transport.python.launch import cdiv"
+_STANDALONE = Path(__file__).with_name("cuda_standalone.txt")
 CUDA = Framework(("torch",), (DevicePlacement("cuda", _WORKER, _CASE_LIMIT_S),), FRAMEWORKS[_WORKER].imports)
 
 
@@ -56,11 +60,25 @@ class CudaAdapter(PythonAdapter):
     def program(self, target: Target, builder: Builder) -> CudaProgram:
         known = cuda_kernel(target.kernel)
         cubin = CudaBuild(known).made(builder)
-        made = super().program(replace(target, kernel=_launcher(known, cubin)), builder)
+        text = launching(known, f"{str(cubin.path)!r}, {cubin.symbol!r}")
+        made = super().program(replace(target, kernel=_launcher(known, text)), builder)
         return CudaProgram(**vars(made), cubin=cubin)
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
-        raise UsageError(f"--script: {target.kernel.name} is in CUDA C++: use repro itself")
+        known = cuda_kernel(target.kernel)
+        texts = {path.name: text for path, text in CudaBuild(known).texts.items()}
+        folders = {path.parent for path in CudaBuild(known).texts}
+        if len(folders) > 1 or known.include:
+            raise UsageError(f"--script: {known.name} includes files of other folders: use repro itself")
+        made = f"*build.compiled({known.source.name!r}, {known.function.name!r}, {[*known.flags]!r})"
+        caller = _launcher(known, launching(known, made, "from . import build, launch\nfrom .launch import cdiv"))
+        texts |= {"launch.py": Path(launch.__file__).read_text(encoding="utf-8"), "build.py": _STANDALONE.read_text()}
+        said = [
+            *about,
+            "",
+            f"It needs torch and nvcc, and exits with 1 where the kernel fails:  python {shlex.quote(name)}",
+        ]
+        return python_script(caller, known.op, {}, "cuda", script, said, _WORKER, beside=[*texts.items()])
 
     def definition(self, kernel: Kernel) -> str:
         return cuda_kernel(kernel).function.name
@@ -94,18 +112,19 @@ class _Launcher(PythonKernel):
         return {}
 
 
-def _launcher(kernel: CudaKernel, cubin: Cubin) -> PythonKernel:
-    place = kernel.source.with_name(f"{kernel.name}.launch.py")
+def _launcher(kernel: CudaKernel, text: str) -> PythonKernel:
+    place = kernel.source.with_name("kernelfuzz_launcher.py")
     found = _Launcher(
         kernel.name, kernel.op, place, _WORKER, kernel.contract, kernel.able, devices=("cuda",), laws=kernel.laws,
         untrusted=kernel.untrusted,
     )  # fmt: skip
-    found.texts[place] = launching(kernel, cubin)
+    found.texts[place] = text
     return found
 
 
-def launching(kernel: CudaKernel, cubin: Cubin) -> str:
-    """The text of a module with a function that launches the kernel, written from its prototype."""
+def launching(kernel: CudaKernel, cubin: str, imports: str = _IMPORTS) -> str:
+    """The text of a module with a function that launches the kernel, written from its prototype. Its `cubin` is that,
+    and what the kernel is called there, as arguments in Python."""
     binding, launched = kernel.binding, kernel.launched
     op, first = binding.op, binding.op.inputs[0]
     arguments = binding.prototype.arguments
@@ -120,10 +139,9 @@ def launching(kernel: CudaKernel, cubin: Cubin) -> str:
         [
             f'"""Launches {kernel.function.name}. Written by kernelfuzz from a prototype."""',
             "",
-            "from fuzz.transport.python import launch",
-            "from fuzz.transport.python.launch import cdiv",
+            imports,
             "",
-            f"_PROGRAM = launch.Program({str(cubin.path)!r}, {cubin.symbol!r}, {kernel.function.name!r}, {types!r})",
+            f"_PROGRAM = launch.Program({cubin}, name={kernel.function.name!r}, types={types!r})",
             "",
             "",
             f"def {op.name}({', '.join(_parameters(binding))}):",

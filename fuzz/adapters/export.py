@@ -213,10 +213,11 @@ def python_script(
     about: Sequence[str],
     library: str = "torch",
     maker: str = "",
+    beside: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The program's text; `about` is said in its first comment, and none of it is run. The tensors are those of the
-    library, or what the function `maker` makes of them."""
-    sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel)})
+    library, or what the function `maker` makes of them. The files `beside` its source come along."""
+    sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel), **dict(beside)})
     return "\n".join(
         [
             *_python_comment(about),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from fuzz import Capabilities, CudaKernel
 from fuzz.adapters import cuda_adapter, cuda_build, toolchain
 from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.cuda_adapter import launching
-from fuzz.adapters.cuda_build import Cubin, CudaBuild, functions
+from fuzz.adapters.cuda_build import CudaBuild, functions
+from fuzz.adapters.export import Script
 from fuzz.adapters.python import PythonAttestation
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
@@ -47,7 +50,7 @@ def _launched(kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch, **given: Any)
     monkeypatch.setattr(launch, "Program", _Program)
     kernel.check_op()
     module: dict[str, Any] = {}
-    exec(launching(kernel, Cubin(Path("a.cubin"), "f", "nvcc")), module)
+    exec(launching(kernel, "'a.cubin', 'f'"), module)
     module[kernel.op](**given)
     return _Program.given
 
@@ -211,3 +214,22 @@ def test_cuda_ends_what_never_returns(tmp_path: Path, cache: Path) -> None:
     old, new = BREAKS["hangs"]
     found = _outcomes(_device(cuda_kernel(tmp_path, old, new)), cache, 4, 16, 4)
     assert [each.status for each in found] == [Status.RAN, Status.HUNG, Status.RAN]
+
+
+@needs_nvcc
+@pytest.mark.whole
+def test_cuda_is_exported_as_a_program_that_compiles_it(tmp_path: Path) -> None:
+    kernel = cuda_kernel(tmp_path, "#include <math_constants.h>", '#include <math_constants.h>\n#include "more.cuh"')
+    (tmp_path / "more.cuh").write_text("#define MORE\n")
+    [target] = expand([kernel])
+    text = target.adapter.export(target, Script((_case(4),)), ["about"], "repro.py")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "repro.py").write_text(text)
+    assert "from fuzz" not in text
+    done = subprocess.run(
+        [sys.executable, "repro.py"], cwd=tmp_path / "elsewhere", capture_output=True, text=True, check=False
+    )
+    if target.unavailable() is None:
+        assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+    else:
+        assert "FAILS: raised AssertionError: Torch not compiled with CUDA" in done.stdout, done.stderr
