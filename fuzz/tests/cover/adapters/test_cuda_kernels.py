@@ -123,6 +123,7 @@ _UNBUILT = {
 
 
 @needs_nvcc
+@pytest.mark.some(1)
 @pytest.mark.parametrize("fault", _UNBUILT)
 def test_what_cannot_be_built_is_one_line(tmp_path: Path, cache: Path, fault: str) -> None:
     old, new, prototype, why = _UNBUILT[fault]
