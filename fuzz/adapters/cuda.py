@@ -29,28 +29,32 @@ def visible_devices() -> tuple[str, ...]:
     return tuple(named[:count] if named else map(str, range(count)))
 
 
-@lru_cache(maxsize=1)
+def capability() -> str:
+    """Return what compilers call the first device, such as sm_90; without one the oldest that nvcc 13 knows."""
+    found = _driver()
+    return found[1] if found is not None and found[1] else _OLDEST
+
+
 def _driver_devices() -> int | None:
+    found = _driver()
+    return None if found is None else found[0]
+
+
+@lru_cache(maxsize=1)
+def _driver() -> tuple[int, str] | None:
+    """How many devices the driver has, and what compilers call the first; None where there is no driver. All is asked
+    at once: in a process that is forked afterwards the driver answers nothing."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return None
-    count = ctypes.c_int(0)
-    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
-
-
-@lru_cache(maxsize=1)
-def capability() -> str:
-    """Return what compilers call the first visible device, such as sm_90; without a device the oldest that nvcc 13
-    knows."""
-    found = [ctypes.c_int(0), ctypes.c_int(0)]
-    if _driver_devices():
-        driver, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
-        driver.cuDeviceGet(ctypes.byref(device), 0)  # of those that are visible
-        for attribute, value in zip(_CAPABILITY, found, strict=True):
-            driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
-    major, minor = (each.value for each in found)
-    return f"sm_{major}{minor}" if major else _OLDEST
+    count, device, major, minor = (ctypes.c_int(0) for _ in range(4))
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or not count.value:
+        return 0, ""
+    driver.cuDeviceGet(ctypes.byref(device), 0)
+    for attribute, value in zip(_CAPABILITY, (major, minor), strict=True):
+        driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+    return count.value, f"sm_{major.value}{minor.value}"
 
 
 _CAPABILITY = (75, 76)

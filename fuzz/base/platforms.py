@@ -142,6 +142,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(_SHARED, "sums", InAnyOrder(), "nobody sees how a compiled library adds: -ffast-math lets it choose"),
     Fact(_SHARED, "products", Usual("rounded or not, where a sum takes them"), "the same, of what it contracts"),
     Fact("jax", "subnormal numbers", Flushed(), "XLA has them flushed on a processor, as measured of JAX 0.10"),
+    Fact("cupy", "subnormal numbers", Flushed(), "CuPy compiles all with -ftz=true: its issues 8382 and 9576"),
     Fact("jax", "rsqrt", Within(2.0), "XLA documents none: on a GPU it is rsqrt.approx.f32, within 2 ulp"),
     *(
         Fact(platform, name, Within(ulp + 0.5), f"{_GUIDE}: {name}f within {ulp} ulp")

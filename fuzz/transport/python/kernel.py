@@ -20,6 +20,7 @@ from typing import Any
 
 import oracles
 from fuzz.transport.python.foreign import maker, opened
+from fuzz.transport.python.launch import LaunchError
 from oracles.declared import AXIS
 
 Way = Callable[[Callable[[], Any]], Any]
@@ -178,7 +179,8 @@ class LoadedKernel:
         shown = error.__cause__ if type(error).__name__ == "InterpreterError" and error.__cause__ else error
         said = " ".join(str(shown).split())
         said = said if len(said) <= _WORDS_LIMIT else said[:_WORDS_LIMIT] + " ..."
-        lines = [frame for frame in _frames(error) if frame.filename == self._path]
+        ours = isinstance(error, LaunchError)  # raised by lines of ours
+        lines = [frame for frame in _frames(error) if frame.filename == self._path and not ours]
         where = f" ({Path(self._path).name} line {lines[-1].lineno}: {lines[-1].line})" if lines else ""
         return f"{type(shown).__name__}{': ' if said else ''}{said}{where}"
 

@@ -28,6 +28,7 @@ class Program:
         self._cubin, self._symbol, self._name = cubin, symbol, name
         self._types = tuple(_TYPES[each] for each in types)
         self._function: Any = None
+        self._room = _STATIC_SHARED_BYTES
 
     def __call__(self, grid: Sequence[int], block: Sequence[int], shared: int, *given: Any) -> None:
         """Launch it behind what torch has queued. Raises LaunchError."""
@@ -40,9 +41,10 @@ class Program:
         if self._function is None:
             module = self._made(driver.cuModuleLoad(os.fsencode(self._cubin)), "loaded")
             self._function = self._made(driver.cuModuleGetFunction(module, self._symbol.encode()), "found")
-        if shared > _STATIC_SHARED_BYTES:
+        if shared > self._room:
             most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._made(driver.cuFuncSetAttribute(self._function, most, shared), f"given {shared} bytes to share")
+            self._room = shared
         values = tuple(each.data_ptr() if hasattr(each, "data_ptr") else each or 0 for each in given)
         self._made(
             driver.cuLaunchKernel(
