@@ -1,19 +1,27 @@
 """Op `logsumexp`: the logarithm of the sum of the exponentials of each row."""
 
-from oracles.formula.trace import Node, Outputs, exp, greatest, log, total
+from oracles.formula.trace import Node, Outputs, exp, greatest, log, total, where
 from oracles.op import Op
 from oracles.ops.row_sum import Y
 from oracles.ops.softmax import LOGITS, ONLINE
 
 
 def logsumexp(x: Node) -> Outputs:
-    """y = log(sum(exp(x - max(x)))) + max(x). A row all of minus infinity gives NaN."""
+    """y = log(sum(exp(x - max(x)))) + max(x). A row whose maximum is an infinity gives NaN; with the algorithm "finite"
+    of the maximum, which has 0 in its place, it gives that infinity, as log(sum(exp(x))) does."""
     most = greatest(x, "n")
     mass = total(exp(x - most), "n")
     return {"y": log(mass) + most}
 
 
+def finite(x: Node) -> Node:
+    """The maximum, or 0 where that is an infinity."""
+    most, inf = greatest(x, "n"), float("inf")
+    return where(most >= inf, 0.0, where(most <= -inf, 0.0, most))
+
+
 OP = Op(
-    logsumexp, inputs=(LOGITS,), outputs=(Y,), least={"n": 1}, algorithms={"mass": ONLINE},
+    logsumexp, inputs=(LOGITS,), outputs=(Y,), least={"n": 1},
+    algorithms={"mass": ONLINE, "most": {"finite": finite}},
     summary="logarithms of sums of exponentials of rows",
 )  # fmt: skip

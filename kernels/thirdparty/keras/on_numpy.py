@@ -28,3 +28,8 @@ def softmax(x: Tensor, *, axis: int, y: Tensor) -> None:
 def log_softmax(x: Tensor, *, axis: int, y: Tensor) -> None:
     """Write keras.ops.log_softmax."""
     y[...] = keras.ops.log_softmax(x, axis=axis)
+
+
+def logsumexp(x: Tensor, *, axis: int, y: Tensor) -> None:
+    """Write keras.ops.logsumexp."""
+    y[...] = keras.ops.logsumexp(x, axis=axis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fuzz import Any, Capabilities, Contract, PythonKernel
@@ -17,16 +18,20 @@ _NUMPY = Contract(sums={"n": Any()}, mean="reciprocal", accuracy={"exp": 4.0, "l
 _OPS = ("rms_norm", "layer_norm", "softmax", "log_softmax")
 
 
-def _torch(op: str, able: Capabilities, suffix: str = "") -> PythonKernel:
+# keras.ops.logsumexp: the logarithm of the sum of exponentials, which of a row with infinity is infinity.
+_LIMITS = {"most": "finite"}
+
+
+def _torch(op: str, able: Capabilities, suffix: str = "", contract: Contract = Contract()) -> PythonKernel:  # noqa: B008
     return PythonKernel(
-        f"keras-torch-{op.replace('_', '-')}{suffix}", op, _HERE / "on_torch.py", "torch", Contract(), able,
+        f"keras-torch-{op.replace('_', '-')}{suffix}", op, _HERE / "on_torch.py", "torch", contract, able,
         devices=("cpu",), packages=("keras",), environment={"KERAS_BACKEND": "torch"},
     )  # fmt: skip
 
 
-def _numpy(op: str) -> PythonKernel:
+def _numpy(op: str, contract: Contract = _NUMPY) -> PythonKernel:
     return PythonKernel(
-        f"keras-numpy-{op.replace('_', '-')}", op, _HERE / "on_numpy.py", "numpy", _NUMPY, _ANYWHERE,
+        f"keras-numpy-{op.replace('_', '-')}", op, _HERE / "on_numpy.py", "numpy", contract, _ANYWHERE,
         packages=("keras",), environment={"KERAS_BACKEND": "numpy"},
     )  # fmt: skip
 
@@ -35,4 +40,6 @@ KERNELS = (
     *(_torch(op, _LAST) for op in ("rms_norm", "layer_norm")),
     *(_torch(op, _ANYWHERE, "-any-axis") for op in _OPS),
     *(_numpy(op) for op in _OPS),
+    _torch("logsumexp", _ANYWHERE, "-any-axis", Contract(algorithm=_LIMITS)),
+    _numpy("logsumexp", replace(_NUMPY, algorithm=_LIMITS)),
 )

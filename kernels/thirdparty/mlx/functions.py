@@ -29,6 +29,11 @@ def log_softmax(x: Array, *, y: Array) -> None:
     y[...] = mlx.nn.log_softmax(mx.array(x), axis=-1)
 
 
+def logsumexp(x: Array, *, y: Array) -> None:
+    """Write mx.logsumexp."""
+    y[...] = mx.logsumexp(mx.array(x), axis=-1)
+
+
 def gelu(x: Array, *, y: Array) -> None:
     """Write mlx.nn.gelu."""
     y[...] = mlx.nn.gelu(mx.array(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fuzz import Any, Capabilities, Contract, PythonKernel
@@ -17,6 +18,12 @@ _FREE = Contract(
 _SINGLE = Capabilities()
 _OPS = ("rms_norm", "layer_norm", "softmax", "log_softmax", "gelu", "gelu_tanh", "silu_mul", "row_sum", "row_var")
 
-KERNELS = tuple(
-    PythonKernel(f"mlx-{op.replace('_', '-')}", op, _SOURCE, "numpy", _FREE, _SINGLE, packages=("mlx",)) for op in _OPS
-)
+# mx.logsumexp: log(sum(exp(x))), which of a row with infinity is infinity. It says that it takes no empty array.
+_LIMITS = replace(_FREE, algorithm={"most": "finite"})
+
+
+def _kernel(op: str, contract: Contract = _FREE, able: Capabilities = _SINGLE) -> PythonKernel:
+    return PythonKernel(f"mlx-{op.replace('_', '-')}", op, _SOURCE, "numpy", contract, able, packages=("mlx",))
+
+
+KERNELS = (*map(_kernel, _OPS), _kernel("logsumexp", _LIMITS, Capabilities(empty=False)))

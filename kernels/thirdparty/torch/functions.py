@@ -28,6 +28,11 @@ def log_softmax(x: Tensor, *, y: Tensor) -> None:
     y.copy_(functional.log_softmax(x, -1))
 
 
+def logsumexp(x: Tensor, *, y: Tensor) -> None:
+    """Write logsumexp."""
+    y.copy_(torch.logsumexp(x, -1))
+
+
 def gelu(x: Tensor, *, y: Tensor) -> None:
     """Write gelu."""
     y.copy_(functional.gelu(x))

@@ -24,6 +24,9 @@ _ATTENTION = replace(
 # CrossEntropyLoss: smoothing makes targets a mixture, each share of which multiplies a logarithm before all are added.
 _CROSS_ENTROPY = Contract(algorithm={"nll": "shifted", "even": "weighted"})
 
+# torch.logsumexp: log(sum(exp(x))), which of a row with infinity is infinity.
+_LIMITS = Contract(algorithm={"most": "finite"})
+
 
 def _kernel(op: str, contract: Contract, able: Capabilities = Capabilities()) -> PythonKernel:  # noqa: B008
     return PythonKernel(f"torch-{op.replace('_', '-')}", op, _SOURCE, "torch", contract, able, devices=("cpu",))
@@ -31,6 +34,7 @@ def _kernel(op: str, contract: Contract, able: Capabilities = Capabilities()) ->
 
 KERNELS = (
     *(_kernel(op, Contract()) for op in ("rms_norm", "layer_norm", "softmax", "log_softmax", "gelu", "gelu_tanh")),
+    _kernel("logsumexp", _LIMITS, Capabilities(empty=False)),
     _kernel("cross_entropy", _CROSS_ENTROPY, Capabilities(mixed=(("label", ("int64",)),))),
     _kernel("attention", _ATTENTION, Capabilities(empty=False)),
 )

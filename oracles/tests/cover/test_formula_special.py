@@ -238,3 +238,13 @@ def test_a_signaling_nan_is_judged_without_a_warning() -> None:
         "pass",
         "numeric",
     ]
+
+
+def test_a_row_with_an_infinity_has_that_logsumexp_or_none_as_the_contract_says() -> None:
+    x = np.array([[1, np.inf], [np.inf, np.inf], [-np.inf, -np.inf], [np.nan, np.inf], [1, -np.inf]], np.float32)
+    limits, shifted = ([np.inf, np.inf, -np.inf, np.nan, 1.0], [np.nan, np.nan, np.nan, np.nan, 1.0])
+    of = Problem("logsumexp", {}, {"x": x}, {"y": "f32"})
+    for contract, right in ((Contract(algorithm={"most": "finite"}), limits), (Contract(), shifted)):
+        for y in (limits, shifted):
+            (check,) = Truth(of).check(contract, {"y": np.array(y, np.float32)})
+            assert check.failing == (0 if y is right else 3)
