@@ -142,6 +142,12 @@ FACTS: tuple[Fact, ...] = (
     Fact(_SHARED, "sums", InAnyOrder(), "nobody sees how a compiled library adds: -ffast-math lets it choose"),
     Fact(_SHARED, "products", Usual("rounded or not, where a sum takes them"), "the same, of what it contracts"),
     Fact("jax", "subnormal numbers", Flushed(), "XLA has them flushed on a processor, as measured of JAX 0.10"),
+    Fact(
+        "mlx", "exp", Within(4.5, growth=0.62, flushes=True),
+        "MLX documents none; measured of 0.32 on a processor: it is 2^(x log2 e), and 0 below some -88",
+    ),
+    Fact("mlx", "erf", Within(4.5, flushes=True), "the same: that of a subnormal number is 0"),
+    Fact("mlx", "sigmoid", Within(7.6, growth=0.62, flushes=True), "1 / (1 + exp(-x)), with such an exponential"),
     Fact("cupy", "subnormal numbers", Flushed(), "CuPy compiles all with -ftz=true: its issues 8382 and 9576"),
     Fact("jax", "rsqrt", Within(2.0), "XLA documents none: on a GPU it is rsqrt.approx.f32, within 2 ulp"),
     *(
