@@ -19,5 +19,5 @@ def _softmax(kind: str) -> PythonKernel:
 
 KERNELS = (
     *map(_softmax, ("right", "mask", "other", "where", "hint")),
-    PythonKernel("race", "row_sum", _ROWS, "triton", Contract(sums={"n": Any()}), _DENSE, devices=("cuda",), laws=()),
+    PythonKernel("race", "row_sum", _ROWS, "triton", Contract(sums={"n": Any()}), _DENSE, devices=("cuda",)),
 )

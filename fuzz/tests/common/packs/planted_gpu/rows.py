@@ -13,9 +13,10 @@ PARTS = 8
 @triton.jit  # type: ignore[untyped-decorator]
 def _softmax(x_ptr, y_ptr, x_pitch, y_pitch, n, KIND: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
     row, column = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    start = row * x_pitch
     if KIND == "hint":
-        x_pitch = tl.multiple_of(x_pitch, 16)
-    at = x_ptr + row * x_pitch + column
+        start = tl.multiple_of(start, 16)
+    at = x_ptr + start + column
     inside = column < n
     if KIND == "mask":
         x = tl.load(at, mask=column <= n, other=float("-inf"))
@@ -23,8 +24,6 @@ def _softmax(x_ptr, y_ptr, x_pitch, y_pitch, n, KIND: tl.constexpr, BLOCK: tl.co
         x = tl.load(at, mask=inside)
     elif KIND == "where":
         x = tl.load(at)
-    elif KIND == "hint":
-        x = tl.load(tl.multiple_of(at, 16), mask=inside, other=float("-inf"))
     else:
         x = tl.load(at, mask=inside, other=float("-inf"))
     e = tl.exp(x - tl.max(x, axis=0))
