@@ -188,6 +188,8 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
         ending = told.note
     elif told.unset is not None:
         yield unset_evidence(told.unset)
+    elif told.unsteady is not None:
+        yield str(told.unsteady)
     elif told.rule is None and (told.contract is None or not told.contract.telling) and told.suggestion is None:
         ending = no_rule(told)
     passing = [each for each in told.counterfactuals if each.passing]

@@ -70,6 +70,8 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
         yield _line("cause", f"{told.attribution.cause}: {told.attribution.evidence}")
     if told.unset is not None:
         yield _line("nobody set", f"it reads {unset_words(told.unset)}: {unset_evidence(told.unset)}")
+    if told.unsteady is not None:
+        yield _line("changes", str(told.unsteady))
     for label, line in rule_lines(told):
         yield _line(label, line)
     if told.places is not None:

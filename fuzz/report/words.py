@@ -63,6 +63,7 @@ def what_is_wrong(told: Explanation) -> str:
         which = f"{told.suggestion.dim} mod {told.suggestion.step} != 0" if told.suggestion.dim else "empty tensors"
         return f"refuses {which}: declare {told.suggestion.says}?"
     what = f"reads {unset_words(told.unset)}" if told.unset is not None else phrase(told)
+    what += ", not the same each time" if told.unsteady is not None else ""
     return f"{what} {_when(told.rule)}" if told.rule is not None else what
 
 

@@ -19,13 +19,14 @@ from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explain.counterfactuals import counterfactuals
 from fuzz.triage.explain.declaration import Fitting, fitting
 from fuzz.triage.explain.explain import explain
-from fuzz.triage.explanation import Counterfactual
+from fuzz.triage.explanation import Counterfactual, Unsteady
 from fuzz.triage.finding import Diagnosis, Finding, change
 from fuzz.triage.rule.rule import Rule
 from fuzz.triage.shrink.shrink import shrink
 from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import KeepsStateError, Observed, Trials, replayed, traits_for
 from fuzz.triage.trial.unset import unset_read
+from fuzz.triage.trial.unsteady import unsteady
 
 SECONDS = 45.0
 """The seconds for one finding, where nobody asks for something else. The number was chosen, not measured."""
@@ -157,12 +158,16 @@ def diagnose(
             small, nearby, fits, conclusion = _shrunk_and_explained(trials, case, judgement, others, clock)
         shown = trials.confirmed(small)
         unset = unset_read(trials, small)
+        changing = _unsteady(trials, small) if unset is None else None
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
     if shown is None or not family.holds(shown):
         shown = seen[target.id].judgement if target.id in seen else judgement
     if not shown.verdict.is_finding:  # it fails only after other calls: the judgement that was made then stands
-        unknown = Diagnosis(case, None, Conclusion(None, None), len(trials.known), option=allowance.option)
+        chance = changing if small is case else None
+        unknown = Diagnosis(
+            case, None, Conclusion(None, None), len(trials.known), option=allowance.option, unsteady=chance
+        )
         return Finding(case, judgement, verdicts, diagnosis=unknown)
     # Where it was shrunk it fails, although the running worker may be given no case any more.
     judgements = {**{name: each.judgement for name, each in seen.items()}, target.id: shown}
@@ -178,6 +183,7 @@ def diagnose(
         fits,
         counterfactuals=nearby,
         unset=unset,
+        unsteady=changing,
     )
     return Finding(small, shown, verdicts, diagnosis=diagnosis)
 
@@ -211,6 +217,13 @@ def _shrunk_and_explained(
         shown = [(case, judgement), (small, trials.confirmed(small))]
         fits = fitting(replace(trials, out_of_time=clock.over), shown, clock.over)
     return small, nearby, fits, explain(replace(trials, out_of_time=clock.over), small, near)
+
+
+def _unsteady(trials: Trials, case: Case) -> Unsteady | None:
+    """How the result of the case changes from call to call; None where it does not end."""
+    known = trials.known.get(case.digest)
+    ends = known is None or known.verdict not in (Verdict.TIMEOUT, Verdict.CRASH)
+    return unsteady(trials.pool, trials.target, case) if ends else None
 
 
 def _is_known(case: Case, target: Target, family: Family, known: Sequence[Rule]) -> bool:

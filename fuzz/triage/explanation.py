@@ -253,6 +253,30 @@ class UnsetRead:
 
 
 @dataclass(frozen=True)
+class Unsteady:
+    """How the result of the smallest case changes, called again and again in one process."""
+
+    calls: int
+    others: int
+    """How many of the calls gave another result than the usual one."""
+    results: int
+    """The number of different results."""
+    output: str
+    first: tuple[int, ...]
+    """The first element that changes."""
+    changing: int
+    """The number of elements that change."""
+    of: int
+    """The number of elements of the output."""
+
+    def __str__(self) -> str:
+        place = f"{self.output}[{', '.join(map(str, self.first))}]"
+        which = f"{self.changing:,} of {self.of:,} elements of {self.output}, first {place}"
+        results = f"{self.results} different results in {self.calls} equal calls, {self.others} not the usual one"
+        return f"{results}: {place if self.of == 1 else which}"
+
+
+@dataclass(frozen=True)
 class Explanation:
     """All that is known of a failure."""
 
@@ -285,6 +309,8 @@ class Explanation:
     attribution: Attribution | None = None
     unset: UnsetRead | None = None
     """What it reads that nobody has set, where that decides."""
+    unsteady: Unsteady | None = None
+    """How often the same call gives another result, where it does."""
     rule: StatedRule | None = None
     """When it fails; None where no simple rule stood when it was put to the test."""
     shared: SharedCondition | None = None

@@ -98,6 +98,7 @@ def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
         counterfactuals=diagnosis.counterfactuals,
         attribution=diagnosis.attribution,
         unset=diagnosis.unset,
+        unsteady=diagnosis.unsteady,
         rule=(rule := stated(conclusion, diagnosis.counterfactuals)),
         shared=shared(conclusion) if rule is None else None,
         places=conclusion.places,

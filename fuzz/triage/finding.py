@@ -12,7 +12,7 @@ from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explain.declaration import Fitting
-from fuzz.triage.explanation import Attribution, Counterfactual, Explanation, UnsetRead
+from fuzz.triage.explanation import Attribution, Counterfactual, Explanation, UnsetRead, Unsteady
 from fuzz.triage.rule.rule import Rule
 from oracles.ops import OPS
 
@@ -39,6 +39,8 @@ class Diagnosis:
     """What becomes of the small case with one thing changed; those that make it pass come first."""
     unset: UnsetRead | None = None
     """What it reads that nobody has set."""
+    unsteady: Unsteady | None = None
+    """How often the same call gives another result."""
 
     @property
     def rule(self) -> Rule | None:

@@ -51,7 +51,7 @@ def note_histories(
                 with WorkerPool([target], limit=case_limit, bounded=False) as pool:
                     pool.watch = late(lambda: interruption.overdue)
                     trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                    found = recognise(trial.fails, bucket.case, calls)
+                    found = recognise(trial.fails, bucket.case, calls, trial.unsteady)
             except Exception as error:  # what was found is shown all the same
                 book.note_error(f"internal error: {error_words(error)}", bucket.case)
                 continue

@@ -17,6 +17,7 @@ from fuzz.base.draw import Frame
 from fuzz.base.dtypes import shortest
 from fuzz.base.probe import unprobed, without_probe
 from fuzz.base.validity import check_case
+from fuzz.triage.explanation import Unsteady
 from fuzz.triage.shrink.reduction import Reduction, reduced_case
 
 Fails = Callable[[Sequence[Case]], bool]
@@ -50,6 +51,8 @@ class Recognised:
     """The number of calls before the failure that were known."""
     on: bool = False
     """Whether it fails from the call after these on: tried with more calls of the case itself."""
+    unsteady: Unsteady | None = None
+    """How often the same call gives another result, where that is why it does not repeat."""
 
 
 @dataclass
@@ -65,10 +68,16 @@ class _Asked:
         return self.left >= 0 and time.monotonic() < self.until and self.fails(history)
 
 
-def recognise(fails: Fails, case: Case, before: Sequence[Case]) -> Recognised:
-    """Whether `case` fails alone, only after some of the calls `before` it, or not again at all."""
+def recognise(
+    fails: Fails, case: Case, before: Sequence[Case], changing: Callable[[], Unsteady | None] = lambda: None
+) -> Recognised:
+    """Whether `case` fails alone, only after some of the calls `before` it, or not again at all. `changing` tells
+    whether the same call gives another result now and then: after whatever calls it fails then, that is chance."""
     if fails(()):
         return Recognised(Need.NOTHING)
+    unsteady = changing()
+    if unsteady is not None:
+        return Recognised(Need.UNKNOWN, calls=len(before), unsteady=unsteady)
     trials = _Asked(fails)
     shown = next((calls for calls in _windows(before) if trials(calls)), None)
     if shown is None and fails(()):
@@ -179,6 +188,8 @@ def need_line(found: Recognised, case: Case) -> str:
         on = f", and from call {len(found.history) + 1} on" if found.on else ""
         why = "so it keeps state from call to call, or reads memory that an earlier call left its values in"
         return f"{history_line(found.history, case, how)}{on}; {why}"
+    if found.unsteady is not None:
+        return f"comes and goes: {found.unsteady}; threads that race give such results, and numbers that are drawn"
     if found.need is Need.UNKNOWN:
         after = f", and after the {found.calls} calls before it that are kept" if found.calls else ""
         return (

@@ -18,10 +18,12 @@ from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.trouble import judged
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import Entry, twin_of
+from fuzz.triage.explanation import Unsteady
 from fuzz.triage.rule.rule import Rule, Traits
 from fuzz.triage.rule.traits import traits_of
 from fuzz.triage.rule.twins import twin_traits
 from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.unsteady import unsteady
 
 
 class OutOfTimeError(Exception):
@@ -82,6 +84,10 @@ class FreshProcess:
         """Whether the case fails after these calls as it was found; alone, whether it fails in any way."""
         verdict = self.verdict(history)
         return verdict is self.finding.verdict if history else verdict.is_finding
+
+    def unsteady(self) -> Unsteady | None:
+        """How the result of the case changes from call to call, where it does by chance."""
+        return unsteady(self.pool, self.target, self.case)
 
 
 @dataclass

@@ -95,7 +95,8 @@ class NightTriage:
             target = self.book.targets[bucket.target]
             with WorkerPool([target], bounded=False) as pool:
                 trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                found = recognise(self._in_time(trial.fails), bucket.case, self.before(bucket.judgement))
+                calls = self.before(bucket.judgement)
+                found = recognise(self._in_time(trial.fails), bucket.case, calls, trial.unsteady)
             if found.need is not Need.NOTHING:
                 self._keep_need(bucket, found)
                 return

@@ -33,6 +33,7 @@ from fuzz.triage.explanation import (
     StatedRule,
     Suggestion,
     UnsetRead,
+    Unsteady,
     WorstElement,
 )
 from fuzz.triage.rule.rule import Atom, Learned, Rule
@@ -55,7 +56,8 @@ FULL = Explanation(
     attribution=Attribution("compiler and flags", "k fails at -O0"),
     rule=StatedRule((Alternative(_RULE, _RULE),), 9, 4, 5, 100, 2, _RULE, (_RULE,), ("rows",)),
     shared=SharedCondition(_RULE, 12), places=Places("y", Learned(_RULE, 3, 4, (_RULE,))), note="a note",
-    unset=UnsetRead(("registers",), ("NaN",)), explained="in part", option="--explain-time",
+    unset=UnsetRead(("registers",), ("NaN",)),
+    unsteady=Unsteady(32, 7, 3, "y", (0, 1), 2, 9), explained="in part", option="--explain-time",
 )  # fmt: skip
 
 
