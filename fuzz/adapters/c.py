@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fuzz.adapters import abi, linking, toolchain
+from fuzz.adapters import abi, linking, remote, toolchain
 from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_sources, machine
 from fuzz.adapters.c_attestation import CAttestation
 from fuzz.adapters.c_build import Build, compiler_of, compilers_of, is_static, linker_of, own_headers
@@ -61,11 +61,17 @@ class CAdapter(Adapter):
     def unavailable(self, target: Target) -> str | None:
         assert target.host is not None
         features = ISAS[c_kernel(target.kernel).isa].features
+        if target.remote:
+            return remote.unavailable(target) or self._lacking(target)
         if not target.emulated and target.arch != target.host.arch:
             return f"needs a {target.arch} processor with {' '.join(sorted(features))}; QEMU does not have it"
         missing = sorted(features - target.host.features)
         if not target.emulated and missing:
             return f"this processor has no {' '.join(missing)}"
+        return self._lacking(target)
+
+    def _lacking(self, target: Target) -> str | None:
+        """The tools that are not installed, or the libraries that cannot be linked."""
         lacking = "; ".join(tool.missing for tool in self.tools(target) if tool.missing is not None)
         return lacking or _unlinkable(target)
 
@@ -88,7 +94,9 @@ class CAdapter(Adapter):
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         prefix = prefix_of(target)
-        run = shlex.join([Path(prefix[0]).name, *prefix[1:], "./repro"]) if prefix else "./repro"
+        there = "cat > repro && chmod +x repro && ./repro" if target.remote else "./repro"
+        run = shlex.join([Path(prefix[0]).name, *prefix[1:], there]) if prefix else there
+        run += " < repro" if target.remote else ""
         how = [f"  {line}" for line in (*commands_of(target, name), run)]
         about = [*about, "", "Compile and run; it exits with 1 where the kernel fails:", *how]
         return c_script(code_of(target), script, about)
@@ -186,6 +194,8 @@ class CProgram:
         for each in self.libraries:
             if each.shared and each.changed:
                 raise OSError(f"{each.path} is not what it was when the run began")
+        if self.target.remote:
+            return remote.process(self.target, self.path, limit, _START_LIMIT_S)
         journal = Journal()
         environment = {"LD_PRELOAD": self.helper} if self.helper else {}
 
@@ -203,6 +213,8 @@ class CProgram:
         if own is not None and absent:
             raise Unavailable(f"what {own.place} runs on has no {absent}")
         wrong = list(self._wrong(found))
+        if wrong and self.target.remote:
+            raise Unavailable("; ".join(wrong))
         if wrong:
             raise AttestationError(f"{self.target.id}: {'; '.join(wrong)}")
         lacking = " ".join(sorted(ISAS[c_kernel(self.target.kernel).isa].features & found.lacks))

@@ -67,7 +67,7 @@ def linker_of(target: Target) -> Tool:
 
 def is_static(target: Target) -> bool:
     """Whether its worker is one file with all that it needs."""
-    return target.emulated and not c_kernel(target.kernel).loads
+    return (target.emulated or target.remote) and not c_kernel(target.kernel).loads
 
 
 def runtime_of(target: Target) -> list[str]:
@@ -132,7 +132,16 @@ class Build:
         # A shared library is found at run time where it was when it was linked.
         places = [str(each.path) for each in self.files if each.shared]
         libraries = linking.digests([*self.libraries, *self.files], linker, static=is_static(target))
-        described = [target.kernel.op, target.flags, target.emulated, linking.WRAPPED, tools, parts, self.header, units]
+        described = [
+            target.kernel.op,
+            target.flags,
+            is_static(target),
+            linking.WRAPPED,
+            tools,
+            parts,
+            self.header,
+            units,
+        ]
         return digest_of([*described, list(libraries.values()), places])
 
     def commands(self, output: Path, digest: str, parts: Sequence[Path]) -> Iterator[list[str]]:

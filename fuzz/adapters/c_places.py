@@ -80,6 +80,10 @@ def places(isa: str, beside: Sequence[OwnTarget], host: Host) -> Iterator[Place]
             plain = Place(arch, settings=tuple((each, here[each.word]) for each in row.settings if each.word in here))
             yield plain
             if native:
-                yield from (replace(plain, own=each) for each in beside)
+                yield from (replace(plain, own=each) for each in beside if not each.remote)
         if row.emulator is not None and (row.emulated_here or not native):
             yield from (Place(arch, row.emulator, each, spills_slowly=row.spills_slowly) for each in row.combinations)
+    for each in beside:
+        if each.remote and row.arch in (None, each.arch):
+            known = tuple((it, each.settings[it.word]) for it in row.settings if it.word in each.settings)
+            yield Place(each.arch, settings=known, own=each)

@@ -26,6 +26,9 @@ _START = "crt1.o"
 """A file of every C library: by it a compiler shows for which machine it links."""
 
 
+_STATIC = "and what is emulated or sent elsewhere is linked statically"
+
+
 @dataclass(frozen=True)
 class Library:
     """A file that is linked, as it was when it was first read."""
@@ -80,10 +83,10 @@ def unusable(
         return f"{files[0].name} is not for {arch}: name a library that is"
     for each in found:
         if static and isinstance(each, Library) and each.shared:
-            return f"{each.path.name} is a shared library, and what is emulated is linked statically: name an archive"
+            return f"{each.path.name} is a shared library, {_STATIC}: name an archive"
         if isinstance(each, str) and file_of(each, tool, static=static) is None:
             names = " nor ".join(_file_names(each, static))
-            how = ", and what is emulated is linked statically" if static else ": name it by its path"
+            how = f", {_STATIC}" if static else ": name it by its path"
             return f"{tool.name} finds no {names}{how}"
     return None
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from fuzz.adapters.isa import architectures
 from fuzz.adapters.toolchain import Tool
 from fuzz.base.errors import UsageError
 
@@ -16,7 +17,7 @@ FILE = "targets.toml"
 TAKEN = ("native", "qemu", "wasm", "interpret", "cpu", "cuda")
 """The places that targets have without such a file."""
 _PLACE = re.compile(r"[a-z][a-z0-9+-]*")
-_KEYS = ("prefix", "flags", "package", "seconds")
+_KEYS = ("prefix", "flags", "package", "seconds", "arch", "settings")
 _SECONDS = 5.0
 
 
@@ -38,6 +39,16 @@ class OwnTarget:
     """The Debian package that has the program."""
     seconds: float = _SECONDS
     """The limit of a case."""
+    arch: str = ""
+    """The architecture of another machine, where the program runs the one command that it is given; '' where it starts
+    what is here."""
+    settings: Mapping[str, int | str] = field(default_factory=dict, hash=False)
+    """What that machine has of what instruction sets leave open, by the settings' words."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is another machine, to which the worker is sent."""
+        return bool(self.arch)
 
     @property
     def reserves(self) -> bool:
@@ -73,14 +84,27 @@ def _row(folder: Path, place: str, row: object, where: str) -> OwnTarget:
     prefix, flags = (_words(row, key, where) for key in ("prefix", "flags"))
     if not prefix and not flags:
         raise OwnTargetError(f'{where}: say how it differs: prefix = ["valgrind", "-q"], or flags = ["-O3"]')
-    package, seconds = row.get("package", ""), row.get("seconds", _SECONDS)
+    package, seconds, arch = row.get("package", ""), row.get("seconds", _SECONDS), row.get("arch", "")
+    settings = row.get("settings", {})
+    if arch not in ("", *architectures()) or (arch and not prefix):
+        raise OwnTargetError(f"{where}: arch: it is that of another machine, {_one_of(architectures())}, with a prefix")
+    if not isinstance(settings, Mapping) or not all(isinstance(each, (int, str)) for each in settings.values()):
+        raise OwnTargetError(f"{where}: settings: write a table, {{ vl = 256 }}, not {settings!r}")
+    if settings and not arch:
+        raise OwnTargetError(f"{where}: settings: they are those of another machine, whose arch the row says")
+    if prefix and Path(prefix[0]).name == "ssh" and not arch:
+        raise OwnTargetError(f'{where}: ssh runs it on another machine: say which kind, arch = "aarch64"')
     if not isinstance(package, str):
         raise OwnTargetError(f"{where}: package: write the name of a Debian package, not {package!r}")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
         raise OwnTargetError(f"{where}: seconds: write a number above 0, not {seconds!r}")
     if prefix and "/" in prefix[0]:  # a file of the pack's, wherever it is started from
         prefix = (str((folder / prefix[0]).absolute()), *prefix[1:])
-    return OwnTarget(place, prefix, flags, package, float(seconds))
+    return OwnTarget(place, prefix, flags, package, float(seconds), arch, dict(settings))
+
+
+def _one_of(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _words(row: Mapping[str, object], key: str, where: str) -> tuple[str, ...]:

@@ -155,6 +155,11 @@ class Target:
         """True where a program stands for the processor."""
         return self.emulator is not None
 
+    @property
+    def remote(self) -> bool:
+        """True where it is another machine's, to which its worker is sent."""
+        return self.own is not None and self.own.remote
+
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""
         return self.adapter.unavailable(self) or (unusable() if self.kernel.untrusted else None)

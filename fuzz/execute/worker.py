@@ -151,7 +151,9 @@ class Worker:
             hello = yield from self._hello()
         except (OSError, EndedError) as error:
             self._process = None
-            raise self._given_up(f"the worker cannot be started: {error}") from error
+            is_cut = isinstance(error, EndedError) and error.ending.cut
+            lost = self._given_up(f"the worker cannot be started: {error}")
+            raise lost from ConnectionError(str(error)) if is_cut else error
         finally:
             self._at_work = False
         self._sharing.join(self, self._program)
@@ -184,6 +186,8 @@ class Worker:
             yield from self._exchange(self._process, cases, outcomes, audits)
         except EndedError as error:
             self._process, self._wants_fresh = None, True
+            if error.ending.cut:
+                raise self._given_up(str(error.ending)) from error
             return error.ending
         finally:
             self._running = (), [], 0

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -54,9 +55,33 @@ def command(
     return start
 
 
+class _RemoteChild(subprocess.Popen[bytes]):
+    """The program that runs a worker on another machine, where a shell is above it."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        return _of_shell(super().wait(timeout))
+
+
+@dataclass(frozen=True)
+class Remote:
+    """How to start a worker on another machine: a Start."""
+
+    words: Sequence[str]
+
+    def __call__(self, stdin: int, stdout: int, stderr: int) -> Child:
+        return _RemoteChild(self.words, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True)
+
+
 _MARK = "KERNELFUZZ_WORKER"
 _MARKS = itertools.count()
 _SIGNALLED = 128
+CUT = 255
+"""The exit code of ssh where it is the connection that ended, and of nothing else that runs on another machine."""
+
+
+def _of_shell(code: int) -> int:
+    """The exit code of what ran below a shell, or below a sandbox: these add 128 to the number of a signal."""
+    return _SIGNALLED - code if _SIGNALLED < code < _SIGNALLED + signal.NSIG else code
 
 
 class CompiledWorker(subprocess.Popen[bytes]):
@@ -92,8 +117,7 @@ class CompiledWorker(subprocess.Popen[bytes]):
         code = super().wait(timeout)
         if self._mark:
             self._end_descendants()
-        # What ends by a signal in a sandbox ends it with this exit code, as a shell has it.
-        return _SIGNALLED - code if self._sandboxed and code > _SIGNALLED else code
+        return _of_shell(code) if self._sandboxed else code
 
     def _end_descendants(self) -> None:
         mark = f"{self._mark}\0".encode()

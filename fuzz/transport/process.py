@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fuzz.transport import frames, records
-from fuzz.transport.child import Start
+from fuzz.transport.child import CUT, Start
 from fuzz.transport.frames import AnswerError, Response
 from fuzz.transport.journal import Journal
 from fuzz.transport.sandbox import outside
@@ -65,6 +65,8 @@ class Ending:
     """True where answers were lost with it, so that any case of its frame may be to blame that has none."""
     early: bool = False
     """True where it was waited for less than a case may take: that it hung is to be confirmed."""
+    cut: str = ""
+    """The place of another machine, the connection to which ended; what was run there is not to blame."""
 
     @property
     def from_outside(self) -> bool:
@@ -77,6 +79,8 @@ class Ending:
         return self.code == records.BROKEN_FRAME_EXIT and "kernelfuzz worker: broken frame" in self.said
 
     def __str__(self) -> str:
+        if self.cut:
+            return f"the connection to {self.cut} ended{f': {self.said.splitlines()[-1]}' if self.said else ''}"
         if self.hung:
             return "no answer within the time limit"
         if self.ended:
@@ -96,14 +100,15 @@ class EndedError(Exception):
 class Process:
     """A running worker. `limit` is the longest silence in seconds that is taken for work; `memory` bounds what it may
     allocate, in bytes; it has at least `start_limit` seconds to start, which is no case. It shares the `journal`; one
-    that has none sends each answer at once. One that is `sandboxed` has another process id here than it says."""
+    that has none sends each answer at once. One that is `sandboxed` has another process id here than it says, and what
+    is `remote`, in the place of that name, has none."""
 
     def __init__(
         self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S,
-        journal: Journal | None = None, sandboxed: bool = False,
+        journal: Journal | None = None, sandboxed: bool = False, remote: str = "",
     ) -> None:  # fmt: skip
         self._journal = journal
-        self._sandboxed = sandboxed
+        self._sandboxed, self._remote = sandboxed, remote
         self._count = 0
         self._limit = limit
         self.patience = limit
@@ -139,7 +144,7 @@ class Process:
             self.refuse_answer(f"it is no worker: it starts with {magic:08x}")
         text = (yield from self._take(size, self._limit)).decode(errors="replace")
         said = re.search(r"^pid=(\d+)$", text, re.MULTILINE)
-        if said is not None:
+        if said is not None and not self._remote:
             self.pid = outside(self._child.pid, int(said[1])) if self._sandboxed else int(said[1])
             self._bound()
         return text
@@ -326,5 +331,6 @@ class Process:
         said = self._errors.read().decode(errors="replace").strip()
         self.close()
         early = hung and self.patience < self._limit
-        self._ending = Ending(hung or code == -signal.SIGALRM, code, said, ended, unplaced, early)
+        cut = self._remote if code == CUT and not (hung or ended) else ""
+        self._ending = Ending(hung or code == -signal.SIGALRM, code, said, ended, unplaced, early, cut)
         raise EndedError(self._ending)

@@ -51,7 +51,8 @@ bool read_exactly(void *to, size_t bytes, bool may_end) {
     return true;
 }
 
-/* Memory that outlives us where the parent gave its descriptor, -1 otherwise. */
+/* Memory that outlives us where the parent gave its descriptor. Without one, -1, each answer is sent at once: nobody else
+ * could tell at which case we are. */
 void open_journal(int descriptor) {
     struct stat found = {.st_size = 1 << 16};
     if (descriptor >= 0 && fstat(descriptor, &found) != 0) broken_frame("cannot open the journal: %s", strerror(errno));
@@ -59,7 +60,7 @@ void open_journal(int descriptor) {
     void *mapping = mmap(NULL, (size_t)found.st_size, PROT_READ | PROT_WRITE, kind, descriptor, 0);
     if (mapping == MAP_FAILED) broken_frame("cannot open the journal: %s", strerror(errno));
     journal = mapping;
-    journal_room = (size_t)found.st_size - sizeof *journal;
+    journal_room = descriptor >= 0 ? (size_t)found.st_size - sizeof *journal : 0;
     if (descriptor >= 0) close(descriptor);
 }
 

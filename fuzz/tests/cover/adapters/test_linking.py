@@ -65,7 +65,7 @@ def test_each_target_takes_the_archives_of_its_architecture(folder: Path, cache:
 def test_what_cannot_be_linked_does_not_run_and_says_why(linked: CKernel, folder: Path) -> None:
     emulated = c_target(replace(linked, isa="avx2"), "qemu")
     assert emulated.unavailable() == (
-        "libscaled.so is a shared library, and what is emulated is linked statically: name an archive"
+        "libscaled.so is a shared library, and what is emulated or sent elsewhere is linked statically: name an archive"
     )
     lost = replace(linked, libraries=("-lnowhere",))
     assert c_target(lost, "native").unavailable() == "g++ finds no libnowhere.so nor libnowhere.a: name it by its path"

@@ -115,6 +115,11 @@ def test_what_does_not_start_says_why(tmp_path: Path, cache: Path, row: OwnTarge
         ('[a]\nflags = ["-O3"]\nseconds = -1', "a: seconds: write a number above 0, not -1"),
         ('[a]\nflags = ["-O3"]\nseconds = nan', "a: seconds: write a number above 0, not nan"),
         ('[a]\nflags = ["-O3"]\npackage = 3', "a: package: write the name of a Debian package, not 3"),
+        ('[a]\nprefix = ["/usr/bin/ssh", "b"]', 'a: ssh runs it on another machine: say which kind, arch = "aarch64"'),
+        ('[a]\nprefix = ["ssh", "b"]\narch = "vax"', "a: arch: it is that of another machine, x86_64, .* or ppc64le"),
+        ('[a]\nflags = ["-O3"]\narch = "aarch64"', "a: arch: it is that of another machine, .*, with a prefix"),
+        ('[a]\nprefix = ["ssh", "b"]\narch = "aarch64"\nsettings = 256', "a: settings: write a table, { vl = 256 }"),
+        ('[a]\nprefix = ["nice"]\nsettings = { vl = 256 }', "a: settings: they are those of another machine"),
     ],
 )
 def test_a_row_that_says_nothing_sensible_is_refused(tmp_path: Path, text: str, said: str) -> None:
