@@ -127,7 +127,8 @@ def _cuda(targets: Sequence[Target], dtypes: Sequence[str], options: KernelsOpti
             timings += list(cuda.time_shape(torch, shape, of_op, others))
             torch.cuda.empty_cache()
     out = console.results()
-    print_table(PlainTable(("op", "dtype", "rows", "n", "kernel", "us", "GB/s", "of copy", "eager/it", "compile/it"),
+    print_table(PlainTable(("op", "dtype", "rows", "n", "kernel", "us", "GB/s", "of copy", "eager/it", "compile/it",
+                            "liger/it"),
                            list(_lines(timings, copy))), markdown=options.markdown)  # fmt: skip
     device = torch.cuda.get_device_name()
     out.print(f"\n{device}, which copies {copy:,.0f} GB/s; times are of the device, in graphs of many calls")
@@ -161,7 +162,7 @@ def _compile(targets: Sequence[Target], shapes: Sequence[Shape], pack: Path | No
 
 
 def _lines(timings: Sequence[Timing], copy: float) -> Iterator[tuple[str, ...]]:
-    from fuzz.quality.speed.cuda import COMPILED, EAGER
+    from fuzz.quality.speed.cuda import COMPILED, EAGER, SHIPPED
 
     by_shape: dict[Shape, dict[str, Timing]] = {}
     for timing in timings:
@@ -172,12 +173,12 @@ def _lines(timings: Sequence[Timing], copy: float) -> Iterator[tuple[str, ...]]:
             if not timing.ran:
                 continue
             speed = timing.gigabytes_per_second
-            ratios = (_ratio(found, EAGER, timing), _ratio(found, COMPILED, timing))
+            ratios = (_ratio(found, peer, timing) for peer in (EAGER, COMPILED, SHIPPED))
             yield (*where, f"{timing.seconds * 1e6:.1f}", f"{speed:,.0f}", f"{speed / copy:.1%}", *ratios)
 
 
 def _ratio(found: Mapping[str, Timing], peer: str, timing: Timing) -> str:
-    return "" if timing.who == peer else f"{found[peer].seconds / timing.seconds:.2f}x"
+    return "" if timing.who == peer or peer not in found else f"{found[peer].seconds / timing.seconds:.2f}x"
 
 
 def _recorded(timing: Timing) -> dict[str, Any]:

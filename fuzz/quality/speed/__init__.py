@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-MOVED = {"rms_norm": 2, "fused_add_rms_norm": 4, "rms_norm_backward": 3, "fused_add_rms_norm_backward": 4}
+MOVED = {
+    "rms_norm": 2, "fused_add_rms_norm": 4, "rms_norm_backward": 3, "fused_add_rms_norm_backward": 4,
+    "layer_norm": 2, "softmax": 2,
+}  # fmt: skip
 """The number of tensors of the shape of x that a call must read or write at least once, by op."""
 ITEMSIZES = {"f32": 4, "f16": 2, "bf16": 2}
 EPS = 2.0**-17

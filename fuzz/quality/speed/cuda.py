@@ -23,7 +23,7 @@ from oracles.ops import OPS
 
 ROWS = (4096, 32768)
 LENGTHS = (1024, 2048, 2880, 4096, 8192, 16384)
-EAGER, COMPILED = "torch eager", "torch.compile"
+EAGER, COMPILED, SHIPPED = "torch eager", "torch.compile", "liger-kernel"
 _WORKING_SET = 400 << 20
 """This many bytes are gone through before a tensor is used again: several times what the cache of a GPU holds."""
 _SETS = 24
@@ -88,12 +88,17 @@ def warm(torch: Any, shape: Shape, kernels: Mapping[str, LoadedKernel], others: 
 
 def peers_of(torch: Any, op: str) -> dict[str, Called]:
     """What the kernels of an op are compared with."""
-    return {EAGER: peers.eager(op, torch), COMPILED: peers.compiled(op, torch)}
+    found: dict[str, Called] = {EAGER: peers.eager(op, torch), COMPILED: peers.compiled(op, torch)}
+    liger = peers.shipped(op)
+    if liger is not None:
+        found[SHIPPED] = liger
+    return found
 
 
 def caller(kernel: LoadedKernel) -> Called:
     """Calls the kernel on all tensors of a set."""
-    return lambda tensors: kernel.call(tensors, {"eps": EPS, "axis": 1})
+    params = {"axis": 1, **({"eps": EPS} if kernel.takes("eps") else {})}
+    return lambda tensors: kernel.call(tensors, params)
 
 
 def _takes(call: Called, tensors: Mapping[str, Any]) -> bool:
@@ -114,7 +119,7 @@ def _tensors(torch: Any, shape: Shape, seed: int) -> dict[str, Any]:
     dtype, generator = torch_dtypes(torch)[shape.dtype], torch.Generator("cuda").manual_seed(seed)
     made: dict[str, Any] = {}
     for operand in OPS[shape.op].operands:
-        if operand.name in ("dresidual", *(() if "backward" in shape.op else ("rstd",))):
+        if operand.name in ("dresidual", *(() if "backward" in shape.op else ("mean", "rstd"))):
             continue
         extent = OPS[shape.op].shape(operand.name, (shape.rows, shape.n), 1)
         kind = torch.float32 if operand.axes == (OUTER,) else dtype

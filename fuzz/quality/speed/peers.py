@@ -1,8 +1,10 @@
-"""What a kernel on a GPU is compared with: torch's own operations, and torch.compile of the composition."""
+"""What a kernel on a GPU is compared with: torch's own operations, torch.compile of the composition, and liger-kernel
+where it is installed."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,12 +34,39 @@ def eager(op: str, torch: Any) -> Peer:
         dx, dw = gradient(t)
         return dx + t["dsum"], dw
 
+    def layer_norm(t: Tensors) -> tuple[Any, ...]:
+        return (torch.nn.functional.layer_norm(t["x"], t["x"].shape[-1:], t["weight"], t["bias"], EPS),)
+
     return {
         "rms_norm": forward,
         "fused_add_rms_norm": fused_add,
         "rms_norm_backward": gradient,
         "fused_add_rms_norm_backward": fused_add_gradient,
+        "layer_norm": layer_norm,
+        "softmax": lambda t: (torch.softmax(t["x"], -1),),
     }[op]
+
+
+def shipped(op: str) -> Peer | None:
+    """What liger-kernel launches for it; None where that is not installed or has nothing for it."""
+    if importlib.util.find_spec("liger_kernel") is None:
+        return None
+    ops: Any = importlib.import_module("liger_kernel.ops")
+
+    def forward(t: Tensors) -> tuple[Any, ...]:
+        return (ops.rms_norm.rms_norm_forward(t["x"], t["weight"], EPS, 0.0, "gemma", None)[0],)
+
+    def fused_add(t: Tensors) -> tuple[Any, ...]:
+        add = ops.fused_add_rms_norm.fused_add_rms_norm_forward
+        made, total, *_ = add(t["x"], t["residual"], t["weight"], EPS, 0.0, "gemma")
+        return made, total
+
+    return {
+        "rms_norm": forward,
+        "fused_add_rms_norm": fused_add,
+        "layer_norm": lambda t: (ops.layer_norm.layer_norm_forward(t["x"], t["weight"], t["bias"], EPS)[0],),
+        "softmax": lambda t: (ops.softmax._softmax_forward(t["x"])[0],),
+    }.get(op)
 
 
 def compiled(op: str, torch: Any) -> Peer:
@@ -80,4 +109,14 @@ def composed(op: str, torch: Any) -> Peer:
             dx = dx + t["dsum"].float()
         return dx.to(t["x"].dtype), (dy * h).sum(0).to(t["weight"].dtype)
 
-    return {"rms_norm": forward, "fused_add_rms_norm": fused_add}.get(op, gradient)
+    def layer_norm(t: Tensors) -> tuple[Any, ...]:
+        wide = t["x"].float()
+        centred = wide - wide.mean(-1, keepdim=True)
+        y = centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + EPS)
+        return ((y * t["weight"].float() + t["bias"].float()).to(t["x"].dtype),)
+
+    def softmax(t: Tensors) -> tuple[Any, ...]:
+        return (torch.softmax(t["x"].float(), -1).to(t["x"].dtype),)
+
+    own = {"rms_norm": forward, "fused_add_rms_norm": fused_add, "layer_norm": layer_norm, "softmax": softmax}
+    return own.get(op, gradient)

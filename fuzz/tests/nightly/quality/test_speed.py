@@ -54,12 +54,13 @@ def test_the_limit_loads_and_stores_every_element_of_each_row(tmp_path: Path) ->
         assert np.array_equal(y, x * np.float32(EPS))
 
 
-@pytest.mark.parametrize("op", ["rms_norm", "fused_add_rms_norm"])
+@pytest.mark.parametrize("op", ["rms_norm", "fused_add_rms_norm", "layer_norm", "softmax"])
 def test_torch_and_the_composition_agree(op: str) -> None:
     import torch  # it takes seconds, and each of pytest's processes imports each module of tests
 
     torch.manual_seed(3)
-    given = {"x": torch.randn(5, 33), "residual": torch.randn(5, 33), "weight": torch.randn(33)}
+    given = {"x": torch.randn(5, 33), "residual": torch.randn(5, 33)}
+    given |= {name: torch.randn(33) for name in ("weight", "bias")}
     for mine, wanted in zip(peers.eager(op, torch)(given), peers.composed(op, torch)(given), strict=True):
         assert torch.allclose(mine, wanted, rtol=1e-5, atol=1e-6)
 
@@ -76,7 +77,8 @@ def test_the_gradients_of_the_composition_are_those_of_autograd() -> None:
     dx, dw = peers.composed("fused_add_rms_norm_backward", torch)(given)
     assert torch.allclose(dx, wanted[0] + dsum, rtol=1e-4, atol=1e-5)
     assert torch.allclose(dw, wanted[1], rtol=1e-4, atol=1e-5)
-    assert set(MOVED) == {"rms_norm", "fused_add_rms_norm", "rms_norm_backward", "fused_add_rms_norm_backward"}
+    norms = {"rms_norm", "fused_add_rms_norm", "rms_norm_backward", "fused_add_rms_norm_backward"}
+    assert set(MOVED) == {*norms, "layer_norm", "softmax"}
 
 
 def test_kernels_are_measured_beside_the_composition(cli_here: Cli, tmp_path: Path) -> None:
