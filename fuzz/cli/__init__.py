@@ -6,6 +6,7 @@ import typer
 
 from fuzz.cli import (
     corpus,
+    demo,
     derive,
     doctor,
     explain_budget,
@@ -27,7 +28,7 @@ from fuzz.cli.exits import leave
 app = typer.Typer(
     name="kernelfuzz",
     help="Fuzz numeric kernels against a high-precision oracle.",
-    epilog="Start with: kernelfuzz doctor, then: kernelfuzz run --max-time 1m",
+    epilog="Start with: kernelfuzz demo, then: kernelfuzz run --max-time 1m",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -50,6 +51,7 @@ def _top(
 options.add_verbs(
     app,
     {
+        "demo": demo.demo,
         "run": run.run,
         "repro": repro.repro,
         "show": show.show,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,14 +16,12 @@ from fuzz.base.errors import UsageError
 from fuzz.base.selection import keyword
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration
-from fuzz.findings import casefile
 from fuzz.report import console
 from fuzz.report.brief import Commands, brief
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.words import what_is_wrong
 from fuzz.triage.explanation import Explanation
-from fuzz.uses.check.check import CheckFailed, check
-from fuzz.uses.check.plan import GIVEN
+from fuzz.uses.check.aside import found_by_check
 from oracles.dtypes import FORMATS
 
 _SEED = 1
@@ -128,19 +124,9 @@ def is_close(kernel: Callable[..., Any], right: Callable[..., Any]) -> bool:
 
 def _checked(kernel: Callable[..., Any], op: str, explain_s: float) -> tuple[list[Explanation], float]:
     """Return what a check says, and the seconds that it took."""
-    able, before = Capabilities(dtypes=_DTYPES, empty=False), GIVEN.options
-    with tempfile.TemporaryDirectory() as folder:
-        GIVEN.options = replace(before, output=Path(folder), explain_s=explain_s)
-        began = time.perf_counter()
-        try:
-            check(kernel, op=op, capabilities=able, seed=_SEED)
-        except CheckFailed:
-            pass
-        finally:
-            GIVEN.options = before
-        seconds = time.perf_counter() - began
-        kept = [casefile.load(path)[1] for path in sorted(Path(folder).glob("*.json"))]
-    return [each.explanation for each in kept if each is not None and each.explanation is not None], seconds
+    began = time.perf_counter()
+    found = found_by_check(kernel, op, Capabilities(dtypes=_DTYPES, empty=False), explain_s, _SEED)
+    return found, time.perf_counter() - began
 
 
 def _words(told: Explanation) -> str:

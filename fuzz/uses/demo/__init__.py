@@ -1,0 +1,1 @@
+"""The demonstration: a planted bug that an ordinary test passes."""
