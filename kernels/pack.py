@@ -7,6 +7,7 @@ from fuzz import CKernel, PythonKernel
 from .activations import c_kernels as activations_in_c
 from .activations import python_kernels as activations_in_python
 from .activations.mutants import gelu, silu_mul
+from .algorithms import python_kernels as algorithms_in_python
 from .attention import c_kernels as attention_in_c
 from .attention import python_kernels as attention_in_python
 from .attention.mutants import attention
@@ -80,6 +81,7 @@ KERNELS: tuple[CKernel | PythonKernel, ...] = (
     *int4_matmul_in_c.KERNELS, *int4_matmul_in_python.KERNELS,
     *grouped_matmul_in_c.KERNELS, *grouped_matmul_in_python.KERNELS,
     *topk_softmax_in_c.KERNELS, *topk_softmax_in_python.KERNELS,
+    *algorithms_in_python.KERNELS,
 )  # fmt: skip
 MUTANTS = (
     *rms_norm.MUTANTS, *laws.MUTANTS, *operands.MUTANTS, *triton.MUTANTS, *history.MUTANTS, *accuracy.MUTANTS,

@@ -1,0 +1,71 @@
+"""What is made of sums along rows, in NumPy, as it is shipped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .sums import added, averaged, online, welford
+
+Rows = NDArray[Any]
+IGNORED = -100
+
+
+def softmax_backward(y: Rows, dy: Rows, *, dx: Rows) -> None:
+    """The difference of two products."""
+    products = y * dy
+    dx[...] = products - y * added(products)
+
+
+def logsumexp(x: Rows, *, y: Rows) -> None:
+    """By blocks, in one pass; a row all of minus infinity gives NaN."""
+    most, mass = online(x)
+    y[...] = np.where(most == -np.inf, np.float32(np.nan), np.log(mass) + most)[..., 0]
+
+
+def logsumexp_backward(x: Rows, dy: Rows, y: Rows | None = None, *, dx: Rows) -> None:
+    """The same pass, where its result is not given."""
+    most, mass = online(x)
+    dx[...] = dy[..., None] * np.exp(x - (np.log(mass) + most if y is None else y[..., None]))
+
+
+def row_mean_backward(x: Rows, dy: Rows, *, dx: Rows) -> None:
+    """Times the reciprocal of n."""
+    dx[...] = (dy * (1.0 / np.float32(x.shape[-1])))[..., None]
+
+
+def row_var_backward(x: Rows, dy: Rows, *, correction: float, dx: Rows) -> None:
+    """By a mean that is kept up to date."""
+    mean, _ = welford(x)
+    dx[...] = (2.0 * dy / np.float32(x.shape[-1] - correction))[..., None] * (x - mean)
+
+
+def cross_entropy(x: Rows, label: Rows, *, smoothing: float = 0.0, loss: Rows) -> None:
+    """By logarithms of probabilities: the maximum is taken off all, and never added again."""
+    shifted = x - x.max(-1, keepdims=True)
+    chosen = np.take_along_axis(shifted, np.where(label == IGNORED, 0, label)[..., None], -1)
+    logarithm = np.log(added(np.exp(shifted)))
+    nll, even = logarithm - chosen, logarithm - averaged(shifted)
+    losses = (1.0 - smoothing) * nll + smoothing * even if smoothing else nll
+    loss[...] = np.where(label == IGNORED, np.float32(0), losses[..., 0])
+
+
+def topk_softmax(x: Rows, *, renormalise: float = 0.0, weight: Rows, expert: Rows) -> None:
+    """Exponentials times the reciprocal of their sum, which one pass makes."""
+    most, mass = online(x)
+    p = np.exp(x - most) * (1.0 / mass)
+    places = np.argsort(-p, axis=-1, kind="stable")[..., : weight.shape[-1]]
+    largest = np.take_along_axis(p, places, -1)
+    weight[...] = largest / added(largest) if renormalise else largest
+    expert[...] = places
+
+
+def softmax_of_topk(x: Rows, *, weight: Rows, expert: Rows) -> None:
+    """The same of the largest logits."""
+    places = np.argsort(-x, axis=-1, kind="stable")[..., : weight.shape[-1]]
+    largest = np.take_along_axis(x, places, -1)
+    e = np.exp(largest - largest[..., :1])
+    weight[...] = e * (1.0 / added(e))
+    expert[...] = places

@@ -1,0 +1,22 @@
+"""Every algorithm of an op is one that a kernel takes here: so each is judged as it is really calculated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz.adapters.pack import load
+from oracles.ops import OPS
+
+PACK = load(Path(__file__).resolve().parents[2])
+
+
+def test_each_algorithm_is_that_of_a_kernel() -> None:
+    taken = set[tuple[str, str, str]]()
+    for kernel in PACK.kernels:
+        for local, ways in kernel.contract.algorithm.items():
+            taken |= {(kernel.op, local, way) for way in ((ways,) if isinstance(ways, str) else ways)}
+    known = {
+        (op, local, way) for op in {each.op for each in PACK.kernels} for local, ways in OPS[op].algorithms.items()
+        for way in ways
+    }  # fmt: skip
+    assert known - taken == set()
