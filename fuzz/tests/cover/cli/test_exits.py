@@ -24,6 +24,7 @@ WRONG = {
     "judge": (["mine.py"], "--against: name the file of the function that says what it should compute"),
     "learn": (["nobody"], "nobody"),
     "corpus": (["add", "/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
+    "demo": (["--explain-time", "soon"], "'soon' is not a time: write 30s, 5m or 8h"),
     "derive": (["refs.py"], "refs.py: write FILE.py:FUNCTION, such as refs.py:rms_norm"),
     "doctor": (["--pack", "/nowhere"], "/nowhere is not a pack"),
     "explain-budget": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
