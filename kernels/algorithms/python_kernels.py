@@ -20,7 +20,7 @@ _GROUPS = replace(_ROWS, takes=("weight", "bias", "mean", "rstd"))
 _GROUPS_BACK = replace(_ROWS, takes=("weight", "mean", "rstd", "dw", "db"))
 # Of a product with a reciprocal that lies at a tie either code is right, which the oracle settles one by one: rows are
 # short, and cases fewer.
-_FEW = {"n": 128}
+_FEW = {"n": 1024}
 _OF_ZEROS = replace(_ROWS, params=("of_zeros",), max=_FEW)
 _RULES = replace(_ROWS, params=("scale_rule", "of_infinity"))
 _SHORT = {"n": 4096}
