@@ -61,10 +61,10 @@ def _run(target: Target, cache: Path) -> tuple[object, list[Outcome]]:
     [
         ("", Status.RAN, ""),
         ("exit(255);", Status.DIED, "ended with exit code 254"),
+        (HANGS, Status.HUNG, "no answer within"),
         ("raise(SIGKILL);", Status.DIED, "killed by SIGKILL"),
         ("row(&c->y, rows)[0] = 1;", Status.FAULT, ""),
         ("if (!malloc((size_t)16 << 30)) return KF_REJECTED;", Status.REJECTED, ""),
-        (HANGS, Status.HUNG, "no answer within"),
     ],
 )
 def test_a_worker_elsewhere_sees_what_a_kernel_does(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import fuzz
+from fuzz.adapters.isa import ISAS
 from fuzz.adapters.toolchain import Host
 from fuzz.cli import main
 from fuzz.tests.conftest import CHECKOUT, Cli
@@ -76,6 +77,12 @@ def test_every_field_of_a_contract_is_in_the_table_of_what_a_kernel_declares() -
     page = (CHECKOUT / "fuzz" / "docs" / "contracts.md").read_text()
     shown = re.findall(r"^\| `contract\.(\w+)` \|", page, re.MULTILINE)
     assert sorted(shown) == sorted(each.name for each in fields(Contract))
+
+
+def test_every_instruction_set_is_in_that_table() -> None:
+    page = (CHECKOUT / "fuzz" / "docs" / "contracts.md").read_text()
+    [shown] = re.findall(r"^\| `isa` \| (.*?): the instruction set", page, re.MULTILINE)
+    assert shown == ", ".join(f"`{name}`" for name in ISAS)
 
 
 def test_the_page_about_ops_names_every_function_of_a_formula_and_every_field() -> None:

@@ -37,7 +37,7 @@ __attribute__((noinline)) __arm_new("za") __arm_locally_streaming static float p
 _BODY = "copy(c); row(&c->y, 0)[0] = (float)lanes(); row(&c->y, 0)[1] = product(); row(&c->y, 0)[2] = (float)lanes();"
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("bits", _LENGTH.options)
 @pytest.mark.parametrize("opt", ["O2", "O0"])
 def test_a_kernel_streams_at_the_length_that_is_set(tmp_path: Path, cache: Path, bits: int, opt: str) -> None:
