@@ -6,7 +6,7 @@ import atexit
 import gc
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,23 @@ class Exit(IntEnum):
     """It tells `git bisect run` to skip this commit."""
 
 
+MEANINGS: Mapping[Exit, str] = {
+    Exit.OK: "nothing found",
+    Exit.FINDINGS: "findings, or a kernel that cannot be built or started",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM), and nothing was found until then",
+    Exit.INTERNAL: "internal error, such as an oracle that contradicts itself (what was found is still told), or "
+    "records that could not be written",
+    Exit.USAGE: "usage error, broken case file: one line says what to mend",
+    Exit.NOTHING_RAN: "nothing ran, or for `doctor`: nothing can",
+    Exit.MOSTLY_NOT_JUDGED: "nothing is wrong with the runs that were judged, and most were not; the last line says "
+    "why",
+    Exit.REQUIRED_NOT_RUN: "a required target did not run (`--require`)",
+    Exit.ORACLE_GAVE_UP: "the oracle gave up on some element",
+    Exit.CANNOT_JUDGE: "`repro`: it cannot be judged here whether the case fails: its kernel cannot be built or "
+    "loaded, is not among the targets or did not run; it hangs, where it was found to fail otherwise; the oracle "
+    "gave up",
+}
+"""What each says, in the words of `kernelfuzz explain` and of the page of verdicts."""
 _TYPER_INTERRUPTED = 130
 """Typer returns this for a KeyboardInterrupt."""
 

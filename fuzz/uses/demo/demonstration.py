@@ -77,3 +77,4 @@ def next_lines(seconds: float) -> Iterator[str]:
     yield "    kernelfuzz init mine --kind numpy --from YOUR_FILE.py"
     yield "    kernelfuzz run --pack mine --max-time 1m"
     yield "Without --from, a right softmax is written, to be changed into your kernel."
+    yield "What the words of a report mean: kernelfuzz explain"
