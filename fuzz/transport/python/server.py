@@ -44,25 +44,33 @@ def serve(control: socket.socket, imports: Sequence[str]) -> None:
     signal.set_wakeup_fd(woken)
     children: dict[int, socket.socket] = {}
     while True:
-        watched: list[int | socket.socket] = [control, waker, *children.values()]
-        ready, _, _ = select.select(watched, [], [])
+        ready = _ready([control.fileno(), waker, *(notify.fileno() for notify in children.values())])
         if waker in ready:
             os.read(waker, 4096)
             _reap(children)
         for pid, notify in list(children.items()):
-            if notify in ready:
+            if notify.fileno() in ready:
                 asked = b""
                 with contextlib.suppress(OSError):
                     asked = notify.recv(_NOTICE_BYTES)
                 # A keeper that is terminated ends its worker; where nobody receives notices any more, so that too.
                 os.kill(pid, signal.SIGKILL if asked == b"kill" else signal.SIGTERM)
-        if control in ready:
+        if control.fileno() in ready:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, _DESCRIPTORS)
             if not message:
                 break
             _fork(message.decode(), descriptors, control, children)
     for pid in children:
         os.kill(pid, signal.SIGTERM)
+
+
+def _ready(descriptors: Sequence[int]) -> set[int]:
+    """Those from which something can be read, once there is one."""
+    # Not by select, which knows none beyond 1023: they are numbered as in an engine with hundreds of workers.
+    watch = select.poll()
+    for descriptor in descriptors:
+        watch.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in watch.poll()}
 
 
 def _import(names: Sequence[str]) -> None:

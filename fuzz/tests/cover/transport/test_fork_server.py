@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
@@ -29,6 +30,8 @@ def rms_norm(x, y, *, axis, eps, **absent):
     y[0, 0] = int(keeper.rpartition(")")[2].split()[1])  # an f32 has all ids below 2^24
 """
 _LIMIT_S = 60.0
+_MANY = 1100
+"""Descriptors: `select` knows 1,024."""
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -73,3 +76,19 @@ def _asked(connection: Connection) -> int:
     connection.send(True)
     assert connection.poll(_LIMIT_S)
     return int(connection.recv())
+
+
+@pytest.mark.whole
+def test_a_server_starts_where_a_thousand_descriptors_are_open(target: Target, cache: Path) -> None:
+    """As in a run of hundreds of targets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < _MANY + 100:
+        pytest.skip("no process may have so many")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _MANY + 100), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(_MANY)]
+    try:
+        assert _server(target, cache) > 0
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
