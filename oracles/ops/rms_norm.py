@@ -39,5 +39,6 @@ OP = Op(
     aliases=(("y", "x"),),
     flips=(Flip(("x",), ("y",)),),
     scaling={"x": 1, "rstd": -1},
+    algorithms={"y": {"weight first": lambda x, rstd, w=None: x * rstd if w is None else x * w * rstd}},
     summary="rows divided by their root mean square, times a weight",
 )
