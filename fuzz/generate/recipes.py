@@ -106,6 +106,8 @@ class Recipe:
     fill: Fill
     unscaled: bool = False
     """Parameters that scale with the inputs are 0 beside such a first input."""
+    by_row: bool = False
+    """Whether rows differ so much in size that a sum over several drops the terms of small ones, all to one side."""
 
     def draw(self, spec: RowSpec, stream: Stream) -> NDArray[np.generic]:
         """Values of shape (rows, n) in the storage dtype; rounded to nearest even, finite values kept finite."""
@@ -128,13 +130,18 @@ RECIPES: dict[str, Recipe] = {}
 
 
 def recipe(
-    summary: str, *, structured: bool, unscaled: bool = False, registry: dict[str, Recipe] = RECIPES
+    summary: str,
+    *,
+    structured: bool,
+    unscaled: bool = False,
+    by_row: bool = False,
+    registry: dict[str, Recipe] = RECIPES,
 ) -> Callable[[Fill], Fill]:
     """Register a function under its own name without underscores at its ends."""
 
     def register(fill: Fill) -> Fill:
         name = fill.__name__.strip("_")
-        registry[name] = Recipe(name, summary, structured, fill, unscaled)
+        registry[name] = Recipe(name, summary, structured, fill, unscaled, by_row)
         return fill
 
     return register
@@ -218,7 +225,11 @@ def _powers_of_two(spec: RowSpec, stream: Stream) -> Reals:
     return powers
 
 
-@recipe("a different power of two per row, 2**-75 to 2**63, or most of those that the dtype has", structured=False)
+@recipe(
+    "a different power of two per row, 2**-75 to 2**63, or most of those that the dtype has",
+    structured=False,
+    by_row=True,
+)
 def _row_scales(spec: RowSpec, stream: Stream) -> Reals:
     return normal(spec, stream) * repeated(np.ldexp(1.0, _row_exponents(spec, stream)), spec)
 
@@ -235,7 +246,11 @@ def _zero_rows(spec: RowSpec, stream: Stream) -> Reals:
     return normal(spec, stream) * repeated(factor, spec)
 
 
-@recipe("mean square between 1/100 and 100 times a parameter that is added to it (1e-6 without)", structured=False)
+@recipe(
+    "mean square between 1/100 and 100 times a parameter that is added to it (1e-6 without)",
+    structured=False,
+    by_row=True,
+)
 def _near_threshold(spec: RowSpec, stream: Stream) -> Reals:
     steps = stream.child("ratio").integers(spec.rows, -7, 7)  # powers of two, so that no library pow is involved
     return _with_mean_square(spec, stream, np.ldexp(spec.threshold or 1e-6, steps))
@@ -244,6 +259,7 @@ def _near_threshold(spec: RowSpec, stream: Stream) -> Reals:
 @recipe(
     "mean square a million times below a parameter that is added to it, and less, or the smallest numbers",
     structured=False,
+    by_row=True,
 )
 def _far_below_threshold(spec: RowSpec, stream: Stream) -> Reals:
     steps = stream.child("ratio").integers(spec.rows, -40, -20)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ class Related:
     fill: Relate
     stage: int = 1
     """It may depend on every input of an earlier stage; 0 is that of recipes that depend on none."""
+
+    by_row: ClassVar[bool] = False
 
 
 RELATED: dict[str, Related] = {}

@@ -39,6 +39,8 @@ def is_structured(drawn: Laid) -> bool:
     # Of rows that are drawn anew codes may be the given ones, which nobody knows to be random.
     if any(part.given is not None for part in grids.values()):
         return True
+    if sums_rows(op) and any(drawn.recipe(part).by_row for part in grids.values()):
+        return True
     return any(drawn.recipe(part).structured or name in powers(op) for name, part in grids.items())
 
 
@@ -60,6 +62,13 @@ def added(op: Op) -> frozenset[Names]:
     meeting = [_inputs(each.args) for each in terms if each.kind in ("add", "subtract", "where")]
     meeting += [_inputs(each.args) for each in sums if each.kind == "scan"]
     return frozenset(names for names in meeting if len(names) > 1)
+
+
+@remembered(64)
+def sums_rows(op: Op) -> bool:
+    """Whether some sum goes over several dimensions, and so over several rows."""
+    graphs = graphs_of(op.formula, op.inputs, op.parameters)
+    return any(len(node.over) > 1 for graph in graphs for node in graph.nodes if node.kind == "sum")
 
 
 @remembered(64)

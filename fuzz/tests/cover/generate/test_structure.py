@@ -64,6 +64,20 @@ def test_no_right_sum_of_few_bits_is_accused(recipe: str, order: Sequential | La
         assert order != Sequential() or enclosure.below.sum() < 0.5 * worst.below.sum()
 
 
+@pytest.mark.parametrize("recipe", ["row_scales", "near_threshold", "far_below_threshold"])
+def test_a_sum_over_rows_of_different_sizes_drops_the_small_ones(recipe: str) -> None:
+    """The squares of a row of small numbers are less than half a unit of a sum that has those of a large one."""
+
+    def structured(op: str, recipe: str, axis: int, **extents: int) -> bool:
+        parts = (Part("x", "f16", recipe=recipe), Part("y", "f32"))
+        draw = Draw(op, 510, (1, 3, 4)[:axis], {"eps": 1e-6, "axis": axis}, 1, parts, extents=extents)
+        return realise(draw).structured
+
+    assert structured("group_norm", recipe, 3)
+    assert not structured("group_norm", "normal", 3)
+    assert not structured("rms_norm", recipe, 1)
+
+
 def test_grids_that_are_added_must_be_as_fine_as_each_other() -> None:
     parts = [
         Part("x", "f32", recipe="normal"),
