@@ -49,6 +49,10 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(_TRITON, "sigmoid", Besides(2.0**-104), "the same: its exponential overflows, 0 in the place of up to 2^-128"),
     Fact(
+        _TRITON, "tanh", Besides(11.2),
+        "Triton has none of its own: 2 tl.sigmoid(2 x) - 1, twice what the sigmoid is off by",
+    ),
+    Fact(
         _TRITON, "exp2", Within(2.5, flushes=True),
         f"{_GUIDE}: exp2f within 2 ulp; Triton 3.9 writes ex2.approx.ftz.f32",
     ),

@@ -77,8 +77,8 @@ def compiled(op: str, torch: Any) -> Peer:
     composition = torch.compile(composed(op, torch), fullgraph=True)
 
     def call(t: Tensors) -> tuple[Any, ...]:
-        for name, tensor in t.items():
-            if name != "weight":
+        for tensor in t.values():
+            if tensor.dim() > 1:
                 torch._dynamo.mark_dynamic(tensor, 0)
         found: tuple[Any, ...] = composition(t)
         return found

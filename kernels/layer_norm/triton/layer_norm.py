@@ -9,13 +9,12 @@ import torch
 import triton
 import triton.language as tl
 
-from .rows import block_of, launch, pitch, row_length
+from .rows import block_of, launch, pitch, row_length, warps_of
 
 MAX_ROW = 16384
 """Registers hold a row of at most this many elements."""
 PROGRAMS = 3
 """Persistent programs for each multiprocessor; in the interpreter, which runs one after the other, so many in all."""
-_WARPS = 4
 
 
 @triton.jit
@@ -100,7 +99,7 @@ def layer_norm(
     optional = {"HAS_WEIGHT": weight, "HAS_BIAS": bias, "HAS_MEAN": mean, "HAS_RSTD": rstd}
     launch(
         forward, x.numel() // n, (x, _or(weight, x), _or(bias, x), y, _or(mean, x), _or(rstd, x)),
-        (pitch(x, n), pitch(y, n), n, eps), _WARPS,
+        (pitch(x, n), pitch(y, n), n, eps), warps_of(block_of(n)),
         **{name: each is not None for name, each in optional.items()}, BLOCK=block_of(n),
     )  # fmt: skip
 
@@ -123,7 +122,7 @@ def layer_norm_backward(
     optional = {"HAS_WEIGHT": weight, "HAS_MEAN": mean, "HAS_RSTD": rstd, "HAS_DW": dw, "HAS_DB": db}
     launch(
         persistent_backward, programs, (x, dy, _or(weight, x), _or(mean, x), _or(rstd, x), dx, *shares),
-        (pitch(x, n), pitch(dy, n), pitch(dx, n), rows, n, eps), _WARPS,
+        (pitch(x, n), pitch(dy, n), pitch(dx, n), rows, n, eps), warps_of(block_of(n)),
         **{name: each is not None for name, each in optional.items()}, BLOCK=block_of(n),
     )  # fmt: skip
     for each, share in zip((dw, db), shares, strict=True):

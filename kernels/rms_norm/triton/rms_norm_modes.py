@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from .rms_norm import rms_norm as shared_by_rows
 from .rows import (
     INTERPRETED_PROGRAMS,
     UNSPECIALIZED,
@@ -25,6 +26,9 @@ from .rows import (
 
 MAX_ROW = 16384
 """Registers hold a row of at most this many elements."""
+SHARED_BYTES = 2048
+"""Rows of up to so many bytes share a program, unless a mode is asked for: on an H100, 4096 rows of 1024 elements in
+bf16 took 7.3 us so, and 7.9 us with a program each."""
 KEPT = 8192
 """Holding a row in registers is the quickest way up to this many elements."""
 WAVES = 8
@@ -116,6 +120,9 @@ def rms_norm(
     """y = x / sqrt(mean(x^2) + eps) * (weight_offset + weight) of the last axis; `mode` is one of MODES, or chosen."""
     n = row_length(x, axis)
     if x.numel() == 0:
+        return
+    if not mode and n * x.element_size() <= SHARED_BYTES:
+        shared_by_rows(x, weight, eps=eps, axis=axis, weight_offset=weight_offset, y=y, rstd=rstd, path="small")
         return
     rows, block = x.numel() // n, block_of(n)
     most = processors(x.device)

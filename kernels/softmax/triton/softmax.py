@@ -9,13 +9,12 @@ import torch
 import triton
 import triton.language as tl
 
-from .rows import block_of, launch, pitch, row_length
+from .rows import block_of, launch, pitch, row_length, warps_of
 
 MAX_ROW = 16384
 """Registers hold a row of at most this many elements."""
 BLOCK = 1024
 """A longer row is read in blocks of this many."""
-_WARPS = 4
 
 
 @triton.jit
@@ -80,4 +79,4 @@ def _run(x: torch.Tensor, y: torch.Tensor, axis: int, path: str, *, logarithm: b
     whole = path == "whole_row" or (not path and n <= MAX_ROW)
     kernel, block = (whole_row, block_of(n)) if whole else (online, BLOCK)
     scalars = (pitch(x, n), pitch(y, n), n)
-    launch(kernel, x.numel() // n, (x, y), scalars, _WARPS, LOGARITHM=logarithm, BLOCK=block)
+    launch(kernel, x.numel() // n, (x, y), scalars, warps_of(block), LOGARITHM=logarithm, BLOCK=block)

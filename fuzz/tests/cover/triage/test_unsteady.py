@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fuzz import Capabilities, Contract, PythonKernel
@@ -25,11 +26,11 @@ def rms_norm(x, eps):
 """
 
 
-def _changing(folder: Path, wrong: str) -> Unsteady | None:
+def _changing(folder: Path, wrong: str, *, together: bool = False) -> Unsteady | None:
     source = folder / "mine.py"
     source.write_text(_KERNEL.format(wrong=wrong))
     kernel = PythonKernel("mine", "rms_norm", source, "numpy", Contract(), Capabilities())
-    [target] = expand([kernel], this_host())
+    target = replace(expand([kernel], this_host())[0], shares=together)
     with WorkerPool([target], bounded=False) as pool:
         return unsteady(pool, target, a_case())
 
@@ -43,6 +44,15 @@ def test_how_often_and_where_a_result_changes_is_told(tmp_path: Path) -> None:
     assert str(found) == (
         f"2 different results in 64 equal calls, {found.others} not the usual one: 1 of 12 elements of y, first y[1, 2]"
     )
+
+
+def test_calls_of_several_processes_at_once_are_compared_one_by_one(tmp_path: Path) -> None:
+    """As on a GPU, where alone each call may give the same."""
+    assert _changing(tmp_path, "len(CALLS) > 40", together=True) is None
+    found = _changing(tmp_path, "len(CALLS) > 40 and os.urandom(1)[0] < 64", together=True)
+    assert found is not None
+    assert found.calls > 4 * CALLS
+    assert (found.first, found.changing) == ((1, 2), 1)
 
 
 def test_what_is_wrong_from_a_certain_call_on_is_no_chance(tmp_path: Path) -> None:
