@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class WasmAdapter(CAdapter):
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
         libraries = (Tool(name, name, None) for name, path in _LIBRARIES.items() if not path.exists())
-        engines = [toolchain.program("node", "nodejs")] if _engine(target) == "node" else []
+        engines = [replace(toolchain.program("node", "nodejs"), optional=True)] if _engine(target) == "node" else []
         return (*compilers_of(target), toolchain.program("wasm-ld-19", "lld-19"), *libraries, *engines)
 
     def program(self, target: Target, builder: Builder) -> WasmProgram:
