@@ -23,6 +23,7 @@ from fuzz.cli import (
     run,
     selftest,
     show,
+    tolerance,
 )
 from fuzz.cli.exits import leave
 
@@ -60,6 +61,7 @@ options.add_verbs(
         "nightly": nightly.nightly,
         "explain": explain.explain,
         "explain-budget": explain_budget.explain_budget,
+        "tolerance": tolerance.tolerance,
         "learn": learn.learn,
         "derive": derive.derive,
         "selftest": selftest.selftest,

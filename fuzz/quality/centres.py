@@ -17,11 +17,12 @@ from fuzz.base.errors import InternalError
 from fuzz.base.stream import Dice, Stream, child_key
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.quality.subjects import chosen, drawn, usual
+from fuzz.quality.subjects import chosen, drawn
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.uses.parallel import spread
+from fuzz.uses.tolerance.plain import usual
 from oracles.doubledouble import head
 from oracles.dtypes import COMPUTED, DOUBLE
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, Worst

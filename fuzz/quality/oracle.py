@@ -17,10 +17,11 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.generate.menus import menus_of
-from fuzz.quality.subjects import Returned, chosen, kernel_of, plain, simulated, usual
+from fuzz.quality.subjects import Returned, chosen, kernel_of, simulated
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
+from fuzz.uses.tolerance.plain import plain, usual
 from oracles.dtypes import COMPUTED
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract

@@ -15,11 +15,13 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.quality.mutants import ScaledMutant, mutants
-from fuzz.quality.subjects import PLAIN, Returned, chosen, plain, simulated, usual
-from fuzz.quality.tolerances import TORCH, Tolerance, suite
+from fuzz.quality.subjects import Returned, chosen, simulated
+from fuzz.quality.tolerances import suite
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
+from fuzz.uses.tolerance.others import TORCH, Tolerance
+from fuzz.uses.tolerance.plain import PLAIN, plain, usual
 from oracles.doubledouble import F64, head
 from oracles.dtypes import NARROW, SINGLE
 from oracles.enclosure import Enclosure, Mask, compare

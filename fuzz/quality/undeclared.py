@@ -16,13 +16,14 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.quality.mutants import mutants
 from fuzz.quality.power import Judge, Subject, first
-from fuzz.quality.subjects import chosen, plain, usual
-from fuzz.quality.tolerances import TORCH
+from fuzz.quality.subjects import chosen
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.uses.check.reference import lenient
 from fuzz.uses.measure.guessing import AGAIN
+from fuzz.uses.tolerance.others import TORCH
+from fuzz.uses.tolerance.plain import plain, usual
 from oracles.dtypes import NARROW, SINGLE
 from oracles.formula.algorithm import FORMULA, traced
 from oracles.formula.contract import INPUT, MAYBE, Contract

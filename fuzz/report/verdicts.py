@@ -60,8 +60,8 @@ def _capital(sentence: str) -> str:
 _EXP = "e = np.exp(x - x.max(-1, keepdims=True))"
 
 
-def _softmax(*lines: str, given: str = "x") -> str:
-    return "\n    ".join([f"def softmax({given}):", *lines])
+def _softmax(*lines: str, head: str = "def softmax(x):") -> str:
+    return "\n    ".join([head, *lines])
 
 
 MEANINGS: Mapping[Verdict, Meaning] = {
@@ -131,7 +131,7 @@ MEANINGS: Mapping[Verdict, Meaning] = {
         "what is left behind the last whole block of 4 is never written.",
         _softmax(
             _EXP, "whole = x.shape[-1] // 4 * 4",
-            "y[..., :whole] = (e / e.sum(-1, keepdims=True))[..., :whole]", given="x, y"),
+            "y[..., :whole] = (e / e.sum(-1, keepdims=True))[..., :whole]", head="def softmax(x, y):"),
         "look at the tail of the loop. Outputs are filled with NaN before each call, so this is no accident of memory.",
     ),
     Verdict.FAIL_ACCEPTED_INVALID: Meaning(

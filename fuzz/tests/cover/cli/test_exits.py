@@ -37,6 +37,7 @@ WRONG = {
     "repro": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "run": (["--seed", "-1"], "--seed"),
     "selftest": (["--pack", "/nowhere"], "/nowhere is not a pack"),
+    "tolerance": (["softmx"], "unknown op 'softmx': did you mean softmax"),
     "show": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
 }
 """by verb: what somebody may write, and what the one line says of it."""

@@ -13,8 +13,9 @@ from fuzz.generate.menus import menus_of
 from fuzz.quality import oracle
 from fuzz.quality.__main__ import app
 from fuzz.quality.oracle import afresh, precisely, stored
-from fuzz.quality.subjects import plain, simulated, usual
+from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
+from fuzz.uses.tolerance.plain import plain, usual
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 from oracles.truth import Truth

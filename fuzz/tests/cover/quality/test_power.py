@@ -14,9 +14,11 @@ from fuzz.quality import oracle
 from fuzz.quality.__main__ import app
 from fuzz.quality.mutants import ScaledMutant, mutants
 from fuzz.quality.power import Smallest, draw, smallest
-from fuzz.quality.subjects import plain, simulated, usual
-from fuzz.quality.tolerances import SUITES, Tolerance
+from fuzz.quality.subjects import simulated
+from fuzz.quality.tolerances import SUITES
 from fuzz.tests.conftest import Cli
+from fuzz.uses.tolerance.others import Tolerance
+from fuzz.uses.tolerance.plain import plain, usual
 from oracles.doubledouble import F64
 from oracles.enclosure import compare
 from oracles.formula.affine.budget import Budget

@@ -1,0 +1,1 @@
+"""What tolerance a correct kernel needs, beside those that people test with."""
