@@ -51,20 +51,20 @@ def test_a_function_of_a_library_is_called_and_the_library_attested(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("place", "byte", "why"),
+    ("head", "why"),
     [
-        (4, 1, "lib.so is 32-bit code for x32, and a worker here is 64-bit code for "),
-        (18, 21, "lib.so is 64-bit code for ppc64le, and a worker here is 64-bit code for "),
-        (18, 99, "lib.so is 64-bit code for a machine that is not known here, and a worker"),
+        ((1, 1, 62, 0), "lib.so is 32-bit code for x32, and a worker here is 64-bit code for "),
+        ((2, 1, 2, 1), "lib.so is 64-bit code for loongarch64, and a worker here is 64-bit code for "),
+        ((2, 1, 99, 0), "lib.so is 64-bit code for a machine that is not known here, and a worker"),
     ],
 )
 def test_a_library_of_another_machine_does_not_run_and_says_why(
-    tmp_path: Path, place: int, byte: int, why: str
+    tmp_path: Path, head: tuple[int, int, int, int], why: str
 ) -> None:
-    head = bytearray(b"\x7fELF\x02\x01\x01" + bytes(57))
-    head[16], head[18], head[place] = 3, 62, head[place]
-    head[place] = byte
-    (tmp_path / "lib.so").write_bytes(head)
+    """Its head has the class, the byte order, and the machine in two bytes."""
+    found = bytearray(b"\x7fELF\x02\x01\x01" + bytes(57))
+    found[4], found[5], found[16], found[18], found[19] = *head[:2], 3, *head[2:]
+    (tmp_path / "lib.so").write_bytes(found)
     assert str(_target(softmax(tmp_path / "lib.so")).unavailable()).startswith(why)
 
 
