@@ -41,6 +41,30 @@ def test_a_wrong_value_is_shown_by_a_c_program(tmp_path: Path) -> None:
     assert said.endswith("FAILED\n")
 
 
+@pytest.mark.parametrize(("language", "large"), [("c", 3e38), ("c", -3e38), ("py", 3e38)])
+def test_a_program_allows_what_an_overflow_leaves_beside_the_number(
+    tmp_path: Path, language: str, large: float
+) -> None:
+    """A mean of three, whose sum is infinite: the corrected kernel has that, and the wrong one fails in another row."""
+    values = np.array([[large, large, large], [1.0, 2.0, 3.0]], "<f4")
+    x = Tensor("f32", lay_out("contiguous", values.shape, 1, 1, "before", 0), values.tobytes())
+    y = Output("f32", lay_out("contiguous", (2,), 0, 1, "before", 0))
+    case, right = Case("row_mean", {"axis": 1}, {"x": x}, {"y": y}), PACK.kernel("row-mean-generic")
+    if language == "c":
+        wrong = replace(right, name="planted", edits=(("(float)r->n", "(float)(r->n + 1)"),))
+        said = shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
+    else:
+        (tmp_path / "mean.py").write_text("def row_mean(x, *, axis, y):\n    y[...] = [x[0].sum() / 3, 1.5]\n")
+        target = target_on(PythonKernel("planted", "row_mean", tmp_path / "mean.py", "numpy"), "@cpu")
+        with WorkerPool([target]) as pool:
+            _, judgement = failing(pool, target, case)
+        written(tmp_path, "repro.py", case, judgement, target)
+        code, said = run_program([sys.executable, "-I", "repro.py"], tmp_path)
+        assert code == 1, said
+    assert "FAILS: y[1] = 1.5" in said
+    assert "y[0]" not in said
+
+
 LITTLE = """
 #include "kernelfuzz.h"
 int kf_rms_norm(const kf_rms_norm_call *call) {
