@@ -15,9 +15,9 @@ _TORCH = Path(__file__).resolve().parent / "torch" / "cross_entropy.py"
 # A block of 1024 is added by 8 in each thread and a tree, and each of up to 32 blocks adds one more to the chain.
 _GRADIENT = Contract(sums={"n": Pairwise(48)})
 _ONLINE = replace(_GRADIENT, algorithm={"mass": "online"}, accuracy={"divide": 0.5})  # it divides with div_rn
-# It takes the logarithm of a sum off, and makes NaN where that overflows. Of a mean it adds what is spread evenly over
-# all classes and rows before it divides, which overflows where no loss does.
-_NATIVE = Contract(algorithm={"nll": "shifted", "even": "summed", "mean": "apart"}, nonfinite="overflow")
+# It takes the logarithm of a sum off. Of a mean it adds what is spread evenly over all classes and rows before it
+# divides, which overflows where no loss does.
+_NATIVE = Contract(algorithm={"nll": "shifted", "even": "summed", "mean": "apart"})
 
 # On a processor torch raises at a label that is none; on a GPU its assertion ends all that the process could do there,
 # and the kernels in Triton look at none. So only what runs on processors alone says that labels are checked.
