@@ -1,0 +1,27 @@
+"""What agents are told of the JSON is in it, and the page is shipped with the tool."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+
+from fuzz.tests.conftest import CHECKOUT
+
+_DOCS = CHECKOUT / "fuzz" / "docs"
+_PAGE = (_DOCS / "SKILL.md").read_text()
+
+
+def test_every_field_that_agents_are_told_of_is_one() -> None:
+    schema = json.loads((_DOCS / "ruling.schema.json").read_text())["$defs"]
+    told = re.findall(r"^\| `([\w.\[\]]+)` \|", _PAGE, re.MULTILINE)
+    assert len(told) == 6
+    for field in told:
+        kind, name = ("SolutionRuling", field.split(".")[1]) if "." in field else ("Ruling", field)
+        assert name.removesuffix("[]") in schema[kind]["properties"], field
+
+
+def test_the_page_begins_as_agents_look_for_it_and_is_in_the_wheel() -> None:
+    assert re.match(r"---\nname: kernelfuzz\ndescription: .+\n---\n", _PAGE)
+    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    assert "docs/SKILL.md" in settings["tool"]["setuptools"]["package-data"]["fuzz"]
