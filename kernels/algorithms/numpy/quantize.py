@@ -70,17 +70,18 @@ def quantize_nvfp4(x: Rows, tensor_scale: Rows, *, least_scale: float = 0.0, q: 
         codes += sizes > bound
     for bound in (0.75, 1.75, 3.5):
         codes += sizes >= bound
-    pairs = codes.reshape(*x.shape[:-1], -1, 2)
+    pairs = codes.reshape(*x.shape[:-1], codes.shape[-2] * 8, 2)
     q[...] = (pairs[..., 0] + 16 * pairs[..., 1])[..., : q.shape[-1]]
 
 
 def _blocks(x: Rows, size: int) -> Rows:
     """Rows in blocks, zeros behind the last element."""
-    padded = np.zeros((*x.shape[:-1], -(-x.shape[-1] // size) * size), x.dtype)
+    count = -(-x.shape[-1] // size)
+    padded = np.zeros((*x.shape[:-1], count * size), x.dtype)
     padded[..., : x.shape[-1]] = x
-    return padded.reshape(*x.shape[:-1], -1, size)
+    return padded.reshape(*x.shape[:-1], count, size)
 
 
 def _joined(blocks: Rows, x: Rows) -> Rows:
     """The same numbers as rows again."""
-    return blocks.reshape(*x.shape[:-1], -1)[..., : x.shape[-1]]
+    return blocks.reshape(*x.shape[:-1], blocks.shape[-2] * blocks.shape[-1])[..., : x.shape[-1]]
