@@ -67,6 +67,13 @@ def check_declared(op: Op) -> None:
     for output, source in op.aliases:
         if not op.is_input(source) or op.is_input(output) or output not in names:
             raise OpError(f"{op.name}: aliases: {(output, source)} is no pair of an output and an input")
+    again = op.from_returned
+    if again is not None:
+        own = (*(operand.name for operand in again.operands), *(each.name for each in again.parameters))
+        strange = [name for name in own if name not in names]
+        strange += [each.name for each in again.outputs if op.is_input(each.name)]
+        if strange:
+            raise OpError(f"{op.name}: from_returned: {strange[0]!r} is no tensor or parameter that it could be")
 
 
 def _check_integers(op: Op, operand: Operand) -> None:

@@ -60,6 +60,9 @@ class Op:
     shapes: tuple[Extents, ...] = ()
     """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
     {"group": 8, "head": 4}: a share of the cases has them."""
+    from_returned: Op | None = None
+    """What some outputs are of others as these were returned, which it takes beside the inputs, as codes are of the
+    scale that a kernel stored: by that they are judged too, where a contract leaves open what the others are."""
     summary: str = ""
     """The line that `kernelfuzz list ops` shows."""
 

@@ -40,6 +40,8 @@ class Problem:
     """The dtype name of each output, by the output's name."""
     structured: bool = False
     """True: rounding errors are not random (constant, monotone, power-of-two rows), so only the worst case is sound."""
+    known: Op | None = None
+    """The op, where it is none of those that are known by their names."""
 
     def __post_init__(self) -> None:
         for name, array in self.inputs.items():
@@ -82,6 +84,8 @@ class Problem:
     @lazy
     def of_op(self) -> Op:
         """The op. Raises `ProblemError` for one that nobody knows."""
+        if self.known is not None:
+            return self.known
         if self.op not in OPS:
             raise ProblemError(f"op: unknown op {self.op!r}; known: {', '.join(OPS)}")
         return OPS[self.op]

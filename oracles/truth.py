@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import mpmath
@@ -32,6 +32,7 @@ from oracles.formula.tiers.elements import Elements
 from oracles.formula.tiers.joined import Answer, Asked, Query, Received
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.lazy import lazy
+from oracles.op import Op
 from oracles.precise import MOST, START, Bounds, conforms, stable
 from oracles.problem import Problem, ProblemError, index_of, lots
 from oracles.rounding import stored_as
@@ -78,6 +79,8 @@ class OutputCheck:
     besides."""
     mask: Mask | None = field(default=None, repr=False, compare=False)
     """The mask says which elements fail, in the shape of the output; None where none does."""
+    again: bool = False
+    """True: it fails what follows from other outputs as they were returned, see `Truth.again`."""
 
 
 class Truth:
@@ -123,9 +126,54 @@ class Truth:
         asks = self.keeps and (contract, received) not in self._screened
         ((known,),) = screen.certain(about) if asks else [[None]]
         each = [None] * len(self.problem.outputs) if known is None else known
-        return tuple(
+        checks = tuple(
             self._check(name, contract, received, worst) for name, worst in zip(self.problem.outputs, each, strict=True)
         )
+        return self._checked_again(contract, received, checks) if self._leaves_open(contract) else checks
+
+    def _leaves_open(self, contract: Contract) -> bool:
+        """Whether outputs that others follow from may have several values."""
+        if self.op.of_op.from_returned is None:
+            return False
+        points = (contract.point(name) for name in self.op.plain.points)
+        return bool(contract.algorithm) or not all(point is not None and point.always for point in points)
+
+    def _checked_again(
+        self, contract: Contract, received: Received, checks: tuple[OutputCheck, ...]
+    ) -> tuple[OutputCheck, ...]:
+        """The same of outputs that also have to be what follows from others as these were returned."""
+        if any(each.result != "pass" for each in checks):
+            return checks
+        enclosures = self.enclosures(contract, self.problem.structured).items()
+        if all((each.outer[0] == each.outer[1]).all() for name, each in enclosures if self._again.is_input(name)):
+            return checks
+        arrays = {name: self._returned(name, received) for name in self.problem.outputs}
+        answers = self.again(arrays).check(contract, arrays)
+        failing = {each.output: replace(each, again=True) for each in answers if each.result != "pass"}
+        return tuple(failing.get(each.output, each) for each in checks)
+
+    def again(self, returned: Mapping[str, NDArray[Any]]) -> Truth:
+        """The truth about outputs that follow from others as these were returned, of an op that knows of such."""
+        op, of = self._again, self.problem
+        inputs = {**of.inputs, **returned}
+        again = Problem(
+            op.name, {name: value for name, value in of.params.items() if name in op.params},
+            {each.name: inputs[each.name] for each in op.inputs if each.name in inputs},
+            {each.name: of.outputs[each.name] for each in op.outputs if each.name in of.outputs}, of.structured, op,
+        )  # fmt: skip
+        return Truth(again, confirms=self.confirms)
+
+    @lazy
+    def _again(self) -> Op:
+        found = self.op.of_op.from_returned
+        assert found is not None
+        return found
+
+    def _returned(self, name: str, received: Received) -> NDArray[Any]:
+        """An output as the kernel returned it."""
+        found = np.empty(self.op.shape(name), stored_as(self.problem.outputs[name]))
+        found.reshape(-1)[self.places(name).reshape(-1)] = received.values[name].reshape(-1)
+        return found
 
     def explain(self, contract: Contract, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
         """The judgement of one element in full, from the precise tier.
@@ -224,10 +272,10 @@ class Truth:
 
     def settled(self, query: Query, worst: Answer) -> OutputCheck | OracleDisagreement | None:
         """See `settle`; `worst` are the worst elements of all outputs, which certainly conform."""
-        if worst is None:
+        contract, received = query
+        if worst is None or self._leaves_open(contract):
             self._screened.add(query)
             return None
-        contract, received = query
         decisive, of_decisive = "", worst[0]
         drawn = zip(self._one_in.items(), lots(self._outputs, contract), worst, strict=True)
         for (name, one_in), lot, each in drawn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fuzz.base.case import Case
 from fuzz.base.dtypes import from_bits
+from fuzz.base.outcome import Outcome
 from oracles.formula.contract import Contract
 from oracles.formula.tiers.joined import Received
 from oracles.lazy import lazy
@@ -26,6 +27,16 @@ def problem_of(case: Case) -> Problem:
         inputs={name: from_bits(each.bits, each.dtype, each.layout.shape) for name, each in case.inputs.items()},
         outputs={name: each.dtype for name, each in case.outputs.items()},
         structured=case.structured,
+    )
+
+
+def truth_of(case: Case, check: OutputCheck, outcome: Outcome) -> Truth:
+    """The truth by which one output was judged, of a kernel that returned all of these."""
+    truth = Truth(problem_of(case))
+    if not check.again:
+        return truth
+    return truth.again(
+        {name: from_bits(outcome.outputs[name], each.dtype, each.layout.shape) for name, each in case.outputs.items()}
     )
 
 

@@ -19,7 +19,7 @@ from fuzz.base.outcome import Outcome
 from fuzz.base.probe import without_probe
 from fuzz.judge.judge import Judgement
 from fuzz.judge.trouble import error_words
-from fuzz.judge.values import problem_of
+from fuzz.judge.values import truth_of
 from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explanation import (
     Alternative,
@@ -41,7 +41,7 @@ from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
 from oracles.enclosure import Mask
 from oracles.ops import OPS
-from oracles.truth import GaveUp, OutputCheck, Truth
+from oracles.truth import GaveUp, OutputCheck
 
 _SHOWN = 16
 """The elements of a tensor of up to so many are kept: in short decimals they take about a line."""
@@ -238,7 +238,7 @@ def _breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Targ
     output, index = case.outputs[check.output], check.worst_index
     assert index is not None
     got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
-    return Truth(problem_of(case)).explain(target.contract, check.output, index, float(got[index]))
+    return truth_of(case, check, outcome).explain(target.contract, check.output, index, float(got[index]))
 
 
 def worst_element(told: breakdown.Breakdown, failing: int, of: int, *, contradicts: bool, dtype: str) -> WorstElement:

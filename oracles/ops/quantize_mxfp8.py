@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2 as exponent_of
 
 from oracles.formula.trace import Node, Outputs, elementary, extent, floor, greatest, log2, point, position, take, where
 from oracles.op import Op
-from oracles.operand import Operand, Parameter
+from oracles.operand import CODES, Operand, Parameter
 
 INF = float("inf")
 BLOCK = 32.0
@@ -69,12 +69,42 @@ def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, elem
     largest = where(of_infinity >= 253.5, 2.0**127, 2.0 ** (element.endless - 127.0))
     infinite = where(of_infinity >= 254.5, float("nan"), largest)
     ratio = where(take(most, own, "b") >= INF, x / infinite, point(quotient) * element.left)
-    size = point(ratio)
-    high = where(size > element.most, element.most, size)
     exponent = elementary("round")(log2(where(most < INF, unit, 1.0))) + (127.0 - exponent_of(element.left))
     endless = where(of_infinity >= 254.5, 255.0, where(of_infinity >= 253.5, 254.0, element.endless))
     code = where(most < INF, exponent, where(most >= INF, endless, 255.0))
-    return {"q": where(high < -element.most, -element.most, high), "scale": code}
+    return {"q": cut(ratio, element), "scale": code}
+
+
+def cut(ratio: Node, element: Element) -> Node:
+    """The code of a number over its scale, as far as there is one."""
+    size = point(ratio)
+    high = where(size > element.most, element.most, size)
+    return where(high < -element.most, -element.most, high)
+
+
+def quantize_mxfp8_codes(x: Node, scale: Node) -> Outputs:
+    """The codes by a scale that was stored."""
+    return {"q": coded(x, scale, E4M3)}
+
+
+def coded(x: Node, scale: Node, element: Element) -> Node:
+    """As all scales of blocks without infinities are: a power of two over so much that no step leaves the normal
+    numbers. The largest is that of a block with one; 255 is NaN."""
+    least = 127.0 - exponent_of(element.left)
+    above = where(scale > element.endless, 0.0, scale - least)
+    unit = elementary("binade")(1.5 * elementary("exp2")(above))
+    own = floor(position("n") / BLOCK)
+    quotient = x / take(unit, own, "b")
+    stored = take(scale, own, "b")
+    infinite = where(stored >= 254.5, float("nan"), 2.0**127)
+    ratio = where(stored > element.endless, x / infinite, point(quotient) * element.left)
+    return cut(ratio, element)
+
+
+def codes(formula: Callable[..., Outputs], dtype: str) -> Op:
+    """The op of codes by scales that were stored."""
+    stored = replace(SCALE, values=CODES)
+    return Op(formula, inputs=(X, stored), outputs=(Operand("q", "... n", dtype=dtype),), least={"n": 1})
 
 
 def unit_of(most: Node, scale_rule: Node | float, element: Element) -> Node:
@@ -93,5 +123,6 @@ def unit_of(most: Node, scale_rule: Node | float, element: Element) -> Node:
 OP = Op(
     quantize_mxfp8, inputs=(X,), outputs=(Operand("q", "... n", dtype="e4m3fn"), SCALE),
     parameters=(RULE, E4M3.of_infinity()), least={"n": 1}, algorithms=E4M3.algorithms(),
+    from_returned=codes(quantize_mxfp8_codes, "e4m3fn"),
     summary="rows as floats of 8 bits, and powers of two that scale blocks of them",
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from oracles.formula.trace import Node, Outputs
 from oracles.op import Op
 from oracles.operand import Operand
-from oracles.ops.quantize_mxfp8 import RULE, SCALE, Element, X, quantized
+from oracles.ops.quantize_mxfp8 import RULE, SCALE, Element, X, coded, codes, quantized
 
 E5M2 = Element(57344.0, 2.0**14, 1.875)
 
@@ -16,8 +16,14 @@ def quantize_mxfp8_e5m2(x: Node, *, scale_rule: Node | float = 0.0, of_infinity:
     return quantized(x, scale_rule, of_infinity, E5M2)
 
 
+def quantize_mxfp8_e5m2_codes(x: Node, scale: Node) -> Outputs:
+    """The codes by a scale that was stored."""
+    return {"q": coded(x, scale, E5M2)}
+
+
 OP = Op(
     quantize_mxfp8_e5m2, inputs=(X,), outputs=(Operand("q", "... n", dtype="e5m2"), SCALE),
     parameters=(RULE, E5M2.of_infinity()), least={"n": 1}, algorithms=E5M2.algorithms(),
+    from_returned=codes(quantize_mxfp8_e5m2_codes, "e5m2"),
     summary="rows as floats of 8 bits with 2 of mantissa, and powers of two that scale blocks of them",
 )  # fmt: skip

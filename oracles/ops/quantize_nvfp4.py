@@ -36,12 +36,22 @@ def quantize_nvfp4(x: Node, tensor_scale: Node, *, least_scale: Node | float = 0
     share = most / MOST
     units = point(share) / tensor_scale
     scale = rounded(point(units), least_scale)
+    return {"q": packed(x, tensor_scale, scale), "scale": scale}
+
+
+def packed(x: Node, tensor_scale: Node, scale: Node) -> Node:
+    """The codes of pairs of elements by the scales of their blocks."""
     step = scale * tensor_scale
     own = floor(position("n") / BLOCK)
     ratio = x / take(point(step), own, "b")
     code = code_of(where(take(scale, own, "b") == 0.0, 0.0, abs(point(ratio)))) + where(is_negative(x), 8.0, 0.0)
     h = position("h", floor((extent("n") + 1.0) / 2.0))
-    return {"q": take(code, 2.0 * h, "n") + 16.0 * take(code, 2.0 * h + 1.0, "n", 0.0), "scale": scale}
+    return take(code, 2.0 * h, "n") + 16.0 * take(code, 2.0 * h + 1.0, "n", 0.0)
+
+
+def quantize_nvfp4_codes(x: Node, tensor_scale: Node, scale: Node) -> Outputs:
+    """The codes by scales that were stored."""
+    return {"q": packed(x, tensor_scale, scale)}
 
 
 def rounded(value: Node, least_scale: Node | float) -> Node:
@@ -78,14 +88,17 @@ def fitting(scene: Any, stream: Any) -> Any:
     )
 
 
+Q, SCALE = Operand("q", "... h", dtype="uint8"), Operand("scale", "... b", dtype="e4m3fn")
+RATIO = {"reciprocal": lambda x, step, own: x * (1.0 / take(point(step), own, "b"))}
 OP = Op(
-    quantize_nvfp4, inputs=(X, TENSOR_SCALE),
-    outputs=(Operand("q", "... h", dtype="uint8"), Operand("scale", "... b", dtype="e4m3fn")),
-    parameters=(LEAST_SCALE,), least={"n": 1},
+    quantize_nvfp4, inputs=(X, TENSOR_SCALE), outputs=(Q, SCALE), parameters=(LEAST_SCALE,), least={"n": 1},
     algorithms={
         "share": {"reciprocal": lambda most: most * (1.0 / MOST)},
         "units": {"reciprocal": lambda share, tensor_scale: point(share) * (1.0 / tensor_scale)},
-        "ratio": {"reciprocal": lambda x, step, own: x * (1.0 / take(point(step), own, "b"))},
+        "ratio": RATIO,
     },
+    from_returned=Op(
+        quantize_nvfp4_codes, inputs=(X, TENSOR_SCALE, SCALE), outputs=(Q,), least={"n": 1}, algorithms={"ratio": RATIO}
+    ),
     recipes={"fitting": fitting}, summary="rows as floats of 4 bits, and floats of 8 bits that scale blocks of them",
 )  # fmt: skip

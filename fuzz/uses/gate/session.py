@@ -16,7 +16,7 @@ from fuzz.execute.pool import Pool
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Observer
 from fuzz.judge.judge import EntryJudge, Judgement
-from fuzz.judge.values import problem_of
+from fuzz.judge.values import truth_of
 from fuzz.laws.registry import Entry
 from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key, Ratchet, Table
@@ -25,7 +25,6 @@ from fuzz.uses.gate.plan import AFTER_FINDING, SEED, Phase
 from fuzz.uses.search.groups import CountedSchedule, EndsSoonAfter
 from fuzz.uses.session import Session
 from oracles.ops import OPS
-from oracles.truth import Truth
 
 
 @dataclass
@@ -202,7 +201,9 @@ def _ulp(judge: EntryJudge, target: Target) -> float:
     if check is None or check.worst_index is None:
         return 0.0
     output = case.outputs[check.output]
-    got = from_bits(judge.outcomes[target.id].outputs[check.output], output.dtype, output.layout.shape)
+    outcome = judge.outcomes[target.id]
+    got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
     with np.errstate(all="ignore"):
-        off = Truth(problem_of(case)).ulps_off(target.contract, check.output, check.worst_index, got[check.worst_index])
+        truth = truth_of(case, check, outcome)
+        off = truth.ulps_off(target.contract, check.output, check.worst_index, got[check.worst_index])
     return abs(off) if math.isfinite(off) else 0.0

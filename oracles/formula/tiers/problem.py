@@ -81,7 +81,12 @@ class FormulaProblem:
         present = self._present.union(joined.outputs)
         if not contract.algorithm and present == self._present and not joined.beside:
             return [self.plain]
-        each = (tuple(sorted(algorithm.items())) for algorithm in contract.algorithms)
+        # An op of what was returned has not all of the locals that the contract of a kernel names.
+        known = contract.algorithm if self.problem.known is None else self.of_op.algorithms
+        each = dict.fromkeys(
+            tuple(sorted((local, way) for local, way in algorithm.items() if local in known))
+            for algorithm in contract.algorithms
+        )
         return [reading(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each]
 
     def plan(self, contract: Contract, structured: bool) -> Plan | None:

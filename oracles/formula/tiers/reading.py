@@ -35,6 +35,11 @@ class Reading:
         return {}
 
     @lazy
+    def points(self) -> frozenset[str]:
+        """The names of what kernels may round for a use."""
+        return frozenset(self.trace.names[node.args[0]] for node in self.trace.nodes if node.kind == "point")
+
+    @lazy
     def joins_lengths(self) -> bool:
         """Whether rows, or problems, may be filled up, so that others may stand beside; parameters may be columns."""
         fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import ml_dtypes
@@ -10,7 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from oracles.declared import OpError
 from oracles.formula.contract import Contract
+from oracles.formula.trace import Node, Outputs
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.problem import Problem
 from oracles.truth import Truth
 
@@ -109,6 +114,47 @@ def test_scales_away_from_edges_are_judged_beside_one_that_is_at_an_edge() -> No
         )
 
 
+LAXEST = Contract(accuracy={"divide": 4.0, "log2": 4.0, "exp2": 4.0}, denormals="flush", zeros="any")
+"""What leaves open on which side of an edge a block is."""
+
+
+@pytest.mark.some(6)
+@pytest.mark.parametrize("contract", [Contract(), LAXEST, Contract(algorithm={"share": "reciprocal"})])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("to", [E4M3FN, E5M2])
+def test_codes_follow_from_the_scale_that_was_returned(rule: int, to: Element, contract: Contract) -> None:
+    """At an edge a kernel may have either scale, but no codes of the other one."""
+    x = hard_rows()[:, :61]
+    least = 2.0 ** (to.exponent - 126)
+    x = x[(np.abs(x) >= least).any(1) & ~((np.abs(x) > 0) & (np.abs(x) < least)).any(1)] if contract is LAXEST else x
+    x = np.concatenate([x, np.full((1, x.shape[1]), np.float32(to.carry if rule < 2 else to.top))])
+    q, scale = mxfp8(x, rule, 254, to)
+    of = Problem(to.op, {"scale_rule": float(rule)}, {"x": x}, {"q": to.dtype, "scale": "uint8"}, structured=True)
+    truth = Truth(of)
+    assert [each.result for each in truth.check(contract, {"q": q, "scale": scale})] == ["pass", "pass"]
+    low, high = truth.enclosures(contract, True)["scale"].outer
+    for step in (-1, 1):
+        other = scale.astype(int) + step
+        open_ = (low <= other) & (other <= high) & (other >= 0) & (other <= 255 - to.exponent)
+        moved = np.where(open_, other, scale).astype(np.uint8)
+        kept = (~open_).repeat(32, 1)[:, : x.shape[1]]
+        with np.errstate(all="ignore"):
+            ratio = x.astype(np.float64) * 2.0 ** (127.0 - moved.astype(float).repeat(32, 1)[:, : x.shape[1]])
+        codes = (
+            np.where(kept, q.astype(np.float64), np.clip(ratio, -to.top, to.top)).astype(np.float32).astype(to.array)
+        )
+        assert [each.result for each in truth.check(contract, {"q": codes, "scale": moved})] == ["pass", "pass"]
+        of_other = codes.view(np.uint8) != q.view(np.uint8)
+        first, _ = truth.check(contract, {"q": q, "scale": moved})
+        assert (first.failing > 0) == of_other.any()
+        if first.mask is not None:
+            assert not (first.mask & kept).any()
+            assert first.again
+            assert first.worst_index is not None
+            told = truth.again({"scale": moved}).explain(contract, "q", first.worst_index, float(q[first.worst_index]))
+            assert told.ratio > 1
+
+
 EXACT_4 = Contract(points=dict.fromkeys(("share", "units", "steps", "kept", "step", "ratio"), "f32"))
 E2M1 = ml_dtypes.float4_e2m1fn
 
@@ -157,3 +203,36 @@ def test_nvfp4_has_one_code_at_every_tie(tensor_scale: float, least_scale: float
     for step in (-1, 1):
         off = (scale.view(np.uint8).astype(int) + step).astype(np.uint8).view(E4M3)
         assert truth.check(EXACT_4, {"q": q, "scale": np.where(known, off, scale)})[1].failing == known.sum()
+
+
+def test_nvfp4_codes_follow_from_the_scale_that_was_returned() -> None:
+    """Of two scales that are as near, either may be stored, but not with codes of the other one."""
+    random, one = np.random.default_rng(5), np.float32(1.0)
+    x = random.uniform(-1.0, 1.0, (8, 32)).astype(np.float32)
+    x[:, ::16] = 6 * 1.0625  # in the middle between two numbers of e4m3
+    q, scale = nvfp4(x, one, 0.0)
+    of = Problem("quantize_nvfp4", {}, {"x": x, "tensor_scale": np.array(one)}, {"q": "uint8", "scale": "e4m3fn"})
+    truth, above = Truth(of), np.full_like(scale, 1.125)
+    for contract in (Contract(), Contract(algorithm=dict.fromkeys(("share", "units", "ratio"), "reciprocal"))):
+        assert [each.result for each in truth.check(contract, {"q": q, "scale": scale})] == ["pass", "pass"]
+        found = [each.result for each in truth.check(contract, {"q": q, "scale": above})]
+        assert found == ["numeric", "pass"]
+        ratio = np.clip(x / np.float32(1.125), -6.0, 6.0).astype(E2M1).view(np.uint8)
+        codes = (ratio[:, ::2] | ratio[:, 1::2] << 4).astype(np.uint8)
+        assert [each.result for each in truth.check(contract, {"q": codes, "scale": above})] == ["pass", "pass"]
+
+
+def test_what_follows_from_returned_outputs_is_of_the_same_operands() -> None:
+    """An output of it is no input of the op, and no tensor is another one."""
+
+    def halves(z: Node, y: Node) -> Outputs:
+        return {"w": z * y}
+
+    def doubled(x: Node) -> Outputs:
+        return {"y": x + x}
+
+    x, y = Operand("x", "... n"), Operand("y", "... n")
+    again = Op(halves, (Operand("z", "... n"), y), (Operand("w", "... n"),))
+    for wrong, name in ((again, "z"), (replace(again, inputs=(y,), outputs=(x,)), "x")):
+        with pytest.raises(OpError, match=f"from_returned: '{name}'"):
+            Op(doubled, (x,), (y,), from_returned=wrong)
