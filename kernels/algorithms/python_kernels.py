@@ -54,6 +54,7 @@ def _ways(
 
 _DX = ("rstd3 over n", "sum times rstd3", "rstd2 over n", "rstd first", "apart", "times n")
 KERNELS: tuple[PythonKernel, ...] = (
+    _kernel("rms_norm", "norms", {"y": "weight first"}, replace(_RMS, takes=("weight", "rstd"))),
     *_ways("rms_norm_backward", "norms", "dx", _DX, _RMS, also={"terms": "rstd last"}),
     *_ways("fused_add_rms_norm_backward", "norms", "dx", _DX, _FUSED, also={"terms": "rstd last"}),
     _kernel("layer_norm", "norms", {"var": "moments"}, _GROUPS),
@@ -67,13 +68,14 @@ KERNELS: tuple[PythonKernel, ...] = (
     *_ways("silu_mul_backward", "activations", "dgate", ("slope first", "slope last"), _ROWS,
            also={"s": "quotient", "h": "quotient", "slope": "sum"}),
     _kernel("softmax_backward", "reductions", {"dx": "products"}),
-    _kernel("logsumexp", "reductions", {"mass": "online"}),
+    _kernel("logsumexp", "reductions", {"mass": "online"}, way="online"),
+    _kernel("logsumexp", "reductions", {"most": "finite"}, way="finite"),
     _kernel("logsumexp_backward", "reductions", {"mass": "online"}, replace(_ROWS, takes=("y",))),
     _kernel("row_mean_backward", "reductions", {"share": "reciprocal"}),
     _kernel("row_var_backward", "reductions", {"mean": "welford"}, replace(_ROWS, max=_SHORT),
             contract=Contract(sums={"n": Sequential()})),
-    _kernel("cross_entropy", "reductions", {"nll": "shifted", "even": "shifted"},
-            replace(_ROWS, params=("smoothing",), mixed=(("label", ("int32", "int64")),))),
+    *_ways("cross_entropy", "reductions", "even", ("shifted", "weighted"),
+           replace(_ROWS, params=("smoothing",), mixed=(("label", ("int32", "int64")),)), also={"nll": "shifted"}),
     _kernel("topk_softmax", "reductions", {"mass": "online", "p": "reciprocal"},
             replace(_ROWS, params=("renormalise",))),
     _kernel("softmax_of_topk", "reductions", {"weight": "reciprocal"}),

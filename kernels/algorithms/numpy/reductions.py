@@ -19,8 +19,13 @@ def softmax_backward(y: Rows, dy: Rows, *, dx: Rows) -> None:
     dx[...] = products - y * added(products)
 
 
-def logsumexp(x: Rows, *, y: Rows) -> None:
-    """By blocks, in one pass; a row all of minus infinity gives NaN."""
+def logsumexp(x: Rows, *, way: str, y: Rows) -> None:
+    """With 0 in the place of a maximum that is no number, or by blocks, where a row all of minus infinity gives NaN."""
+    if way == "finite":
+        shift = x.max(-1, keepdims=True)
+        shift = np.where(np.isinf(shift), np.float32(0), shift)
+        y[...] = (np.log(added(np.exp(x - shift))) + shift)[..., 0]
+        return
     most, mass = online(x)
     y[...] = np.where(most == -np.inf, np.float32(np.nan), np.log(mass) + most)[..., 0]
 
@@ -42,12 +47,14 @@ def row_var_backward(x: Rows, dy: Rows, *, correction: float, dx: Rows) -> None:
     dx[...] = (2.0 * dy / np.float32(x.shape[-1] - correction))[..., None] * (x - mean)
 
 
-def cross_entropy(x: Rows, label: Rows, *, smoothing: float = 0.0, loss: Rows) -> None:
+def cross_entropy(x: Rows, label: Rows, *, smoothing: float = 0.0, way: str, loss: Rows) -> None:
     """By logarithms of probabilities: the maximum is taken off all, and never added again."""
     shifted = x - x.max(-1, keepdims=True)
     chosen = np.take_along_axis(shifted, np.where(label == IGNORED, 0, label)[..., None], -1)
     logarithm = np.log(added(np.exp(shifted)))
     nll, even = logarithm - chosen, logarithm - averaged(shifted)
+    if way == "weighted":
+        even = added((logarithm - shifted) / np.float32(x.shape[-1]))
     losses = (1.0 - smoothing) * nll + smoothing * even if smoothing else nll
     loss[...] = np.where(label == IGNORED, np.float32(0), losses[..., 0])
 
