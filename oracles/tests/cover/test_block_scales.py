@@ -206,7 +206,7 @@ def test_nvfp4_has_one_code_at_every_tie(tensor_scale: float, least_scale: float
 
 
 def test_nvfp4_codes_follow_from_the_scale_that_was_returned() -> None:
-    """Of two scales that are as near, either may be stored, but not with codes of the other one."""
+    """Either of two scales that are as near may be stored, but not with codes of the other one."""
     random, one = np.random.default_rng(5), np.float32(1.0)
     x = random.uniform(-1.0, 1.0, (8, 32)).astype(np.float32)
     x[:, ::16] = 6 * 1.0625  # in the middle between two numbers of e4m3
