@@ -15,6 +15,7 @@ from fuzz.transport.steps import Steps
 _UNEXPLAINED = 5
 """So often a target's worker may be killed or hang with nothing that shows it again before that is its kernel's doing.
 An operator, or a machine short of memory, ends one worker once or twice."""
+_AFTER_DEATH = "sent to the GPU together with a case that ended the process"
 _ATTRIBUTIONS = 3
 """So often the case that changed the process is looked for; after that the last case of the frame stands for it."""
 
@@ -82,6 +83,12 @@ class Blame:
             ending = yield from self._worker.run([case], outcomes)
             if ending is not None:
                 outcomes.append((yield from self._judge_culprit(case, ending)))
+                if outcomes[-1].status is Status.DIED and self._conduct.searches:
+                    # Cases of one program are sent together, and often end it alike: each would cost two processes,
+                    # which take seconds on a GPU. A wrong hint of an address was never told of in 20 s.
+                    left = Outcome(self._target, Status.NOT_RUN, detail=_AFTER_DEATH)
+                    outcomes += [left] * (len(cases) - (len(outcomes) - start))
+                    return
             else:
                 yield from self._attribute_changes([case], outcomes)
         if any(outcome.status in (Status.DIED, Status.HUNG) for outcome in outcomes[start:]):

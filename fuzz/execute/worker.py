@@ -70,6 +70,11 @@ class Conduct:
         return min(limit, max(_PATIENCE_S, _UNUSUAL * usual) * 2.0**self.doubts)
 
     @property
+    def searches(self) -> bool:
+        """Whether it is given ever more cases, for which others wait, so that a few need not run."""
+        return self.most_hangs is not None
+
+    @property
     def given_up(self) -> str:
         """Why it is given no more cases; '' where it is."""
         hangs_too_often = self.most_hangs is not None and self.hangs >= self.most_hangs

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,22 @@ def test_what_a_worker_left_that_died_may_be_refused(make_target: Callable[[str]
         taken(process.exchange([encode_case(a_case()), encode_case(BAD)], take))
     assert [response.position for response in left] == [0]
     assert not caught.value.ending.from_outside
+
+
+def test_a_search_does_not_wait_for_all_that_end_a_process_together(
+    make_target: Callable[[str], Target], cache: Path
+) -> None:
+    """As cases of one program on a GPU do: the first is told, and those behind it do not run. Probes all run."""
+    target = replace(make_target(CUE % "_exit(3);"), batched=True)
+    cases = [a_case(), BAD, a_case(), BAD, BAD]
+    found = dict[int | None, list[Status]]()
+    for most_hangs in (3, None):
+        with WorkerPool([target], cache=cache, most_hangs=most_hangs) as pool:
+            outcomes = [each[target.id] for each in pool.submit(cases).outcomes()]
+        found[most_hangs] = [each.status for each in outcomes]
+        assert all("ended the process" in each.detail for each in outcomes if each.status is Status.NOT_RUN)
+    assert found[3] == [Status.RAN, Status.DIED, *[Status.NOT_RUN] * 3]
+    assert found[None] == [Status.RAN, Status.DIED, Status.RAN, Status.DIED, Status.DIED]
 
 
 def test_a_hung_worker_is_the_cases_outcome(run: Run) -> None:
