@@ -54,7 +54,6 @@ def _ways(
 
 _DX = ("rstd3 over n", "sum times rstd3", "rstd2 over n", "rstd first", "apart", "times n")
 KERNELS: tuple[PythonKernel, ...] = (
-    _kernel("rms_norm", "norms", {"y": "weight first"}, replace(_RMS, takes=("weight", "rstd"))),
     *_ways("rms_norm_backward", "norms", "dx", _DX, _RMS, also={"terms": "rstd last"}),
     *_ways("fused_add_rms_norm_backward", "norms", "dx", _DX, _FUSED, also={"terms": "rstd last"}),
     _kernel("layer_norm", "norms", {"var": "moments"}, _GROUPS),

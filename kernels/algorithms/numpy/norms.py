@@ -23,15 +23,6 @@ DX: Mapping[str, Callable[..., Rows]] = {
 """The gradient of a row, by the name of its algorithm."""
 
 
-def rms_norm(
-    x: Rows, weight: Rows | None = None, *, eps: float, weight_offset: float = 0.0, y: Rows, rstd: Rows | None = None
-) -> None:
-    """The weight first."""
-    root = 1.0 / np.sqrt(averaged(x * x) + eps)
-    y[...] = x * root if weight is None else x * (weight_offset + weight) * root
-    _stored(rstd, root)
-
-
 def rms_norm_backward(
     x: Rows, dy: Rows, weight: Rows | None = None, rstd: Rows | None = None, *, eps: float,
     weight_offset: float = 0.0, way: str, dx: Rows, dw: Rows | None = None,

@@ -39,7 +39,6 @@ PLANTED = {
     "softmax-backward-products": ("products - y * added", "products + y * added"),
     "logsumexp-online": ("np.log(mass) + most)[", "np.log(mass) - most)["),
     "logsumexp-finite": ("+ shift)[", "- shift)["),
-    "rms-norm-weight-first": ("x * (weight_offset + weight) * root", "x * weight * root"),
     "cross-entropy-weighted": ("(logarithm - shifted) /", "(logarithm + shifted) /"),
     "logsumexp-backward-online": ("np.exp(x - (np.log(mass) + most", "np.exp(x - (np.log(mass) - most"),
     "row-mean-backward-reciprocal": ("1.0 / np.float32(x.shape[-1])", "1.0 / np.float32(x.shape[-1] + 1)"),
