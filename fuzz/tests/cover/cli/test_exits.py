@@ -33,6 +33,7 @@ WRONG = {
     "header": (["softmx"], "unknown op 'softmx': did you mean softmax"),
     "init": (["pack", "--kind", "fortran"], "--kind fortran: it is one of c, c++, shared, cuda, torch, numpy, triton"),
     "list": (["targets", "--pack", "/nowhere"], "/nowhere is not a pack"),
+    "mcp": (["what"], "what"),
     "nightly": (["--state", "state", "--target", "c-nothing@*"], "no target matches --target c-nothing@*"),
     "repro": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "run": (["--seed", "-1"], "--seed"),

@@ -1,0 +1,66 @@
+"""`kernelfuzz mcp`: the tools of an MCP server, each a command of its own process, whose JSON is the answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from fuzz.cli.exits import Exit
+from fuzz.cli.options import given
+
+
+@dataclass(frozen=True)
+class McpOptions:
+    """The options of `kernelfuzz mcp`."""
+
+
+def mcp(options: McpOptions) -> Exit:
+    """Serve judge, show and tolerance to agents, by the Model Context Protocol over stdin and stdout.
+
+    It needs the extra kernelfuzz[mcp]. An agent's settings name the command: kernelfuzz mcp
+    """
+    from fuzz.base.errors import UsageError
+
+    if find_spec("mcp") is None:
+        raise UsageError("mcp is not installed: pip install -e 'path/to/kernelfuzz[mcp]'")
+    from mcp.server import MCPServer
+
+    server = MCPServer("kernelfuzz")
+    for tool in (judge, show, tolerance):
+        server.tool()(tool)
+    server.run()
+    return Exit.OK
+
+
+def judge(solution: str, against: str, shapes: str = "", full: bool = False, seed: int | None = None) -> dict[str, Any]:
+    """Is this kernel right? `solution` is FILE or FILE:NAME, `against` a file with a function of torch tensors that
+    says what it should compute, `shapes` such as "x=... n, w=n". Only the verdict "right" is a pass."""
+    words = [solution, "--against", against, *given(shapes=shapes or None, full=full, seed=seed)]
+    return _answered("judge", *words, "--json")
+
+
+def show(case: str, findings: str = "findings", pack: str = "") -> dict[str, Any]:
+    """All that is known of a finding: a case file, or how its name begins, in the folder `findings`."""
+    return _answered("show", case, *given(findings=findings, pack=pack or None), "--json")
+
+
+def tolerance(op: str, dtype: str = "f32", n: int = 4096) -> dict[str, Any]:
+    """Which tolerance a correct kernel of an op needs, and what the usual ones let through."""
+    return _answered("tolerance", op, *given(dtype=dtype, n=n), "--json")
+
+
+def _answered(*words: str) -> dict[str, Any]:
+    """The JSON that a command prints. Raises ToolError with what it says where it prints none."""
+    command = [sys.executable, "-m", "fuzz", *words]
+    # What kernels print must not come between the messages of the protocol, nor may they read these.
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if not done.stdout.startswith("{"):
+        from mcp.server.mcpserver.exceptions import ToolError  # of others the client is told nothing
+
+        raise ToolError(done.stderr.strip() or f"exit code {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
