@@ -172,6 +172,8 @@ HARD: Mapping[str, Callable[[NDArray[Any], Format], NDArray[Any]]] = {
 }
 """By name: what makes hard values of normal ones."""
 _SIZES = {"v": 3, "m": 4, "i": 5, "e": 3, "d": 7}
+_OTHER = 4
+"""Elements along a dimension of any other name."""
 
 
 def problems(
@@ -179,12 +181,13 @@ def problems(
 ) -> Iterator[tuple[str, Inputs]]:
     """The formula's problems of all hard kinds: the first tensor is hard, the others are normal."""
     graph = traced(graph) if isinstance(graph, str) else graph
-    sizes = {**_SIZES, "...": rows, "n": n, "k": n, "j": n}
-    tensors = [node.label for node in graph.nodes if node.kind == "tensor"]
+    sizes = {**_SIZES, "...": rows, "n": n, "k": n + n % 2, "j": n}  # of some k, half is a dimension too
+    read = [node.label for node in graph.nodes if node.kind == "tensor"]
+    tensors = [*read, *(name for name in graph.tensors if name not in read)]  # of some the extents alone matter
     for kind, harden in HARD.items():
         given = {}
         for place, tensor in enumerate(tensors):
-            shape = [sizes[dim] for dim in graph.tensors[tensor]]
+            shape = [sizes.get(dim, _OTHER) for dim in graph.tensors[tensor]]
             if tensor == "index":
                 given[tensor] = random.integers(0, _SIZES["v"], shape)
                 continue
