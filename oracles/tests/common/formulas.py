@@ -181,7 +181,8 @@ def problems(
 ) -> Iterator[tuple[str, Inputs]]:
     """The formula's problems of all hard kinds: the first tensor is hard, the others are normal."""
     graph = traced(graph) if isinstance(graph, str) else graph
-    sizes = {**_SIZES, "...": rows, "n": n, "k": n + n % 2, "j": n}  # of some k, half is a dimension too
+    half = -(-n // 2)
+    sizes = {**_SIZES, "...": rows, "n": n, "k": 2 * half, "h": half, "j": n}
     read = [node.label for node in graph.nodes if node.kind == "tensor"]
     tensors = [*read, *(name for name in graph.tensors if name not in read)]  # of some the extents alone matter
     for kind, harden in HARD.items():
