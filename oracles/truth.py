@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, DoubleDouble, head
-from oracles.dtypes import FORMATS
+from oracles.dtypes import DTYPES, FORMATS, Integer
 from oracles.elementary.functions import records
 from oracles.enclosure import (
     Comparison,
@@ -132,8 +132,9 @@ class Truth:
         return self._checked_again(contract, received, checks) if self._leaves_open(contract) else checks
 
     def _leaves_open(self, contract: Contract) -> bool:
-        """Whether outputs that others follow from may have several values."""
-        if self.op.of_op.from_returned is None:
+        """Whether outputs that others follow from may have several values, of which each was used as it is returned. In
+        fewer bits than those of f32 a code is rounded on its way to what is stored, as 127 of bf16 is to halves."""
+        if self.op.of_op.from_returned is None or not {contract.compute, *contract.dtypes.values()} <= {"f32", "f64"}:
             return False
         points = (contract.point(name) for name in self.op.plain.points)
         return bool(contract.algorithm) or not all(point is not None and point.always for point in points)
@@ -145,12 +146,20 @@ class Truth:
         if any(each.result != "pass" for each in checks):
             return checks
         enclosures = self.enclosures(contract, self.problem.structured).items()
-        if all((each.outer[0] == each.outer[1]).all() for name, each in enclosures if self._again.is_input(name)):
+        given = {name: each for name, each in enclosures if self._again.is_input(name)}
+        if all((each.outer[0] == each.outer[1]).all() for each in given.values()):
+            return checks
+        if not all(self._holds(name, head(each.centre)) for name, each in given.items()):
             return checks
         arrays = {name: self._returned(name, received) for name in self.problem.outputs}
         answers = self.again(arrays).check(contract, arrays)
         failing = {each.output: replace(each, again=True) for each in answers if each.result != "pass"}
         return tuple(failing.get(each.output, each) for each in checks)
+
+    def _holds(self, output: str, values: F64) -> bool:
+        """Whether the dtype of an output holds its values: of a code that does not fit nothing follows."""
+        dtype = DTYPES[self.problem.outputs[output]]
+        return not isinstance(dtype, Integer) or not bool(((values < dtype.lowest) | (values > dtype.highest)).any())
 
     def again(self, returned: Mapping[str, NDArray[Any]]) -> Truth:
         """The truth about outputs that follow from others as these were returned, of an op that knows of such."""
