@@ -55,7 +55,7 @@ def test_a_word_is_explained_as_it_may_be_written(cli_here: Cli, word: str, said
     assert said in done.stdout
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("verdict", _CAUSED, ids=lambda verdict: verdict.value)
 def test_the_example_causes_the_verdict(cli_here: Cli, tmp_path: Path, verdict: Verdict) -> None:
     meaning = MEANINGS[verdict]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from fuzz import Capabilities, Contract, PythonKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
@@ -46,6 +48,7 @@ def test_how_often_and_where_a_result_changes_is_told(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.whole
 def test_calls_of_several_processes_at_once_are_compared_one_by_one(tmp_path: Path) -> None:
     """As on a GPU, where alone each call may give the same."""
     assert _changing(tmp_path, "len(CALLS) > 40", together=True) is None
