@@ -87,7 +87,7 @@ class FreshProcess:
 
     def unsteady(self) -> Unsteady | None:
         """How the result of the case changes from call to call, where it does by chance."""
-        return unsteady(self.pool, self.target, self.case)
+        return unsteady(self.pool, self.target, self.case, beside=self.target.shares)
 
 
 @dataclass

@@ -26,13 +26,14 @@ _PROCESSES, _BUSY_S = 4, 1.0
 wait. A race between blocks that lost 24 of 32 runs in a search was never lost by a process alone."""
 
 
-def unsteady(pool: Pool, target: Target, case: Case) -> Unsteady | None:
+def unsteady(pool: Pool, target: Target, case: Case, *, beside: bool = False) -> Unsteady | None:
     """Return how often the same call, in one process, gives another result by chance, and where. None where it never
     does; where the call does not return; and where new processes give the same results one after the other, as then a
-    state decides that the kernel keeps."""
+    state decides that the kernel keeps. With `beside` several processes call it at the same time where one always gets
+    the same: that takes seconds on a GPU, and is for what does not repeat."""
     if len({_results(each, case) for each in _called(pool, target, case)}) > 1:
         found = [_called_afresh(pool, target, case) for _ in range(2)]
-    elif target.shares:
+    elif beside:
         found = _called_together(target, case)
     else:
         return None

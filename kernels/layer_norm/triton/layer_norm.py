@@ -9,12 +9,12 @@ import torch
 import triton
 import triton.language as tl
 
-from .rows import block_of, launch, pitch, row_length, warps_of
+from .rows import INTERPRETED_PROGRAMS, block_of, launch, pitch, processors, row_length, warps_of
 
 MAX_ROW = 16384
 """Registers hold a row of at most this many elements."""
 PROGRAMS = 3
-"""Persistent programs for each multiprocessor; in the interpreter, which runs one after the other, so many in all."""
+"""Persistent programs for each multiprocessor."""
 
 
 @triton.jit
@@ -117,7 +117,7 @@ def layer_norm_backward(
             each.zero_()
         return
     rows = x.numel() // n
-    programs = min(rows, PROGRAMS * _processors(x.device))
+    programs = min(rows, PROGRAMS * processors(x.device) or INTERPRETED_PROGRAMS)
     shares = [torch.empty(programs, n, dtype=torch.float32, device=x.device) for _ in (dw, db)]
     optional = {"HAS_WEIGHT": weight, "HAS_MEAN": mean, "HAS_RSTD": rstd, "HAS_DW": dw, "HAS_DB": db}
     launch(
@@ -140,7 +140,3 @@ def _kept_length(x: torch.Tensor, axis: int) -> int:
 def _or(tensor: torch.Tensor | None, other: torch.Tensor) -> torch.Tensor:
     """What stands in the place of a tensor that is absent, and is not touched."""
     return other if tensor is None else tensor
-
-
-def _processors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1

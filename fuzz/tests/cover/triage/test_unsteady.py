@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,9 +31,9 @@ def _changing(folder: Path, wrong: str, *, together: bool = False) -> Unsteady |
     source = folder / "mine.py"
     source.write_text(_KERNEL.format(wrong=wrong))
     kernel = PythonKernel("mine", "rms_norm", source, "numpy", Contract(), Capabilities())
-    target = replace(expand([kernel], this_host())[0], shares=together)
+    [target] = expand([kernel], this_host())
     with WorkerPool([target], bounded=False) as pool:
-        return unsteady(pool, target, a_case())
+        return unsteady(pool, target, a_case(), beside=together)
 
 
 def test_how_often_and_where_a_result_changes_is_told(tmp_path: Path) -> None:
