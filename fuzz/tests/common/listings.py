@@ -6,6 +6,7 @@ What stands behind a listing's language says what is done with it:
 - ``gate``, ``nightly`` or ``gpu`` executes it there: of ``console`` every line that begins with ``$``, whose output
   must then have the lines that follow it (``...`` stands for any others) and whose exit code is 0, or what a line
   ``# exit code N`` says; ``python`` as a program. What costs seconds is for the gate.
+- a language in braces, such as ``{toctree}``, is a directive of the site, and no listing.
 - ``patch`` (of the language ``diff``, a place a hunk, without line numbers) is applied to a copy of the checkout, from
   which every later command runs.
 """
@@ -60,7 +61,7 @@ def listings(page: Path) -> tuple[Listing, ...]:
             continue
         language, _, mark = token.info.strip().partition(" ")
         where = f"{page.name}:{(token.map or [0])[0] + 1}"
-        known = mark.startswith("file=") or mark in (*COSTS, "patch") or language == "mermaid"
+        known = mark.startswith("file=") or mark in (*COSTS, "patch") or language.startswith("{")
         if not known:
             raise ListingError(f"{where}: say what is done with it: file=NAME, patch, {', '.join(COSTS)}")
         found.append(Listing(where, language, mark, token.content))

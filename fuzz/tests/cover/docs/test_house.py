@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from fuzz.tests.common.listings import listings
+from fuzz.docs.reference import PAGES
 from fuzz.tests.conftest import CHECKOUT
 
 DOCS = CHECKOUT / "fuzz" / "docs"
@@ -33,8 +33,8 @@ def test_the_folders_of_the_map_are_those_that_the_linter_orders(table: str, ins
 
 
 def test_the_way_of_a_case_goes_through_folders_in_the_order_of_the_house() -> None:
-    [picture] = [listing for listing in listings(DOCS / "README.md") if listing.language == "mermaid"]
-    stages = re.findall(r"subgraph (\w+)", picture.text)
+    way = MAP.partition("<!-- way -->")[2].partition("<!-- /way -->")[0]
+    stages = re.findall(r"^\| `(\w+)` \|", way, re.MULTILINE)
     assert {*stages} <= {*_layers()}
     judged = stages[stages.index("judge") :]
     assert judged == sorted(judged, key=_layers().index)
@@ -46,8 +46,16 @@ def test_every_link_of_the_docs_leads_to_a_file() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_every_page_has_one_place_in_the_site() -> None:
+    trees = re.findall(r"^```\{toctree\}\n(.*?)```$", (DOCS / "index.md").read_text(), re.MULTILINE | re.DOTALL)
+    placed = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
+    pages = [path.stem for path in DOCS.glob("*.md") if path.stem != "index"]
+    assert sorted(placed) == sorted([*pages, *(f"generated/{name}" for name in PAGES)])
+
+
 def test_nothing_inside_imports_the_public_surface() -> None:
     inside = re.compile(r"^\s*(?:from fuzz import|import fuzz$|import fuzz as)", re.MULTILINE)
-    engine = [path for path in (CHECKOUT / "fuzz").rglob("*.py") if "tests" not in path.parts]
+    files = (CHECKOUT / "fuzz").rglob("*.py")
+    engine = [path for path in files if path.relative_to(CHECKOUT).parts[1] not in ("tests", "docs")]
     assert len(engine) > 100
     assert [path.name for path in engine if inside.search(path.read_text())] == []

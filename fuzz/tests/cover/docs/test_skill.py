@@ -24,4 +24,4 @@ def test_every_field_that_agents_are_told_of_is_one() -> None:
 def test_the_page_begins_as_agents_look_for_it_and_is_in_the_wheel() -> None:
     assert re.match(r"---\nname: kernelfuzz\ndescription: .+\n---\n", _PAGE)
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
-    assert "docs/SKILL.md" in settings["tool"]["setuptools"]["package-data"]["fuzz"]
+    assert "docs/*.md" in settings["tool"]["setuptools"]["package-data"]["fuzz"]
