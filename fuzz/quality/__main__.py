@@ -8,6 +8,7 @@ from fuzz.cli.exits import leave
 from fuzz.cli.options import add_verbs
 from fuzz.quality.calibrate.verb import calibrate
 from fuzz.quality.centres import centres
+from fuzz.quality.detection.verb import detection
 from fuzz.quality.explanations import explanations
 from fuzz.quality.guidance import guidance
 from fuzz.quality.kernels import kernels
@@ -36,6 +37,7 @@ add_verbs(
         "kernels": kernels,
         "guidance": guidance,
         "explanations": explanations,
+        "detection": detection,
         "throughput": throughput,
         "newcomer": newcomer,
     },

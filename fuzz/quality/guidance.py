@@ -20,7 +20,7 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.execute.pool import WorkerPool
-from fuzz.quality.detection import Found, Hunt
+from fuzz.quality.hunts import Found, Hunt
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from fuzz.uses.tolerance.others import NUMPY, TORCH, Tolerance
 from fuzz.uses.tolerance.plain import plain, usual
 from oracles.doubledouble import F64, head
 from oracles.enclosure import Enclosure
-from oracles.op import Op
+from oracles.op import Extents, Op
 from oracles.rounding import half_gap, round_to
-from oracles.summation import Any
+from oracles.summation import Any, Summation
 from oracles.truth import Truth
 
 ROWS, SEED = 32, 1
@@ -52,11 +53,17 @@ class Needs:
     """The tightest pair of one absolute and one relative tolerance first, then those of others."""
 
 
-def needs(op: Op, dtype: str, n: int, rows: int = ROWS, seed: int = SEED) -> Iterator[Needs]:
-    """Yield what each output of numbers needs, on normal rows of n elements. The kernels calculate in float32, or in
-    float64 of float64, and add in any order."""
-    truth = Truth(plain(op, dtype, rows, n, seed), confirms=False)
-    for name, enclosure in truth.enclosures(usual(op, dtype, Any()), structured=False).items():
+_IN_ANY_ORDER = Any()
+
+
+def needs(
+    op: Op, dtype: str, n: int, rows: int = ROWS, seed: int = SEED, order: Summation = _IN_ANY_ORDER,
+    extents: Extents = MappingProxyType({}),
+) -> Iterator[Needs]:  # fmt: skip
+    """Yield what each output of numbers needs, on normal rows of n elements, and of extents that are not the plain
+    ones. The kernels calculate in float32, or in float64 of float64, and add in any order unless one is given."""
+    truth = Truth(plain(op, dtype, rows, n, seed, extents=extents), confirms=False)
+    for name, enclosure in truth.enclosures(usual(op, dtype, order), structured=False).items():
         judged = None if enclosure.places else _judged(enclosure)
         if judged is not None:
             yield _of_output(name, truth.problem.outputs[name], enclosure, judged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from fuzz.base.draw import Draw, Part
 from fuzz.generate.menus import LIKE_FIRST, menu_of, menus_of
@@ -12,7 +13,7 @@ from oracles.dtypes import DOUBLE, SINGLE
 from oracles.formula.contract import Contract
 from oracles.formula.made import grown
 from oracles.formula.neighbours import neighbours
-from oracles.op import Op
+from oracles.op import Extents, Op
 from oracles.operand import OUTER, Operand
 from oracles.problem import Problem
 from oracles.summation import Lanes, Summation
@@ -32,20 +33,26 @@ def usual(op: Op, dtype: str, order: Summation = LANES) -> Contract:
     return Contract(compute, sums=dict.fromkeys((op.row, OUTER, *dims), order))
 
 
-def plain(op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN) -> Problem:
+def plain(
+    op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN, extents: Extents = MappingProxyType({})
+) -> Problem:
     """Normal rows, or of another recipe of the first input: all inputs, and the outputs that every suite looks at. No
     parameter has its neutral value."""
     dtypes = dtypes_of(op, dtype)
     parts = [Part(each.name, dtypes[each.name], recipe=_recipe(op, each, recipe)) for each in op.inputs]
     parts += [Part(each.name, dtypes[each.name]) for each in op.outputs if _is_looked_at(op, each)]
     params = {each.name: next(value for value in each.values if value != each.neutral) for each in op.parameters}
-    return problem_of(realise(ordinary_draw(op, n, rows, params, seed, parts)))
+    return problem_of(realise(ordinary_draw(op, n, rows, params, seed, parts, extents)))
 
 
-def ordinary_draw(op: Op, n: int, rows: int, params: Mapping[str, float], seed: int, parts: Sequence[Part]) -> Draw:
-    """Rows of n elements, so many along the first dimension; a few places along every other one that is not fixed."""
+def ordinary_draw(
+    op: Op, n: int, rows: int, params: Mapping[str, float], seed: int, parts: Sequence[Part],
+    extents: Extents = MappingProxyType({}),
+) -> Draw:  # fmt: skip
+    """Rows of n elements, so many along the first dimension; along every other one that is not fixed as many places as
+    are said, or else a few."""
     first, *others = [dim for dim in op.inputs[0].axes if dim != op.row] or [""]
-    sizes = {**dict.fromkeys((*others, *op.further), _FEW), first: rows, op.row: n, **op.fixed}
+    sizes = {**dict.fromkeys((*others, *op.further), _FEW), first: rows, op.row: n, **extents, **op.fixed}
     sizes |= grown(op.made, {dim: sizes[dim] for dim in op.named}, op.fixed, op.least)
     outer = tuple(sizes[dim] for dim in op.inputs[0].axes if dim != op.row)
     return Draw(op.name, sizes[op.row], outer, params, seed, tuple(parts), extents={d: sizes[d] for d in op.further})

@@ -6,7 +6,7 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.execute.pool import WorkerPool
-from fuzz.quality.detection import Hunt
+from fuzz.quality.hunts import Hunt
 
 PACK = load(built_in())
 

@@ -1,0 +1,103 @@
+"""Planted bugs under this tool and under other tests: what is counted is true of bugs of which it is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuzz.base.errors import UsageError
+from fuzz.base.kernel import Kernel, Mutant
+from fuzz.quality.__main__ import app
+from fuzz.quality.detection.hunt import OURS, Limits, Seen, hunted
+from fuzz.quality.detection.state import Answer, asked_of, keep, known
+from fuzz.quality.detection.tables import alone, missed, scores, sharpness
+from fuzz.quality.detection.ways import WAYS, Trial, Way, of_suite
+from fuzz.tests.common.hunting import PACK
+from fuzz.tests.conftest import CHECKOUT, Cli
+from fuzz.uses.corpus.suites import load_suite
+from oracles.ops import OPS
+
+WRONG = next(each for each in PACK.mutants if each.name == "generic-divides-by-n-plus-1")
+"""It is wrong everywhere, by more than any tolerance."""
+STRIDED = next(each for each in PACK.mutants if each.name == "generic-takes-any-strides")
+"""It is right of every contiguous tensor."""
+SAME = replace(WRONG, name="generic-same", edits=())
+"""No bug at all, which nobody may find."""
+LIGER = of_suite(load_suite(CHECKOUT / "corpora" / "suites" / "liger.json"))
+LIMITS = Limits(1, 64, 60.0, least=16)
+
+
+def _ways(*names: str) -> list[Way]:
+    return [way for way in WAYS if way.name in names]
+
+
+def _hunted(ways: list[Way], *mutants: Mutant) -> list[Seen]:
+    return hunted(replace(PACK, mutants=mutants), "generic", mutants, ways, LIMITS)
+
+
+def test_each_way_finds_what_it_must_and_accuses_no_right_kernel() -> None:
+    seen = _hunted([*_ways("assert_close", "flashinfer-bench"), LIGER], WRONG, STRIDED, SAME)
+    found = {(each.way, each.kernel) for each in seen if each.accused}
+    assert found == {
+        (OURS, WRONG.name), (OURS, STRIDED.name), ("assert_close", WRONG.name), ("liger", WRONG.name),
+    }  # fmt: skip
+    first = {each.kernel: each.cases for each in seen if each.way == OURS}
+    assert 1 <= first[WRONG.name] <= first[STRIDED.name] <= first[SAME.name] == first["generic"]
+    counted = {each.way: each for each in scores(seen)}
+    assert [(each.found, each.bugs, each.accused, each.right) for each in counted.values()] == [
+        (2, 3, 0, 1), (1, 3, 0, 1), (0, 3, 0, 1), (1, 3, 0, 1),
+    ]  # fmt: skip
+    assert missed(seen) == [SAME.name]
+    assert alone(seen) == 1
+
+
+def test_a_case_on_which_the_right_kernel_is_accused_finds_nothing() -> None:
+    """A test with a tolerance that no kernel keeps accuses all of them, and has found no bug."""
+    close, *_ = _ways("assert_close")
+
+    def strict(kernel: Kernel, seed: int) -> Iterator[Trial]:
+        for trial in close.trials(kernel, seed):
+            yield replace(trial, wrong=lambda name, got, expected: got == got)
+
+    seen = [each for each in _hunted([Way("strict", "", strict)], WRONG) if each.way == "strict"]
+    assert [(each.right, each.accused) for each in seen] == [(True, True), (False, False)]
+
+
+def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    asked, other = (next(iter(asked_of([each], _ways("assert_close"), LIMITS))) for each in (WRONG, STRIDED))
+    assert asked != other
+    assert known(path) == {}
+    answer = Answer(asked, (Seen(OURS, WRONG.name, "rms_norm", False, True, 3, 0.5),))
+    keep(path, answer)
+    with path.open("ab") as file:
+        file.write(b'{"asked": ')  # it was killed here
+    assert known(path) == {asked: answer}
+    path.write_text("something else\n")
+    with pytest.raises(UsageError, match="not written by this command"):
+        known(path)
+
+
+def test_the_command_ends_with_its_time_and_says_what_it_did_not_reach(cli_here: Cli, tmp_path: Path) -> None:
+    words = ("detection", "-k", WRONG.name, "--no-sharpness", "--max-time", "0.001s", "--json", "found.json")
+    done = cli_here(*words, app=app)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 correct kernels were not reached" in done.stdout
+    assert json.loads((tmp_path / "found.json").read_text())["seen"] == []
+    wrong = cli_here("detection", "-k", "no_such_bug", app=app)
+    assert (wrong.returncode, "plants no bug that matches" in wrong.stderr) == (4, True)
+
+
+def test_a_kernel_that_says_how_it_adds_is_judged_no_less_sharply() -> None:
+    found = [sharpness(OPS[op], dtype, 256) for op in ("softmax", "row_sum") for dtype in ("f32", "bf16")]
+    for each in found:
+        assert each is not None
+        assert 0 < each.declared <= each.undeclared
+    softmax = found[0]
+    assert softmax is not None
+    assert softmax.undeclared < softmax.close / 100
+    assert sharpness(OPS["quantize_mxfp8"], "f32", 256) is None

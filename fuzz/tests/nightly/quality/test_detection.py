@@ -1,0 +1,22 @@
+"""The whole of it, of a few ops: this tool finds what is planted there, and nobody accuses a right kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fuzz.quality.__main__ import app
+from fuzz.quality.detection.hunt import OURS
+from fuzz.tests.conftest import Cli
+
+
+def test_of_softmax_all_ways_are_measured_and_this_tool_finds_most(cli_here: Cli, tmp_path: Path) -> None:
+    done = cli_here("detection", "--ops", "*softmax*", "--max-time", "15m", "--json", "found.json", app=app)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "found.json").read_text())
+    scores = {each["way"]: each for each in record["scores"]}
+    assert record["not_run"] == {}
+    assert {each: score["accused"] for each, score in scores.items()} == dict.fromkeys(scores, 0)
+    others = max(score["found"] for way, score in scores.items() if way != OURS)
+    assert scores[OURS]["found"] > others
+    assert {"softmax", "softmax_of_topk"} <= {each["op"] for each in record["sharpness"]}
