@@ -30,6 +30,7 @@ class NightlyOptions:
     """The options of `kernelfuzz nightly`."""
 
     state: Annotated[Path, typer.Option("--state", help="Folder of the state; made if it does not exist.")]
+    store: options.Store = None
     max_time: Annotated[
         float,
         typer.Option("--max-time", parser=options.duration, metavar="30s|5m|8h", help="How long a night is."),
@@ -65,7 +66,14 @@ def nightly(options: NightlyOptions) -> Exit:
     use_cache(options.cache)
     reports, pack = parse(options.report), loaded(options.pack, untrusted=options.untrusted)
     results = NightResults(
-        options.state, options.require, options.json, reports, pack.kernels, console.results(), console.progress()
+        options.state,
+        options.store,
+        options.require,
+        options.json,
+        reports,
+        pack.kernels,
+        console.results(),
+        console.progress(),
     )
     if not options.report_only:
         _leave(_night(options, pack, results))
@@ -74,11 +82,12 @@ def nightly(options: NightlyOptions) -> Exit:
 
 def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     """One session of a night, from the lock to the page; the exit code is that of the whole night."""
-    from fuzz.findings.database import opened_state
-    from fuzz.findings.state import DATABASE, locked, make_state
+    from fuzz.findings.database import opened_store
+    from fuzz.findings.kept import restore
+    from fuzz.findings.state import FINDINGS, locked, make_state
     from fuzz.report.records import environment
     from fuzz.uses.nightly.night import Night
-    from fuzz.uses.nightly.opening import close, open_night
+    from fuzz.uses.nightly.opening import close, open_night, place_of
     from fuzz.uses.search.stopping import LAST_S, Stopping
     from fuzz.uses.starting import unmatched
 
@@ -89,13 +98,14 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         return Exit.REQUIRED_NOT_RUN
     make_state(state)
     with locked(state):
-        engine, damage = opened_state(state / DATABASE)
+        engine, damage = opened_store(state, options.store)
+        restore(engine, state / FINDINGS)
         if damage:
             _warn(err, damage)
         seed = secrets.randbelow(2**32) if options.seed is None else options.seed
         given = pack_words(options.pack, options.untrusted)
         command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *given)
-        opened = open_night(engine, seed, limit_s, command, environment(pack.kernels), options.resume)
+        opened = open_night(engine, seed, limit_s, command, environment(pack.kernels), options.resume, place_of(state))
         err.print(_announced(opened, options.resume), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(

@@ -123,6 +123,15 @@ FailFast = Annotated[bool, typer.Option("--fail-fast", help="Stop at the first c
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="Show each target, and all that did not run or was not exercised.")
 ]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="The database that remembers, which many machines may share: postgresql://USER@HOST/NAME, or "
+        "sqlite:///FILE.",
+    ),
+]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 Output = Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")]
 Corpora = Annotated[

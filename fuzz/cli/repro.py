@@ -28,6 +28,7 @@ class ReproOptions:
     findings: Annotated[
         Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
     ] = Path("findings")
+    store: options.Store = None
     target: options.Targets = ()
     pack: options.PackFolder = None
     untrusted: options.Untrusted = False
@@ -65,6 +66,8 @@ def repro(options: ReproOptions) -> Exit:
 
 def _replayed(options: ReproOptions) -> Exit:
     """What the judgements come to. Raises what a pack, a selection or a build raises."""
+    from fuzz.findings.database import open_store
+    from fuzz.findings.kept import fetch
     from fuzz.report import console
     from fuzz.report.brief import WIDTH, Commands, brief
     from fuzz.report.failure import HANG, full_text
@@ -80,6 +83,8 @@ def _replayed(options: ReproOptions) -> Exit:
     out, err = console.results(), console.progress()
     width = console.room(out)
     replay.check_name(options.script)
+    if options.store is not None:
+        fetch(open_store(options.store), options.case, options.findings)
     file = replay.case_path(options.case, options.findings, options.pack)
     check = None
     if options.pack is not None and options.pack.is_file():

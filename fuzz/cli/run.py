@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,7 @@ class RunOptions:
     untrusted: options.Untrusted = False
     json: options.Json = None
     output: options.Output = Path("findings")
+    store: options.Store = None
     report: options.Report = ()
     coverage: Annotated[
         bool,
@@ -63,7 +65,9 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.coverage import print_coverage
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import run_outline
+    from fuzz.report.records import environment
     from fuzz.report.totals import print_run
+    from fuzz.uses.nightly.remembered import remembered
     from fuzz.uses.search.groups import search_ops
     from fuzz.uses.search.record import keep_record
     from fuzz.uses.search.stopping import Limits
@@ -88,8 +92,12 @@ def run(options: RunOptions) -> Exit:
     )
     command = options.selection.repeated("run", "--seed", str(seed), *pack_option, *limited)
     origin = Provenance(seed, command, pack_option, numbered=True)
-    book, limits = book_in(writable(options.output), seed), Limits(options.max_time, options.max_cases)
-    terms = Terms(pack.kernels, declared(pack.kernels), records=records)
+    output, limits, kept = writable(options.output), Limits(options.max_time, options.max_cases), None
+    if options.store is not None:
+        facts = environment(target.kernel for target in targets)
+        kept = remembered(options.store, output, seed, command, options.selection.op, options.max_time, targets, facts)
+    book = book_in(output, seed) if kept is None else kept.book
+    terms = Terms(pack.kernels, declared(pack.kernels), records=records, accuracy=kept is not None)
     session = Session(
         targets, book, terms, seed, limits, options.json, options.jobs, options.case_limit, options.sanitize
     )
@@ -97,13 +105,20 @@ def run(options: RunOptions) -> Exit:
     session.over = lambda: options.fail_fast and tally.findings > 0
     with session:
         runner, began = session.runner(targets), time.monotonic()
+        recorder = None
+        if kept is not None:
+            recorder = kept.begin(session, partial(session.err.print, style="yellow", soft_wrap=True))
+            runner.observers = [recorder, *runner.observers]
         runner.ended = lambda schedule: keep_record(schedule, book, named=records or tally.gave_up > 0)
         with session.interruption:
             search_ops(runner, seed)
         elapsed = time.monotonic() - began
+        if kept is not None:
+            kept.recall(session)
         if not session.interruption.terminated:
             session.explain(options.explaining.seconds, origin)
         outline = run_outline("run", book, targets, tally, origin)
+        saved = kept is None or recorder is None or kept.end(recorder, session.interruption)
         pairs = tally.pairs() if options.coverage else {}
         undeclared = session.conclude(outline, elapsed, pairs)
     print_run(
@@ -114,7 +129,7 @@ def run(options: RunOptions) -> Exit:
     if options.coverage:
         print_coverage(session.out, tally, pairs)
     missing = [] if session.over() else missing_targets(tally, options.require)
-    unsaved = session.tell_troubles(missing)
+    unsaved = session.tell_troubles(missing) or not saved
     code = exit_of(
         tally, failing=tally.findings > 0, missing=bool(missing), interrupted=session.interruption.wanted,
         errors=bool(book.errors),

@@ -70,6 +70,8 @@ class FindingBook:
         elif bucket.finding is None and size[0] == bucket.size[0]:
             bucket.finding = finding
             self.describe(bucket)
+        elif bucket.finding is None:
+            bucket.glimpse = finding
         if not bucket.is_sorted:
             bucket.pile.add(finding)
         self.count(bucket, judgement.target)
@@ -79,6 +81,11 @@ class FindingBook:
         """Failing runs of a bucket."""
         bucket.sightings[target] += times
         self.batch.sightings[bucket.name, target] += times
+
+    @property
+    def seen(self) -> list[Bucket]:
+        """The buckets that have failed in this session; a store may know others."""
+        return [bucket for bucket in self.buckets.values() if bucket.finding is not None]
 
     def kept(self) -> set[tuple[str, str]]:
         """Target and digest of every case that failed in this session and is kept."""

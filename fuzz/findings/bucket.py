@@ -69,6 +69,8 @@ class Bucket:
     """All that is known of the finding; None where there is none."""
     narrowing: Narrowing | None = None
     """What was measured of the kernel, where the finding contradicts that alone."""
+    glimpse: Finding | None = None
+    """A larger case that failed in this session, while there is no finding."""
 
     @property
     def found(self) -> Finding:

@@ -1,29 +1,36 @@
 """A database of findings: how it is opened, and what depends on which database it is (the rest is in `damage`).
 
-It is one SQLite file, kept for many nights. What PostgreSQL would need otherwise is all here: it has the same
-`INSERT ... ON CONFLICT` under its own dialect; it has no PRAGMA, so the version of its tables would be a table of one
-row; and its commits are durable as they are.
+A state folder has one SQLite file. A store that many machines share is a PostgreSQL database, by its URL.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, Insert, create_engine, event
+from sqlalchemy import URL, Connection, Engine, Insert, create_engine, event, inspect, make_url, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
 from fuzz.base.files import set_aside
 from fuzz.findings.damage import examine
-from fuzz.findings.state import BrokenStateError, StateError
-from fuzz.findings.tables import SCHEMA, Base
+from fuzz.findings.migrations import upgrade
+from fuzz.findings.state import DATABASE, BrokenStateError, StateError
+from fuzz.findings.tables import SCHEMA, Base, VersionRow
 
+EXTRA = "pip install -e 'path/to/kernelfuzz[fleet]'"
+"""What installs the packages that a shared store needs."""
+_PATIENCE_S = 5
+"""A server that does not answer for so many seconds is taken to be gone: a night tries again, a command says so."""
+_OLDEST = 4
+"""Older tables are not read."""
+_OPENING = 5_392_171
+"""The number of the lock under which tables are made: two machines may open a new store together."""
 _INSERTS: Mapping[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -51,6 +58,24 @@ def write_rows(
         transaction.execute(upsert(dialect, table, added, **how), list(rows))
 
 
+def name_of(engine: Engine) -> str:
+    """The file of a database, or its URL without the password."""
+    url = engine.url
+    return (
+        url.database or "" if _is_file(url) else url.set(drivername="postgresql").render_as_string(hide_password=True)
+    )
+
+
+def said_by(error: DBAPIError) -> str:
+    """The first line of what a database says went wrong."""
+    return str(error.orig or error).strip().partition("\n")[0]
+
+
+def opened_store(state: Path, store: str | None) -> tuple[Engine, str]:
+    """The store of that URL as `open_store` opens it; without one, that of a state folder as `opened_state` does."""
+    return opened_state(state / DATABASE) if store is None else (open_store(store), "")
+
+
 def opened_state(path: Path) -> tuple[Engine, str]:
     """Open the database as `open_state` does, or, where what is there is damaged, a new one in its place; and a line
     that says where the damaged one went, or ''."""
@@ -62,17 +87,48 @@ def opened_state(path: Path) -> tuple[Engine, str]:
         return open_state(path), f"{error}; it is kept as {aside[0].name}, and a new one begins"
 
 
+def open_store(store: str) -> Engine:
+    """Open the database of a URL, making its tables where there are none. Raises StateError where that cannot be."""
+    try:
+        url = make_url(store)
+    except ArgumentError as error:
+        raise StateError(f"--store {store}: no URL: write postgresql://USER@HOST/NAME or sqlite:///FILE") from error
+    if _is_file(url) and url.database:
+        return open_state(Path(url.database))
+    if url.get_backend_name() not in ("postgresql", "postgres"):
+        raise StateError(
+            f"--store {url}: neither PostgreSQL nor SQLite: write postgresql://USER@HOST/NAME or sqlite:///FILE"
+        )
+    if find_spec("psycopg") is None:
+        raise StateError(f"--store {url}: psycopg is not installed: {EXTRA}")
+    patience = {"connect_timeout": _PATIENCE_S, "tcp_user_timeout": 1000 * _PATIENCE_S}
+    engine = create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=patience)
+    try:
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_OPENING})")
+            _make_tables(connection, f"--store {name_of(engine)}")
+        examine(engine)
+    except (DBAPIError, ValueError, StateError) as error:
+        engine.dispose()
+        if isinstance(error, StateError):
+            raise
+        kind = "cannot be opened" if isinstance(error, OperationalError) else "cannot be used"
+        said = f"{kind}: {said_by(error)}" if isinstance(error, DBAPIError) else f"damaged: {error}"
+        raise StateError(f"--store {name_of(engine)}: {said}") from error
+    return engine
+
+
 def open_state(path: Path) -> Engine:
-    """Open the database, making it where there is none. Raises StateError where it cannot be used, which is a
+    """Open the file of a database, making it where there is none. Raises StateError where it cannot be used, which is a
     BrokenStateError where its content is damaged."""
     if path.exists() and not path.is_file():
         raise BrokenStateError(f"{path}: not a state of kernelfuzz: it is no file")
     try:
-        _check_version(path)
         engine = create_engine(f"sqlite:///{path}")
         event.listen(engine, "connect", _prepare)
         with engine.begin() as connection:
-            Base.metadata.create_all(connection)
+            _make_tables(connection, str(path))
+            # A kernelfuzz of before there were revisions looks for the version here.
             connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA}")
         examine(engine)
     except (OperationalError, sqlite3.OperationalError) as error:
@@ -85,6 +141,10 @@ def open_state(path: Path) -> Engine:
     return engine
 
 
+def _is_file(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite"
+
+
 def _prepare(connection: DBAPIConnection, record: object) -> None:
     """A write-ahead log that is synced at each commit: neither a kill nor a power cut loses what was committed."""
     cursor = connection.cursor()
@@ -93,12 +153,35 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
     cursor.close()
 
 
-def _check_version(path: Path) -> None:
-    """Raise StateError for a state whose tables are of another version."""
-    with closing(sqlite3.connect(path)) as connection:
-        [version] = connection.execute("PRAGMA user_version").fetchone()
-    if version not in (0, SCHEMA):  # 0: it has no tables yet
+def _make_tables(connection: Connection, name: str) -> None:
+    """Make the tables, or bring older ones up to date. Raises StateError for those of another version."""
+    version = _version(connection, name)
+    if version == 0:
+        Base.metadata.create_all(connection)
+        connection.execute(VersionRow.__table__.insert(), {"version_num": str(SCHEMA)})  # type: ignore[attr-defined]
+    elif version > SCHEMA or version < _OLDEST:
+        whose = "newer" if version > SCHEMA else "older"
         raise StateError(
-            f"{path}: has tables of version {version}, this kernelfuzz has version {SCHEMA}: "
-            "use the kernelfuzz that wrote it, or another --state folder"
+            f"{name}: has tables of version {version}, this kernelfuzz has version {SCHEMA}: "
+            f"use the {whose} kernelfuzz that wrote it, or another store"
         )
+    elif version < SCHEMA:
+        try:
+            upgrade(connection, version)
+        except ImportError as error:
+            raise StateError(
+                f"{name}: has tables of version {version}; Alembic brings them up to date: {EXTRA}"
+            ) from error
+
+
+def _version(connection: Connection, name: str) -> int:
+    """The version of the tables; 0 where there are none yet."""
+    tables = inspect(connection).get_table_names()
+    if VersionRow.__tablename__ in tables:
+        version = connection.scalar(select(VersionRow.version_num))
+        if not str(version).isdigit():
+            raise StateError(f"{name}: not a store of kernelfuzz: its tables have version {version}")
+        return int(str(version))
+    if "night" not in tables:
+        return 0
+    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())  # those of SQLite alone are as old

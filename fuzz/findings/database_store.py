@@ -4,33 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, case, delete, select, update
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
 from fuzz.findings.accuracy import whereabouts
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded, rule_from_text, rule_to_text
-from fuzz.findings.database import write_rows
+from fuzz.findings.database import name_of, said_by, write_rows
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import (
     AccuracyRow,
     BatchRow,
     BucketRow,
     CounterRow,
+    KeptRow,
     PairsRow,
+    PassRow,
     SessionRow,
     SightingRow,
     SliceRow,
     TargetRow,
+    VersionRow,
 )
 from fuzz.generate.conditions import Together
 from fuzz.triage.attribute.history import Need
+
+
+def utc_now() -> datetime:
+    """The time in UTC, without a zone, as the tables hold it."""
+    return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
+
+
+_COLUMNS = [each.name for each in BucketRow.__table__.columns if each.name not in ("id", "signature", "passed_night")]
 
 
 @dataclass
@@ -64,6 +76,8 @@ class DatabaseStore:
         self._waiting = Unsaved()
         self._together: dict[str, Together] = {}
         """What is saved of each op, as far as it was looked up."""
+        self._rows: dict[str, dict[str, Any]] = {}
+        """Each bucket as this store last saw or saved it."""
 
     def release(self, path: Path, batch: Unsaved) -> None:
         batch.released.append(path)
@@ -73,9 +87,9 @@ class DatabaseStore:
         try:
             with Session(self._engine) as transaction, transaction.begin():
                 self._save(transaction, self._waiting)
-        except OperationalError as error:
+        except (OperationalError, InterfaceError) as error:
             self._together = {}
-            return f"{self._engine.url.database}: {error.orig}"
+            return f"{name_of(self._engine)}: {said_by(error)}"
         done, self._waiting = self._waiting, Unsaved()
         gone = {source for source, _ in done.merged}
         for path in set(done.released) - {bucket.path for name, bucket in done.buckets.items() if name not in gone}:
@@ -92,7 +106,8 @@ class DatabaseStore:
             )
             for bucket, kernel in transaction.execute(failed.distinct()):
                 seen.setdefault(bucket, set()).add(kernel)
-            rows = transaction.scalars(select(BucketRow).order_by(BucketRow.id))
+            rows = transaction.scalars(select(BucketRow).order_by(BucketRow.id)).all()
+            self._rows = {row.signature: {name: getattr(row, name) for name in _COLUMNS} for row in rows}
             return {row.signature: self._bucket(row, seen.get(row.id, set())) for row in rows}
 
     def _bucket(self, row: BucketRow, seen: set[str]) -> Bucket:
@@ -108,7 +123,7 @@ class DatabaseStore:
         """All of it is committed by the caller, or nothing."""
         now, position = time.monotonic(), self._position
         night = {"night_id": position.night}
-        session = {"used_s": now - position.began, "triage_s": position.triage_s}
+        session = {"used_s": now - position.began, "triage_s": position.triage_s, "heard": utc_now()}
         transaction.execute(update(SessionRow).filter_by(id=position.session).values(session))
         transaction.execute(update(SliceRow).filter_by(id=position.slice).values(seconds=now - position.slice_began))
         transaction.add_all(
@@ -156,15 +171,25 @@ class DatabaseStore:
                 write_rows(transaction, PairsRow, [row], together=lambda new: new.together)
 
     def _save_buckets(self, transaction: Session, batch: Unsaved) -> None:
-        for name, bucket in batch.buckets.items():
-            row = transaction.query(BucketRow).filter_by(signature=name).one_or_none()
-            columns = self._columns(bucket)
+        """Others may write to the store, too: what they made of a bucket stays where it is better than what is here."""
+        if batch.buckets or batch.merged:
+            transaction.scalar(select(VersionRow.version_num).with_for_update())  # one machine after the other
+        mine = {name: self._columns(bucket) for name, bucket in batch.buckets.items()}
+        named = {*mine, *(name for name, _ in batch.sightings), *(into for _, into in batch.merged)}
+        rows = {
+            row.signature: row for row in transaction.scalars(select(BucketRow).filter(BucketRow.signature.in_(named)))
+        }
+        for name in named:
+            columns = mine.get(name) or ({} if name in rows else self._rows[name])  # another has merged it, perhaps
+            row = rows.get(name)
             if row is None:
                 transaction.add(BucketRow(signature=name, **columns))
-            else:
+            elif columns and not self._is_theirs_better(row, columns):
                 for column, value in columns.items():
                     setattr(row, column, value)
+            self._rows[name] = columns or self._rows.get(name, {})
         transaction.flush()
+        self._save_files(transaction, batch)
         ids = dict(transaction.execute(select(BucketRow.signature, BucketRow.id)).all())
         night = self._position.night
         seen = [
@@ -173,11 +198,34 @@ class DatabaseStore:
         ]
         write_rows(transaction, SightingRow, seen, "count")
         for source, into in batch.merged:
-            self._merge(transaction, ids[source], ids[into])
+            if source in ids:
+                self._merge(transaction, ids[source], ids[into])
         transaction.execute(delete(SightingRow).where(SightingRow.count <= 0))
         gone = {source for source, _ in batch.merged}
-        for name in batch.passed - gone - {name for name, _ in batch.sightings}:
-            transaction.execute(update(BucketRow).filter_by(signature=name).values(passed_night=night))
+        passed = batch.passed - gone - {name for name, _ in batch.sightings}
+        write_rows(
+            transaction, PassRow, [{"bucket_id": ids[name], "night_id": night} for name in passed if name in ids]
+        )
+        transaction.execute(update(BucketRow).where(BucketRow.signature.in_(passed)).values(passed_night=night))
+
+    def _is_theirs_better(self, row: BucketRow, mine: Mapping[str, Any]) -> bool:
+        """Whether another machine has changed the row since, and its case is smaller, or explained where mine is
+        not."""
+        known = self._rows.get(row.signature, {})
+        if known and known["digest"] == row.digest:
+            return False
+        return (not row.triaged, row.size) <= (not mine["triaged"], mine["size"])
+
+    def _save_files(self, transaction: Session, batch: Unsaved) -> None:
+        """The case files of these buckets, for other machines; those that no bucket names any longer go."""
+        files = {b.path.name: b.path for b in batch.buckets.values() if b.path is not None and b.written}
+        rows = []
+        for name, path in files.items():
+            with contextlib.suppress(OSError):
+                rows.append({"name": name, "content": path.read_text(encoding="utf-8")})
+        write_rows(transaction, KeptRow, rows, replaced=("content",))
+        if files or batch.merged:
+            transaction.execute(delete(KeptRow).where(KeptRow.name.not_in(select(BucketRow.case_file))))
 
     def _merge(self, transaction: Session, source: int, into: int) -> None:
         """The findings of every night, and the end of the bucket that had them."""
@@ -185,6 +233,7 @@ class DatabaseStore:
         moved = [{"bucket_id": into, **each._mapping} for each in transaction.execute(rows).all()]
         write_rows(transaction, SightingRow, moved, "count")
         transaction.execute(delete(SightingRow).filter_by(bucket_id=source))
+        transaction.execute(delete(PassRow).filter_by(bucket_id=source))
         transaction.execute(delete(BucketRow).filter_by(id=source))
 
     def _columns(self, bucket: Bucket) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from fuzz.findings.codec import decoded
+from fuzz.findings.database import name_of
 from fuzz.findings.state import FINDINGS, StateError
 from fuzz.findings.tables import (
     AccuracyRow,
@@ -188,13 +189,14 @@ class NightView:
         return [bucket for bucket in self.buckets if bucket.status in ("new", "still fails")]
 
 
-def view(engine: Engine, night: int | None = None) -> NightView:
-    """The night of that number, or the latest. Raises StateError where there is none."""
+def view(engine: Engine, night: int | None = None, findings: Path | None = None) -> NightView:
+    """The night of that number, or the latest; its case files are in the folder `findings`, or beside the database.
+    Raises StateError where there is none."""
     with Session(engine, expire_on_commit=False) as transaction:
         nights = _nights(transaction)
         number = max(nights, default=0) if night is None else night
         if number not in nights:
-            raise StateError(f"{engine.url.database}: there is no night in it yet")
+            raise StateError(f"{name_of(engine)}: there is no night in it yet")
         counts = _counts(transaction, number)
         twins: dict[str, dict[str, int]] = {}
         for (target, law, _), compared in sorted(counts.get("twin", {}).items()):
@@ -202,7 +204,7 @@ def view(engine: Engine, night: int | None = None) -> NightView:
         of_night = select(SessionRow).filter_by(night_id=number).order_by(SessionRow.id)
         buckets = _buckets(transaction)
         return NightView(
-            findings=Path(engine.url.database or "").parent / FINDINGS,
+            findings=findings or Path(engine.url.database or "").parent / FINDINGS,
             night=nights[number],
             sessions=transaction.scalars(of_night).all(),
             slices=slices_of(transaction, number),

@@ -1,7 +1,8 @@
 """The tables of a database of findings. They hold facts and rows of counts; totals are queries in `database_views`.
 
-SQLite and PostgreSQL can both hold them: the types are those that SQLAlchemy has for every database. What differs
-between the two is in `fuzz.findings.database`, and nowhere else.
+SQLite and PostgreSQL both hold them: the types are those that SQLAlchemy has for every database. What differs between
+the two is in `fuzz.findings.database`, and nowhere else. What a version changes is a revision in
+`fuzz.findings.migrations`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Dialect, ForeignKey, String, TypeDecorator
+from sqlalchemy import JSON, BigInteger, Dialect, ForeignKey, Integer, String, Text, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from fuzz.base.text import printable_lines
 
-SCHEMA = 4
-"""The version of the tables. Versions 1 and 2, which kept totals, can be read: see `fuzz.findings.database`."""
+SCHEMA = 5
+"""The version of the tables, which is the name of the latest revision in `fuzz.findings.migrations`."""
 
 
 class Words(TypeDecorator[str]):
@@ -28,6 +29,9 @@ class Words(TypeDecorator[str]):
     def python_type(self) -> type[str]:
         return str
 
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return value.replace("\0", " ") if isinstance(value, str) else value  # PostgreSQL takes none
+
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         return printable_lines(value) if isinstance(value, str) else value
 
@@ -35,7 +39,20 @@ class Words(TypeDecorator[str]):
 class Base(DeclarativeBase):
     """All tables."""
 
-    type_annotation_map = {dict[str, Any]: JSON, str: Words}  # noqa: RUF012 (SQLAlchemy's name)
+    type_annotation_map = {  # noqa: RUF012 (SQLAlchemy's name)
+        dict[str, Any]: JSON,
+        str: Words,
+        int: BigInteger().with_variant(
+            Integer(), "sqlite"
+        ),  # a seed has 32 bits; SQLite numbers its INTEGER keys alone
+    }
+
+
+class VersionRow(Base):
+    """The version of the tables, where Alembic looks for it."""
+
+    __tablename__ = "alembic_version"
+    version_num: Mapped[str] = mapped_column(String(32), primary_key=True)
 
 
 class NightRow(Base):
@@ -52,6 +69,8 @@ class NightRow(Base):
     """How it ended: 'limit', 'signal', or 'next night' where another one was begun instead of resuming it. It is ''
     while the night can go on."""
     version: Mapped[str]
+    verb: Mapped[str] = mapped_column(default="nightly", server_default="nightly")
+    """'nightly', or 'run': one that a store remembers counts as a night, which nobody resumes."""
     command: Mapped[str]
     environment: Mapped[dict[str, Any]]
 
@@ -69,6 +88,12 @@ class SessionRow(Base):
     """The part of these seconds that was spent on shrinking and explaining."""
     ended: Mapped[str] = mapped_column(default="")
     """How it ended: 'limit' or 'signal'. It is '' for the session that is running, and for one that was killed."""
+    place: Mapped[str] = mapped_column(default="", server_default="")
+    """A digest that names the state folder on its machine: what it locks nobody else works on."""
+    heard: Mapped[datetime | None] = mapped_column(default=None)
+    """When it last saved something."""
+    saved: Mapped[int] = mapped_column(default=0, server_default="0")
+    """The number of its batches that are saved. Where an answer to a commit is lost, it tells whether that was done."""
 
 
 class SliceRow(Base):
@@ -202,3 +227,31 @@ class SightingRow(Base):
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
     target: Mapped[str] = mapped_column(primary_key=True)
     count: Mapped[int]
+
+
+class PassRow(Base):
+    """One bucket whose kept case was replayed in one night, and passed."""
+
+    __tablename__ = "pass"
+    bucket_id: Mapped[int] = mapped_column(ForeignKey("bucket.id"), primary_key=True)
+    night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
+
+
+class KeptRow(Base):
+    """One case file, for machines on which it is not."""
+
+    __tablename__ = "kept"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    """The name that `BucketRow.case_file` has."""
+    content: Mapped[str] = mapped_column(Text)
+
+
+class LeaseRow(Base):
+    """The right to report what one shard of a campaign found in one epoch, which is a slice of a night."""
+
+    __tablename__ = "lease"
+    night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
+    epoch: Mapped[int] = mapped_column(primary_key=True)
+    shard: Mapped[int] = mapped_column(primary_key=True)
+    token: Mapped[str]
+    """Who resumes a night takes its shards under another token; what comes under the one before is dropped."""

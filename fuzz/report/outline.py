@@ -158,7 +158,7 @@ def run_outline(
 ) -> Outline:
     """What a run found and judged; `known` names the issue of a known failure."""
     by_id, failures = {target.id: target for target in targets}, []
-    for bucket in book.buckets.values():
+    for bucket in book.seen:
         failures.append(_failure(bucket, by_id[bucket.judgement.target], origin, known(bucket)))
     failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
     lines = target_lines(targets, tally)

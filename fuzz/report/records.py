@@ -94,7 +94,7 @@ class RecordLog(Observer):
 
     def findings(self, book: FindingBook) -> None:
         """One record per bucket, with its smallest case."""
-        for bucket in book.buckets.values():
+        for bucket in book.seen:
             self._write(
                 {
                     "kind": "finding",

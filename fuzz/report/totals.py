@@ -147,7 +147,7 @@ def print_run(
     _print_unexercised(out, undeclared, verbose=verbose)
     rate = tally.judged / elapsed if elapsed else 0.0
     broken = dict.fromkeys(target.kernel for target in tally.targets.values() if target.broken)
-    bugs = [(bucket.kernel, bucket.is_explained) for bucket in book.buckets.values()]
+    bugs = [(bucket.kernel, bucket.is_explained) for bucket in book.seen]
     found = bugs_words(bugs) if tally.findings else "nothing found"
     found += ", stopped at the first failure" if stopped else ""
     if not tally.findings and tally.is_mostly_unjudged:  # never to be taken for a clean run

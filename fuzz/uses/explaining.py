@@ -41,7 +41,7 @@ def note_histories(
     """Try each bucket's case again in new processes; keep with it the calls that it needs, of those that a runner knows
     to have come before it, or say that it does not repeat."""
     by_id = {target.id: target for target in targets}
-    for bucket in book.buckets.values():
+    for bucket in book.seen:
         if interruption.wanted:
             return
         if not hangs(bucket):

@@ -20,6 +20,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.files import set_aside
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_family
+from fuzz.findings.database import name_of, said_by
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.findings.state import FINDINGS
@@ -182,7 +183,7 @@ class Night:
                 with self.stopping.shielded():
                     end_slice(self.engine, self.opened.position)
         except OperationalError as error:
-            raise CannotSave(f"{self.engine.url.database}: {error.orig}") from error
+            raise CannotSave(f"{name_of(self.engine)}: {said_by(error)}") from error
 
     def _replay(self) -> None:
         """Findings of earlier nights, files that a killed session left behind, corpora."""

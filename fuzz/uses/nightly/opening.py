@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, func, select
@@ -17,7 +19,7 @@ from fuzz.base import __version__
 from fuzz.base.feature import label_words
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.findings.database import write_rows
-from fuzz.findings.database_store import Position
+from fuzz.findings.database_store import Position, utc_now
 from fuzz.findings.tables import CounterRow, NightRow, SessionRow, SliceRow, TargetRow
 from fuzz.generate.space import space_of
 
@@ -27,6 +29,11 @@ REPLAY_SHARE = 0.25
 """At most this share of a night is for what is known: earlier findings and corpora."""
 TRIAGE_SHARE = 0.2
 """At most this share of a night is for shrinking and explaining."""
+_SILENT = timedelta(seconds=60)
+"""A session that saved nothing for so long has ended, or its machine has lost the store: others may go on with it. The
+number is chosen, not measured: a store may be away for a while."""
+_LATEST = 16
+"""The number of nights that are looked through for one to go on with."""
 _FIRST_S, _LONGEST_S = 30.0, 600.0
 """The seconds of an op's first slice and of its longest: short slices come first, so that every op is visited early,
 and long ones later, since each begins anew."""
@@ -86,26 +93,43 @@ class Opened:
 
 
 def open_night(
-    engine: Engine, seed: int, limit_s: float, command: str, facts: Mapping[str, Any], resume: bool
-) -> Opened:
-    """The latest night, with `resume` and where it can go on; else a new one with this seed."""
+    engine: Engine, seed: int, limit_s: float, command: str, facts: Mapping[str, Any], resume: bool, place: str = "",
+    verb: str = "nightly",
+) -> Opened:  # fmt: skip
+    """The latest night, with `resume` and where it can go on; else a new one with this seed. A night on which another
+    `place` is working is left to it."""
     with Session(engine) as transaction, transaction.begin():
-        night = transaction.scalars(select(NightRow).order_by(NightRow.id.desc()).limit(1)).one_or_none()
+        nights = transaction.scalars(select(NightRow).filter_by(verb=verb).order_by(NightRow.id.desc()).limit(_LATEST))
+        night = next((each for each in nights if not _is_busy(transaction, each, place)), None)
         resumed = resume and night is not None and night.ended in RESUMABLE
         if night is not None and not resumed and night.ended == "":
             night.ended = "next night"
         if night is None or not resumed:
-            night = NightRow(seed=seed, started=_now(), version=__version__)
+            night = NightRow(seed=seed, started=utc_now(), version=__version__, verb=verb)
         night.limit_s, night.command, night.environment, night.ended = limit_s, command, dict(facts), ""
         transaction.add(night)
         transaction.flush()
         times = select(func.sum(SessionRow.used_s), func.sum(SessionRow.triage_s)).filter_by(night_id=night.id)
         used_s, triage_s = (seconds or 0.0 for seconds in transaction.execute(times).one())
-        session = SessionRow(night_id=night.id, started=_now())
+        session = SessionRow(night_id=night.id, started=utc_now(), place=place, heard=utc_now())
         transaction.add(session)
         transaction.flush()
         position = Position(night.id, session.id, used_s, time.monotonic(), earlier_triage_s=triage_s)
         return Opened(night.id, night.seed, max(0.0, limit_s - used_s), position, resumed)
+
+
+def place_of(state: Path) -> str:
+    """A name for a folder on this machine that tells nobody which it is."""
+    return hashlib.blake2b(f"{platform.node()}/{state.absolute()}".encode(), digest_size=8).hexdigest()
+
+
+def _is_busy(transaction: Session, night: NightRow, place: str) -> bool:
+    """Whether another place works on it. Here nobody does: the folder is locked."""
+    latest = select(SessionRow).filter_by(night_id=night.id).order_by(SessionRow.id.desc()).limit(1)
+    session = transaction.scalars(latest).one_or_none()
+    if session is None or session.ended or session.place == place or session.heard is None:
+        return False
+    return utc_now() - session.heard < _SILENT
 
 
 def note_targets(engine: Engine, night: int, targets: Iterable[Target], statuses: Mapping[str, dict[str, Any]]) -> None:
@@ -159,7 +183,3 @@ def close(engine: Engine, position: Position, how: str) -> None:
     with Session(engine) as transaction, transaction.begin():
         transaction.get_one(SessionRow, position.session).ended = how
         transaction.get_one(NightRow, position.night).ended = "" if how == "error" else how
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None, microsecond=0)

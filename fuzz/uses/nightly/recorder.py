@@ -18,7 +18,7 @@ from fuzz.findings.database_store import Position
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
-from fuzz.uses.search.stopping import Stopping
+from fuzz.uses.search.stopping import Interruption
 
 SAVE_S = 0.5
 """Seconds between two saves: a killed night loses no more, and sixteen processors report hundreds of turns a second."""
@@ -31,9 +31,11 @@ class Recorder(Observer):
     targets: Mapping[str, Target]
     book: FindingBook
     position: Position
-    stopping: Stopping
+    stopping: Interruption
     say: Callable[[str], None]
     """It prints one line for the user."""
+    remedy: str = "free some space"
+    """What is to be done where it cannot be saved."""
     trouble: str = ""
     """Why the latest batches are not saved; '' when everything is."""
     clock: Callable[[], float] = time.monotonic
@@ -88,7 +90,7 @@ class Recorder(Observer):
         with self.stopping.shielded():
             trouble = self.book.commit()
             if trouble and not self.trouble:
-                self.say(f"not saved: {trouble}; the night goes on and tries again after every batch: free some space")
+                self.say(f"not saved: {trouble}; it goes on, and is tried again after every batch: {self.remedy}")
             elif self.trouble and not trouble:
                 self.say("saved again: nothing was lost")
             self.trouble = trouble

@@ -12,9 +12,9 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from fuzz.base.kernel import Kernel
-from fuzz.findings.database import open_state
+from fuzz.findings.database import name_of, open_state, open_store, said_by
 from fuzz.findings.database_views import NightView, view
-from fuzz.findings.state import PAGE, latest_state
+from fuzz.findings.state import FINDINGS, PAGE, latest_state
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.formats import Wanted, write_reports
 from fuzz.report.night import night_record, outline_of, pairs_of, print_night
@@ -40,6 +40,8 @@ class NightResults:
     """Where the results of a night go."""
 
     state: Path
+    store: str | None
+    """The URL of the database, where it is not that of the folder."""
     require: Sequence[str]
     json: Path | None
     reports: Sequence[Wanted]
@@ -54,11 +56,11 @@ class NightResults:
             try:
                 close(engine, opened.position, "signal" if stopping.signalled else "limit")
             except OperationalError as error:
-                self._warn(f"not saved: {error.orig}")
+                self._warn(f"not saved: {name_of(engine)}: {said_by(error)}")
                 saved = False
         ended, whole = NightEnd(), False
         with stopping.abortable(LAST_S):
-            seen = view(engine, opened.night)
+            seen = view(engine, opened.night, self.state / FINDINGS)
             ended = self._ended(seen)
             saved = self._write(seen, ended) and saved
             whole = True
@@ -72,7 +74,8 @@ class NightResults:
 
     def again(self) -> NightEnd:
         """Everything of the latest night once more. Raises StateError where there is none, OSError."""
-        seen = view(open_state(latest_state(self.state)))
+        engine = open_state(latest_state(self.state)) if self.store is None else open_store(self.store)
+        seen = view(engine, findings=self.state / FINDINGS)
         ended = self._ended(seen)
         return NightEnd(ended.tally, ended.missing, self._write(seen, ended))
 

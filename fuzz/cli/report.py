@@ -1,0 +1,49 @@
+"""`kernelfuzz report`: the page of a store once more, on any machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fuzz.cli import options
+from fuzz.cli.exits import Exit
+from fuzz.cli.options import loaded
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The options of `kernelfuzz report`."""
+
+    store: Annotated[
+        str, typer.Argument(metavar="URL|DIR", help="The URL of a store, or a nightly's --state.", show_default=False)
+    ]
+    output: Annotated[
+        Path, typer.Option("--output", help="Folder for report.html and findings/. Default: DIR, or here.")
+    ] = Path()
+    pack: options.PackFolder = None
+    json: options.Json = None
+    report: options.Report = ()
+
+
+def report(options: ReportOptions) -> Exit:
+    """Write the page of the latest night again, with the case files that it names. Nothing is run."""
+    from fuzz.findings.database import open_store
+    from fuzz.findings.kept import restore
+    from fuzz.findings.state import FINDINGS, latest_state, make_state
+    from fuzz.report import console
+    from fuzz.report.formats import parse
+    from fuzz.uses.nightly.results import NightResults
+
+    is_url = "://" in options.store
+    store = options.store if is_url else f"sqlite:///{latest_state(Path(options.store))}"
+    folder = options.output if is_url or options.output != Path() else Path(options.store)
+    make_state(folder)
+    restore(open_store(store), folder / FINDINGS)
+    results = NightResults(
+        folder, store, (), options.json, parse(options.report), loaded(options.pack).kernels, console.results(),
+        console.progress(),
+    )  # fmt: skip
+    return Exit.OK if results.again().saved else Exit.INTERNAL

@@ -1,0 +1,168 @@
+"""One store for many machines: PostgreSQL, real and on this machine, under the tables that SQLite has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, create_engine, inspect
+
+from fuzz.findings.database import open_state, open_store
+from fuzz.findings.database_views import NightView, view
+from fuzz.findings.state import StateError
+from fuzz.findings.tables import SCHEMA, Base
+from fuzz.tests.common.postgres import Postgres, postgres
+from fuzz.tests.conftest import run_cli
+from fuzz.tests.cover.uses.test_nightly import PACK
+
+_NEW_TABLES = ("pass", "kept", "lease", "alembic_version")
+_NEW_COLUMNS = {"session": ("place", "heard", "saved"), "night": ("verb",)}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def fresh(server: Postgres) -> Postgres:
+    """The server, and nothing in it."""
+    engine = create_engine(server.url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+        connection.exec_driver_sql("CREATE SCHEMA public")
+    engine.dispose()
+    return server
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Engine]:
+    engine = open_store(url)
+    yield engine
+    engine.dispose()
+
+
+def _view(server: Postgres) -> NightView:
+    with opened(server.url) as engine:
+        return view(engine)
+
+
+def _differences(engine: Engine) -> list[object]:
+    with engine.connect() as connection:
+        return list(compare_metadata(MigrationContext.configure(connection), Base.metadata))
+
+
+def _aged(engine: Engine) -> None:
+    """Take away what version 5 brought."""
+    with engine.begin() as connection:
+        for name in _NEW_TABLES:
+            connection.exec_driver_sql(f'DROP TABLE "{name}"')
+        for table, columns in _NEW_COLUMNS.items():
+            for column in columns:
+                connection.exec_driver_sql(f'ALTER TABLE "{table}" DROP COLUMN {column}')
+    engine.dispose()
+
+
+def test_tables_that_are_made_and_tables_that_are_brought_up_to_date_are_alike(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    engine = open_state(path)
+    assert _differences(engine) == []
+    _aged(engine)
+    with open_state(tmp_path / "other.sqlite").begin() as connection:
+        columns = {t: {c["name"] for c in inspect(connection).get_columns(t)} for t in Base.metadata.tables}
+    with create_engine(f"sqlite:///{path}").begin() as connection:
+        connection.exec_driver_sql("PRAGMA user_version = 4")
+    engine = open_state(path)
+    assert _differences(engine) == []
+    assert {t: {c["name"] for c in inspect(engine).get_columns(t)} for t in Base.metadata.tables} == columns
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").all() == [(str(SCHEMA),)]
+
+
+def test_postgresql_has_the_tables_that_are_declared(fresh: Postgres) -> None:
+    for _ in range(2):  # opening it again changes nothing
+        with opened(fresh.url) as engine:
+            assert _differences(engine) == []
+
+
+def _renamed(server: Postgres, version: str) -> None:
+    with opened(server.url) as engine, engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{version}'")
+
+
+@pytest.mark.parametrize(
+    ("url", "change", "said"),
+    [
+        (lambda pg: pg.url_of("another"), None, "password authentication failed"),
+        (lambda pg: "postgresql://fleet@127.0.0.1:1/postgres", None, "Connection refused"),
+        (lambda pg: pg.url + "_which_is_not_there", None, "does not exist"),
+        (lambda pg: pg.url, "99", "has tables of version 99, this kernelfuzz has version"),
+        (lambda pg: pg.url, "1234abcd", "not a store of kernelfuzz"),
+        (lambda pg: "mysql://somewhere/x", None, "neither PostgreSQL nor SQLite"),
+        (lambda pg: "somewhere", None, "no URL"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_one_line_and_exit_code_4(
+    fresh: Postgres, tmp_path: Path, url: Callable[[Postgres], str], change: str | None, said: str
+) -> None:
+    if change is not None:
+        _renamed(fresh, change)
+    store = url(fresh)
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "pack.py").write_text(PACK)
+    for words in (("nightly", "--state", "s"), ("run", "--max-cases", "1"), ("repro", "abcdef")):
+        done = run_cli(tmp_path, *words, "--pack", "pack", "--store", store)
+        assert (done.returncode, done.stdout) == (4, "")
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert "of a test" not in done.stderr
+        assert "of%20a%20test" not in done.stderr
+
+
+def test_a_night_and_a_run_share_their_bugs_and_any_machine_can_look_at_them(fresh: Postgres, tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "pack.py").write_text(PACK)
+    stored = ("--pack", "pack", "--store", fresh.url)
+    night = run_cli(tmp_path, "nightly", "--state", "here", "--max-time", "30s", "--seed", "3", *stored)
+    assert night.returncode == 1, night.stderr
+    files = {path.name for path in (tmp_path / "here" / "findings").iterdir()}
+    seen = _view(fresh)
+    assert {bucket.row.case_file for bucket in seen.buckets} == files
+    assert {bucket.row.kernel for bucket in seen.buckets} == {"loses-eps", "loses-tail"}
+    assert not (tmp_path / "here" / "state.sqlite").exists()
+
+    again = run_cli(tmp_path, "run", "--output", "there", "--max-cases", "300", "--seed", "5", "--no-shrink", *stored)
+    assert again.returncode == 1, again.stderr
+    assert "loses-eps" in again.stdout
+    assert "loses-tail" in again.stdout, "what others had found is told, too"
+    both = _view(fresh)
+    assert {bucket.row.signature for bucket in both.buckets} == {bucket.row.signature for bucket in seen.buckets}
+    assert {bucket.status for bucket in both.buckets} == {"still fails"}
+    assert (both.cases, both.night.id) == (300, 2)
+    assert fresh.query("SELECT verb, ended FROM night ORDER BY id") == [("nightly", "limit"), ("run", "limit")]
+
+    digest = seen.buckets[0].row.digest[:8]
+    shown = run_cli(tmp_path, "repro", digest, "--findings", "elsewhere", *stored)
+    assert shown.returncode == 1
+    assert seen.buckets[0].row.kernel in shown.stdout
+    page = run_cli(tmp_path, "report", fresh.url, "--output", "page", "--pack", "pack")
+    assert page.returncode == 0, page.stderr
+    assert {path.name for path in (tmp_path / "page" / "findings").iterdir()} == files
+    assert "loses-eps" in (tmp_path / "page" / "report.html").read_text()
+
+
+def test_a_state_of_a_version_without_revisions_needs_alembic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*given: object) -> None:
+        raise ImportError
+
+    monkeypatch.setattr("fuzz.findings.database.upgrade", missing)
+    engine = open_state(tmp_path / "state.sqlite")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '4'")
+    with pytest.raises(StateError, match=r"Alembic brings them up to date: pip install .*fleet"):
+        open_state(tmp_path / "state.sqlite")

@@ -1,0 +1,88 @@
+"""A run that a store remembers, beside the nights: what it found goes into the buckets that they have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine
+
+from fuzz.adapters.target import NotRun, Target
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Source, by_family
+from fuzz.findings.database import open_store
+from fuzz.findings.database_store import DatabaseStore
+from fuzz.findings.explainer import Explainer
+from fuzz.findings.kept import restore
+from fuzz.laws.registry import declared
+from fuzz.report.records import status_record
+from fuzz.triage.diagnosis import TimeShares
+from fuzz.uses.nightly.opening import (
+    Opened,
+    Slice,
+    begin_slice,
+    close,
+    end_slice,
+    note_space,
+    note_targets,
+    open_night,
+    place_of,
+)
+from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.search.stopping import Interruption
+from fuzz.uses.session import Session
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """One run in a store: it has a row among the nights, and one slice."""
+
+    engine: Engine
+    opened: Opened
+    book: FindingBook
+
+    def begin(self, session: Session, say: Callable[[str], None]) -> Recorder:
+        """Put on record what runs; the observer that saves what is counted."""
+        statuses = session.pool.statuses
+        note_targets(
+            self.engine, self.opened.night, session.targets, {n: status_record(s) for n, s in statuses.items()}
+        )
+        running = [each.kernel for each in session.targets if not isinstance(statuses[each.id], NotRun)]
+        running = list(dict.fromkeys(running))
+        note_space(self.engine, self.opened.night, running, declared(running))
+        return Recorder(
+            self.book.targets, self.book, self.opened.position, session.interruption, say, "the store must be reached"
+        )
+
+    def recall(self, session: Session) -> None:
+        """Have the smallest known case of each bug that the run saw, where others had found it; else one of its own."""
+        explainer = Explainer(session.workers, session.targets, self.book, TimeShares(least_s=0.0))
+        for bucket in self.book.buckets.values():
+            if bucket.finding is None and bucket.count and not session.interruption.terminated:
+                explainer.recall(bucket)
+            bucket.finding = bucket.finding or bucket.glimpse
+
+    def end(self, recorder: Recorder, interruption: Interruption) -> bool:
+        """Save what is left, and how the run ended; False where that cannot be."""
+        if not recorder.save():
+            return False
+        end_slice(self.engine, self.opened.position)
+        close(self.engine, self.opened.position, "signal" if interruption.wanted else "limit")
+        return True
+
+
+def remembered(
+    store: str, folder: Path, seed: int, command: str, op: str, limit_s: float | None, targets: Sequence[Target],
+    facts: Mapping[str, Any],
+) -> Remembered:  # fmt: skip
+    """A run of these targets, begun in the store of that URL. Raises StateError."""
+    engine = open_store(store)
+    restore(engine, folder)
+    opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, place_of(folder), "run")
+    begin_slice(engine, opened.position, Slice(0, op, seed, math.inf))
+    saved = DatabaseStore(engine, folder, opened.position)
+    by_id = {target.id: target for target in targets}
+    return Remembered(engine, opened, FindingBook(saved, lambda: Source(seed, command), by_id, by_family, saved.load()))
