@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from fuzz.adapters import abi, linking, remote, toolchain
 from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_sources, machine
@@ -183,6 +184,8 @@ class CProgram:
     """The kernel's own, by their files."""
     sandbox: Sandbox | None = None
     household = order = ""
+    compiled_here: ClassVar[bool] = True
+    """Whether the kernel is what was compiled, and so has only what its compiler could use."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -218,7 +221,7 @@ class CProgram:
         if wrong:
             raise AttestationError(f"{self.target.id}: {'; '.join(wrong)}")
         lacking = " ".join(sorted(ISAS[c_kernel(self.target.kernel).isa].features & found.lacks))
-        if lacking:
+        if lacking and self.compiled_here:
             raise Unavailable(
                 f"{found.compiler} could not use {lacking} with {found.flags}: this is the code without it"
             )

@@ -63,6 +63,7 @@ class CKernel(CompiledKernel):
     """The standard of the language that it names, such as 'c++20' or 'c99'; else they are gnu11 and gnu++17."""
     untrusted: bool = False
     """Nobody vouches for it: its workers run in a sandbox."""
+    fetch: str = ""
     beside: tuple[OwnTarget, ...] = ()
     """Where else it runs, as the `targets.toml` of its pack says."""
 

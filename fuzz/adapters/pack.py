@@ -126,8 +126,8 @@ def load(path: Path | None, *, sources: bool = True) -> Pack:
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     for kernel in kernels:
-        absent = next((each for each in kernel.paths if not _is_there(*each)), None)
-        if absent is not None:
+        absent = kernel.absent
+        if absent is not None and not kernel.fetch:
             if not sources:
                 continue
             raise PackError(f"{entry}: kernel {kernel.name}: {absent[0]}: {absent[1]} does not exist")
@@ -144,10 +144,6 @@ def load(path: Path | None, *, sources: bool = True) -> Pack:
     _require_known_laws(kernels, entry)
     _require_unique([mutant.name for mutant in mutants], entry)
     return Pack(path, kernels, mutants, ops)
-
-
-def _is_there(field: str, path: Path) -> bool:
-    return path.is_dir() if field == "include" else path.is_file()
 
 
 def _make_known(op: Op, entry: Path) -> None:

@@ -15,7 +15,7 @@ from oracles.declared import AXIS
 from oracles.dtypes import DTYPES
 from oracles.ops import OPS
 
-_LAYOUTS = ("contiguous", "pitched", "rows")
+_LAYOUTS = ("contiguous", "spaced", "pitched", "rows")
 """The layouts that C functions can be told of, each with those before it."""
 
 

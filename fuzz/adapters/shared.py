@@ -100,6 +100,7 @@ class SharedProgram(CProgram):
     """A worker executable that loads a shared library."""
 
     library: Library | None = None
+    compiled_here = False
 
     def attested(self, hello: str) -> CAttestation:
         found = super().attested(hello)

@@ -52,6 +52,7 @@ class SharedKernel(PrototypedKernel, CompiledKernel):
     keeps: tuple[str, ...] = ()
     untrusted: bool = False
     """Nobody vouches for it: its workers run in a sandbox."""
+    fetch: str = ""
     beside: tuple[OwnTarget, ...] = ()
     """Where else it runs, as the `targets.toml` of its pack says."""
 

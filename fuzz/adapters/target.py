@@ -162,7 +162,8 @@ class Target:
 
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""
-        return self.adapter.unavailable(self) or (unusable() if self.kernel.untrusted else None)
+        missing = self.kernel.unfetched or self.adapter.unavailable(self)
+        return missing or (unusable() if self.kernel.untrusted else None)
 
 
 LANE_BITS = 32

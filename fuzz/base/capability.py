@@ -18,7 +18,9 @@ from oracles.ops import OPS
 MAX_RANK = 6
 """A tensor that a kernel is given has no higher rank; it is KF_MAX_RANK in kernelfuzz.h."""
 
-Strides = Literal["contiguous", "pitched", "rows", "any"]
+Strides = Literal["contiguous", "spaced", "pitched", "rows", "any"]
+
+_ANY = get_args(Strides).index("any")
 
 
 class Refusal(NamedTuple):
@@ -47,9 +49,10 @@ class Capabilities:
     axis: Literal["last", "any"] = "last"
     """Along which axis of the first input rows may lie."""
     strides: Strides = "contiguous"
-    """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'rows': unit
-    stride along the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is
-    ever reached by it."""
+    """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'spaced':
+    the same, where that is a row's length at least, as the leading dimensions of BLAS are; 'rows': unit stride along
+    the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is ever reached
+    by it."""
     aliases: tuple[tuple[str, str], ...] = ()
     """These (output, input) pairs may be one and the same memory, such as (("y", "x"),) of rms_norm: in place."""
     overlap: tuple[tuple[str, str], ...] = ()
@@ -319,7 +322,7 @@ class Capability:
         layout, (rank, loosest, alignment) = tensor.layout, self._places[name]
         if len(layout.shape) > rank:
             return Refusal(f"rank of {name}", f"{name}: rank {len(layout.shape)}")
-        if loosest < 3 and layout.looseness > loosest:
+        if loosest < _ANY and layout.looseness > loosest:
             return Refusal(f"strides of {name}", f"{name}: strides {layout.strides}")
         if alignment > 1 and not _rows_aligned(layout, ITEMSIZE[tensor.dtype], alignment):
             return Refusal(f"alignment of {name}", f"{name}: rows not aligned to {alignment} bytes")

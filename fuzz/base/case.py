@@ -114,8 +114,9 @@ class Layout:
 
     @lazy
     def looseness(self) -> int:
-        """0 for C order without gaps; 1 where rows have unit stride and lie at one distance; 2 where they have unit
-        stride; 3 for anything else. Of axes of several elements: nothing is ever reached by the stride of another."""
+        """0 for C order without gaps; 1 where rows have unit stride and lie at one distance, of a row's length or more;
+        2 at any one distance; 3 where they have unit stride; 4 for anything else. Of axes of several elements: nothing
+        is ever reached by the stride of another."""
         if not self.size:
             return 0
         steps = [(extent, stride) for extent, stride in zip(self.shape, self.strides, strict=True) if extent != 1]
@@ -127,9 +128,11 @@ class Layout:
         else:
             return 0
         if self.shape[-1] != 1 and steps.pop()[1] != 1:
-            return 3
+            return 4
         # Outer axes must collapse into one axis of rows with one pitch.
-        return 1 if all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(steps)) else 2
+        if any(outer[1] != inner[0] * inner[1] for outer, inner in pairwise(steps)):
+            return 3
+        return 1 if all(stride >= self.shape[-1] for _, stride in steps) else 2
 
     def alignment(self, itemsize: int) -> int:
         """Address of element [0, ..., 0] modulo 64 bytes."""

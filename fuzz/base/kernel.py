@@ -92,10 +92,26 @@ class Kernel:
         """What its author is to look at where it is wrong."""
         return "the kernel's source"
 
+    fetch: str = ""
+    """The command that brings those of its files that may be absent: where one is, its targets are NOT_RUN and say it.
+    """
+
     @property
     def paths(self) -> Iterator[tuple[str, Path]]:
         """Every path that it is declared with, each with the field that names it."""
         yield "source", self.source
+
+    @property
+    def absent(self) -> tuple[str, Path] | None:
+        """The first of its paths where nothing is, with the field that names it."""
+        there = {"include": Path.is_dir}
+        return next((each for each in self.paths if not there.get(each[0], Path.is_file)(each[1])), None)
+
+    @property
+    def unfetched(self) -> str | None:
+        """What is absent and how it is got; None where nothing is, or nobody says how."""
+        absent = self.absent if self.fetch else None
+        return None if absent is None else f"{absent[1].name} is not here: {self.fetch}"
 
     def at(self, folder: Path) -> Kernel:
         """It as a pack in that folder declares it: what is relative is from there."""

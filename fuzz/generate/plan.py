@@ -59,6 +59,7 @@ def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
     if capability.able.alignment > 1 and with_rows:
         return _ROW_WISE  # whose gaps can be made for the alignment's sake
     names = {
+        "spaced": _ROW_WISE,
         "pitched": (*_ROW_WISE, "expanded"),
         "rows": (*_ROW_WISE, "padded", "reversed", "expanded", "broadcast"),
         "any": tuple(LAYOUT_CLASSES),

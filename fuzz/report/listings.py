@@ -39,6 +39,7 @@ def kernels_table(path: Path | None) -> PlainTable:
 
 _STRIDES = {
     "contiguous": "contiguous rows",
+    "spaced": "spaced rows",
     "pitched": "pitched rows",
     "rows": "unit stride in rows",
     "any": "any strides",

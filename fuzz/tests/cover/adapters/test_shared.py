@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import fuzz
+from fuzz.adapters.pack import PackError, load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.shared_kernel import SharedKernel
 from fuzz.adapters.target import Attestation, NotRun, Target
@@ -66,6 +67,17 @@ def test_a_library_of_another_machine_does_not_run_and_says_why(
     found[4], found[5], found[16], found[18], found[19] = *head[:2], 3, *head[2:]
     (tmp_path / "lib.so").write_bytes(found)
     assert str(_target(softmax(tmp_path / "lib.so")).unavailable()).startswith(why)
+
+
+def test_what_is_yet_to_be_fetched_does_not_run_and_says_how_it_is_got(tmp_path: Path) -> None:
+    declared = "from fuzz import SharedKernel\n"
+    declared += 'KERNELS = (SharedKernel("s", "softmax", "no.so", "void s(const float *x, float *y, int n)"{}),)\n'
+    (tmp_path / "pack.py").write_text(declared.format(', fetch="sh get"'))
+    [kernel] = load(tmp_path).kernels
+    assert _target(kernel).unavailable() == "no.so is not here: sh get"  # type: ignore[arg-type]
+    (tmp_path / "pack.py").write_text(declared.format(""))
+    with pytest.raises(PackError, match=r"no\.so does not exist"):
+        load(tmp_path)
 
 
 def _lacking(folder: Path) -> Path:
@@ -194,6 +206,8 @@ def test_a_library_of_another_architecture_runs_under_its_emulator(tmp_path: Pat
     assert values == [0.5, 0.5]
     assert isinstance(said, Attestation)
     assert said.words.startswith("aarch64 emulated, libforms.so ")
+    [*_, longest] = expand([replace(softmax(library), isa="sve")])
+    assert _ran(longest, cache)[1] == [0.5, 0.5], "whatever the lines that call it were compiled for"
 
 
 @pytest.mark.whole

@@ -18,6 +18,7 @@ PITCHED = Layout((3, 4), (7, 1))
 BLOCKS = Layout((2, 3, 4), (21, 7, 1))
 UNEVEN = Layout((2, 3, 4), (50, 7, 1))
 STRIDED = Layout((3, 4), (8, 2))
+SHARED = Layout((3, 4), (0, 1))
 
 
 def _kernel(**able: object) -> CKernel:
@@ -32,13 +33,14 @@ def _case(layout: Layout, **more: object) -> Case:
     ("strides", "taken"),
     [
         ("contiguous", {DENSE}),
-        ("pitched", {DENSE, PITCHED, BLOCKS}),
-        ("any", {DENSE, PITCHED, BLOCKS, UNEVEN, STRIDED}),
+        ("spaced", {DENSE, PITCHED, BLOCKS}),
+        ("pitched", {DENSE, PITCHED, BLOCKS, SHARED}),
+        ("any", {DENSE, PITCHED, BLOCKS, UNEVEN, STRIDED, SHARED}),
     ],
 )
 def test_strides(strides: str, taken: set[Layout]) -> None:
     kernel = _kernel(strides=strides)
-    layouts = (DENSE, PITCHED, BLOCKS, UNEVEN, STRIDED)
+    layouts = (DENSE, PITCHED, BLOCKS, UNEVEN, STRIDED, SHARED)
     assert {layout for layout in layouts if kernel.capability.accepts(_case(layout))} == taken
 
 

@@ -52,7 +52,7 @@ MISTAKES = {
     "Capabilities(stride='any')": "line 5: Capabilities has no field 'stride': did you mean 'strides'?",
     "CKernel('k', 'rms_norm', SOURCE, wibble=1)": "CKernel has no field 'wibble': it has name, op, source, isa, ",
     "open(word='r')": "line 5: TypeError: ",
-    "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, pitched, rows, any",
+    "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, spaced, pitched, rows, ",
     "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8' is not one of f32, f16, bf16, f64, e4m3fn, e5m2",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(mixed=(('y', ('e4m3',)),))),)": (
         "capabilities.mixed: y: 'e4m3' is not one of x, f32, f16, bf16, f64, e4m3fn, e5m2"

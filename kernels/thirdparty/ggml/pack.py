@@ -1,0 +1,63 @@
+"""The functions of ggml-cpu that rows are calculated with, built from their source: `sh .ci/fetch ggml`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fuzz import Any, Capabilities, CKernel, Contract
+
+from .ops import OPS
+
+__all__ = ["KERNELS", "OPS"]
+
+_HERE = Path(__file__).resolve().parent
+_GGML = _HERE / "fetched"
+_CPU = _GGML / "src" / "ggml-cpu"
+_FETCH = "sh .ci/fetch ggml"
+
+# ggml documents none of this. Its source adds lanes of f32, and says that its exponential errs by 1.46 ulp and half of
+# one; what it has no vectors for is C's.
+_FREE = Contract(
+    sums={"n": Any()}, mean="reciprocal", accuracy={"exp": 2.0, "tanh": 2.5, "erf": 1.0, "log": 1.0},
+)  # fmt: skip
+# Its macro GGML_GELU_FP16 has gelu of f32 looked up in a table of f16.
+_TABLE = replace(_FREE, compute="f16")
+# As its own build does where nobody asks for a debug build.
+_RELEASED = "-DNDEBUG"
+_FORMATS = ("f32", "f16", "bf16")
+_ROWS = Capabilities(strides="rows")
+
+# The functions by what they are called here: the op, the contract, what they take, and what chooses them.
+_FUNCTIONS: dict[str, tuple[str, Contract, Capabilities, tuple[str, ...]]] = {
+    "dot": ("dot", _FREE, replace(_ROWS, dtypes=_FORMATS), ()),
+    "scale": ("scaled", _FREE, replace(_ROWS, dtypes=("f32", "f16")), ()),
+    "mad": ("scaled_add", _FREE, replace(_ROWS, dtypes=("f32", "f16")), ()),
+    "soft-max": ("softmax", replace(_FREE, algorithm={"y": "reciprocal"}), _ROWS, ()),
+    "log-soft-max": ("log_softmax", _FREE, _ROWS, ()),
+    "max": ("row_max", _FREE, _ROWS, ()),
+    "sum": ("row_sum", _FREE, replace(_ROWS, dtypes=_FORMATS, mixed=(("y", ("f32",)),)), ()),
+    "cumsum": ("cumsum", _FREE, _ROWS, ()),
+    "cvar": ("row_var", _FREE, _ROWS, ()),
+    "silu": ("silu_mul", replace(_FREE, algorithm={"h": "quotient"}), _ROWS, ("-DSILU_ALONE",)),
+    "swiglu": ("silu_mul", replace(_FREE, algorithm={"h": "quotient"}), replace(_ROWS, dtypes=_FORMATS), ()),
+    "gelu-erf": ("gelu", _FREE, replace(_ROWS, dtypes=_FORMATS), ()),
+    "gelu": ("gelu_tanh", _FREE, replace(_ROWS, dtypes=("f16", "bf16")), ()),
+    "gelu-of-table": ("gelu_tanh", _TABLE, _ROWS, ()),
+}
+# Beside the extensions that make an instruction set, those that ggml asks for before it uses it.
+_ISAS = {
+    "any": (), "avx2": (), "avx512": ("-mavx512dq", "-mavx512bw", "-mavx512vl"), "neon": (), "sve": (),
+    "sve2": (), "rvv": (), "rvv-fp16": (), "vsx": (),
+}  # fmt: skip
+
+
+def _kernel(name: str, isa: str) -> CKernel:
+    op, contract, able, chosen = _FUNCTIONS[name]
+    return CKernel(
+        f"ggml-{name}-{isa}", op, _HERE / "vectors.c", isa, contract, able, (_RELEASED, *_ISAS[isa], *chosen),
+        sources=(_CPU / "vec.cpp",), include=(_GGML / "include", _GGML / "src", _CPU), fetch=_FETCH,
+    )  # fmt: skip
+
+
+KERNELS = tuple(_kernel(name, isa) for isa in _ISAS for name in _FUNCTIONS)
