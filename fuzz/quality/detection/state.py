@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,9 +35,12 @@ class Answer:
     """Why it could not be measured."""
 
 
-def asked_of(mutants: Sequence[Mutant], ways: Sequence[Way], limits: Limits) -> Iterator[Asked]:
-    """What is to be asked of these planted bugs, one question for each correct kernel."""
-    by_base = dict[str, list[str]]()
+def asked_of(
+    mutants: Sequence[Mutant], ways: Sequence[Way], limits: Limits, controls: Iterable[str] = ()
+) -> Iterator[Asked]:
+    """What is to be asked of these planted bugs, one question for each correct kernel; of the controls, which are
+    correct kernels too, in any case."""
+    by_base: dict[str, list[str]] = {each: [] for each in controls}
     for mutant in mutants:
         by_base.setdefault(mutant.base, []).append(mutant.name)
     for base, names in by_base.items():

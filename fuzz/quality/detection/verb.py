@@ -76,6 +76,9 @@ class DetectionOptions:
     state: Annotated[
         Path | None, typer.Option("--state", help="Keep what is known in this file, and go on from there.")
     ] = None
+    controls: Annotated[bool, typer.Option("--controls", help="Correct kernels in which no bug is planted, too.")] = (
+        False
+    )
     sharpness: Annotated[bool, typer.Option(help="The table of the smallest errors that are seen, too.")] = True
     pack: options.PackFolder = None
     markdown: options.Markdown = False
@@ -115,7 +118,8 @@ def detection(options: DetectionOptions) -> Exit:
     mutants = _chosen(pack, options)
     measurement = _Measurement(options, pack, (*WAYS, *map(of_suite, suites(built_in() / "suites"))))
     limits = Limits(options.seed, options.max_cases, options.each)
-    questions = list(asked_of(mutants, measurement.ways, limits))
+    controls = [each.name for each in pack.kernels if _is_asked(each.op, options)] if options.controls else []
+    questions = list(asked_of(mutants, measurement.ways, limits, controls))
     answers = [each for asked, each in known(options.state).items() if asked in questions]
     waiting = [asked for asked in questions if asked not in {each.asked for each in answers}]
     for answer in _answered(measurement, waiting):
@@ -139,15 +143,14 @@ def detection(options: DetectionOptions) -> Exit:
 def _chosen(pack: Pack, options: DetectionOptions) -> list[Mutant]:
     """The planted bugs that are asked for. Raises UsageError where there is none."""
     matches = keyword(options.keyword) if options.keyword else lambda name: True
-    globs = options.ops or ("*",)
-    chosen = [
-        each
-        for each in pack.mutants
-        if matches(each.name) and any(fnmatchcase(pack.kernel(each.base).op, glob) for glob in globs)
-    ]
+    chosen = [each for each in pack.mutants if matches(each.name) and _is_asked(pack.kernel(each.base).op, options)]
     if not chosen:
         raise UsageError(f"{pack.path} plants no bug that matches")
     return chosen
+
+
+def _is_asked(op: str, options: DetectionOptions) -> bool:
+    return not options.ops or any(fnmatchcase(op, glob) for glob in options.ops)
 
 
 def _answered(measurement: _Measurement, waiting: Sequence[Asked]) -> Iterator[Answer]:

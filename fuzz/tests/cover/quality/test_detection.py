@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.adapters.pack import load
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.quality.__main__ import app
@@ -101,3 +102,14 @@ def test_a_kernel_that_says_how_it_adds_is_judged_no_less_sharply() -> None:
     assert softmax is not None
     assert softmax.undeclared < softmax.close / 100
     assert sharpness(OPS["quantize_mxfp8"], "f32", 256) is None
+
+
+def test_the_corpus_of_gpuemu_has_its_kernels_and_its_bugs() -> None:
+    """As table 1 of the paper counts them; each bug is one edit of a correct kernel."""
+    pack = load(CHECKOUT / "fuzz" / "quality" / "gpuemu")
+    assert (len(pack.kernels), len(pack.mutants)) == (16, 10)
+    source = pack.kernels[0].source.read_text()
+    assert [source.count(old) for mutant in pack.mutants for old, _ in mutant.edits] == [1] * 10
+    asked = list(asked_of(pack.mutants, WAYS, LIMITS, [each.name for each in pack.kernels]))
+    assert sorted(each.base for each in asked) == sorted(each.name for each in pack.kernels)
+    assert sum(len(each.mutants) for each in asked) == 10

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fuzz.quality.__main__ import app
 from fuzz.quality.detection.hunt import OURS
-from fuzz.tests.conftest import Cli
+from fuzz.tests.conftest import CHECKOUT, Cli
 
 
 def test_of_softmax_all_ways_are_measured_and_this_tool_finds_most(cli_here: Cli, tmp_path: Path) -> None:
@@ -20,3 +20,13 @@ def test_of_softmax_all_ways_are_measured_and_this_tool_finds_most(cli_here: Cli
     others = max(score["found"] for way, score in scores.items() if way != OURS)
     assert scores[OURS]["found"] > others
     assert {"softmax", "softmax_of_topk"} <= {each["op"] for each in record["sharpness"]}
+
+
+def test_all_of_the_corpus_of_gpuemu_is_found_and_no_right_kernel_of_it_accused(cli_here: Cli, tmp_path: Path) -> None:
+    words = ("detection", "--pack", str(CHECKOUT / "fuzz" / "quality" / "gpuemu"), "--controls", "--no-sharpness")
+    done = cli_here(*words, "--json", "found.json", app=app)
+    assert done.returncode == 0, done.stderr
+    scores = {each["way"]: each for each in json.loads((tmp_path / "found.json").read_text())["scores"]}
+    ours, close = scores[OURS], scores["assert_close"]
+    assert (ours["found"], ours["bugs"], ours["accused"], ours["right"]) == (10, 10, 0, 16)
+    assert close["found"] < 10
