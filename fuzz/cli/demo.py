@@ -39,7 +39,7 @@ def demo(options: DemoOptions) -> Exit:
 
     out = console.results()
     console.print_lines(out, planted_lines())
-    print("2. kernelfuzz, which tries other shapes and values, and compares with the exact result:\n", flush=True)
+    print("2. kernelfuzz, which tries other shapes and values, against the exact result:\n", flush=True)
     told = found(options.explain_time)
     console.print_failure(out, told_text(told, min(console.room(out), WIDTH)))
     console.print_lines(out, next_lines(time.monotonic() - began))

@@ -73,7 +73,7 @@ class Told:
 
 
 def newcomer(options: NewcomerOptions) -> Exit:
-    """Print the table of the README: what assert_close and fuzz.check say of kernels with mistakes that people make."""
+    """Print the table of the docs: what assert_close and fuzz.check say of kernels with mistakes that people make."""
     if find_spec("torch") is None:
         raise UsageError("torch is not installed, in which these kernels are written: sh .ci/setup torch")
     print_table(table(compared(options.keyword, options.explain_time)), markdown=True)

@@ -51,7 +51,7 @@ def found(explain_s: float) -> Explanation:
 
 def planted_lines() -> Iterator[str]:
     """Yield the kernel, and what an ordinary test says of it."""
-    yield f"A softmax in NumPy that works in blocks of {BLOCK}, and pads the last one with the wrong number:"
+    yield f"A softmax in NumPy. It works in blocks of {BLOCK}, and pads the last one wrongly:"
     yield ""
     source = inspect.getsource(softmax).replace(": Any", "").replace(" -> Any", "")
     yield from (f"    {line}".rstrip() for line in source.splitlines())
@@ -59,7 +59,7 @@ def planted_lines() -> Iterator[str]:
     test, (rows, n) = ordinary_test(), SHAPE
     verdict = "passes" if test.close else "fails"
     yield f"1. The usual test, numpy.allclose on normal values of {rows} x {n}: it {verdict}."
-    yield f"   (The largest difference is {test.largest:.1g}, as {n} is a multiple of {BLOCK}.)"
+    yield f"   The largest difference is {test.largest:.1g}: {n} is a multiple of {BLOCK}."
     yield ""
 
 

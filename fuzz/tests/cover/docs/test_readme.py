@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 from dataclasses import fields
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from fuzz.adapters.isa import ISAS
 from fuzz.adapters.toolchain import Host
 from fuzz.cli import main
 from fuzz.tests.conftest import CHECKOUT, Cli
+from fuzz.uses.demo.demonstration import next_lines, planted_lines
 from oracles.elementary.functions import NAMES
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
@@ -70,7 +72,20 @@ def test_the_bug_that_lives_on_is_found_as_told(cli_here: Cli) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert 150 <= README.count("\n") <= 200
+    assert 100 <= README.count("\n") <= 150
+
+
+def test_the_readme_counts_the_ops() -> None:
+    assert re.findall(r"\b(\d+) ops\b", README) == [str(len(OPS))]
+
+
+def test_the_picture_is_of_what_the_demonstration_prints() -> None:
+    """But for what the search found and how long it took, which a test of the night looks at."""
+    drawn = unescape((CHECKOUT / "fuzz" / "docs" / "static" / "demo.svg").read_text()).replace("\xa0", " ")
+    for line in (*planted_lines(), *next_lines(0)):
+        assert line.partition(" in 0 s")[0] in drawn, "draw it again: python3 -m fuzz.docs.picture demo"
+    assert "FAIL  softmax  wrong values when n mod 4 != 0" in drawn
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "").replace("https://www.textualize.io", "")
 
 
 def test_every_field_of_a_contract_is_in_the_table_of_what_a_kernel_declares() -> None:

@@ -1,4 +1,4 @@
-"""The table of the README is what the command prints, but for the seconds, which are of one machine."""
+"""The table of `fuzz/docs/allclose.md` is what the command prints, but for the seconds, which are of one machine."""
 
 from __future__ import annotations
 
