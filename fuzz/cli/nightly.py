@@ -83,8 +83,8 @@ def nightly(options: NightlyOptions) -> Exit:
 def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     """One session of a night, from the lock to the page; the exit code is that of the whole night."""
     from fuzz.findings.database import opened_store
-    from fuzz.findings.kept import restore
-    from fuzz.findings.state import FINDINGS, locked, make_state
+    from fuzz.findings.kept import restore, told_again
+    from fuzz.findings.state import FINDINGS, FencedError, locked, make_state
     from fuzz.report.records import environment
     from fuzz.uses.nightly.night import Night
     from fuzz.uses.nightly.opening import close, open_night, place_of
@@ -99,6 +99,8 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     make_state(state)
     with locked(state):
         engine, damage = opened_store(state, options.store)
+        for line in told_again(engine, state / FINDINGS):
+            _warn(err, line)
         restore(engine, state / FINDINGS)
         if damage:
             _warn(err, damage)
@@ -117,9 +119,14 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
                 ended = results.finish(engine, opened, stopping, saved)
                 with stopping.abortable(LAST_S):
                     held.close()
+            except FencedError as error:
+                _warn(err, str(error))
+                return Exit.INTERNAL
             except Exception:
                 close(engine, opened.position, "error")
                 raise
+            if not ended.saved and options.store is not None:
+                return Exit.INTERNAL
             return _exit(ended, interrupted=stopping.signalled, errors=bool(night.book.errors))
 
 

@@ -93,9 +93,10 @@ def run(options: RunOptions) -> Exit:
     command = options.selection.repeated("run", "--seed", str(seed), *pack_option, *limited)
     origin = Provenance(seed, command, pack_option, numbered=True)
     output, limits, kept = writable(options.output), Limits(options.max_time, options.max_cases), None
+    warn = partial(console.progress().print, style="yellow", soft_wrap=True)
     if options.store is not None:
-        facts = environment(target.kernel for target in targets)
-        kept = remembered(options.store, output, seed, command, options.selection.op, options.max_time, targets, facts)
+        facts, op = environment(target.kernel for target in targets), options.selection.op
+        kept = remembered(options.store, output, seed, command, op, options.max_time, targets, facts, warn)
     book = book_in(output, seed) if kept is None else kept.book
     terms = Terms(pack.kernels, declared(pack.kernels), records=records, accuracy=kept is not None)
     session = Session(
@@ -107,7 +108,7 @@ def run(options: RunOptions) -> Exit:
         runner, began = session.runner(targets), time.monotonic()
         recorder = None
         if kept is not None:
-            recorder = kept.begin(session, partial(session.err.print, style="yellow", soft_wrap=True))
+            recorder = kept.begin(session, warn)
             runner.observers = [recorder, *runner.observers]
         runner.ended = lambda schedule: keep_record(schedule, book, named=records or tally.gave_up > 0)
         with session.interruption:
@@ -129,9 +130,9 @@ def run(options: RunOptions) -> Exit:
     if options.coverage:
         print_coverage(session.out, tally, pairs)
     missing = [] if session.over() else missing_targets(tally, options.require)
-    unsaved = session.tell_troubles(missing) or not saved
+    unsaved = session.tell_troubles(missing)
     code = exit_of(
         tally, failing=tally.findings > 0, missing=bool(missing), interrupted=session.interruption.wanted,
         errors=bool(book.errors),
     )  # fmt: skip
-    return Exit.INTERNAL if unsaved and code is Exit.OK else code
+    return Exit.INTERNAL if not saved or (unsaved and code is Exit.OK) else code

@@ -66,6 +66,11 @@ def name_of(engine: Engine) -> str:
     )
 
 
+def is_shared(engine: Engine) -> bool:
+    """Whether other machines may use it, and it may be away while this one works."""
+    return not _is_file(engine.url)
+
+
 def said_by(error: DBAPIError) -> str:
     """The first line of what a database says went wrong."""
     return str(error.orig or error).strip().partition("\n")[0]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,9 @@ from sqlalchemy.orm import Session
 from fuzz.findings.accuracy import whereabouts
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded, rule_from_text, rule_to_text
-from fuzz.findings.database import name_of, said_by, write_rows
+from fuzz.findings.database import is_shared, name_of, said_by, write_rows
+from fuzz.findings.position import Position, utc_now
+from fuzz.findings.state import FencedError
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import (
     AccuracyRow,
@@ -25,6 +25,7 @@ from fuzz.findings.tables import (
     BucketRow,
     CounterRow,
     KeptRow,
+    LeaseRow,
     PairsRow,
     PassRow,
     SessionRow,
@@ -33,37 +34,13 @@ from fuzz.findings.tables import (
     TargetRow,
     VersionRow,
 )
+from fuzz.findings.unsaved import unsaved_path, write_unsaved
 from fuzz.generate.conditions import Together
 from fuzz.triage.attribute.history import Need
 
-
-def utc_now() -> datetime:
-    """The time in UTC, without a zone, as the tables hold it."""
-    return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
-
-
+_LONGEST_REST_S = 5.0
+"""A store that is away is asked again after so many seconds at most, or after four times what it took to find out."""
 _COLUMNS = [each.name for each in BucketRow.__table__.columns if each.name not in ("id", "signature", "passed_night")]
-
-
-@dataclass
-class Position:
-    """Where in a night we are: the slice that is running, and when it and the session began."""
-
-    night: int
-    session: int
-    earlier_s: float
-    """The seconds of the night that earlier sessions have used."""
-    began: float
-    slice: int = 0
-    slice_began: float = 0.0
-    triage_s: float = 0.0
-    """The seconds of this session that were spent on shrinking and explaining."""
-    earlier_triage_s: float = 0.0
-
-    @property
-    def minute(self) -> int:
-        """The minutes that the night has taken, earlier sittings included."""
-        return int((self.earlier_s + time.monotonic() - self.began) // 60)
 
 
 class DatabaseStore:
@@ -73,29 +50,98 @@ class DatabaseStore:
         self.folder = folder
         self._engine = engine
         self._position = position
+        self._tried: Unsaved | None = None
+        """The batch whose transaction failed: whether all of it or nothing is saved nobody has told."""
         self._waiting = Unsaved()
+        """What came after it."""
+        self._again = 0.0
+        """The time before which a store that was away is not asked."""
+        self._trouble = ""
         self._together: dict[str, Together] = {}
         """What is saved of each op, as far as it was looked up."""
         self._rows: dict[str, dict[str, Any]] = {}
         """Each bucket as this store last saw or saved it."""
 
+    @property
+    def unsaved(self) -> Path:
+        """The file of what a shared store could not be told; it is there only while there is something."""
+        return unsaved_path(self.folder, self._position)
+
     def release(self, path: Path, batch: Unsaved) -> None:
         batch.released.append(path)
 
     def commit(self, batch: Unsaved) -> str:
+        """Raises FencedError where another session goes on with the night: nothing that came since is saved."""
+        batch.rows = {name: self._columns(bucket) for name, bucket in batch.buckets.items()}
+        batch.files = _contents(batch.buckets.values())
         self._waiting.add(batch)
+        began = time.monotonic()
+        if self._trouble and began < self._again:
+            return self._keep()
+        again = self._tried is not None
+        if self._attempt() and (not again or self._attempt()):
+            if self._trouble and is_shared(self._engine):
+                self.unsaved.unlink(missing_ok=True)
+            self._trouble = ""
+            return ""
+        now = time.monotonic()
+        self._again = now + min(_LONGEST_REST_S, 4 * (now - began)) if is_shared(self._engine) else 0.0
+        return self._keep()
+
+    def take_in(self, batches: Sequence[Unsaved]) -> str:
+        """Save what an earlier process of the session could not; why that is not possible, or ''. Raises
+        FencedError."""
+        for self._tried in batches:
+            if not self._attempt():
+                return self._trouble
+        return ""
+
+    def _keep(self) -> str:
+        """Keep on this machine what a shared store could not be told. Returns the trouble."""
+        if not is_shared(self._engine):
+            return self._trouble
+        batches = [each for each in (self._tried, self._waiting) if each is not None]
+        try:
+            write_unsaved(self.unsaved, self._position, batches)
+        except OSError as error:
+            return f"{self._trouble}; {self.unsaved}: {error.strerror}"
+        return self._trouble
+
+    def _attempt(self) -> bool:
+        """Save the batch that was tried before, or else the one that waits."""
+        if self._tried is None:
+            self._tried, self._waiting = self._waiting, Unsaved()
+        batch = self._tried
         try:
             with Session(self._engine) as transaction, transaction.begin():
-                self._save(transaction, self._waiting)
+                self._check_token(transaction)
+                if self._is_new(transaction):
+                    self._save(transaction, batch)
         except (OperationalError, InterfaceError) as error:
-            self._together = {}
-            return f"{name_of(self._engine)}: {said_by(error)}"
-        done, self._waiting = self._waiting, Unsaved()
-        gone = {source for source, _ in done.merged}
-        for path in set(done.released) - {bucket.path for name, bucket in done.buckets.items() if name not in gone}:
+            self._together, self._trouble = {}, f"{name_of(self._engine)}: {said_by(error)}"
+            return False
+        self._tried, self._position.saved = None, self._position.saved + 1
+        gone = {source for source, _ in batch.merged}
+        kept = {row["case_file"] for name, row in batch.rows.items() if name not in gone}
+        for path in {path for path in batch.released if path.name not in kept}:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-        return ""
+        return True
+
+    def _check_token(self, transaction: Session) -> None:
+        """Nobody changes the tokens of the epoch until the transaction ends."""
+        position = self._position
+        if position.epoch is None:
+            return
+        lease = select(LeaseRow.token).filter_by(night_id=position.night, epoch=position.epoch)
+        if {*transaction.scalars(lease.with_for_update(read=True))} != {position.token}:
+            raise FencedError(position.night)
+
+    def _is_new(self, transaction: Session) -> bool:
+        """Whether the batch is not saved yet, as it is where only the answer was lost."""
+        position = self._position
+        saved = transaction.scalar(select(SessionRow.saved).filter_by(id=position.session).with_for_update())
+        return saved == position.saved
 
     def load(self) -> dict[str, Bucket]:
         """What every bucket keeps, as far as the tables say it."""
@@ -121,11 +167,13 @@ class DatabaseStore:
 
     def _save(self, transaction: Session, batch: Unsaved) -> None:
         """All of it is committed by the caller, or nothing."""
-        now, position = time.monotonic(), self._position
+        position = self._position
         night = {"night_id": position.night}
-        session = {"used_s": now - position.began, "triage_s": position.triage_s, "heard": utc_now()}
+        session = {
+            "used_s": position.used_s, "triage_s": position.triage_s, "heard": utc_now(), "saved": position.saved + 1,
+        }  # fmt: skip
         transaction.execute(update(SessionRow).filter_by(id=position.session).values(session))
-        transaction.execute(update(SliceRow).filter_by(id=position.slice).values(seconds=now - position.slice_began))
+        transaction.execute(update(SliceRow).filter_by(id=position.slice).values(seconds=position.slice_s))
         transaction.add_all(
             BatchRow(slice_id=slice_, minute=minute, cases=cases, judged=batch.judged[slice_, minute])
             for (slice_, minute), cases in batch.cases.items()
@@ -172,22 +220,20 @@ class DatabaseStore:
 
     def _save_buckets(self, transaction: Session, batch: Unsaved) -> None:
         """Others may write to the store, too: what they made of a bucket stays where it is better than what is here."""
-        if batch.buckets or batch.merged:
+        if batch.rows or batch.merged:
             transaction.scalar(select(VersionRow.version_num).with_for_update())  # one machine after the other
-        mine = {name: self._columns(bucket) for name, bucket in batch.buckets.items()}
-        named = {*mine, *(name for name, _ in batch.sightings), *(into for _, into in batch.merged)}
-        rows = {
-            row.signature: row for row in transaction.scalars(select(BucketRow).filter(BucketRow.signature.in_(named)))
-        }
-        for name in named:
-            columns = mine.get(name) or ({} if name in rows else self._rows[name])  # another has merged it, perhaps
-            row = rows.get(name)
-            if row is None:
-                transaction.add(BucketRow(signature=name, **columns))
-            elif columns and not self._is_theirs_better(row, columns):
+        named = {*batch.rows, *(name for name, _ in batch.sightings), *(into for _, into in batch.merged)}
+        found = transaction.scalars(select(BucketRow).filter(BucketRow.signature.in_(named)))
+        rows = {row.signature: row for row in found}
+        for name in sorted(named):
+            columns, row = batch.rows.get(name), rows.get(name)
+            if row is None:  # a new one, or another machine has merged it
+                transaction.add(BucketRow(signature=name, **(columns or self._rows[name])))
+            elif columns is not None and not self._is_theirs_better(row, columns):
                 for column, value in columns.items():
                     setattr(row, column, value)
-            self._rows[name] = columns or self._rows.get(name, {})
+            if columns is not None:
+                self._rows[name] = columns
         transaction.flush()
         self._save_files(transaction, batch)
         ids = dict(transaction.execute(select(BucketRow.signature, BucketRow.id)).all())
@@ -218,13 +264,9 @@ class DatabaseStore:
 
     def _save_files(self, transaction: Session, batch: Unsaved) -> None:
         """The case files of these buckets, for other machines; those that no bucket names any longer go."""
-        files = {b.path.name: b.path for b in batch.buckets.values() if b.path is not None and b.written}
-        rows = []
-        for name, path in files.items():
-            with contextlib.suppress(OSError):
-                rows.append({"name": name, "content": path.read_text(encoding="utf-8")})
+        rows = [{"name": name, "content": content} for name, content in batch.files.items()]
         write_rows(transaction, KeptRow, rows, replaced=("content",))
-        if files or batch.merged:
+        if rows or batch.merged:
             transaction.execute(delete(KeptRow).where(KeptRow.name.not_in(select(BucketRow.case_file))))
 
     def _merge(self, transaction: Session, source: int, into: int) -> None:
@@ -254,3 +296,12 @@ class DatabaseStore:
             "need": bucket.need.value if bucket.need else "",
             "core": rule_to_text(bucket.core),
         }
+
+
+def _contents(buckets: Iterable[Bucket]) -> dict[str, str]:
+    """The case files of buckets, as far as they can be read, by their names."""
+    found = {}
+    for path in {bucket.path for bucket in buckets if bucket.path is not None and bucket.written}:
+        with contextlib.suppress(OSError):
+            found[path.name] = path.read_text(encoding="utf-8")
+    return found

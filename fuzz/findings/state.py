@@ -23,6 +23,13 @@ class BrokenStateError(StateError):
     """A state whose content is damaged, or was never written by kernelfuzz."""
 
 
+class FencedError(StateError):
+    """Another session has taken over the shards of a night."""
+
+    def __init__(self, night: int) -> None:
+        super().__init__(f"night {night} goes on elsewhere: what this process found since then is dropped")
+
+
 DATABASE, FINDINGS, PAGE = "state.sqlite", "findings", "report.html"
 """The names of what a state folder holds."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from fuzz.base.case import Case
 from fuzz.findings.accuracy import Point, WorstRun
@@ -41,6 +41,10 @@ class Unsaved:
     bucket."""
     buckets: dict[str, Bucket] = field(default_factory=dict)
     """The buckets that keep another case than before, or know more of it, as they were at that time."""
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The same buckets as rows of a table, where the store is one of those."""
+    files: dict[str, str] = field(default_factory=dict)
+    """The contents of their case files, by name."""
     merged: list[tuple[str, str]] = field(default_factory=list)
     """Each pair is a bucket that is gone and the bucket that has its findings of every night. The pairs apply in their
     order, after `sightings`."""
@@ -63,6 +67,8 @@ class Unsaved:
         self.reasons |= later.reasons
         self.broken |= later.broken
         self.buckets |= later.buckets
+        self.rows |= later.rows
+        self.files |= later.files
         self.merged += later.merged
         self.passed |= later.passed
         self.released += later.released

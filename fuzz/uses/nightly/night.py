@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session as Transaction
 
 from fuzz.adapters.pack import Pack
@@ -20,7 +21,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.files import set_aside
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_family
-from fuzz.findings.database import name_of, said_by
+from fuzz.findings.database import is_shared, name_of, said_by
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.findings.state import FINDINGS
@@ -52,10 +53,17 @@ from fuzz.uses.starting import processes_line
 _PATIENCE_S = 1.0
 """The last save is tried for this many seconds: another process that reads is done by then. The number is chosen, not
 measured."""
+_AWAY_PATIENCE_S = 6.0
+"""A shared store is waited for so many seconds at the end: longer than it is left alone while it is away."""
+_AWAY_S = 0.5
+"""A shared store that is away is asked again after so many seconds."""
 _SLOW_EVERY = 8
 """Slow targets are given one batch in this many of what is replayed, besides the cases that are kept for them."""
 _REPLAY = ""
 """The slice in which known cases are replayed has this op."""
+
+
+_T = TypeVar("_T")
 
 
 class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
@@ -106,7 +114,7 @@ class Night:
                 self.search()
             except CannotSave as error:
                 self.say(f"the night stops: {error}")
-                saved = False
+                saved = is_shared(self.engine)  # it may be back by the last time
         if entered:
             self.session.stop()  # else they would take the processors from what is saved now
         if not begun or not saved:
@@ -130,7 +138,8 @@ class Night:
             pairing_of(kernel.capability)
         self.runner = self.session.runner(self.targets)
         self.runner.patient = True
-        self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say)
+        remedy = "see that the store can be reached" if is_shared(self.engine) else "free some space"
+        self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
         self.triage = NightTriage(
             self.session.workers, self.targets, self.book, position, stopping, self.limit_s, self.runner.before
         )
@@ -174,16 +183,23 @@ class Night:
     @contextmanager
     def _slice(self, turn: Slice) -> Iterator[None]:
         """What is done inside is recorded as one slice."""
-        try:
-            with self.stopping.shielded():
-                begin_slice(self.engine, self.opened.position, turn)
-            self._turn = turn
-            yield
-            if not self.stopping.wanted:
+        self._stored(lambda: begin_slice(self.engine, self.opened.position, turn))
+        self._turn = turn
+        yield
+        if not self.stopping.wanted:
+            self._stored(lambda: end_slice(self.engine, self.opened.position))
+
+    def _stored(self, asked: Callable[[], _T]) -> _T:
+        """What the store answers, which is waited for while a shared one is away. Raises CannotSave."""
+        while True:
+            try:
                 with self.stopping.shielded():
-                    end_slice(self.engine, self.opened.position)
-        except OperationalError as error:
-            raise CannotSave(f"{name_of(self.engine)}: {said_by(error)}") from error
+                    return asked()
+            except (OperationalError, InterfaceError) as error:
+                self.recorder.save()
+                if self.stopping.wanted or not is_shared(self.engine):
+                    raise CannotSave(f"{name_of(self.engine)}: {said_by(error)}") from error
+                time.sleep(_AWAY_S)
 
     def _replay(self) -> None:
         """Findings of earlier nights, files that a killed session left behind, corpora."""
@@ -221,8 +237,11 @@ class Night:
                 each.path.unlink(missing_ok=True)
 
     def _slices(self) -> list[SliceTotals]:
-        with Transaction(self.engine) as transaction:
-            return slices_of(transaction, self.opened.night)
+        def asked() -> list[SliceTotals]:
+            with Transaction(self.engine) as transaction:
+                return slices_of(transaction, self.opened.night)
+
+        return self._stored(asked)
 
     def _source(self) -> Source:
         if self._turn.op == _REPLAY:
@@ -233,7 +252,7 @@ class Night:
     def _last_save(self) -> bool:
         """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot
         be."""
-        until = time.monotonic() + _PATIENCE_S
+        until = time.monotonic() + (_AWAY_PATIENCE_S if is_shared(self.engine) else _PATIENCE_S)
         while not self.recorder.save():
             if time.monotonic() >= until:
                 return False

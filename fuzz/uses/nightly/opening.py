@@ -11,7 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from fuzz.adapters.target import Target
@@ -19,8 +20,10 @@ from fuzz.base import __version__
 from fuzz.base.feature import label_words
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.findings.database import write_rows
-from fuzz.findings.database_store import Position, utc_now
-from fuzz.findings.tables import CounterRow, NightRow, SessionRow, SliceRow, TargetRow
+from fuzz.findings.position import Position, utc_now
+from fuzz.findings.state import FencedError
+from fuzz.findings.tables import CounterRow, LeaseRow, NightRow, SessionRow, SliceRow, TargetRow
+from fuzz.generate.search import SHARDS
 from fuzz.generate.space import space_of
 
 RESUMABLE = ("", "signal")
@@ -115,6 +118,7 @@ def open_night(
         transaction.add(session)
         transaction.flush()
         position = Position(night.id, session.id, used_s, time.monotonic(), earlier_triage_s=triage_s)
+        transaction.execute(update(LeaseRow).filter_by(night_id=night.id).values(token=position.token))
         return Opened(night.id, night.seed, max(0.0, limit_s - used_s), position, resumed)
 
 
@@ -164,12 +168,25 @@ def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iter
 
 
 def begin_slice(engine: Engine, position: Position, turn: Slice) -> None:
-    """A row for the slice, and its clock set to zero."""
-    with Session(engine) as transaction, transaction.begin():
-        row = SliceRow(night_id=position.night, number=turn.number, op=turn.op, seed=turn.seed)
-        transaction.add(row)
-        transaction.flush()
-        position.slice, position.slice_began = row.id, time.monotonic()
+    """A row for the slice and one for each of its shards, and its clock set to zero. Raises FencedError where another
+    session has begun it; what this one has begun it has, whether it was told so or not."""
+    shards = {"night_id": position.night, "epoch": turn.number}
+    try:
+        with Session(engine) as transaction, transaction.begin():
+            lease = transaction.scalar(select(LeaseRow.token).filter_by(**shards).limit(1))
+            if lease not in (None, position.token):
+                raise FencedError(position.night)
+            row = transaction.scalar(select(SliceRow).filter_by(night_id=position.night, number=turn.number))
+            if row is None or lease is None:
+                row = SliceRow(night_id=position.night, number=turn.number, op=turn.op, seed=turn.seed)
+                transaction.add(row)
+                leases = [{**shards, "shard": shard, "token": position.token} for shard in range(SHARDS)]
+                transaction.execute(insert(LeaseRow), leases)
+            transaction.flush()
+            began = row.id
+    except IntegrityError as error:  # another session came first
+        raise FencedError(position.night) from error
+    position.slice, position.slice_began, position.epoch = began, time.monotonic(), turn.number
 
 
 def end_slice(engine: Engine, position: Position) -> None:

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from fuzz.adapters.target import NotRun, Target
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_family
-from fuzz.findings.database import open_store
+from fuzz.findings.database import name_of, open_store
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.explainer import Explainer
-from fuzz.findings.kept import restore
+from fuzz.findings.kept import restore, told_again
+from fuzz.findings.state import FencedError
+from fuzz.findings.unsaved import unsaved_path
 from fuzz.laws.registry import declared
 from fuzz.report.records import status_record
 from fuzz.triage.diagnosis import TimeShares
@@ -54,7 +57,12 @@ class Remembered:
         running = list(dict.fromkeys(running))
         note_space(self.engine, self.opened.night, running, declared(running))
         return Recorder(
-            self.book.targets, self.book, self.opened.position, session.interruption, say, "the store must be reached"
+            self.book.targets,
+            self.book,
+            self.opened.position,
+            session.interruption,
+            say,
+            "see that the store can be reached",
         )
 
     def recall(self, session: Session) -> None:
@@ -66,20 +74,31 @@ class Remembered:
             bucket.finding = bucket.finding or bucket.glimpse
 
     def end(self, recorder: Recorder, interruption: Interruption) -> bool:
-        """Save what is left, and how the run ended; False where that cannot be."""
-        if not recorder.save():
+        """Save what is left, and how the run ended; False, with a word where it is, where that cannot be."""
+        try:
+            if recorder.save():
+                end_slice(self.engine, self.opened.position)
+                close(self.engine, self.opened.position, "signal" if interruption.wanted else "limit")
+                return True
+        except FencedError as error:
+            recorder.say(str(error))
             return False
-        end_slice(self.engine, self.opened.position)
-        close(self.engine, self.opened.position, "signal" if interruption.wanted else "limit")
-        return True
+        except (OperationalError, InterfaceError):
+            pass  # all but the end is saved
+        path = unsaved_path(self.book.store.folder, self.opened.position)
+        away = f"the store {name_of(self.engine)} is away: what it was not told is kept in {path}"
+        recorder.say(f"{away}; the next run or night with this folder tells it")
+        return False
 
 
 def remembered(
     store: str, folder: Path, seed: int, command: str, op: str, limit_s: float | None, targets: Sequence[Target],
-    facts: Mapping[str, Any],
+    facts: Mapping[str, Any], say: Callable[[str], None],
 ) -> Remembered:  # fmt: skip
     """A run of these targets, begun in the store of that URL. Raises StateError."""
     engine = open_store(store)
+    for line in told_again(engine, folder):
+        say(line)
     restore(engine, folder)
     opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, place_of(folder), "run")
     begin_slice(engine, opened.position, Slice(0, op, seed, math.inf))

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from rich.console import Console
 from sqlalchemy import Engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from fuzz.base.kernel import Kernel
-from fuzz.findings.database import name_of, open_state, open_store, said_by
+from fuzz.findings.database import is_shared, name_of, open_state, open_store, said_by
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
 from fuzz.findings.tally import Tally, TargetTally
+from fuzz.findings.unsaved import unsaved_path
 from fuzz.report.formats import Wanted, write_reports
 from fuzz.report.night import night_record, outline_of, pairs_of, print_night
 from fuzz.report.page import write_page
@@ -55,10 +56,13 @@ class NightResults:
         if saved:
             try:
                 close(engine, opened.position, "signal" if stopping.signalled else "limit")
-            except OperationalError as error:
+            except (OperationalError, InterfaceError) as error:
                 self._warn(f"not saved: {name_of(engine)}: {said_by(error)}")
                 saved = False
         ended, whole = NightEnd(), False
+        if not saved and is_shared(engine):
+            self._tell_unsaved(engine, opened)
+            return ended
         with stopping.abortable(LAST_S):
             seen = view(engine, opened.night, self.state / FINDINGS)
             ended = self._ended(seen)
@@ -71,6 +75,12 @@ class NightResults:
             self._warn("all is saved, and there was no time to write the page: "
                        f"kernelfuzz nightly --report-only --state {self.state}")  # fmt: skip
         return NightEnd(ended.tally, ended.missing, saved)
+
+    def _tell_unsaved(self, engine: Engine, opened: Opened) -> None:
+        folder = self.state / FINDINGS
+        self._warn(f"the store {name_of(engine)} is away: what it was not told is kept in "
+                   f"{unsaved_path(folder, opened.position)}, and case files beside it; once it can be reached: "
+                   f"kernelfuzz nightly --resume --state {self.state} --store ...")  # fmt: skip
 
     def again(self) -> NightEnd:
         """Everything of the latest night once more. Raises StateError where there is none, OSError."""
@@ -106,4 +116,4 @@ class NightResults:
         return True
 
     def _warn(self, line: str) -> None:
-        self.err.print(line, style="yellow")
+        self.err.print(line, style="yellow", soft_wrap=True)

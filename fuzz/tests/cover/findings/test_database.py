@@ -17,11 +17,14 @@ from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.findings.database import open_state, upsert
-from fuzz.findings.database_store import DatabaseStore, Position
+from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
-from fuzz.findings.state import StateError
+from fuzz.findings.kept import restore
+from fuzz.findings.position import Position
+from fuzz.findings.state import FencedError, StateError
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import SCHEMA, Base, CounterRow
+from fuzz.findings.unsaved import read_unsaved, write_unsaved
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
@@ -127,6 +130,50 @@ def test_conditions_that_held_together_in_any_session_of_a_night_are_kept(tmp_pa
     later = open_night(engine, 2, 10.0, "", {}, resume=False).position
     begin_slice(engine, later, Slice(0, "rms_norm", 6, 1.0))
     assert not view(engine).together
+
+
+def test_machines_that_find_one_bug_share_its_bucket_and_the_smaller_case_stays(tmp_path: Path) -> None:
+    engine, here = _begun(tmp_path / "state.sqlite")
+    there = open_night(engine, 2, 10.0, "", {}, resume=False, place="there").position
+    begin_slice(engine, there, Slice(0, "rms_norm", 6, 1.0))
+    stores = [DatabaseStore(engine, tmp_path, position) for position in (here, there)]
+    for n in (5, 7):
+        (tmp_path / f"{n}.json").write_text(f"case of {n}")
+    for store, position, n in zip(stores, (here, there), (5, 7), strict=True):
+        batch = _batch(position, n, n)
+        batch.buckets["k-values"] = _bucket(n, tmp_path)
+        assert store.commit(batch) == ""
+    [bucket] = view(engine).buckets
+    assert (bucket.row.case_file, bucket.count) == ("5.json", 12)
+    (tmp_path / "elsewhere").mkdir()
+    restore(engine, tmp_path / "elsewhere")
+    assert {path.name: path.read_text() for path in (tmp_path / "elsewhere").iterdir()} == {"5.json": "case of 5"}
+    (tmp_path / "2.json").write_text("case of 2")
+    assert stores[1].commit(Unsaved(buckets={"k-values": _bucket(2, tmp_path)})) == ""
+    assert [each.row.case_file for each in view(engine).buckets] == ["2.json"]
+
+
+def test_a_batch_whose_answer_was_lost_counts_once_and_one_of_an_old_token_never(tmp_path: Path) -> None:
+    engine, position = _begun(tmp_path / "state.sqlite")
+    path, batch = tmp_path / "night.unsaved", _batch(position, 3, 5)
+    batch.rows["k-values"] = DatabaseStore(engine, tmp_path, position)._columns(_bucket(5, tmp_path))
+    write_unsaved(path, position, [batch, _batch(position, 4, 2)])
+    for _ in range(2):  # the second time as if nobody had told that the first one was saved
+        again, batches = read_unsaved(path)
+        assert batches[0] == batch
+        assert DatabaseStore(engine, tmp_path, again).take_in(batches) == ""
+        assert view(engine).judged == sum(part.judged for part in view(engine).slices) - 7 == 0
+        assert view(engine).cases == 7
+    later = open_night(engine, 1, 10.0, "", {}, resume=True).position
+    assert later.night == position.night
+    with pytest.raises(FencedError, match="night 1 goes on elsewhere"):
+        DatabaseStore(engine, tmp_path, position).commit(_batch(position, 5, 5))
+    with pytest.raises(FencedError):
+        begin_slice(engine, position, Slice(0, "rms_norm", 5, 1.0))
+    assert view(engine).cases == 7
+    begin_slice(engine, later, Slice(0, "rms_norm", 5, 1.0))  # its own, as if that had not been answered
+    assert DatabaseStore(engine, tmp_path, later).commit(_batch(later, 1, 1)) == ""
+    assert view(engine).cases == 8
 
 
 def test_a_session_goes_on_with_the_time_that_earlier_ones_have_left(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, Source, by_family
 from fuzz.findings.database import open_state
-from fuzz.findings.database_store import DatabaseStore, Position
+from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
+from fuzz.findings.position import Position
 from fuzz.findings.store import FileStore, Unsaved
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +19,10 @@ from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import StateError
 from fuzz.findings.tables import SCHEMA, Base
 from fuzz.tests.common.postgres import Postgres, postgres
+from fuzz.tests.common.running import Running, finish, read_until, start, until
 from fuzz.tests.conftest import run_cli
 from fuzz.tests.cover.uses.test_nightly import PACK
+from fuzz.uses.nightly.opening import open_night
 
 _NEW_TABLES = ("pass", "kept", "lease", "alembic_version")
 _NEW_COLUMNS = {"session": ("place", "heard", "saved"), "night": ("verb",)}
@@ -166,3 +171,89 @@ def test_a_state_of_a_version_without_revisions_needs_alembic(tmp_path: Path, mo
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '4'")
     with pytest.raises(StateError, match=r"Alembic brings them up to date: pip install .*fleet"):
         open_state(tmp_path / "state.sqlite")
+
+
+def _pack(folder: Path) -> None:
+    (folder / "pack").mkdir()
+    (folder / "pack" / "pack.py").write_text(PACK)
+
+
+def _started(folder: Path, server: Postgres, *options: str) -> Running:
+    return start(folder, "--store", server.url, "--max-time", "1h", "--seed", "3", *options)
+
+
+def _judged(server: Postgres) -> int:
+    [(count,)] = server.query("SELECT coalesce(sum(count), 0)::int FROM counter WHERE what = 'judged'")
+    return int(str(count))
+
+
+def test_a_store_that_is_away_for_a_while_loses_nothing_and_counts_nothing_twice(
+    fresh: Postgres, tmp_path: Path
+) -> None:
+    _pack(tmp_path)
+    with opened(fresh.url), _started(tmp_path, fresh) as run:
+        until(lambda: _judged(fresh) > 100, run)
+        fresh.kill()
+        read_until("not saved: postgresql://fleet:***@", run.stderr)
+        time.sleep(3.0)
+        [kept] = (tmp_path / "state" / "findings").glob("*.unsaved")
+        assert json.loads(kept.read_text())["batches"], "what waits is on the disk of this machine"
+        fresh.start()
+        read_until("saved again: nothing was lost", run.stderr)
+        assert not kept.exists()
+        run.send_signal(signal.SIGTERM)
+        _, progress = run.ended()
+    assert run.returncode == 1, progress
+    assert "Traceback" not in progress
+    seen = _view(fresh)
+    assert seen.judged == _judged(fresh) == sum(part.judged for part in seen.slices)
+    assert sum(bucket.count for bucket in seen.buckets) == sum(target.findings for target in seen.targets)
+    assert len({bucket.row.signature for bucket in seen.buckets}) == len(seen.buckets)
+
+
+def test_a_store_that_stays_away_ends_with_exit_code_3_and_is_told_by_the_next_night(
+    fresh: Postgres, tmp_path: Path
+) -> None:
+    _pack(tmp_path)
+    with opened(fresh.url), _started(tmp_path, fresh) as run:
+        until(lambda: _judged(fresh) > 100, run)
+        fresh.kill()
+        read_until("not saved: ", run.stderr)
+        time.sleep(2.0)
+        run.send_signal(signal.SIGTERM)
+        _, progress = run.ended()
+        assert (run.returncode, "Traceback" in progress) == (3, False), progress
+        assert "what it was not told is kept in state/findings/night-1-session-1.unsaved" in progress
+        [kept] = (tmp_path / "state" / "findings").glob("*.unsaved")
+        told = [dict(each["counts"]) for each in _batches(kept)]
+        fresh.start()
+    before = _judged(fresh)
+    waiting = sum(count for each in told for (what, *_), count in each.items() if what == "judged")
+    assert waiting > 0
+    done = finish(tmp_path, "--store", fresh.url, "--max-time", "1s", "--resume")
+    assert "saved now" in done[2], done
+    assert fresh.query(
+        "SELECT sum(judged)::int FROM batch JOIN slice ON slice.id = slice_id WHERE slice.number <= 1"
+    ) >= [(before + waiting,)]
+    assert not kept.exists()
+
+
+def _batches(path: Path) -> list[dict[str, list[tuple[tuple[str, ...], int]]]]:
+    found = json.loads(path.read_text())["batches"]
+    return [{"counts": [(tuple(key), count) for key, count in each["counts"]]} for each in found]
+
+
+def test_what_comes_under_an_old_token_is_dropped(fresh: Postgres, tmp_path: Path) -> None:
+    """A session that was taken for ended goes on, while another has resumed its night."""
+    _pack(tmp_path)
+    with opened(fresh.url) as engine, _started(tmp_path, fresh) as run:
+        until(lambda: _judged(fresh) > 100, run)
+        run.send_signal(signal.SIGSTOP)
+        fresh.query("UPDATE session SET heard = heard - interval '5 minutes' RETURNING id")
+        opened_elsewhere = open_night(engine, 9, 3600.0, "", {}, resume=True, place="elsewhere")
+        assert opened_elsewhere.resumed
+        taken = _judged(fresh)
+        run.send_signal(signal.SIGCONT)
+        _, progress = run.ended()
+    assert "night 1 goes on elsewhere: what this process found since then is dropped" in progress
+    assert (run.returncode, _judged(fresh)) == (3, taken)
