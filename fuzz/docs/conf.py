@@ -17,6 +17,7 @@ project = "kernelfuzz"
 version = release = __version__
 extensions = ["myst_parser", "sphinx_copybutton"]
 myst_heading_anchors = 4
+smartquotes = False  # --max-time is an option, and "input" what is typed
 html_theme = "furo"
 html_title = f"kernelfuzz {__version__}"
 html_static_path = ["static"]

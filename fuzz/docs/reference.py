@@ -66,7 +66,7 @@ def _op(op: Op) -> str:
     parts = [
         f"## {op.name}",
         _sentence(op.summary),
-        _fenced("\n\n\n".join(map(inspect.getsource, _parts(op.formula)))),
+        _fenced("\n\n".join(map(inspect.getsource, _parts(op.formula)))),
         markdown_table(PlainTable(("tensor", "dimensions", "", "what is known of it"), tensors)),
     ]
     numbers = [

@@ -48,7 +48,8 @@ def test_every_link_of_the_docs_leads_to_a_file() -> None:
 
 def test_every_page_has_one_place_in_the_site() -> None:
     trees = re.findall(r"^```\{toctree\}\n(.*?)```$", (DOCS / "index.md").read_text(), re.MULTILINE | re.DOTALL)
-    placed = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
+    lines = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
+    placed = [re.sub(r".* <(.*)>", r"\1", line) for line in lines]
     pages = [path.stem for path in DOCS.glob("*.md") if path.stem != "index"]
     assert sorted(placed) == sorted([*pages, *(f"generated/{name}" for name in PAGES)])
 
@@ -58,4 +59,5 @@ def test_nothing_inside_imports_the_public_surface() -> None:
     files = (CHECKOUT / "fuzz").rglob("*.py")
     engine = [path for path in files if path.relative_to(CHECKOUT).parts[1] not in ("tests", "docs")]
     assert len(engine) > 100
-    assert [path.name for path in engine if inside.search(path.read_text())] == []
+    packs = [path for path in engine if path.match("quality/*/pack.py")]
+    assert [path.name for path in engine if path not in packs and inside.search(path.read_text())] == []
