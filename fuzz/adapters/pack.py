@@ -94,8 +94,8 @@ def built_in() -> Path:
     folder = found()
     if folder is None:
         raise PackError(
-            "no kernels found: run from a kernelfuzz checkout, or name a folder of kernels with --pack DIR "
-            f"(looked for pack.py in {' and '.join(map(str, _candidates()))})"
+            "no kernels found: name a folder of yours with --pack DIR; kernelfuzz init DIR writes one "
+            f"(there is no pack.py in {' and '.join(map(str, _candidates()))})"
         )
     return folder
 

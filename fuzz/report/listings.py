@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from fuzz.adapters.pack import load
+from fuzz.adapters.pack import Pack, found, load
 from fuzz.adapters.registry import expand
 from fuzz.base.kernel import Kernel
 from fuzz.generate.menus import recipes
@@ -82,7 +82,7 @@ def targets_table(path: Path | None) -> PlainTable:
 
 def ops_table(path: Path | None) -> PlainTable:
     """Some lines per op, the pack's own first: its formula, what is given to it, what it gives, and its kernels."""
-    pack = load(path)
+    pack = _here(path)
     rows = []
     for op in dict.fromkeys((*pack.ops, *OPS.values())):
         said = [
@@ -96,6 +96,11 @@ def ops_table(path: Path | None) -> PlainTable:
         there = [(what, text) for what, text in said if text]
         rows += [(op.name if not number else "", *each) for number, each in enumerate(there)]
     return PlainTable(("op", "", "what it is; a tensor with ? may be absent"), rows)
+
+
+def _here(path: Path | None) -> Pack:
+    """The pack that is meant; one without anything where kernelfuzz is installed alone, as ops and laws come with it."""
+    return load(path) if path or found() else Pack(Path(), ())
 
 
 def formula_text(op: Op) -> str:
@@ -142,11 +147,11 @@ def recipes_table(path: Path | None) -> PlainTable:
 
 def laws_table(path: Path | None) -> PlainTable:
     """One line per law, with the kernels that declare it."""
-    kernels = load(path).kernels
+    kernels = _here(path).kernels
     rows = []
     for law in LAWS.values():
         holders = [kernel.name for kernel in kernels if law.name in kernel.laws]
-        everyone = len(holders) == len(kernels)
+        everyone = holders and len(holders) == len(kernels)
         rows.append((law.name, law.summary, "all" if everyone else ", ".join(holders) or "none"))
     return PlainTable(("law", "what changes no bit", "declared by"), rows)
 
