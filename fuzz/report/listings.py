@@ -99,7 +99,7 @@ def ops_table(path: Path | None) -> PlainTable:
 
 
 def _here(path: Path | None) -> Pack:
-    """The pack that is meant; one without anything where kernelfuzz is installed alone, as ops and laws come with it."""
+    """The pack that is meant; one of nothing where kernelfuzz is installed alone, as ops and laws come with it."""
     return load(path) if path or found() else Pack(Path(), ())
 
 
