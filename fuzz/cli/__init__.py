@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from fuzz.cli import (
@@ -43,7 +45,12 @@ app = typer.Typer(
 def _top(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    events: bool = typer.Option(
+        False, "--events", envvar="KERNELFUZZ_EVENTS", help="On stderr, a JSON object a line in place of words."
+    ),
 ) -> None:
+    if events:
+        os.environ["KERNELFUZZ_EVENTS"] = "1"
     if version:
         from fuzz.base import __version__
 

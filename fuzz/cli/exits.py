@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -74,17 +75,27 @@ def leave(app: Callable[..., object]) -> None:
     """Run a command line, and end the process: every expected failure becomes one clear line and the right code."""
     # In the end Python looks for cycles in all that there is: where torch was imported that takes half a second.
     atexit.register(gc.freeze)
+    message = ""
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
         code = _TYPER_INTERRUPTED
     except Exception as error:
         message, code = describe(error)
-        print(message, file=sys.stderr)
     if code == _TYPER_INTERRUPTED:
-        print("kernelfuzz: interrupted", file=sys.stderr)
-        code = Exit.INTERRUPTED
+        message, code = "kernelfuzz: interrupted", Exit.INTERRUPTED
+    _tell_end(Exit(code) if isinstance(code, int) and code in MEANINGS else Exit.OK, message)
     sys.exit(code if isinstance(code, int) else Exit.OK)
+
+
+def _tell_end(code: Exit, message: str) -> None:
+    """Say what went wrong, or, to a program, how it ended in any case."""
+    if os.environ.get("KERNELFUZZ_EVENTS"):
+        from fuzz.report import events
+
+        events.write(events.Ended(code, MEANINGS[code], message))
+    elif message:
+        print(message, file=sys.stderr)
 
 
 def describe(error: Exception) -> tuple[str, Exit]:

@@ -16,8 +16,9 @@ from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.pairing import PairCoverage
-from fuzz.report import console
+from fuzz.report import console, events
 from fuzz.report.brief import Provenance
+from fuzz.report.events import EventLog
 from fuzz.report.outline import Outline
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import Progress
@@ -78,9 +79,14 @@ class Session:
             for line in taken_lines(runnable(self.targets)) if self.tells_facts else ():
                 self.err.print(line)
             note_not_running(self.tally, self.targets, self.pool)
-            progress = Progress(self.err, self.tally, self.limits.max_time, most, self.patience)
+            screen = console.silent() if events.wanted() else self.err
+            progress = Progress(screen, self.tally, self.limits.max_time, most, self.patience)
             self._progress = stack.enter_context(progress)
             self.observers: Sequence[Observer] = (self._progress, self.log)
+            self._events = EventLog(self.tally) if events.wanted() else None
+            if self._events is not None:
+                self._events.started(self.seed, [each.id for each in self.targets], self.limits.max_time, most)
+                self.observers = (*self.observers, self._events)
             self._runners = list[Runner]()
             self._stack = stack.pop_all()
         return self
@@ -142,6 +148,8 @@ class Session:
         """Record what was found, the notes by their kind, and the totals; what its kernels do not declare."""
         self.draw_no_more()
         self.log.findings(self.book)
+        if self._events is not None:
+            self._events.explained(self.book)
         for kind, facts in notes.items():
             self.log.note(kind, facts)
         undeclared = undeclared_by_op(kernels_judged(self.targets, self.tally))

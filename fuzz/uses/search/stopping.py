@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 
 from fuzz.execute.pool import Watch
+from fuzz.report import events
 
 GRACE_S = 1.5
 """This many seconds lie between the wish to stop and the end of what is still running: batches, a build, a shrink."""
@@ -71,7 +72,11 @@ class Interruption:
             raise KeyboardInterrupt
         self.wanted, self.terminated, self._since = True, number == signal.SIGTERM, time.monotonic()
         # os.write: a signal handler may interrupt a print, and must not enter another one.
-        os.write(2, f"\nstopping: {self._told}; Ctrl-C once more stops at once\n".encode())
+        said = f"stopping: {self._told}; Ctrl-C once more stops at once"
+        if events.wanted():
+            events.write(events.Noted(said))
+        else:
+            os.write(2, f"\n{said}\n".encode())
 
 
 class OutOfTime(BaseException):

@@ -21,6 +21,18 @@ def test_every_field_that_agents_are_told_of_is_one() -> None:
         assert name.removesuffix("[]") in schema[kind]["properties"], field
 
 
+def test_every_event_that_agents_are_told_of_is_one() -> None:
+    [table] = re.findall(r"^\| event \|.*\n\|.*\n((?:\|.*\n)+)", _PAGE, re.MULTILINE)
+    schema = json.loads((_DOCS / "events.schema.json").read_text())["$defs"].values()
+    assert [line.split("|")[1].strip() for line in table.splitlines()] == [
+        each["properties"]["event"]["enum"][0] for each in schema
+    ]
+    started, progress, *_ = table.splitlines()
+    for line, kind in ((started, "Started"), (progress, "Progressed")):
+        fields = next(each for each in schema if each["title"] == kind)["properties"]
+        assert {*re.findall(r"`(\w+)`", line)} == {*fields} - {"event"}
+
+
 def test_the_page_begins_as_agents_look_for_it_and_is_in_the_wheel() -> None:
     assert re.match(r"---\nname: kernelfuzz\ndescription: .+\n---\n", _PAGE)
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
