@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import typer
 
@@ -33,8 +35,8 @@ from fuzz.cli.exits import leave
 
 app = typer.Typer(
     name="kernelfuzz",
-    help="Fuzz numeric kernels against a high-precision oracle.",
-    epilog="Start with: kernelfuzz demo, then: kernelfuzz run --max-time 1m",
+    help="Find the inputs that a numerical kernel gets wrong, and say which, how wrong, and when.",
+    epilog="To begin with: kernelfuzz demo",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -59,31 +61,39 @@ def _top(
         print(context.get_help())
 
 
-options.add_verbs(
-    app,
-    {
+_VERBS: Mapping[str, Mapping[str, Callable[[Any], int]]] = {
+    "To begin with": {
         "demo": demo.demo,
+        "judge": judge.judge,
+        "init": init.init,
+        "doctor": doctor.doctor,
+        "list": listing.list_things,
+    },
+    "Search": {
         "run": run.run,
-        "repro": repro.repro,
-        "show": show.show,
         "gate": gate.gate,
         "nightly": nightly.nightly,
         "report": report.report,
+    },
+    "A finding": {
+        "show": show.show,
+        "repro": repro.repro,
         "explain": explain.explain,
         "explain-budget": explain_budget.explain_budget,
-        "tolerance": tolerance.tolerance,
-        "learn": learn.learn,
-        "derive": derive.derive,
-        "selftest": selftest.selftest,
-        "doctor": doctor.doctor,
-        "judge": judge.judge,
-        "mcp": mcp.mcp,
-        "header": header.header,
-        "init": init.init,
-        "list": listing.list_things,
     },
-)
-app.add_typer(corpus.app, name="corpus")
+    "What a kernel promises": {
+        "learn": learn.learn,
+        "tolerance": tolerance.tolerance,
+        "derive": derive.derive,
+        "header": header.header,
+    },
+    "More": {"selftest": selftest.selftest, "mcp": mcp.mcp},
+}
+"""The commands, in the order and under the headings of `kernelfuzz --help`."""
+
+for heading, verbs in _VERBS.items():
+    options.add_verbs(app, verbs, heading)
+app.add_typer(corpus.app, name="corpus", rich_help_panel="More")
 
 
 def main() -> None:

@@ -37,7 +37,10 @@ class AddOptions:
 
 
 def add(options: AddOptions) -> Exit:
-    """Copy case files into the corpus, each under its digest. A folder that is named and not there yet is made."""
+    """Keep case files in the corpus, each under its digest. A folder that is not there yet is made.
+
+    For example: kernelfuzz corpus add findings/*.json --corpora corpora --bug 'the tail is not added'
+    """
     from fuzz.uses.corpus.folder import Kept, built_in, keep, kept_cases, load
 
     _make_ops_known(options.pack)
@@ -66,7 +69,10 @@ class ContentsOptions:
 
 
 def list_cases(options: ContentsOptions) -> Exit:
-    """List the kept cases, and the suites with how many cases each expands to."""
+    """List the kept cases, and the published suites with how many cases each has.
+
+    For example: kernelfuzz corpus list --corpora corpora
+    """
     from fuzz.report.console import print_table
     from fuzz.uses.corpus.contents import contents
     from fuzz.uses.corpus.folder import built_in
@@ -90,7 +96,9 @@ class VerifyOptions:
 def verify(options: VerifyOptions) -> Exit:
     """Check that every file loads, has the digest that it claims, and fits its op; with --run, that it can be judged.
 
-    Exit code 4 names the first broken file; with --run, 1 if a kernel fails a case and 5 if nothing ran.
+    Exit code 4 names the first broken file. With --run, 1 says that a kernel fails a case, and 5 that nothing ran.
+
+    For example: kernelfuzz corpus verify --corpora corpora
     """
     from fuzz.report import console
     from fuzz.report.outline import tally_broken
@@ -132,7 +140,9 @@ class PruneOptions:
 def prune(options: PruneOptions) -> Exit:
     """Remove findings that a smaller kept case already shows: same kernel, verdict and law, same kind of input.
 
-    Documented cases always stay.
+    Cases that name a documented bug always stay.
+
+    For example: kernelfuzz corpus prune --corpora corpora
     """
     from fuzz.uses.corpus.folder import built_in, kept_cases
     from fuzz.uses.corpus.upkeep import subsumed
@@ -160,7 +170,10 @@ class MergeOptions:
 
 
 def merge(options: MergeOptions) -> Exit:
-    """Copy the cases of another folder that this corpus does not have yet."""
+    """Copy the cases of another folder that this corpus does not have yet.
+
+    For example: kernelfuzz corpus merge findings --corpora corpora
+    """
     from fuzz.uses.corpus import upkeep
     from fuzz.uses.corpus.folder import built_in, kept_cases
 

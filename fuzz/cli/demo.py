@@ -31,6 +31,8 @@ def demo(options: DemoOptions) -> Exit:
     """Find and explain a planted bug that an ordinary test passes.
 
     It takes about 15 seconds, needs nothing but NumPy, and leaves nothing behind.
+
+    For example: kernelfuzz demo
     """
     began = time.monotonic()
     from fuzz.report import console

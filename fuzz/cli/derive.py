@@ -27,10 +27,12 @@ class DeriveOptions:
 
 
 def derive(options: DeriveOptions) -> Exit:
-    """Print the formula of a function as a pack's Python, to read, to keep and to change.
+    """Print the formula of a function as Python for a pack: to read, to keep and to change.
 
-    The file is run, and the function traced with torch. What is printed has the function's value, which was compared in
-    float64; the name of the op, its dimensions and the order of its operations are yours to change.
+    The file is run, and the function is traced with torch. The formula has the function's value, which was compared in
+    float64. The name of the op, its dimensions and the order of its operations are yours to change.
+
+    For example: kernelfuzz derive refs.py:gate --shapes 'x=... n, bias=n'
     """
     from fuzz.base.errors import UsageError
     from fuzz.uses.reference import function_at, sizes_of

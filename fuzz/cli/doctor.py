@@ -33,11 +33,13 @@ class DoctorOptions:
 
 
 def doctor(options: DoctorOptions) -> Exit:
-    """Say which tools are here and which targets really run, and how to get what is missing.
+    """Say which tools are here, which targets really run, and how to get what is missing.
 
     Every target is built, started and asked what it is: instruction set, vector length, emulator, compiler. Without a
-    pack its targets are those of a kernel that does nothing. With --platform each platform that can run here is
-    measured, and 1 is the exit code where one is not as documented.
+    pack its targets are those of a kernel that does nothing. With --platform, what each platform documents is measured
+    here. Then exit code 1 says that one is not as documented.
+
+    For example: kernelfuzz doctor --pack mine
     """
     if options.platform:
         if options.pack is not None or options.install:

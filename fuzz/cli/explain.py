@@ -38,7 +38,7 @@ class ExplainOptions:
 def explain(options: ExplainOptions) -> Exit:
     """Say what a verdict or an exit code means, with a kernel that causes it, and what to do next.
 
-    For example: kernelfuzz explain FAIL_MEMORY, or: kernelfuzz explain 11
+    For example: kernelfuzz explain FAIL_MEMORY
     """
     from fuzz.report.console import print_lines, print_table, results
 

@@ -28,10 +28,12 @@ class BudgetOptions:
 
 
 def explain_budget(options: BudgetOptions) -> Exit:
-    """Print an element's exact value, the values that the contract allows, and each term of the budget.
+    """Print the exact value of an element, the values that are allowed, and each part of what is allowed.
 
-    Nothing is run: the numbers follow from the case and from what the kernel declares. Without --index the first
-    element is explained.
+    Nothing is run: the numbers follow from the case and from what the kernel declares. Without --index it is the first
+    element.
+
+    For example: kernelfuzz explain-budget findings/CASE.json --pack mine --index 0,3
     """
     from fuzz.base.selection import SelectionError
     from fuzz.findings import casefile

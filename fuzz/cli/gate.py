@@ -55,10 +55,12 @@ class GateOptions:
 
 
 def gate(options: GateOptions) -> Exit:
-    """Run every kernel on the kept cases and the published suites, then search the kernels that a change touches.
+    """Run all kernels on the kept cases and the published suites, then search those that a change touches.
 
-    The same commit gives the same answer every time: cases are counted, not timed, and no seed is drawn. Without --base
+    The same commit gets the same answer every time: cases are counted, not timed, and no seed is drawn. Without --base
     every kernel is searched.
+
+    For example: kernelfuzz gate --pack mine --base origin/main --report github
     """
     from fuzz.findings.book import book_in
     from fuzz.laws.registry import declared

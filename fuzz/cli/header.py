@@ -21,9 +21,11 @@ class HeaderOptions:
 
 
 def header(options: HeaderOptions) -> Exit:
-    """Print kernelfuzz.h as a C kernel of the op sees it.
+    """Print kernelfuzz.h, as a kernel of this op in C includes it.
 
-    An editor that knows nothing of the op finds it where this is written to: kernelfuzz header rms_norm > kernelfuzz.h
+    Write it to a file for an editor that does not find it.
+
+    For example: kernelfuzz header rms_norm > kernelfuzz.h
     """
     from fuzz.adapters import abi
     from fuzz.base.errors import UsageError

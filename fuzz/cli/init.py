@@ -39,6 +39,8 @@ def init(options: InitOptions) -> Exit:
     """Write a pack that runs, with comments on what to change: of your kernel, or of a softmax to begin with.
 
     Nothing that is there is overwritten.
+
+    For example: kernelfuzz init mine --kind c --from softmax.c
     """
     import shlex
 

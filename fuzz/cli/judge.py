@@ -62,9 +62,11 @@ class JudgeOptions:
 def judge(options: JudgeOptions) -> Exit:
     """Judge solutions by the function that says what they should compute.
 
-    Nothing else is needed: the op, its exact values and what a correct kernel may differ by follow from the function.
+    Nothing else is needed: the exact values, and how far a correct kernel may be from them, follow from the function.
     The solution runs in a sandbox, gets tensors and gives bytes. Exit code 0: right, 1: wrong, 11: undecided, 5: it did
     not run.
+
+    For example: kernelfuzz judge mine.py --against reference.py --shapes 'x=... n, w=n'
     """
     from fuzz.base.errors import UsageError
     from fuzz.uses.judge.ahead import begun

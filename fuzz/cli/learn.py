@@ -42,10 +42,12 @@ class LearnOptions:
 
 
 def learn(options: LearnOptions) -> Exit:
-    """Say which contracts of its op a kernel conforms to, whatever it declares, and print the narrowest to be pasted.
+    """Find out what a kernel promises of its arithmetic: print the narrowest contract that fits its results.
 
-    Its runs are judged under the contracts of the op. What no run contradicts is a guess that fits: more cases may
-    contradict it too. Exit code 1: every contract that was tried is contradicted.
+    Its runs are judged under the contracts of its op, whatever it declares. What no run contradicts is a guess that
+    fits; more cases may contradict it too. Exit code 1: every contract that was tried is contradicted.
+
+    For example: kernelfuzz learn softmax --pack mine
     """
     from fuzz.base.errors import UsageError
     from fuzz.report import console

@@ -34,8 +34,12 @@ class ListOptions:
 
 
 def list_things(options: ListOptions) -> Exit:
-    """List the kernels, the targets (and why one cannot run here), the ops, the elementary functions of formulas, the
-    recipes, the laws, or what platforms document of their arithmetic, with sources."""
+    """List what there is: kernels, targets, ops, functions of formulas, recipes, laws, platforms.
+
+    Of a target that cannot run here, it says why. Of a platform, it gives the sources of what is documented.
+
+    For example: kernelfuzz list ops
+    """
     from fuzz.report.console import print_table
     from fuzz.report.listings import listing
 

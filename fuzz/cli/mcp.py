@@ -21,7 +21,9 @@ class McpOptions:
 def mcp(options: McpOptions) -> Exit:
     """Serve judge, show and tolerance to agents, by the Model Context Protocol over stdin and stdout.
 
-    It needs the extra kernelfuzz[mcp]. An agent's settings name the command: kernelfuzz mcp
+    It needs the extra `mcp`. An agent's settings name the command.
+
+    For example: kernelfuzz mcp
     """
     from fuzz.base.errors import UsageError
 

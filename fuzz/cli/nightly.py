@@ -56,8 +56,10 @@ class NightlyOptions:
 def nightly(options: NightlyOptions) -> Exit:
     """Replay what is known, then search all ops on all targets with fresh seeds until the night is over.
 
-    Findings, counts and coverage are saved twice a second, so that a kill or a full disk loses nothing: go on with
-    --resume. The night ends with STATE/report.html.
+    Findings, counts and coverage are saved twice a second, so that a kill or a full disk loses nothing. --resume goes
+    on with such a night. It ends with a page, STATE/report.html.
+
+    For example: kernelfuzz nightly --max-time 8h --state STATE --pack mine
     """
     from fuzz.report import console
     from fuzz.report.formats import parse

@@ -49,13 +49,13 @@ def duration(text: str) -> float:
         raise typer.BadParameter(str(error)) from error
 
 
-def add_verbs(app: typer.Typer, verbs: Mapping[str, Callable[[Any], int]]) -> None:
-    """Make a command of each verb: a function that takes its options as one dataclass.
+def add_verbs(app: typer.Typer, verbs: Mapping[str, Callable[[Any], int]], heading: str | None = None) -> None:
+    """Make a command of each verb, under that heading: a function that takes its options as one dataclass.
 
     A field whose type is a dataclass is a group: its fields are options too. A tuple is an option that can be repeated.
     """
     for name, verb in verbs.items():
-        app.command(name)(_command(verb))
+        app.command(name, rich_help_panel=heading)(_command(verb))
 
 
 def _command(verb: Callable[[Any], int]) -> Callable[..., int]:
@@ -65,9 +65,14 @@ def _command(verb: Callable[[Any], int]) -> Callable[..., int]:
     def call(**values: Any) -> int:
         return verb(_filled(kind, values))
 
-    call.__doc__ = verb.__doc__
+    call.__doc__ = _paragraphs(verb.__doc__ or "")
     call.__signature__ = inspect.Signature(list(_parameters(kind)))  # type: ignore[attr-defined]
     return call
+
+
+def _paragraphs(text: str) -> str:
+    """A docstring with each paragraph in one line, which a terminal breaks where it ends."""
+    return "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
 
 
 def _parameters(kind: Any, group: object = None) -> Iterator[inspect.Parameter]:

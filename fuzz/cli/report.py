@@ -29,7 +29,10 @@ class ReportOptions:
 
 
 def report(options: ReportOptions) -> Exit:
-    """Write the page of the latest night again, with the case files that it names. Nothing is run."""
+    """Write the page of the latest night again, with the case files that it names. Nothing is run.
+
+    For example: kernelfuzz report STATE
+    """
     from fuzz.findings.database import open_store
     from fuzz.findings.kept import restore
     from fuzz.findings.state import FINDINGS, latest_state, make_state

@@ -47,9 +47,12 @@ class ReproOptions:
 
 
 def repro(options: ReproOptions) -> Exit:
-    """Replay a case on one or all targets, and print the judgement in full.
+    """Run a case again, bit for bit, and print in full how it is judged.
 
-    Exit code 0: passes everywhere; 1: fails somewhere; 125: it cannot be judged here, so that `git bisect run` skips.
+    Exit code 0: it passes everywhere; 1: it fails somewhere; 125: it cannot be judged here, so that `git bisect run`
+    skips the commit.
+
+    For example: kernelfuzz repro b88a1c --pack mine --set n=4
     """
     from fuzz.adapters.build import BuildError
     from fuzz.adapters.pack import PackError

@@ -53,10 +53,12 @@ class RunOptions:
 
 
 def run(options: RunOptions) -> Exit:
-    """Fuzz every kernel on every target until a limit is reached.
+    """Search for inputs that kernels get wrong, on every target, until a limit is reached.
 
     Without --max-time and --max-cases it runs until Ctrl-C. Findings are written as case files at once. After the
-    search each is shrunk and explained, and printed with the command that reproduces it.
+    search each is made as small as possible, explained, and printed with the command that runs it again.
+
+    For example: kernelfuzz run --pack mine --max-time 5m
     """
     from fuzz.findings.book import book_in
     from fuzz.laws.registry import declared

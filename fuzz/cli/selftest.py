@@ -54,6 +54,7 @@ def selftest(options: SelftestOptions) -> Exit:
     """Plant every known bug in a correct kernel and see it caught, for the right reason, with its base clean.
 
     With --against, bugs are made in the kernels of your pack, and your own tests are run on each: which do they notice?
+
     For example: kernelfuzz selftest --pack kernels --against 'pytest tests/'
     """
     if options.against is not None:

@@ -33,9 +33,11 @@ class ShowOptions:
 
 
 def show(options: ShowOptions) -> Exit:
-    """Print all that is known of a finding: tensors, budget, who else fails, when it fails, and why that is believed.
+    """Print all that is known of a finding: tensors, what is allowed and why, who else fails, and when.
 
     No kernel is run. `kernelfuzz repro` runs the case again.
+
+    For example: kernelfuzz show b88a1c --pack mine
     """
     from fuzz.base.case import CaseError
     from fuzz.base.errors import UsageError

@@ -28,6 +28,7 @@ def tolerance(options: ToleranceOptions) -> Exit:
     """Say which tolerance a correct kernel needs, beside those of assert_close and allclose.
 
     No kernel is run: the numbers follow from the exact result and from how far rounding can lead away from it.
+
     For example: kernelfuzz tolerance softmax --dtype bf16 --n 4096
     """
     from fuzz.base.errors import UsageError

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+import shlex
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,27 @@ def test_every_verb_has_help(cli_here: Cli, verb: str) -> None:
     done = cli_here(verb, "--help")
     assert done.returncode == 0
     assert f"kernelfuzz {verb}" in " ".join(done.stdout.split())
+
+
+def _commands() -> Iterator[tuple[str, Any]]:
+    """Every command, and those of a group, with the words that call it."""
+    group: Any = typer.main.get_command(app)
+    for verb, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        yield from ((f"{verb} {name}", each) for name, each in inner.items()) if inner else [(verb, command)]
+
+
+_COMMANDS = dict(_commands())
+
+
+@pytest.mark.parametrize("words", _COMMANDS)
+def test_every_help_ends_with_an_example_that_can_be_typed(words: str) -> None:
+    command = _COMMANDS[words]
+    *_, last = command.help.split("\n\n")
+    example = re.fullmatch(rf"For example: kernelfuzz {words}\b(.*)", last)
+    assert example is not None, last
+    given = shlex.split(example[1].partition(" > ")[0])
+    command.make_context(words, given)  # raises where an option or an argument is none
 
 
 def test_nothing_ran_and_cannot_be_judged_have_codes_of_their_own(cli: Cli, planted: Planted) -> None:
