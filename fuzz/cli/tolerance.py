@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
+
+if TYPE_CHECKING:
+    from oracles.op import Op
+
+_MOST = 1 << 28
+"""No step of a formula has more terms: it would take minutes, and gigabytes of memory."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +27,13 @@ class ToleranceOptions:
     dtype: Annotated[str, typer.Option("--dtype", metavar="f64|f32|f16|bf16", help="That of the inputs.")] = "f32"
     n: Annotated[int, typer.Option("--n", min=1, help="Elements in a row of the first input.")] = 4096
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of normal values that are looked at.")] = 32
+    extent: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            metavar="NAME=N",
+            help="That of another dimension, as list ops shows them: j=4096 keys of attention. Repeatable.",
+        ),
+    ] = ()
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False
     pack: options.PackFolder = None
 
@@ -34,7 +48,8 @@ def tolerance(options: ToleranceOptions) -> Exit:
     from fuzz.base.errors import UsageError
     from fuzz.base.validity import unknown_op
     from fuzz.report import console
-    from fuzz.uses.tolerance.needs import DTYPES, needs
+    from fuzz.uses.tolerance.needs import DTYPES, SEED, needs
+    from fuzz.uses.tolerance.plain import ordinary_draw
     from fuzz.uses.tolerance.told import record_text, tolerance_lines, tolerance_table
     from oracles.ops import OPS
 
@@ -43,12 +58,19 @@ def tolerance(options: ToleranceOptions) -> Exit:
         raise UsageError(unknown_op(repr(options.op)))
     if options.dtype not in DTYPES:
         raise UsageError(f"--dtype {options.dtype}: it is one of {', '.join(DTYPES)}")
-    found = tuple(needs(OPS[options.op], options.dtype, options.n, options.rows))
+    op = OPS[options.op]
+    extents = _extents(op, options.extent)
+    work = ordinary_draw(op, options.n, options.rows, {}, SEED, (), extents).work
+    if work > _MOST:
+        raise UsageError(f"{work:,} terms are more than the {_MOST:,} that there is time for: name fewer --rows")
+    found = tuple(needs(op, options.dtype, options.n, options.rows, extents=extents))
     if options.json:
-        print(record_text(options.op, options.dtype, options.n, options.rows, found))
+        print(record_text(options.op, options.dtype, options.n, options.rows, extents, found))
         return Exit.OK
     out = console.results()
-    out.print(f"{options.op} in {options.dtype}: {options.rows} rows of {options.n:,} normal values", soft_wrap=True)
+    sizes = "".join(f", {dim} = {size:,}" for dim, size in extents.items())
+    asked = f"{options.op} in {options.dtype}: {options.rows} rows of {options.n:,} normal values{sizes}"
+    out.print(asked, soft_wrap=True)
     for each in found:
         out.print()
         console.print_table(tolerance_table(each), markdown=False)
@@ -56,3 +78,23 @@ def tolerance(options: ToleranceOptions) -> Exit:
     if not found:
         out.print("no output of it has numbers that rounding could change: compare exactly")
     return Exit.OK
+
+
+def _extents(op: Op, said: tuple[str, ...]) -> Mapping[str, int]:
+    """The extents by dimension. Raises UsageError for what says none."""
+    from fuzz.base.errors import UsageError
+
+    first = next((dim for dim in op.inputs[0].axes if dim != op.row), "")
+    known = [dim for dim in op.named if dim not in {op.row, first, *op.fixed}]
+    found = dict[str, int]()
+    for each in said:
+        dim, _, size = each.partition("=")
+        if dim not in known:
+            others = (
+                f"{op.name} has {', '.join(known)}" if known else f"{op.name} has no other than those of --n and --rows"
+            )
+            raise UsageError(f"--extent {each}: {others}")
+        if not size.isdigit() or int(size) == 0:
+            raise UsageError(f"--extent {each}: write a number of at least 1, {dim}=4096")
+        found[dim] = int(size)
+    return found

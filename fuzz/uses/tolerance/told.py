@@ -16,16 +16,19 @@ _USELESS = 0.5
 """A tolerance that lets errors of half a value through tests nothing."""
 
 
-def record(op: str, dtype: str, n: int, rows: int, found: Sequence[Needs]) -> Mapping[str, Any]:
+def record(
+    op: str, dtype: str, n: int, rows: int, extents: Mapping[str, int], found: Sequence[Needs]
+) -> Mapping[str, Any]:
     """What `--json` prints, as JSON has it."""
     return {
-        "schema": VERSION, "op": op, "dtype": dtype, "n": n, "rows": rows, "outputs": [asdict(each) for each in found],
+        "schema": VERSION, "op": op, "dtype": dtype, "n": n, "rows": rows, "extents": dict(extents),
+        "outputs": [asdict(each) for each in found],
     }  # fmt: skip
 
 
-def record_text(op: str, dtype: str, n: int, rows: int, found: Sequence[Needs]) -> str:
+def record_text(op: str, dtype: str, n: int, rows: int, extents: Mapping[str, int], found: Sequence[Needs]) -> str:
     """The same as text."""
-    return json.dumps(record(op, dtype, n, rows, found), indent=1)
+    return json.dumps(record(op, dtype, n, rows, extents, found), indent=1)
 
 
 def tolerance_table(found: Needs) -> PlainTable:

@@ -117,3 +117,16 @@ def test_it_is_told_as_a_table_and_as_json(cli_here: Cli) -> None:
     assert (told["schema"], output["output"], len(output["rulers"])) == (1, "y", 3)
     wrong = cli_here("tolerance", "softmax", "--dtype", "f8")
     assert (wrong.returncode, "--dtype f8: it is one of f64, f32, f16, bf16" in wrong.stderr) == (4, True)
+
+
+def test_a_longer_sequence_needs_no_less_and_is_told(cli_here: Cli) -> None:
+    """The number of keys is none of the row, which is a head."""
+    words = ("tolerance", "attention", "--n", "16", "--rows", "2", "--json")
+    short, long = (json.loads(cli_here(*words, "--extent", f"j={keys}").stdout) for keys in (2, 256))
+    assert (short["extents"], long["extents"], long["n"]) == ({"j": 2}, {"j": 256}, 16)
+    assert short["outputs"][0]["floor"] < long["outputs"][0]["floor"]
+    for said, why in (
+        ("d=3", "attention has g, h, i, j, e"), ("j=0", "at least 1, j=4096"), ("j=99999999", "name fewer --rows"),
+    ):  # fmt: skip
+        done = cli_here("tolerance", "attention", "--extent", said)
+        assert (done.returncode, why in done.stderr) == (4, True), said
