@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from fuzz.base.kernel import Mutant
+from fuzz.base.verdict import Verdict
 from fuzz.quality.detection.hunt import OURS, Seen
 from fuzz.report.console import PlainTable
 from fuzz.uses.tolerance.needs import needs
@@ -16,6 +18,7 @@ GPUEMU = (
     "published of gpuemu: 10 of 10 bugs of its own corpus found, 0 of 16 correct kernels accused (arXiv 2606.20128)"
 )
 
+_IN_VALUES = {Verdict.FAIL_NUMERIC.value, Verdict.FAIL_NONFINITE.value}
 SHARPNESS = (
     "the smallest error that is seen, as a share of the value, in half of the elements of 32 normal rows: where a"
     " kernel declares how it adds / where it may add in any order / by assert_close, and the share of elements of which"
@@ -33,6 +36,10 @@ class Score:
     cases: float
     """The median of the cases until a bug is found, among those that are; 0 where none is."""
     seconds: float
+    visible: int
+    """The number of bugs that show in values, and `seen` how many of these are found: others write where they must not,
+    or differ from call to call, which no comparison of outputs is made for."""
+    seen: int
     right: int
     accused: int
     """The number of correct kernels, of `right`, of which it says that they are wrong."""
@@ -40,28 +47,41 @@ class Score:
     @property
     def row(self) -> tuple[str, ...]:
         """Its row of the table."""
-        share = f"{self.found} of {self.bugs} ({self.found / self.bugs:.0%})" if self.bugs else "-"
         until = (f"{self.cases:g}", f"{self.seconds:.2g}") if self.found else ("-", "-")
-        return self.way, share, *until, f"{self.accused} of {self.right}" if self.right else "-"
+        accused = f"{self.accused} of {self.right}" if self.right else "-"
+        return self.way, _share(self.found, self.bugs), _share(self.seen, self.visible), *until, accused
 
 
-def scores(seen: Sequence[Seen], *, common: bool = False) -> Iterator[Score]:
-    """Yield the score of each way, of what it has a case for; with `common` of all kernels."""
+def _share(found: int, bugs: int) -> str:
+    return f"{found} of {bugs} ({found / bugs:.0%})" if bugs else "-"
+
+
+def scores(seen: Sequence[Seen], visible: Collection[str]) -> Iterator[Score]:
+    """Yield the score of each way, of what it has a case for; `visible` are the bugs that show in values."""
     for way in dict.fromkeys(each.way for each in seen):
-        own = [each for each in seen if each.way == way and (each.cases or common)]
+        own = [each for each in seen if each.way == way and each.cases]
         wrong = [each for each in own if not each.right]
         found = [each for each in wrong if each.accused]
         yield Score(
             way, len(wrong), len(found), median([each.cases for each in found] or [0]),
             median([each.seconds for each in found] or [0.0]),
+            sum(each.kernel in visible for each in wrong), sum(each.kernel in visible for each in found),
             len(own) - len(wrong), sum(each.accused for each in own if each.right),
         )  # fmt: skip
 
 
-def found_table(seen: Sequence[Seen]) -> PlainTable:
+def visible_of(mutants: Iterable[Mutant]) -> frozenset[str]:
+    """The names of those that show in values."""
+    return frozenset(each.name for each in mutants if {*each.caught_as} <= _IN_VALUES)
+
+
+def found_table(found: Iterable[Score]) -> PlainTable:
     """What each way finds."""
-    columns = ("test", "bugs found", "cases to the first, median", "seconds, median", "correct kernels accused")
-    return PlainTable(columns, [each.row for each in scores(seen)])
+    columns = (
+        "test", "bugs found", "of those that show in values", "cases to the first, median", "seconds, median",
+        "correct kernels accused",
+    )  # fmt: skip
+    return PlainTable(columns, [each.row for each in found])
 
 
 def missed(seen: Sequence[Seen]) -> list[str]:

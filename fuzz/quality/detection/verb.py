@@ -27,6 +27,7 @@ from fuzz.quality.detection.state import Answer, Asked, asked_of, keep, known
 from fuzz.quality.detection.tables import (
     GPUEMU,
     SHARPNESS,
+    Score,
     Sharpness,
     alone,
     found_table,
@@ -34,6 +35,7 @@ from fuzz.quality.detection.tables import (
     scores,
     sharpness,
     sharpness_table,
+    visible_of,
 )
 from fuzz.quality.detection.ways import WAYS, Way, of_suite
 from fuzz.report import console
@@ -128,7 +130,8 @@ def detection(options: DetectionOptions) -> Exit:
         said = answer.not_run or f"{len(missed(answer.seen))} of {len(answer.asked.mutants)} bugs missed"
         err.print(f"{len(answers)} of {len(questions)}, {answer.asked.base}: {said}", soft_wrap=True)
     seen = [each for answer in answers for each in answer.seen]
-    print_table(found_table(seen), markdown=options.markdown)
+    scored = list(scores(seen, visible_of(pack.mutants)))
+    print_table(found_table(scored), markdown=options.markdown)
     for line in _lines(seen, answers, questions, limits):
         out.print(line, soft_wrap=True)
     sharp = _sharpness(dict.fromkeys(pack.kernel(asked.base).op for asked in questions)) if options.sharpness else []
@@ -136,7 +139,7 @@ def detection(options: DetectionOptions) -> Exit:
         out.print()
         print_table(sharpness_table(sharp), markdown=options.markdown)
         out.print(f"\n{SHARPNESS}", soft_wrap=True)
-    write_record(options.json, _record(options, answers, sharp))
+    write_record(options.json, _record(options, answers, scored, sharp))
     return Exit.OK
 
 
@@ -201,13 +204,15 @@ def _is_cheap(op: Op, n: int) -> bool:
     return ordinary_draw(op, n, ROWS, {}, SEED, ()).work <= _DEAREST
 
 
-def _record(options: DetectionOptions, answers: Sequence[Answer], sharp: Sequence[Sharpness]) -> dict[str, Any]:
+def _record(
+    options: DetectionOptions, answers: Sequence[Answer], scored: Sequence[Score], sharp: Sequence[Sharpness]
+) -> dict[str, Any]:
     seen = [each for answer in answers for each in answer.seen]
     return {
         "seed": options.seed,
         "max_cases": options.max_cases,
         "each_s": options.each,
-        "scores": [asdict(each) for each in scores(seen)],
+        "scores": [asdict(each) for each in scored],
         "seen": [asdict(each) for each in seen],
         "not_run": {answer.asked.base: answer.not_run for answer in answers if answer.not_run},
         "sharpness": [asdict(each) for each in sharp],

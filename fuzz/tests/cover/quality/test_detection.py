@@ -15,7 +15,7 @@ from fuzz.base.kernel import Kernel, Mutant
 from fuzz.quality.__main__ import app
 from fuzz.quality.detection.hunt import OURS, Limits, Seen, hunted
 from fuzz.quality.detection.state import Answer, asked_of, keep, known
-from fuzz.quality.detection.tables import alone, missed, scores, sharpness
+from fuzz.quality.detection.tables import alone, missed, scores, sharpness, visible_of
 from fuzz.quality.detection.ways import WAYS, Trial, Way, of_suite
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.conftest import CHECKOUT, Cli
@@ -48,10 +48,12 @@ def test_each_way_finds_what_it_must_and_accuses_no_right_kernel() -> None:
     }  # fmt: skip
     first = {each.kernel: each.cases for each in seen if each.way == OURS}
     assert 1 <= first[WRONG.name] <= first[STRIDED.name] <= first[SAME.name] == first["generic"]
-    counted = {each.way: each for each in scores(seen)}
+    counted = {each.way: each for each in scores(seen, visible_of([WRONG, STRIDED]))}
     assert [(each.found, each.bugs, each.accused, each.right) for each in counted.values()] == [
         (2, 3, 0, 1), (1, 3, 0, 1), (0, 3, 0, 1), (1, 3, 0, 1),
     ]  # fmt: skip
+    assert {(each.seen, each.visible) for each in counted.values()} == {(1, 1), (0, 1)}
+    assert (counted[OURS].seen, counted["flashinfer-bench"].seen) == (1, 0)
     assert missed(seen) == [SAME.name]
     assert alone(seen) == 1
 
