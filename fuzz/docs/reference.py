@@ -6,18 +6,20 @@ import ast
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import typer
+from msgspec import Struct
 from typer.cli import get_docs_for_click
 
 import fuzz
 from fuzz.cli import app
 from fuzz.laws.registry import LAWS
 from fuzz.report.console import PlainTable, markdown_table
+from fuzz.report.events import Ended, Found, Noted, Progressed, Started
 from fuzz.report.listings import functions_table, recipes_table
 from fuzz.report.platforms import platforms_table
 from fuzz.triage.explanation import Explanation
@@ -36,7 +38,11 @@ _DECLARATIONS: Mapping[str, tuple[str, ...]] = {
     "In a test": ("check", "check_module", "backward", "register"),
 }
 """What `fuzz` exports, in the order of the page."""
-_SCHEMAS: Mapping[str, type] = {"explanation": Explanation, "ruling": Ruling}
+_SCHEMAS: Mapping[str, Sequence[type]] = {
+    "explanation": (Explanation,),
+    "ruling": (Ruling,),
+    "events": (Started, Progressed, Found, Noted, Ended),
+}
 _EMPTY: Mapping[str, Any] = {"array": [], "object": {}}
 
 
@@ -168,7 +174,8 @@ def _default(field: Field[Any]) -> str:
 def _field_docs(kind: type) -> dict[str, str]:
     """What the docstrings below the fields of a class say, and those of its bases where it says nothing."""
     found: dict[str, str] = {}
-    for each in reversed(kind.__mro__[:-1]):
+    ours = [each for each in kind.__mro__ if each.__module__.startswith(("fuzz.", "oracles."))]
+    for each in reversed(ours):
         body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
         assert isinstance(body, ast.ClassDef)
         for field, after in zip(body.body, body.body[1:], strict=False):
@@ -181,13 +188,14 @@ def _field_docs(kind: type) -> dict[str, str]:
 def schemas() -> str:
     """The records of the JSON that `show --json` and `judge --json` print."""
     parts = [
-        "# The JSON of findings and rulings",
+        "# The JSON of findings, rulings and events",
         "`kernelfuzz show CASE --json` prints an explanation, `kernelfuzz judge --json` a ruling. A case file and a "
-        "run's `--json` have the same explanation. `schema` is raised when a field changes its meaning or goes.",
+        "run's `--json` have the same explanation. With `--events` every command writes events to stderr. `schema` "
+        "is raised when a field changes its meaning or goes.",
     ]
     told: set[str] = set()
-    for name, kind in _SCHEMAS.items():
-        classes = _classes(kind)
+    for name, kinds in _SCHEMAS.items():
+        classes = _classes(kinds)
         records = json.loads((DOCS / f"{name}.schema.json").read_text(encoding="utf-8"))["$defs"]
         parts += [f"## {name.title()}", f"As a JSON Schema: [`{name}.schema.json`](../{name}.schema.json)."]
         parts += [_record(each, schema, classes) for each, schema in records.items() if each not in told]
@@ -211,13 +219,14 @@ def _left_out(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema.get("default", _EMPTY.get(schema.get("type", ""))))
 
 
-def _classes(kind: Any) -> dict[str, type]:
-    """The classes of a record and of all records in it, by name."""
+def _classes(kinds: Sequence[type]) -> dict[str, type]:
+    """The classes of some records and of all records in them, by name."""
     found: dict[str, type] = {}
-    todo = [kind]
+    todo: list[Any] = [*kinds]
     while todo:
         each = todo.pop()
-        if is_dataclass(each) and isinstance(each, type) and each.__name__ not in found:
+        is_record = is_dataclass(each) or (isinstance(each, type) and issubclass(each, Struct))
+        if is_record and isinstance(each, type) and each.__name__ not in found:
             found[each.__name__] = each
             todo += get_type_hints(each).values()
         todo += get_args(each)

@@ -27,13 +27,13 @@ class Meaning:
     """How the pack of the example declares it."""
 
     def lines(self, word: str) -> Iterator[str]:
-        """Yield what is printed of it."""
+        """Yield the lines that are printed of it."""
         yield f"{word}: {self.what}"
         yield ""
         if self.example:
             yield f"For example: {self.why}"
             yield ""
-            yield textwrap.indent(self.shown, "    ")
+            yield from textwrap.indent(self.shown, "    ").splitlines()
             yield ""
         yield f"Next: {self.next}"
 

@@ -33,6 +33,16 @@ def test_every_word_has_a_row() -> None:
     assert all(3 <= len(MEANINGS[verdict].example.splitlines()) <= 6 for verdict in _CAUSED)
 
 
+def test_a_narrow_terminal_leaves_each_example_its_lines() -> None:
+    """What is wider is broken between words, a line at a time: one text of several lines would become one paragraph."""
+    for verdict, meaning in MEANINGS.items():
+        lines = [*meaning.lines(verdict.value)]
+        assert not any("\n" in line for line in lines)
+        for line in meaning.example.splitlines():
+            assert f"    {line}".rstrip() in lines
+            assert len(line) <= 76, "with its margin it fits into 80 columns"
+
+
 def test_the_page_is_what_the_tool_prints(cli_here: Cli) -> None:
     page = (CHECKOUT / "fuzz" / "docs" / "verdicts.md").read_text()
     [shown] = re.findall(r"<!-- explain -->\n(.*)<!-- /explain -->", page, re.DOTALL)
