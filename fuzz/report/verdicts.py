@@ -98,8 +98,8 @@ MEANINGS: Mapping[Verdict, Meaning] = {
         "The kernel reads or writes outside its tensors.",
         "one element is read behind the end of each row.",
         _softmax(
-            "n = x.shape[-1]",
-            "more = np.lib.stride_tricks.as_strided(x, (*x.shape[:-1], n + 1), x.strides)",
+            "n, wide = x.shape[-1], np.lib.stride_tricks.as_strided",
+            "more = wide(x, (*x.shape[:-1], n + 1), x.strides)",
             "e = np.exp(more - more.max(-1, keepdims=True))",
             "return (e / e.sum(-1, keepdims=True))[..., :n]"),
         "look at the bound of the loop or the mask of the load; the report names tensor, element and byte.",
