@@ -75,15 +75,11 @@ class Builder:
     """Builds what workers are started from, into `cache`. Safe to use from many threads, and while other processes
     use the same cache. What is in it is used only while it is what was put there.
 
-    `tool` is a command that workers of sanitizable targets run under; to the file `programs` they add what is compiled
-    while they run.
+    To the file `programs` workers add what is compiled while they run.
     """
 
-    def __init__(
-        self, cache: Path | None = None, jobs: int | None = None, tool: tuple[str, ...] = (), programs: str = ""
-    ) -> None:
+    def __init__(self, cache: Path | None = None, jobs: int | None = None, programs: str = "") -> None:
         self.cache = cache or cache_directory()
-        self.tool = tool
         self.programs = programs
         self.notices: list[str] = []
         """A line for each file of the cache that was damaged, and was made anew."""

@@ -101,7 +101,7 @@ class CudaBuild:
         tool, arch = compiler(), capability()
         assert tool is not None, "no compiler"
         texts = sorted((str(path), text) for path, text in self.texts.items())
-        digest = digest_of([tool.version, arch, self.kernel.flags, texts])
+        digest = digest_of([tool.version, arch, "-lineinfo", self.kernel.flags, texts])
         path = builder.compiled(f"cuda-{digest[:32]}.cubin", lambda output: self._commands(output, tool, arch))
         return Cubin(path, self._symbol(path), tool.version)
 
@@ -112,8 +112,9 @@ class CudaBuild:
             below(root, path).write_text(text, encoding="utf-8")
         folders = [plain_path(Path(each)) for each in self.kernel.include]
         folders = [each for folder in (*folders, source.parent) for each in (below(root, folder), folder)]
+        # Nothing but what tools need to name lines: the code stays the same.
         yield [
-            *tool.command, str(below(root, source)), "-o", str(output),
+            *tool.command, str(below(root, source)), "-o", str(output), "-lineinfo",
             *([] if any(map(_ARCH.match, self.kernel.flags)) else [f"-arch={arch}"]),
             *(f"-I{folder}" for folder in (*folders, *_headers(tool))), *self.kernel.flags,
         ]  # fmt: skip

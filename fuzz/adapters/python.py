@@ -17,6 +17,7 @@ from fuzz.adapters.cuda import VISIBLE, no_cuda_device
 from fuzz.adapters.export import Script, python_script
 from fuzz.adapters.libraries import fault_watcher
 from fuzz.adapters.python_kernel import FRAMEWORKS, Framework, python_kernel
+from fuzz.adapters.sanitizer import MISSING, program_of
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable, sandbox_of
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.kernel import Kernel
@@ -25,9 +26,12 @@ from fuzz.transport.fork_server import fork_server, worker_environment
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.python.kernel import MARGIN_BYTES, Spec, source_digest
+from fuzz.transport.python.watched import REPORT
 from fuzz.transport.sandbox import PRIVATE, Sandbox
 from oracles.ops import OPS
 
+# What a tool prints on its stdout would be taken for the worker's frames, which go elsewhere.
+_WATCHED = f'{REPORT}=$(mktemp) && export {REPORT} && exec "$0" --log-file "${REPORT}" "$@" 3>&1 1>&2'
 _NO_TORCH = "torch is not installed, which has the tensors on a GPU: pip install torch"
 
 
@@ -56,6 +60,7 @@ class PythonAdapter(Adapter):
             missing = no_cuda_device() or (None if _is_installed("torch") else _NO_TORCH)
         lacking = [each for each in python_kernel(target.kernel).imported if not _is_installed(each)]
         missing = missing or (f"{lacking[0]} is not installed" if lacking else None)
+        missing = missing or (MISSING if target.sanitizer and program_of(target.sanitizer) is None else None)
         return missing or next((tool.missing for tool in self.tools(target) if tool.missing), None)
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
@@ -66,11 +71,10 @@ class PythonAdapter(Adapter):
 
     def program(self, target: Target, builder: Builder) -> PythonProgram:
         [mode] = [place.mode for place in self.framework.places if place.device == target.name.place]
-        tool = builder.tool if target.sanitizable else ()
-        return PythonProgram(target, *spec_of(target, builder), mode, tool, sandbox_of(target.kernel, builder))
+        return PythonProgram(target, *spec_of(target, builder), mode, sandbox_of(target.kernel, builder))
 
     def share(self, target: Target, builder: Builder) -> None:
-        if not (target.sanitizable and builder.tool) and self.unavailable(target) is None:
+        if not target.sanitizer and self.unavailable(target) is None:
             interpreted = target.name.place == "interpret"
             imports = _imports(self.framework, untrusted=target.kernel.untrusted)
             fork_server(imports, interpreted, sandbox_of(target.kernel, builder)).begin()
@@ -118,7 +122,6 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     """What a worker of `target` is told, and the digest of the code. The source is written to the cache, where Triton
     looks it up, with the files that it may import. Raises BuildError."""
     kernel = python_kernel(target.kernel)
-    tool = builder.tool if target.sanitizable else ()
     texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
     digest, op = source_digest(texts), OPS[kernel.op]
     caches, compiled = ({}, Path(PRIVATE)) if kernel.untrusted else (os.environ, builder.cache)
@@ -139,12 +142,12 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
             # They are larger than any file that a worker may write, and would be left behind half written.
             "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
             # Under a tool every tensor is an allocation of its own, whose very end it watches.
-            **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}),
+            **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if target.sanitizer else {}),
             **({VISIBLE: os.environ[VISIBLE]} if VISIBLE in os.environ else {}),
             **framework.variables.get(device, {}),
             **kernel.variables,
         },
-        margin=0 if tool else MARGIN_BYTES,
+        margin=0 if target.sanitizer else MARGIN_BYTES,
         variables=list(kernel.variables),
         packages=kernel.imported,
         outputs=[o.name for o in op.outputs if not o.optional or o.name in kernel.able.optional],
@@ -153,6 +156,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         arrays=kernel.arrays or framework.makers.get(device, ""),
         programs=builder.programs if target.specialised and not kernel.untrusted else "",
         watcher="" if target.name.place == "cuda" else fault_watcher(builder),
+        sanitizer=target.sanitizer,
     )
     return spec, digest
 
@@ -166,14 +170,12 @@ class PythonProgram:
     digest: str
     mode: str
     """How its code must be seen to run."""
-    tool: tuple[str, ...] = ()
-    """The command that the worker is run under, such as a memory checker."""
     sandbox: Sandbox | None = None
 
     @property
     def household(self) -> str:
         """What a process has from its start: what it imports, and the environment that libraries read at first use."""
-        if not self.target.shares or self.tool or self.sandbox is not None:
+        if not self.target.shares or self.sandbox is not None:
             return ""
         imports = imports_of(self.spec.framework, untrusted=False)
         return json.dumps([self.spec.device, imports, dict(self.spec.environment)], sort_keys=True)
@@ -186,10 +188,11 @@ class PythonProgram:
         interpreted = self.target.name.place == "interpret"
         # CUDA reserves far more addresses than it uses.
         memory = None if self.target.name.place == "cuda" else MEMORY_LIMIT
-        if self.tool:
+        if self.target.sanitizer:
+            tool = program_of(self.target.sanitizer)
+            assert tool is not None, "a target that is available"
             worker = [sys.executable, "-m", "fuzz.transport.python", "run", self.spec.encoded(), "3"]
-            # A tool reports on its stdout, so the worker's frames go elsewhere.
-            words = ["sh", "-c", 'exec "$@" 3>&1 1>&2', "sh", *self.tool, *worker]
+            words = ["sh", "-c", _WATCHED, *tool, *worker]
             environment = worker_environment(interpreted)
             start_tool = command(words, environment, self.sandbox)
             return Process(start_tool, limit, memory, sandboxed=self.sandbox is not None)

@@ -99,7 +99,9 @@ class Target:
     shares: bool = False
     """Whether its workers take over one another's processes, of which each takes hundreds of megabytes of a device."""
     sanitizable: bool = False
-    """Whether tools that check device memory are of use to it."""
+    """Whether tools that watch device memory are of use to it."""
+    sanitizer: str = ""
+    """The tool that watches it."""
     arch: str = ""
     """The architecture that the code is compiled for. This and what follows are for code that is compiled ahead."""
     emulator: Emulator | None = None
@@ -184,6 +186,7 @@ def causes_by_trait() -> Mapping[str, str]:
         "processor": "the processor, real or emulated",
         "device": "the device",
         "own target": "a target of the pack's own",
+        "sanitizer": "the tool that watches it",
         **{setting.trait: setting.trait for setting in isa.settings()},
     }
 

@@ -24,6 +24,8 @@ class Status(Enum):
     """A Python kernel returned an output of another dtype."""
     FAULT = "fault"
     """A signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE) was caught inside the kernel; the worker lives."""
+    REPORTED = "reported"
+    """A tool that watches the memory of a GPU reported an error in the call; the worker lives."""
     DIED = "died"
     """The worker process ended during this case, and again when it ran alone in a fresh worker."""
     HUNG = "hung"

@@ -49,6 +49,7 @@ class NightlyOptions:
     json: options.Json = None
     report: options.Report = ()
     case_limit: options.CaseLimit = None
+    sanitize: options.Sanitize = False
     jobs: options.Processes = 0
     cache: options.Cache = None
 
@@ -94,7 +95,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     from fuzz.uses.starting import unmatched
 
     err, state, limit_s = results.err, options.state, options.max_time
-    targets = options.selection.targets(pack)
+    targets = options.selection.targets(pack, sanitize=options.sanitize)
     for line in unmatched(options.require, targets):
         err.print(line)
         return Exit.REQUIRED_NOT_RUN
@@ -108,7 +109,8 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
             _warn(err, damage)
         seed = secrets.randbelow(2**32) if options.seed is None else options.seed
         given = pack_words(options.pack, options.untrusted)
-        command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *given)
+        watched = ["--sanitize"] if options.sanitize else []
+        command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *given, *watched)
         opened = open_night(engine, seed, limit_s, command, environment(pack.kernels), options.resume, place_of(state))
         err.print(_announced(opened, options.resume), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as held:

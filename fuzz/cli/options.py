@@ -163,7 +163,12 @@ CaseLimit = Annotated[
     ),
 ]
 Sanitize = Annotated[
-    bool, typer.Option("--sanitize", help="Run CUDA kernels under compute-sanitizer: slow, but sees stray reads too.")
+    bool,
+    typer.Option(
+        "--sanitize",
+        help="Run kernels on a GPU under compute-sanitizer too: slow, but it sees stray reads, reads of what nobody "
+        "wrote, and races in shared memory.",
+    ),
 ]
 Report = Annotated[
     tuple[str, ...],
@@ -187,11 +192,12 @@ class Selection:
     target: Targets = ()
     keyword: Keyword = None
 
-    def targets(self, pack: Pack) -> tuple[Target, ...]:
-        """The chosen targets of a pack. Raises SelectionError where there is none."""
+    def targets(self, pack: Pack, *, sanitize: bool = False) -> tuple[Target, ...]:
+        """The chosen targets of a pack, with `sanitize` those too where a tool watches a kernel on a GPU. Raises
+        SelectionError where there is none."""
         from fuzz.uses.starting import select_targets
 
-        return select_targets(pack.kernels, self.op, self.target, self.keyword)
+        return select_targets(pack.kernels, self.op, self.target, self.keyword, sanitize=sanitize)
 
     def repeated(self, *words: str) -> str:
         """A command line that starts with `words` and chooses the same targets."""

@@ -97,9 +97,10 @@ def _replayed(options: ReproOptions) -> Exit:
     pack = loaded(options.pack, untrusted=options.untrusted) if check is None else check.pack
     chosen = replay.changed(replay.chosen_case(options.case, options.findings, pack), options.change)
     case, found = chosen.case, chosen.found
-    targets = replay.as_measured(replay.fitting_targets(pack, case, options.target), found)
+    watched = options.sanitize or replay.is_watched(found)
+    targets = replay.as_measured(replay.fitting_targets(pack, case, options.target, sanitize=watched), found)
     by_id, limit = {target.id: target for target in targets}, options.case_limit
-    in_workers = started(targets, options.jobs, err, limit, sanitize=options.sanitize, bounded=False)
+    in_workers = started(targets, options.jobs, err, limit, bounded=False)
     with in_workers if check is None or check.here is None else nullcontext(check.here) as workers:
         seen = replayed(workers, by_id, case, chosen.law, chosen.history)
     judgements = [each.judgement for each in seen.values()]

@@ -83,7 +83,7 @@ def run(options: RunOptions) -> Exit:
         loaded(options.pack, untrusted=options.untrusted),
         options.json is not None,
     )
-    targets = options.selection.targets(pack)
+    targets = options.selection.targets(pack, sanitize=options.sanitize)
     for line in unmatched(options.require, targets):
         console.progress().print(line)
         return Exit.REQUIRED_NOT_RUN
@@ -101,9 +101,7 @@ def run(options: RunOptions) -> Exit:
         kept = remembered(options.store, output, seed, command, op, options.max_time, targets, facts, warn)
     book = book_in(output, seed) if kept is None else kept.book
     terms = Terms(pack.kernels, declared(pack.kernels), records=records, accuracy=kept is not None)
-    session = Session(
-        targets, book, terms, seed, limits, options.json, options.jobs, options.case_limit, options.sanitize
-    )
+    session = Session(targets, book, terms, seed, limits, options.json, options.jobs, options.case_limit)
     tally = session.tally
     session.over = lambda: options.fail_fast and tally.findings > 0
     with session:

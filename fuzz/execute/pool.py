@@ -82,8 +82,8 @@ class WorkerPool:
 
     `limit` is in seconds per case, by default that of each target; `second_run` runs every case twice with different
     output poisons, instead of only where poison was left; `jobs` targets at most run at a time, by default one per
-    processor; `cache` is the folder of built workers, `cache_directory()` by default; `tool` is a command that CUDA
-    kernels run under; with `bounded`, only small cases are dispatched to slow targets; with `most_hangs`, a target is
+    processor; `cache` is the folder of built workers, `cache_directory()` by default; with
+    `bounded`, only small cases are dispatched to slow targets; with `most_hangs`, a target is
     given no more cases after so many that hung; no case may take more seconds than `longest`, but where kernels are
     compiled now and then; without `at_once` workers that share processes are started with their first cases; what
     is compiled while they run is added to the file `programs`.
@@ -100,7 +100,6 @@ class WorkerPool:
         second_run: bool = False,
         jobs: int | None = None,
         cache: Path | None = None,
-        tool: tuple[str, ...] = (),
         bounded: bool = True,
         most_hangs: int | None = None,
         longest: float | None = None,
@@ -112,7 +111,7 @@ class WorkerPool:
         self._targets = tuple(targets)
         self._second_run = second_run
         self._bounded = bounded
-        self._builder = Builder(cache, jobs, tool, programs)
+        self._builder = Builder(cache, jobs, programs)
         self._loop = Loop(jobs or os.cpu_count() or 1)
         self._submitted = 0
         self._looked = 0.0

@@ -32,6 +32,7 @@ _BY_STATUS: Mapping[Status, Verdict] = {
     Status.HUNG: Verdict.TIMEOUT,
     Status.DIED: Verdict.CRASH,
     Status.RAISED: Verdict.CRASH,
+    Status.REPORTED: Verdict.FAIL_MEMORY,
     Status.WRONG_SHAPE: Verdict.FAIL_SHAPE,
     Status.WRONG_DTYPE: Verdict.FAIL_DTYPE,
 }

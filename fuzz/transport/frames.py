@@ -43,6 +43,7 @@ from fuzz.transport.records import (
     RAN,
     REAL,
     REJECTED,
+    REPORTED,
     REQUEST_MAGIC,
     RESPONSE,
     RESPONSE_MAGIC,
@@ -70,6 +71,7 @@ _SAID = {
     NOT_BUILT: Status.NOT_RUN,
     OURS: Status.OURS,
     MISUSED: Status.MISUSED,
+    REPORTED: Status.REPORTED,
 }
 """The ends of a call that words explain."""
 MISREADS = (

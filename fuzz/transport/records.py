@@ -54,10 +54,11 @@ GRACE_S = 2
 """The limit that a worker is told is so much longer than ours: its own timer is only for when we are gone, and may have
 run for a second when a case begins."""
 
-RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE, MISREAD, NOT_BUILT, OURS, MISUSED = range(11)
-"""How a call ended. RAISED, WRONG_SHAPE, WRONG_DTYPE, NOT_BUILT, OURS and MISUSED only a Python worker sends; they and
-its REJECTED carry words. MISREAD is a fault of the emulator, OURS one of the worker, and MISUSED one of how the kernel
-is declared."""
+RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE, MISREAD, NOT_BUILT, OURS = range(10)
+MISUSED, REPORTED = 10, 11
+"""How a call ended. RAISED, WRONG_SHAPE, WRONG_DTYPE, NOT_BUILT, OURS, MISUSED and REPORTED only a Python worker sends;
+they and its REJECTED carry words. MISREAD is a fault of the emulator, OURS one of the worker, MISUSED one of how the
+kernel is declared, and REPORTED one that a tool saw that watches the worker."""
 
 BROKEN_FRAME_EXIT = 70
 """The exit code of a worker that was sent what is no frame of its op."""

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import ADAPTERS, expand
-from fuzz.adapters.target import Target
+from fuzz.adapters.sanitizer import SETTING
+from fuzz.adapters.target import Target, TargetId
 from fuzz.base.case import BIG, Case
 from fuzz.base.errors import UsageError
 from fuzz.base.selection import SelectionError
@@ -118,10 +119,15 @@ def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
     return ChosenCase(made.case, None, twins[0].check if twins else None)
 
 
-def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str]) -> tuple[Target, ...]:
+def is_watched(found: Found | None) -> bool:
+    """Whether a case was found where a tool watches the kernel."""
+    return found is not None and SETTING in dict(TargetId.parse(found.target).settings)
+
+
+def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize: bool = False) -> tuple[Target, ...]:
     """Targets that match and accept the case, or promise to reject it. Mutants take part only when they are named."""
     try:
-        chosen = select_targets(pack.kernels, patterns=patterns)
+        chosen = select_targets(pack.kernels, patterns=patterns, sanitize=sanitize)
     except SelectionError:
         mutants = pack.mutated_kernels()
         if not mutants:

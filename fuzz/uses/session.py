@@ -45,7 +45,6 @@ class Session:
     """The file of its records."""
     jobs: int = 0
     case_limit: float | None = None
-    sanitize: bool = False
     searched: Sequence[Target] | None = None
     """The targets whose turns it has processes for, where these are not all."""
     here: Pool | None = None
@@ -66,12 +65,12 @@ class Session:
     def __enter__(self) -> Session:
         self.out, self.err = console.results(), self.screen or console.progress()
         searched = self.targets if self.searched is None else self.searched
-        most, limit, sanitize = self.limits.max_cases, self.case_limit, self.sanitize
+        most, limit = self.limits.max_cases, self.case_limit
         self.longest = self.limits.longest_case if self.longest is None else self.longest
         with ExitStack() as stack:
             # The processes first: they are forked, and must not be while there are threads.
             self.executor = stack.enter_context(
-                executor_of(searched, self.terms, self.jobs, most, limit, sanitize=sanitize, longest=self.longest)
+                executor_of(searched, self.terms, self.jobs, most, limit, longest=self.longest)
             )
             self.log = stack.enter_context(RecordLog(self.json))
             self.pool = self.here or self._workers(stack)
@@ -97,7 +96,6 @@ class Session:
             self.jobs,
             self.err,
             self.case_limit,
-            sanitize=self.sanitize,
             longest=self.longest,
             reasons=False,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,6 +17,7 @@ from rich.console import Console
 from fuzz.adapters.build import Builder
 from fuzz.adapters.cuda import visible_devices
 from fuzz.adapters.registry import expand
+from fuzz.adapters.sanitizer import MISSING, TOOLS, program_of, sanitized
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
@@ -34,28 +34,49 @@ from fuzz.uses.search.turn_runner import Terms
 
 _SLOW_S = 5.0
 """A target that starts for so many seconds is named. The number is chosen, not measured."""
-_TOOLKIT = "/usr/local/cuda/bin"
-"""The CUDA toolkit installs itself here, often without being on the PATH."""
 
 
 def select_targets(
-    kernels: Sequence[Kernel], op: str = "*", patterns: Sequence[str] = (), expression: str | None = None
+    kernels: Sequence[Kernel],
+    op: str = "*",
+    patterns: Sequence[str] = (),
+    expression: str | None = None,
+    *,
+    sanitize: bool = False,
 ) -> tuple[Target, ...]:
-    """The targets that the options ask for; SelectionError if they ask for none."""
+    """The targets that the options ask for, with `sanitize` those too where a tool watches a kernel on a GPU. Raises
+    SelectionError if there are none, and UsageError where nothing is there to watch or no tool."""
     wanted = globs(patterns)
     matches_keyword = keyword(expression) if expression else lambda name: True
     of_op = [kernel for kernel in kernels if fnmatchcase(kernel.op, op)]
     if not of_op:
         raise SelectionError(f"no kernel of an op {op!r}; see: kernelfuzz list ops")
-    chosen = tuple(
-        target
-        for target in expand(of_op)
-        if (not wanted or matches_any(target.id, wanted)) and matches_keyword(target.id)
+
+    def is_wanted(name: str) -> bool:
+        return (not wanted or matches_any(name, wanted)) and matches_keyword(name)
+
+    every = expand(of_op)
+    # Under tools too where the target itself is asked for.
+    watched = [(target, each) for target in every for each in sanitized(target)] if sanitize else []
+    chosen = (
+        *(target for target in every if is_wanted(target.id)),
+        *(each for target, each in watched if is_wanted(target.id) or is_wanted(each.id)),
     )
     if not chosen:
         asked = [*(f"--target {pattern}" for pattern in patterns), *([f"-k {expression!r}"] if expression else [])]
         raise SelectionError(f"no target matches {' and '.join(asked)}; see: kernelfuzz list targets")
+    if sanitize:
+        _check_sanitizers(chosen)
     return chosen
+
+
+def _check_sanitizers(targets: Sequence[Target]) -> None:
+    if not any(target.sanitizer for target in targets):
+        raise UsageError(
+            "--sanitize: it watches kernels on a GPU, and none is chosen; add --target 'triton@cuda,torch@cuda'"
+        )
+    if program_of(next(iter(TOOLS))) is None:
+        raise UsageError(f"--sanitize: {MISSING}")
 
 
 @contextmanager
@@ -65,7 +86,6 @@ def started(
     console: Console,
     case_limit: float | None = None,
     *,
-    sanitize: bool = False,
     bounded: bool = True,
     longest: float | None = None,
     reasons: bool = True,
@@ -73,14 +93,13 @@ def started(
     """A pool whose workers were built, started and attested; with `reasons` what did not start is said, and the remedy:
     a run says it at its end.
 
-    With `sanitize` CUDA kernels run under compute-sanitizer; without `bounded` slow targets are given any case.
+    Without `bounded` slow targets are given any case.
     """
-    tool = sanitizer(targets) if sanitize else ()
     with ExitStack() as stack:
         what = f"Building and starting {len(targets)} targets ..."
         with console.status(what) as status:
             pool = WorkerPool(
-                targets, jobs=jobs or None, limit=case_limit, tool=tool, bounded=bounded, most_hangs=MOST_HANGS,
+                targets, jobs=jobs or None, limit=case_limit, bounded=bounded, most_hangs=MOST_HANGS,
                 longest=longest,
             )  # fmt: skip
             pool.watch = partial(_name_slowest, lambda line: status.update(f"{what} {line}"))
@@ -93,14 +112,13 @@ def started(
 
 def executor_of(
     targets: Sequence[Target], terms: Terms, jobs: int, max_cases: int | None, case_limit: float | None,
-    *, sanitize: bool = False, longest: float | None = None,
+    *, longest: float | None = None,
 ) -> ProcessExecutor:  # fmt: skip
     """Processes for a search of these targets, one per processor unless `jobs` says how many."""
-    count = processes_for(targets, jobs, max_cases, alone=sanitize) if targets else 0
+    count = processes_for(targets, jobs, max_cases) if targets else 0
     groups = groups_of(targets, count)
-    tool = sanitizer(targets) if sanitize else ()
 
-    builder = Builder(tool=tool)
+    builder = Builder()
     for target in targets:
         with suppress(OSError):  # which starting a worker tells
             target.adapter.share(target, builder)
@@ -110,7 +128,7 @@ def executor_of(
 
     def make_pool(mine: Sequence[Target]) -> WorkerPool:
         return WorkerPool(
-            mine, jobs=1, limit=case_limit, tool=tool, most_hangs=MOST_HANGS, longest=longest, at_once=False,
+            mine, jobs=1, limit=case_limit, most_hangs=MOST_HANGS, longest=longest, at_once=False,
             programs=str(programs or ""),
         )  # fmt: skip
 
@@ -130,19 +148,6 @@ def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collecti
     if slowest is not None and slowest.seconds >= _SLOW_S:
         say(f"waiting for {slowest.target}: {slowest.words}")
     return ()
-
-
-def sanitizer(targets: Sequence[Target]) -> tuple[str, ...]:
-    """The command that CUDA kernels run under to have every access checked. Raises UsageError."""
-    if not any(target.sanitizable for target in targets):
-        raise UsageError(
-            "--sanitize: it checks CUDA kernels, and none is chosen; add --target 'triton@cuda,torch@cuda'"
-        )
-    found = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), _TOOLKIT]))
-    if found is None:
-        raise UsageError("--sanitize: compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit")
-    # One error says enough, and stands in the last lines that a dead worker leaves.
-    return (found, "--tool", "memcheck", "--print-limit", "1", "--show-backtrace", "device")
 
 
 def runnable(targets: Sequence[Target]) -> list[Target]:

@@ -216,12 +216,19 @@ class Attempt:
 class CaseRunner:
     """Runs groups of cases. What a lost device raises is for the caller to deal with.
 
-    Where calls are only queued, as on a GPU, `finish` waits for those of a group."""
+    Where calls are only queued, as on a GPU, `finish` waits for those of a group. A tool that watches has `reported`
+    an error of the latest of them, or nothing."""
 
     def __init__(
-        self, kernel: Callee, arrays: Arrays, memory: Memory, finish: Callable[[], None] | None = None
+        self,
+        kernel: Callee,
+        arrays: Arrays,
+        memory: Memory,
+        finish: Callable[[], None] | None = None,
+        reported: Callable[[], str] = lambda: "",
     ) -> None:
         self._kernel, self._arrays, self._memory, self._finish = kernel, arrays, memory, finish
+        self._reported = reported
 
     def answers(
         self, cases: Sequence[tuple[Case, bool]], most_s: float = math.inf
@@ -264,6 +271,8 @@ class CaseRunner:
             self._finish()
         self._memory.fetch()
         answers = [self._collected(attempt) for attempt in launched]
+        if report := self._reported():
+            answers[-1] = Answer(records.REPORTED, {}, (), {}, report)
         self._blot(launched)
         return answers
 

@@ -67,6 +67,8 @@ class Spec:
     """What makes its arrays, a function with its module, where they are those of another library."""
     watcher: str = ""
     """The library that notes what is touched in inaccessible pages; without one that ends the worker."""
+    sanitizer: str = ""
+    """The tool that the worker runs under, if any."""
 
     @property
     def torch_device(self) -> str:

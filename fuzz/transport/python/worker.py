@@ -23,6 +23,7 @@ from fuzz.transport.python.programs import note_programs
 from fuzz.transport.python.protocol import Channel, Request, broken_frame
 from fuzz.transport.python.state import MemoryWatch, ProcessState
 from fuzz.transport.python.unset import watch_allocators
+from fuzz.transport.python.watched import Report
 
 _LOST_DEVICE_EXIT = 71
 _TOGETHER_S = 0.5
@@ -38,7 +39,9 @@ class _Resident:
         if spec.programs:
             note_programs(spec.programs)
         self._arrays: Arrays = arrays_of(spec.library)
-        watch_allocators(self._arrays.library)
+        self._report = Report() if spec.sanitizer else None
+        if spec.sanitizer != "initcheck":  # what is filled is not unset any more
+            watch_allocators(self._arrays.library)
         if spec.library != "numpy":
             self._arrays.library.set_num_threads(1)
         self.runs: CaseRunner | None = None
@@ -55,13 +58,18 @@ class _Resident:
             self.hello = attested(spec, self._kernel, library)
         except Exception as error:
             self.hello = f"missing=internal error: {failed(error, own=False).words}; please report it"
-        self.runs = CaseRunner(self._kernel, self._arrays, self._memory, library.cuda.synchronize if cuda else None)
+        finish = library.cuda.synchronize if cuda else None
+        self.runs = CaseRunner(self._kernel, self._arrays, self._memory, finish, self._reported)
 
     def enter(self) -> None:
         """What other kernels did to the process meanwhile is not this one's doing."""
         if self._state is not None and self._watch is not None:
             self._state.changes()
             self._watch.look()
+
+    def _reported(self) -> str:
+        """What a tool that watches this worker reported since it was last asked."""
+        return "" if self._report is None else self._report.words()
 
     def answer(self, request: Request, channel: Channel) -> None:
         """Run the cases of a frame, and send what came of each."""
@@ -74,8 +82,10 @@ class _Resident:
                 broken_frame(f"broken frame: this worker runs {self.spec.op}, not {case.op}")
             if not case.apart:
                 broken_frame("broken frame: tensors that share memory in part")
-        # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once.
-        size = len(request.cases) if self.spec.device == "cuda" and not request.one_by_one else 1
+        # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once, and where a
+        # tool's report is of one.
+        together = self.spec.device == "cuda" and not request.one_by_one and self._report is None
+        size = len(request.cases) if together else 1
         start = 0
         while start < len(request.cases):
             responses = self._group(request, start, size, audits_each, channel)
@@ -116,7 +126,7 @@ class _Resident:
             if os.getpid() != own_process:
                 os._exit(0)
             if self.spec.device == "cuda" and is_of_device(error):
-                _lose_device(error)  # it is lost for whatever comes next
+                _lose_device(error, self._reported())  # it is lost for whatever comes next
             ours = failed(error, own=self._kernel.is_own(error))
             return [respond(position, case, ours, None) for position, (case, _) in enumerate(group, start)]
 
@@ -152,7 +162,7 @@ def _memory(spec: Spec, arrays: Arrays) -> Memory:
     return Arena(spec.margin, spec.tensors, spec.watcher) if spec.margin else FreshMemory(spec.margin)
 
 
-def _lose_device(error: Exception) -> NoReturn:
+def _lose_device(error: Exception, report: str) -> NoReturn:
     """End the process and say why: an illegal access leaves nothing to go on with."""
-    print((str(error).splitlines() or [repr(error)])[0], file=sys.stderr, flush=True)
+    print(report or (str(error).splitlines() or [repr(error)])[0], file=sys.stderr, flush=True)
     os._exit(_LOST_DEVICE_EXIT)

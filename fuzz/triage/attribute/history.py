@@ -189,7 +189,8 @@ def need_line(found: Recognised, case: Case) -> str:
         why = "so it keeps state from call to call, or reads memory that an earlier call left its values in"
         return f"{history_line(found.history, case, how)}{on}; {why}"
     if found.unsteady is not None:
-        return f"comes and goes: {found.unsteady}; threads that race give such results, and numbers that are drawn"
+        causes = "threads that race give such results, memory that nobody set, and numbers that are drawn"
+        return f"comes and goes: {found.unsteady}; {causes}"
     if found.need is Need.UNKNOWN:
         after = f", and after the {found.calls} calls before it that are kept" if found.calls else ""
         return (

@@ -83,17 +83,16 @@ def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...
     return tuple(t.id for t in targets if t.id not in slow), *(tuple(names[k::count]) for k in range(count))
 
 
-def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None, *, alone: bool = False) -> int:
+def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -> int:
     """How many processes a search of these targets has: one per processor unless `jobs` says it, but no more than have
-    a turn to take or fit into memory, that of a GPU too. Each target is `alone` in its process where a tool watches
-    it."""
+    a turn to take or fit into memory, that of a GPU too."""
     wanted = jobs or len(os.sched_getaffinity(0))
     if max_cases is not None:
         wanted = min(wanted, math.ceil(max_cases / BATCH))
     here = [target for target in targets if target.unavailable() is None]
     on_device = [target for target in here if target.sanitizable]
     if on_device:
-        free = () if alone or not all(target.shares for target in on_device) else free_device_memory()
+        free = free_device_memory() if all(target.shares for target in on_device) else ()
         wanted = min(wanted, sum(each // _CONTEXT_BYTES for each in free) if free else _MOST_WITH_DEVICE)
     return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(here)))
 

@@ -99,8 +99,9 @@ def test_a_target_that_finds_no_device_once_started_did_not_run(
 ) -> None:
     """The driver counts a device that the worker cannot use."""
     monkeypatch.setattr("fuzz.adapters.python.no_cuda_device", lambda: None)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     target = python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)"), device="cuda")
-    with WorkerPool([target], cache=cache, tool=("env", "CUDA_VISIBLE_DEVICES=")) as pool:
+    with WorkerPool([target], cache=cache) as pool:
         status = pool.statuses[target.id]
     assert isinstance(status, NotRun)
     assert status.reason.startswith("no CUDA device: torch")
@@ -129,17 +130,22 @@ def test_a_worker_says_what_its_figures_depend_on(tmp_path: Path, cache: Path) -
 
 
 @pytest.mark.whole
-def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path) -> None:
-    """What the tool prints is kept apart from the frames, and tensors end where their memory does."""
-    tool = tmp_path / "tool"
-    tool.write_text('#!/bin/sh\necho "========= A TOOL"\nexec "$@"\n')
+def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the tool prints is kept apart from the frames, what it reports is of the case that ran, and tensors end
+    where their memory does."""
+    tool, report = tmp_path / "tool", tmp_path / "report"
+    tool.write_text(f'#!/bin/sh\necho "========= A TOOL"\nln "$2" {report}\nshift 2\nexec "$@"\n')
     tool.chmod(0o755)
+    monkeypatch.setattr("fuzz.adapters.python.program_of", lambda name: (str(tool),))
     room = "x.untyped_storage().nbytes() - x.storage_offset() * 4"
-    body = f"y.copy_(x)\ny[0, 0] = {room}\nos._exit(7) if x[0, 0] == 9 else 0"
-    target = replace(python_target(tmp_path, TORCH_HEAD + indented(body)), sanitizable=True)
-    nine = a_case(bits=struct.pack("<12f", *[9] * 12))
-    ran, died = outcomes(target, cache, a_case(), nine, tool=(str(tool),))
+    told = f"open({str(report)!r}, 'a').write('========= Error: a race\\n=========     at y\\n')"
+    body = f"y.copy_(x)\ny[0, 0] = {room}\nos._exit(7) if x[0, 0] == 9 else {told} if x[0, 0] == 8 else 0"
+    target = replace(python_target(tmp_path, TORCH_HEAD + indented(body)), sanitizer="racecheck")
+    nine, eight = (a_case(bits=struct.pack("<12f", *[first] * 12)) for first in (9, 8))
+    ran, told_of, again, died = outcomes(target, cache, a_case(), eight, a_case(), nine)
     assert struct.unpack_from("<f", ran.outputs["y"]) == (48,)
+    assert (told_of.status, told_of.detail) == (Status.REPORTED, "a race at y")
+    assert again.status is Status.RAN
     assert (died.status, died.detail) == (Status.DIED, "ended with exit code 7: ========= A TOOL")
 
 

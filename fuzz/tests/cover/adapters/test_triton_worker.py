@@ -9,12 +9,12 @@ import pytest
 
 from fuzz.adapters.python import PythonAttestation
 from fuzz.adapters.python_kernel import Device
+from fuzz.adapters.sanitizer import sanitized
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import BAD, PITCHED, TRITON, TRITON_HEAD, outcomes, python_target
-from fuzz.uses.starting import sanitizer
 
 
 @pytest.fixture(params=["interpret", "cuda"])
@@ -79,7 +79,7 @@ def test_a_stray_read_is_seen_by_the_sanitizer(tmp_path: Path, cache: Path) -> N
     for text, status in ((TRITON, Status.RAN), (defect, Status.DIED)):
         target = python_target(tmp_path, TRITON_HEAD + text, "triton", "cuda")
         assert outcomes(target, cache, a_case())[0].damage == ()
-        (checked,) = outcomes(target, cache, a_case(), tool=sanitizer([target]))
+        (checked,) = outcomes(next(sanitized(target)), cache, a_case())
         assert checked.status is status, checked.detail
         assert ("Invalid __global__ read" in checked.detail) is (status is Status.DIED)
 

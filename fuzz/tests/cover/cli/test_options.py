@@ -81,7 +81,7 @@ def test_the_help_shows_times_as_people_write_them(cli_here: Cli) -> None:
         (["nightly", "--state", "s", "--max-time", "a night"], "30s, 5m or 8h"),
         (["corpus", "verify", "--corpora", "/nowhere"], "no such folder"),
         (["corpus", "merge", "/nowhere"], "no such folder"),
-        (["run", "--sanitize", "--target", "c-generic@*"], "it checks CUDA kernels, and none is chosen"),
+        (["run", "--sanitize", "--target", "c-generic@*"], "it watches kernels on a GPU, and none is chosen"),
         (["run", "--case-limit", "-1"], "30s, 5m or 8h"),
         (["bench", "oracle"], "No such command 'bench'"),
         (["corpus"], "kernelfuzz: a command is missing"),

@@ -1,0 +1,53 @@
+"""NVIDIA's compute-sanitizer: the tools that watch a kernel on a GPU, each as one more target of it.
+
+How a tool is asked for, and what it writes: its documentation, "Compute Sanitizer", command line options.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fuzz.adapters.target import Target
+from fuzz.base.dispatch import SMALL
+
+SETTING = "sanitizer"
+"""The setting of a target's place that names its tool."""
+TOOLS = {
+    "memcheck": "accesses outside of what is allocated",
+    "initcheck": "reads of device memory that nothing was written to",
+    "racecheck": "threads of a block that do not wait for one another where they share memory",
+}
+"""What each tool sees."""
+MISSING = "compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit"
+_TOOLKIT = "/usr/local/cuda/bin"
+"""The CUDA toolkit installs itself here, often without being on the PATH."""
+_SLOWER = 4
+"""Its limit of a case is so much longer: a tool looks at each access. The number is chosen, not measured."""
+
+
+def sanitized(target: Target) -> Iterator[Target]:
+    """The target under each of the tools, if they are of use to it: a process of its own, which is given small cases
+    one after the other, so that each report is of one call."""
+    for tool in TOOLS if target.sanitizable else ():
+        yield replace(
+            target,
+            name=replace(target.name, settings=((SETTING, tool),)),
+            traits=(*target.traits, (SETTING, tool)),
+            case_limit=_SLOWER * target.case_limit,
+            size_limit=SMALL,
+            slow=True,
+            shares=False,
+            batched=False,
+            sanitizable=False,
+            sanitizer=tool,
+        )
+
+
+def program_of(tool: str) -> tuple[str, ...] | None:
+    """The command that a worker runs under, without the file that is to be reported to; None where there is none."""
+    found = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), _TOOLKIT]))
+    # Each report is of a call of its own, so that no number of them is enough.
+    return None if found is None else (found, "--tool", tool, "--print-limit", "0", "--show-backtrace", "device")

@@ -1,0 +1,46 @@
+"""A worker that a tool watches: what the tool reported of the calls since it was last asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+REPORT = "KERNELFUZZ_REPORT"
+"""The variable that names the file to which the tool adds what it reports."""
+_MARK = "========="
+_END = f"{_MARK} END"
+_NO_ERRORS = ("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY", "Warning:", "Info:")
+"""How a record begins that is not of an error."""
+_CHANGES = "Address "
+"""How a line begins that is another one each time."""
+_MOST_BYTES = 1 << 16
+"""The first error takes less; of others nothing is kept."""
+
+
+class Report:
+    """The file of a tool's reports. Nobody else has it: its name is taken away at once."""
+
+    def __init__(self) -> None:
+        path = os.environ.pop(REPORT)
+        self._descriptor = os.open(path, os.O_RDONLY)
+        Path(path).unlink()
+
+    def words(self) -> str:
+        """Return the first error that was reported since the last time, in one line; '' where there is none."""
+        text = os.read(self._descriptor, _MOST_BYTES).decode(errors="replace")
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        return next(_errors(text.splitlines()), "")
+
+
+def _errors(lines: Iterable[str]) -> Iterator[str]:
+    """Each error, from records of lines of which all but the first are indented."""
+    record: list[str] = []
+    for line in (*lines, _END):
+        said = line.removeprefix(_MARK).removeprefix(" ")
+        if said[:1].strip():
+            if record and not record[0].startswith(_NO_ERRORS):
+                yield " ".join(record).removeprefix("Error: ")
+            record = []
+        if words := said.strip():
+            record += [] if words.startswith(_CHANGES) else [words]
