@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -225,6 +226,8 @@ def run_python(tmp_path: Path, cache: Path, device: Device) -> RunPython:
 
 
 Suite = Callable[..., pytest.RunResult]
+_UNUSED = re.compile(r"\.(tests\b.*|migrations\..*|__main__|probe|triton_functions)$")
+"""Modules that no suite in this process needs: those with torch and Triton take seconds, and Alembic runs its own."""
 
 
 @pytest.fixture(scope="session")
@@ -234,8 +237,7 @@ def _loaded() -> None:
     known = "triton" in sys.modules
     for package in (fuzz, oracles):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            # What needs torch and Triton takes seconds more, and no such suite needs them.
-            if ".tests" not in module.name and not module.name.endswith(("__main__", ".probe", ".triton_functions")):
+            if not _UNUSED.search(module.name):
                 importlib.import_module(module.name)
     assert known or "triton" not in sys.modules, "it would be forgotten, and who loads it again aborts the process"
 
