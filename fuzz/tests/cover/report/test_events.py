@@ -44,6 +44,7 @@ def test_the_schema_is_published() -> None:
     )
 
 
+@pytest.mark.whole
 def test_a_run_tells_what_it_does_as_events_and_its_results_as_ever(cli: Cli, tmp_path_factory: Any) -> None:
     pack = tmp_path_factory.mktemp("pack")
     (pack / "mine.py").write_text(KERNEL)

@@ -119,14 +119,22 @@ def test_it_is_told_as_a_table_and_as_json(cli_here: Cli) -> None:
     assert (wrong.returncode, "--dtype f8: it is one of f64, f32, f16, bf16" in wrong.stderr) == (4, True)
 
 
-def test_a_longer_sequence_needs_no_less_and_is_told(cli_here: Cli) -> None:
+def test_a_longer_sequence_needs_no_less() -> None:
     """The number of keys is none of the row, which is a head."""
-    words = ("tolerance", "attention", "--n", "16", "--rows", "2", "--json")
-    short, long = (json.loads(cli_here(*words, "--extent", f"j={keys}").stdout) for keys in (2, 256))
-    assert (short["extents"], long["extents"], long["n"]) == ({"j": 2}, {"j": 256}, 16)
-    assert short["outputs"][0]["floor"] < long["outputs"][0]["floor"]
-    for said, why in (
-        ("d=3", "attention has g, h, i, j, e"), ("j=0", "at least 1, j=4096"), ("j=99999999", "name fewer --rows"),
-    ):  # fmt: skip
-        done = cli_here("tolerance", "attention", "--extent", said)
-        assert (done.returncode, why in done.stderr) == (4, True), said
+    few, many = (next(needs(OPS["attention"], "f32", 16, 2, extents={"j": keys})) for keys in (2, 256))
+    assert few.floor < many.floor
+
+
+def test_a_longer_sequence_is_asked_for_by_its_name(cli_here: Cli) -> None:
+    words = ("tolerance", "attention", "--n", "16", "--rows", "2", "--json", "--extent")
+    told = json.loads(cli_here(*words, "j=64").stdout)
+    assert (told["n"], told["rows"], told["extents"]) == (16, 2, {"j": 64})
+    wrong = cli_here(*words, "d=3")
+    assert (wrong.returncode, "attention has g, h, i, j, e" in wrong.stderr) == (4, True)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("said", "why"), [("j", "j=4096"), ("j=0", "at least 1"), ("j=99999999", "name fewer --rows")])
+def test_an_extent_that_cannot_be_had_is_told_in_a_line(cli_here: Cli, said: str, why: str) -> None:
+    done = cli_here("tolerance", "attention", "--extent", said)
+    assert (done.returncode, why in done.stderr) == (4, True)
