@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -103,6 +104,15 @@ def test_a_kernel_that_says_how_it_adds_is_judged_no_less_sharply() -> None:
     assert softmax is not None
     assert softmax.undeclared < softmax.close / 100
     assert sharpness(OPS["quantize_mxfp8"], "f32", 256) is None
+
+
+def test_the_page_says_of_each_test_how_it_was_run_and_what_came_of_it() -> None:
+    page = (CHECKOUT / "fuzz" / "docs" / "detection.md").read_text()
+    suites = [each.stem for each in sorted((CHECKOUT / "corpora" / "suites").glob("*.json"))]
+    names = [OURS, *(way.name for way in WAYS), *suites]
+    [found, _, of_gpuemu] = [re.findall(r"^\| ([^|]+) \|", part, re.MULTILINE)[2:] for part in page.split("\n## ")[1:4]]
+    assert found == of_gpuemu == names
+    assert all(f"`{name}`" in page for name in names)
 
 
 def test_the_corpus_of_gpuemu_has_its_kernels_and_its_bugs() -> None:
