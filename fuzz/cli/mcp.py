@@ -50,9 +50,10 @@ def show(case: str, findings: str = "findings", pack: str = "") -> dict[str, Any
     return _answered("show", case, *given(findings=findings, pack=pack or None), "--json")
 
 
-def tolerance(op: str, dtype: str = "f32", n: int = 4096) -> dict[str, Any]:
-    """Which tolerance a correct kernel of an op needs, and what the usual ones let through."""
-    return _answered("tolerance", op, *given(dtype=dtype, n=n), "--json")
+def tolerance(op: str, dtype: str = "f32", n: int = 4096, extent: str = "") -> dict[str, Any]:
+    """Which tolerance a correct kernel of an op needs, and what the usual ones let through; `extent` is that of another
+    dimension than the row, such as "j=4096" keys of attention."""
+    return _answered("tolerance", op, *given(dtype=dtype, n=n, extent=extent or None), "--json")
 
 
 def _answered(*words: str) -> dict[str, Any]:

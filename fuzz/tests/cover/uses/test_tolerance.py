@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from fuzz.cli.mcp import tolerance as asked_by_agents
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
 from fuzz.uses.tolerance.needs import DTYPES, OURS, SEED, Needs, needs
@@ -138,3 +139,8 @@ def test_a_longer_sequence_is_asked_for_by_its_name(cli_here: Cli) -> None:
 def test_an_extent_that_cannot_be_had_is_told_in_a_line(cli_here: Cli, said: str, why: str) -> None:
     done = cli_here("tolerance", "attention", "--extent", said)
     assert (done.returncode, why in done.stderr) == (4, True)
+
+
+@pytest.mark.whole
+def test_agents_can_ask_for_a_longer_sequence_too() -> None:
+    assert asked_by_agents("attention", n=16, extent="j=8")["extents"] == {"j": 8}
