@@ -49,5 +49,7 @@ def sanitized(target: Target) -> Iterator[Target]:
 def program_of(tool: str) -> tuple[str, ...] | None:
     """The command that a worker runs under, without the file that is to be reported to; None where there is none."""
     found = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), _TOOLKIT]))
-    # Each report is of a call of its own, so that no number of them is enough.
-    return None if found is None else (found, "--tool", tool, "--print-limit", "0", "--show-backtrace", "device")
+    # Each report is of a call of its own, so that no number of them is enough. What libraries ask of the driver in vain
+    # is no fault of the kernel.
+    errors = ("--print-limit", "0", "--show-backtrace", "device", "--report-api-errors", "no")
+    return None if found is None else (found, "--tool", tool, *errors)

@@ -18,6 +18,8 @@ from fuzz.uses.search.runner import Runner
 
 _PROCESSES_PER_GROUP = 4
 """There is one process for slow targets for so many of the others: they have little to do, and compile for seconds."""
+_PROCESSES_PER_WATCHED = 2
+"""The same where tools watch some of them: each of those has a process of its own, which takes ten seconds to start."""
 _PROCESS_BYTES = 300 << 20
 """What one process of a search takes, in bytes: 180 MB were measured, more with large cases."""
 _MOST_WITH_DEVICE = 2
@@ -78,7 +80,8 @@ def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...
     """The targets by the processes that run them: the quick ones, then groups of slow ones. Slow ones hold up nobody
     so: they take their own turns of the search, as many as they have time for."""
     slow = slow_targets_of(targets)
-    count = min(len(slow), max(1, processes // _PROCESSES_PER_GROUP)) if slow else 0
+    others_each = _PROCESSES_PER_WATCHED if any(target.sanitizer for target in targets) else _PROCESSES_PER_GROUP
+    count = min(len(slow), max(1, processes // others_each)) if slow else 0
     names = [target.id for target in targets if target.id in slow]
     return tuple(t.id for t in targets if t.id not in slow), *(tuple(names[k::count]) for k in range(count))
 

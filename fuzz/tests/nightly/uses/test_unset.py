@@ -37,5 +37,7 @@ def test_what_is_unset_on_cuda_is_found_in_20_cases_and_told(cli_here: Cli, seed
     done = cli_here("run", "--pack", f"{_PACK}_gpu", "--max-cases", "40", "--seed", seed)
     counted = re.findall(r"^(\w+) +1 of 1 +\d+ +(\d+) ", done.stdout, re.MULTILINE)
     assert {kernel for kernel, failing in counted if failing != "0"} == {"shared", "scratch"}, done.stdout
-    assert "FAIL  shared  reads shared memory that nobody set" in done.stdout, done.stdout
+    # What was filled may be gone where processes take turns on the GPU: then it does not fail each time.
+    ways = ("FAIL shared reads shared memory that nobody set", "memory that nobody set, and numbers")
+    assert any(words in " ".join(done.stdout.split()) for words in ways), done.stdout
     assert "FAIL  scratch  reads memory from an allocator that nobody set" in done.stdout, done.stdout
