@@ -31,6 +31,7 @@ class NightlyOptions:
 
     state: Annotated[Path, typer.Option("--state", help="Folder of the state; made if it does not exist.")]
     store: options.Store = None
+    engine: options.Engine = "local"
     max_time: Annotated[
         float,
         typer.Option("--max-time", parser=options.duration, metavar="30s|5m|8h", help="How long a night is."),
@@ -89,13 +90,15 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     from fuzz.findings.kept import restore, told_again
     from fuzz.findings.state import FINDINGS, FencedError, locked, make_state
     from fuzz.report.records import environment
+    from fuzz.uses.fleet.engine import engine_of
     from fuzz.uses.nightly.night import Night
     from fuzz.uses.nightly.opening import close, open_night, place_of
     from fuzz.uses.search.stopping import LAST_S, Stopping
     from fuzz.uses.starting import unmatched
 
     err, state, limit_s = results.err, options.state, options.max_time
-    targets = options.selection.targets(pack, sanitize=options.sanitize)
+    cluster = engine_of(options.engine, options.pack, options.untrusted)
+    targets = options.selection.targets(pack, cluster.hosts if cluster else (), sanitize=options.sanitize)
     for line in unmatched(options.require, targets):
         err.print(line)
         return Exit.REQUIRED_NOT_RUN
@@ -116,7 +119,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(
                 state, pack, given, targets, engine, opened, stopping, limit_s, partial(_warn, err),
-                options.case_limit, options.jobs,
+                options.case_limit, options.jobs, cluster,
             )  # fmt: skip
             try:
                 saved = night.work(held)

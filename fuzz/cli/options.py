@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
@@ -18,6 +18,7 @@ from typer.models import OptionInfo
 if TYPE_CHECKING:
     from fuzz.adapters.pack import Pack
     from fuzz.adapters.target import Target
+    from fuzz.adapters.toolchain import Host
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
@@ -128,6 +129,15 @@ FailFast = Annotated[bool, typer.Option("--fail-fast", help="Stop at the first c
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="Show each target, and all that did not run or was not exercised.")
 ]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="local|dask://HOST:PORT",
+        help="Who searches: the processors of this machine, or the workers of a scheduler of Dask, which runs what it "
+        "is sent: trust it like a shell.",
+    ),
+]
 Store = Annotated[
     str | None,
     typer.Option(
@@ -192,12 +202,12 @@ class Selection:
     target: Targets = ()
     keyword: Keyword = None
 
-    def targets(self, pack: Pack, *, sanitize: bool = False) -> tuple[Target, ...]:
-        """The chosen targets of a pack, with `sanitize` those too where a tool watches a kernel on a GPU. Raises
-        SelectionError where there is none."""
+    def targets(self, pack: Pack, others: Sequence[Host] = (), *, sanitize: bool = False) -> tuple[Target, ...]:
+        """The chosen targets of a pack, those of other machines included, and with `sanitize` those too where a tool
+        watches a kernel on a GPU. Raises SelectionError where there is none."""
         from fuzz.uses.starting import select_targets
 
-        return select_targets(pack.kernels, self.op, self.target, self.keyword, sanitize=sanitize)
+        return select_targets(pack.kernels, self.op, self.target, self.keyword, others, sanitize=sanitize)
 
     def repeated(self, *words: str) -> str:
         """A command line that starts with `words` and chooses the same targets."""

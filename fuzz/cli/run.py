@@ -38,6 +38,7 @@ class RunOptions:
     json: options.Json = None
     output: options.Output = Path("findings")
     store: options.Store = None
+    engine: options.Engine = "local"
     report: options.Report = ()
     coverage: Annotated[
         bool,
@@ -69,13 +70,14 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.outline import run_outline
     from fuzz.report.records import environment
     from fuzz.report.totals import print_run
+    from fuzz.uses.fleet.engine import engine_of
     from fuzz.uses.nightly.remembered import remembered
     from fuzz.uses.search.groups import search_ops
     from fuzz.uses.search.record import keep_record
     from fuzz.uses.search.stopping import Limits
     from fuzz.uses.search.turn_runner import Terms
     from fuzz.uses.session import Session
-    from fuzz.uses.starting import missing_targets, processes_line, unmatched, writable
+    from fuzz.uses.starting import missing_targets, unmatched, writable
 
     use_cache(options.cache)
     wanted, pack, records = (
@@ -83,7 +85,8 @@ def run(options: RunOptions) -> Exit:
         loaded(options.pack, untrusted=options.untrusted),
         options.json is not None,
     )
-    targets = options.selection.targets(pack, sanitize=options.sanitize)
+    engine = engine_of(options.engine, options.pack, options.untrusted)
+    targets = options.selection.targets(pack, engine.hosts if engine else (), sanitize=options.sanitize)
     for line in unmatched(options.require, targets):
         console.progress().print(line)
         return Exit.REQUIRED_NOT_RUN
@@ -101,7 +104,7 @@ def run(options: RunOptions) -> Exit:
         kept = remembered(options.store, output, seed, command, op, options.max_time, targets, facts, warn)
     book = book_in(output, seed) if kept is None else kept.book
     terms = Terms(pack.kernels, declared(pack.kernels), records=records, accuracy=kept is not None)
-    session = Session(targets, book, terms, seed, limits, options.json, options.jobs, options.case_limit)
+    session = Session(targets, book, terms, seed, limits, options.json, options.jobs, options.case_limit, engine=engine)
     tally = session.tally
     session.over = lambda: options.fail_fast and tally.findings > 0
     with session:
@@ -123,7 +126,7 @@ def run(options: RunOptions) -> Exit:
         pairs = tally.pairs() if options.coverage else {}
         undeclared = session.conclude(outline, elapsed, pairs)
     print_run(
-        session.out, outline, tally, book, undeclared, elapsed, processes_line(session.executor),
+        session.out, outline, tally, book, undeclared, elapsed, session.executor.words,
         verbose=options.verbose, stopped=session.over(),
     )  # fmt: skip
     write_reports(outline, wanted)

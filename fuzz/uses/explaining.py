@@ -44,7 +44,7 @@ def note_histories(
     for bucket in book.seen:
         if interruption.wanted:
             return
-        if not hangs(bucket):
+        if not hangs(bucket) and not bucket.note:
             target = by_id[bucket.judgement.target]
             calls = next((calls for runner in runners if (calls := runner.before(bucket.judgement))), ())
             try:

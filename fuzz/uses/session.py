@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally
@@ -26,6 +26,9 @@ from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.triage.diagnosis import never
 from fuzz.uses.explaining import explain_findings, note_histories
+from fuzz.uses.fleet.engine import DaskEngine, is_elsewhere
+from fuzz.uses.fleet.executor import DaskExecutor
+from fuzz.uses.search.process_executor import ProcessExecutor
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Interruption, Limits
 from fuzz.uses.search.turn_runner import Terms
@@ -47,6 +50,8 @@ class Session:
     case_limit: float | None = None
     searched: Sequence[Target] | None = None
     """The targets whose turns it has processes for, where these are not all."""
+    engine: DaskEngine | None = None
+    """The cluster that takes the turns in place of its processes."""
     here: Pool | None = None
     """This very process, where kernels run in it and not in workers."""
     screen: Console | None = None
@@ -69,11 +74,15 @@ class Session:
         self.longest = self.limits.longest_case if self.longest is None else self.longest
         with ExitStack() as stack:
             # The processes first: they are forked, and must not be while there are threads.
-            self.executor = stack.enter_context(
+            self.executor: ProcessExecutor | DaskExecutor = (
                 executor_of(searched, self.terms, self.jobs, most, limit, longest=self.longest)
+                if self.engine is None
+                else self.engine.executor(searched, self.terms, limit, self.longest)
             )
+            stack.enter_context(self.executor)
             self.log = stack.enter_context(RecordLog(self.json))
             self.pool = self.here or self._workers(stack)
+            self.elsewhere = self._told(self.pool)
             self.log.header(self.seed, self.pool.statuses)
             for line in taken_lines(runnable(self.targets)) if self.tells_facts else ():
                 self.err.print(line)
@@ -90,9 +99,20 @@ class Session:
             self._stack = stack.pop_all()
         return self
 
+    def _told(self, pool: Pool) -> frozenset[str]:
+        """The targets that run on other machines alone; the pool says so, too, and gives them nothing."""
+        if isinstance(self.executor, ProcessExecutor) or not isinstance(pool, WorkerPool):
+            return frozenset()
+        missing = {target.id: NotRun("it runs on no worker that takes part") for target in self.targets}
+        pool.statuses = {**missing, **pool.statuses}
+        idle = {name for name, status in pool.statuses.items() if isinstance(status, NotRun)}
+        elsewhere = {name: told for name, told in self.executor.told.items() if name in idle}
+        pool.statuses |= elsewhere
+        return frozenset(elsewhere)
+
     def _workers(self, stack: ExitStack) -> WorkerPool:
         workers = started(
-            self.targets,
+            [target for target in self.targets if not is_elsewhere(target)],
             self.jobs,
             self.err,
             self.case_limit,
@@ -131,6 +151,9 @@ class Session:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each cause.
         With an origin, each failure that is explained while others wait is shown in short."""
         self.draw_no_more()
+        for bucket in self.book.seen:
+            if bucket.target in self.elsewhere:
+                bucket.note = bucket.note or "it was seen on another machine, and not tried again here"
         with Interruption("what is known of the findings is shown") as skip:
             with self.err.status("trying what failed again, in new processes ..."):
                 note_histories(self.book, self._runners, self.targets, self.case_limit, skip)

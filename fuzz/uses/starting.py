@@ -19,6 +19,7 @@ from fuzz.adapters.cuda import visible_devices
 from fuzz.adapters.registry import expand
 from fuzz.adapters.sanitizer import MISSING, TOOLS, program_of, sanitized
 from fuzz.adapters.target import NotRun, Target
+from fuzz.adapters.toolchain import Host
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import SelectionError, globs, keyword, matches_any
@@ -27,6 +28,7 @@ from fuzz.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
+from fuzz.uses.fleet.executor import DaskExecutor
 from fuzz.uses.search.groups import groups_of, processes_for
 from fuzz.uses.search.process_executor import ProcessExecutor
 from fuzz.uses.search.runner import MOST_HANGS
@@ -41,11 +43,13 @@ def select_targets(
     op: str = "*",
     patterns: Sequence[str] = (),
     expression: str | None = None,
+    others: Sequence[Host] = (),
     *,
     sanitize: bool = False,
 ) -> tuple[Target, ...]:
-    """The targets that the options ask for, with `sanitize` those too where a tool watches a kernel on a GPU. Raises
-    SelectionError if there are none, and UsageError where nothing is there to watch or no tool."""
+    """The targets that the options ask for, of this machine and of others that it has none of, with `sanitize` those
+    too where a tool watches a kernel on a GPU. Raises SelectionError if there are none, and UsageError where nothing is
+    there to watch or no tool."""
     wanted = globs(patterns)
     matches_keyword = keyword(expression) if expression else lambda name: True
     of_op = [kernel for kernel in kernels if fnmatchcase(kernel.op, op)]
@@ -55,7 +59,10 @@ def select_targets(
     def is_wanted(name: str) -> bool:
         return (not wanted or matches_any(name, wanted)) and matches_keyword(name)
 
-    every = expand(of_op)
+    here = expand(of_op)
+    known = {target.id for target in here}
+    there = {target.id: target for host in others for target in expand(of_op, host) if not target.emulated}
+    every = (*here, *(target for name, target in there.items() if name not in known))
     # Under tools too where the target itself is asked for.
     watched = [(target, each) for target in every for each in sanitized(target)] if sanitize else []
     chosen = (
@@ -117,23 +124,29 @@ def executor_of(
     """Processes for a search of these targets, one per processor unless `jobs` says how many."""
     count = processes_for(targets, jobs, max_cases) if targets else 0
     groups = groups_of(targets, count)
+    compiled = any(target.specialised and target.unavailable() is None for target in targets)
+    programs = _empty_file() if compiled else None
+    make_pool = pools_of(targets, case_limit, longest, str(programs or ""))
+    sizes, devices = (count, *(1 for _ in groups[1:])), visible_devices() if any(t.shares for t in targets) else ()
+    return ProcessExecutor(targets, replace(terms, groups=groups), sizes, make_pool, devices, programs)
 
+
+def pools_of(
+    targets: Sequence[Target], case_limit: float | None, longest: float | None, programs: str = ""
+) -> Callable[[Sequence[Target]], WorkerPool]:
+    """Makes the pools of processes that search; what their workers have in common is started now."""
     builder = Builder()
     for target in targets:
         with suppress(OSError):  # which starting a worker tells
             target.adapter.share(target, builder)
 
-    compiled = any(target.specialised and target.unavailable() is None for target in targets)
-    programs = _empty_file() if compiled else None
-
     def make_pool(mine: Sequence[Target]) -> WorkerPool:
         return WorkerPool(
             mine, jobs=1, limit=case_limit, most_hangs=MOST_HANGS, longest=longest, at_once=False,
-            programs=str(programs or ""),
+            programs=programs,
         )  # fmt: skip
 
-    sizes, devices = (count, *(1 for _ in groups[1:])), visible_devices() if any(t.shares for t in targets) else ()
-    return ProcessExecutor(targets, replace(terms, groups=groups), sizes, make_pool, devices, programs)
+    return make_pool
 
 
 def _empty_file() -> Path:
@@ -194,7 +207,7 @@ def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
     ]
 
 
-def restarted(pool: WorkerPool, executor: ProcessExecutor) -> list[str]:
+def restarted(pool: WorkerPool, executor: ProcessExecutor | DaskExecutor) -> list[str]:
     """A line for each process that ended although nobody here ended it, and for what could not run in some."""
     restarts = Counter(pool.restarts) + Counter(executor.restarts)
     lines = [
@@ -207,14 +220,6 @@ def restarted(pool: WorkerPool, executor: ProcessExecutor) -> list[str]:
     lines += [f"given up, as every process ended in it: {turn}" for turn in executor.given_up]
     missing = {name: reason for name, reason in executor.missing.items() if name not in not_running(pool)}
     return [*lines, *not_run_lines(missing)]
-
-
-def processes_line(executor: ProcessExecutor) -> str:
-    """Such as '2 processes, 183 MB each at most'."""
-    processes = f"{executor.count} process{'es' if executor.count != 1 else ''}"
-    on = f" on {len(executor.devices)} GPUs" if len(executor.devices) > 1 else ""
-    made = f", {executor.made}" if executor.made is not None and executor.made.count else ""
-    return f"{processes}{on}, {executor.most_bytes / 1e6:,.0f} MB{' each' if executor.count != 1 else ''} at most{made}"
 
 
 def writable(folder: Path) -> Path:

@@ -29,6 +29,7 @@ from fuzz.generate.pairing import pairing_of
 from fuzz.laws.registry import declared
 from fuzz.report.records import status_record
 from fuzz.uses.corpus.folder import Kept, entries_of
+from fuzz.uses.fleet.engine import DaskEngine
 from fuzz.uses.nightly.earlier import corpora_of, known_cases, published, until
 from fuzz.uses.nightly.opening import (
     REPLAY_SHARE,
@@ -48,7 +49,6 @@ from fuzz.uses.search.groups import CountedSchedule, slow_targets_of
 from fuzz.uses.search.stopping import Limits, Stopping
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
-from fuzz.uses.starting import processes_line
 
 _PATIENCE_S = 1.0
 """The last save is tried for this many seconds: another process that reads is done by then. The number is chosen, not
@@ -87,6 +87,8 @@ class Night:
     """It prints a line for the user."""
     case_limit: float | None = None
     jobs: int = 0
+    cluster: DaskEngine | None = None
+    """The cluster that takes the turns, in place of this machine's processes."""
 
     def __post_init__(self) -> None:
         self._turn = Slice(0, _REPLAY, 0, 0.0)
@@ -98,7 +100,7 @@ class Night:
         self.session = Session(
             self.targets, self.book, Terms(kernels, declared(kernels), accuracy=True), self.opened.seed,
             Limits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
-            longest=Limits(self.limit_s).longest_case,
+            longest=Limits(self.limit_s).longest_case, engine=self.cluster,
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:
@@ -120,7 +122,7 @@ class Night:
         if not begun or not saved:
             return saved
         self.session.tell_troubles()
-        self.session.err.print(processes_line(self.session.executor))
+        self.session.err.print(self.session.executor.words)
         if self.runner.in_flight:
             self.say(f"dropped: {self.runner.in_flight} turns on their way were not judged in time, and do not count")
         return self.opened.position.slice == 0 or self._last_save()
@@ -141,7 +143,14 @@ class Night:
         remedy = "see that the store can be reached" if is_shared(self.engine) else "free some space"
         self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
         self.triage = NightTriage(
-            self.session.workers, self.targets, self.book, position, stopping, self.limit_s, self.runner.before
+            self.session.workers,
+            self.targets,
+            self.book,
+            position,
+            stopping,
+            self.limit_s,
+            self.runner.before,
+            self.session.elsewhere,
         )
         self.runner.observers = [self.recorder, *self.session.observers]
         self.runner.asked_for = self.triage.waiting

@@ -47,13 +47,16 @@ class NightTriage:
     before: Callable[[Judgement], tuple[Case, ...]]
     """Tells the calls before a finding."""
 
+    elsewhere: frozenset[str] = frozenset()
+    """The targets that run on other machines alone: what failed there is not explained here."""
+
     def __post_init__(self) -> None:
         self._explainer = Explainer(self.pool, self.targets, self.book, _BOUNDS, lambda: self.stopping.wanted)
         self._ends = 0.0
 
     def explain_one(self) -> bool:
         """Explain one of the buckets that wait; False where there is none, or no time for it."""
-        waiting = [bucket for bucket in self.book.buckets.values() if bucket.pending and bucket.written]
+        waiting = [bucket for bucket in self.book.buckets.values() if self._waits(bucket)]
         if not waiting:
             return False
         spent = self.position.earlier_triage_s + self.position.triage_s
@@ -70,6 +73,9 @@ class NightTriage:
             self._explain(first)
         self.position.triage_s += time.monotonic() - began
         return True
+
+    def _waits(self, bucket: Bucket) -> bool:
+        return bucket.pending and bucket.written and bucket.target not in self.elsewhere
 
     def replay_history(self, file: Kept) -> Judgement | None:
         """What is said of a kept case after its calls, in a new process; None where its target does not run."""

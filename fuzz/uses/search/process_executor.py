@@ -125,6 +125,14 @@ class ProcessExecutor:
         return len(self._processes)
 
     @property
+    def words(self) -> str:
+        """Such as '2 processes, 183 MB each at most'."""
+        processes = f"{self.count} process{'es' if self.count != 1 else ''}"
+        on = f" on {len(self.devices)} GPUs" if len(self.devices) > 1 else ""
+        made = f", {self.made}" if self.made is not None and self.made.count else ""
+        return f"{processes}{on}, {self.most_bytes / 1e6:,.0f} MB{' each' if self.count != 1 else ''} at most{made}"
+
+    @property
     def pids(self) -> Sequence[int]:
         """The process ids."""
         return [process.handle.pid for process in self._processes if process.handle.pid is not None]

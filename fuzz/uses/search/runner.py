@@ -193,7 +193,7 @@ class Runner:
         compiled = any(target.specialised for target in here)
         schedule = Schedule(
             Search(op, seed, self._terms.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
-            self._terms.slow_first, timed=self.limits.max_time is not None,
+            self._terms.slow_first, timed=self.limits.max_time is not None, quick=self._terms.quick,
             pieces=PIECES if compiled else 1, least_lag=MOST_LAG if compiled else LEAST_LAG,
         )  # fmt: skip
         self._courses[op, seed] = schedule

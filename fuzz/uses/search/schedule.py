@@ -81,6 +81,8 @@ class Schedule:
     slow_every: int = 24
     slow_first: int = 3
     """Slow targets are given so many turns first, then one turn in `slow_every`."""
+    quick: int = 1
+    """The first so many groups, beside the one that leads, are given every turn."""
     pieces: int = 1
     """Each turn is reported in so many pieces, unless cases are counted."""
     least_lag: int = LEAST_LAG
@@ -188,9 +190,9 @@ class Schedule:
     def _queue_for_slow(self, task: Task) -> None:
         whole = task.place < self.slow_first or task.place % self.slow_every == 0
         for group, waiting in self._slow.items():
-            if not whole and not self.corners[group - 1]:
+            if not whole and group >= self.quick and not self.corners[group - 1]:
                 continue
-            waiting.append(replace(task, group=group, whole=whole))
+            waiting.append(replace(task, group=group, whole=whole or group < self.quick))
             if self.timed and len(waiting) > _WAITING:
                 waiting.popleft()
 

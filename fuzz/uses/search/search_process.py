@@ -22,6 +22,7 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.errors import UsageError
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
+from fuzz.report.records import status_record
 from fuzz.uses.parallel import stand_alone
 from fuzz.uses.search.turn_runner import Task, Terms, TurnRunner
 from fuzz.uses.search.wire import (
@@ -120,7 +121,8 @@ class SearchProcess:
         self._pool.watch = self._watch
         pool = self._pool.__enter__()
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
-        self._send(Started(missing))
+        attested = {name: status_record(status) for name, status in pool.statuses.items() if name not in missing}
+        self._send(Started(missing, attested))
         return TurnRunner(pool, self._targets, self._terms)
 
     def report(self, turn_runner: TurnRunner) -> None:

@@ -111,6 +111,8 @@ class Terms:
     """Those of the whole pack, by which cases get twins."""
     groups: Sequence[Collection[str]] = ((),)
     """The targets of each group; the first one are the quick ones."""
+    quick: int = 1
+    """The first so many groups are of quick targets, which other machines may have."""
     twin_one_in: int = ONE_IN
     """Cases of which one gets a twin."""
     slow_every: int = 24

@@ -52,6 +52,8 @@ class Started(Struct, tag="started"):
 
     missing: dict[str, str]
     """Why a target has none."""
+    attested: dict[str, dict[str, Any]]
+    """What those of the others have told of themselves."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import python_target
 from fuzz.uses.search.process_executor import ProcessExecutor
 from fuzz.uses.search.turn_runner import Terms
-from fuzz.uses.starting import processes_line
 
 
 def _executor(sizes: Sequence[int], *devices: str) -> ProcessExecutor:
@@ -42,8 +41,8 @@ def test_processes_are_spread_over_all_of_them() -> None:
     two, one = _executor((3, 1), "0", "1"), _executor((4,), "0")
     assert [two._device(number) for number in range(4)] == ["0", "1", "0", "1"]
     assert {one._device(number) for number in range(4)} == {""}
-    assert "on 2 GPUs" in processes_line(two)
-    assert "GPU" not in processes_line(one)
+    assert "on 2 GPUs" in two.words
+    assert "GPU" not in one.words
 
 
 def test_a_worker_sees_the_device_of_its_process_alone(

@@ -1,0 +1,39 @@
+"""Which targets the workers of a cluster are given."""
+
+from __future__ import annotations
+
+from fuzz.adapters.pack import built_in, load
+from fuzz.adapters.toolchain import Host
+from fuzz.uses.fleet.cluster import groups_by_need, needs_of, threads_for
+from fuzz.uses.fleet.engine import is_elsewhere
+from fuzz.uses.search.groups import slow_targets_of
+from fuzz.uses.starting import select_targets
+
+GRAVITON = Host("aarch64", frozenset({"neon", "fp16", "sve"}))
+
+
+def test_targets_go_to_workers_that_name_what_they_need() -> None:
+    """A real processor and an emulated one are two targets of one case; what no worker names is asked of none."""
+    kernels = load(built_in()).kernels
+    targets = select_targets(
+        kernels, "rms_norm", ("c-neon@*:gcc-O2,c-avx512@*:gcc-O2,torch@*,triton@*",), None, [GRAVITON]
+    )
+    by_id = {target.id: target for target in targets}
+    assert {"c-neon@qemu:gcc-O2", "c-neon@native:gcc-O2"} <= by_id.keys()
+    assert [target.id for target in targets if is_elsewhere(target)] == ["c-neon@native:gcc-O2"]
+    known = frozenset({"x86_64", "aarch64", "avx512", "gpu"})
+    assert needs_of(by_id["c-neon@qemu:gcc-O2"], known) == {"x86_64"}
+    assert needs_of(by_id["c-neon@native:gcc-O2"], known) == {"aarch64"}
+    assert needs_of(by_id["c-avx512@native:gcc-O2"], known) == {"x86_64", "avx512"}
+    on_device = [target for target in targets if target.name.place == "cuda"]
+    assert {needs_of(target, known) for target in on_device} == {frozenset({"x86_64", "gpu"})}
+    assert {needs_of(target, ()) for target in targets} == {frozenset()}
+
+    groups, needs, quick = groups_by_need(targets, slow_targets_of(targets), known)
+    assert needs.index(frozenset({"aarch64"})) < quick, "another machine takes every turn"
+    assert sorted(name for group in groups for name in group) == sorted(by_id)
+    workers = {
+        "a": {"nthreads": 2, "resources": {"x86_64": 1.0}},
+        "b": {"nthreads": 4, "resources": {"x86_64": 1.0, "avx512": 1.0}},
+    }
+    assert [threads_for(each, workers) for each in ((), ("x86_64",), ("avx512", "x86_64"), ("gpu",))] == [6, 6, 4, 0]

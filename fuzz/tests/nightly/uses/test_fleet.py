@@ -1,0 +1,139 @@
+"""One campaign on any number of machines: a real cluster of Dask and a real PostgreSQL, both on this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fuzz.findings.database import open_store
+from fuzz.findings.database_views import view
+from fuzz.tests.common.cluster import Cluster, cluster, end
+from fuzz.tests.common.postgres import Postgres, postgres
+from fuzz.tests.common.running import read_until, start, until
+from fuzz.tests.conftest import run_cli
+from fuzz.tests.cover.uses.test_nightly import PACK
+
+THREE = (
+    PACK
+    + """
+KERNELS += (replace(GENERIC, name="loses-first", edits=((
+    "for (size_t i = 0; i < n; i++) total += x[i] * x[i];",
+    "for (size_t i = n % 16 == 5; i < n; i++) total += x[i] * x[i];"),)),)
+"""
+)
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "pack.py").write_text(PACK)
+    return tmp_path
+
+
+@pytest.fixture
+def two(pack: Path) -> Iterator[Cluster]:
+    with cluster(pack) as made:
+        yield made
+
+
+def _runs(path: Path) -> list[object]:
+    return [record for record in map(json.loads, path.read_text().splitlines()) if record["kind"] == "run"]
+
+
+def test_a_cluster_judges_what_this_machine_judges_and_leaves_nothing_behind(two: Cluster) -> None:
+    search = ("run", "--pack", "pack", "--max-cases", "480", "--seed", "9", "--no-shrink")
+    here = run_cli(two.folder, *search, "--json", "here.jsonl")
+    there = run_cli(two.folder, *search, "--json", "there.jsonl", "--engine", two.engine)
+    assert (here.returncode, there.returncode) == (1, 1), there.stderr
+    assert "2 workers of Dask" in there.stdout
+    runs = _runs(two.folder / "there.jsonl")
+    assert len(runs) == 480 * 6
+    assert runs == _runs(two.folder / "here.jsonl")
+    until_gone = time.monotonic() + 10
+    while two.shards() and time.monotonic() < until_gone:
+        time.sleep(0.1)
+    assert two.shards() == []
+
+
+def test_kills_of_a_shard_a_worker_and_the_store_lose_nothing_and_count_nothing_twice(pack: Path) -> None:
+    (pack / "pack" / "pack.py").write_text(THREE)
+    with postgres() as server, cluster(pack) as made:
+        words = ("--store", server.url, "--engine", made.engine, "--max-time", "1h", "--seed", "3")
+        with start(pack, *words) as run:
+            until(lambda: _judged(server) > 300, run)
+            os.kill(made.shards()[0], signal.SIGKILL)
+            time.sleep(3.0)
+            end(made.workers[0])
+            time.sleep(3.0)
+            server.kill()
+            read_until("not saved: ", run.stderr)
+            time.sleep(20.0)
+            server.start()
+            read_until("saved again: nothing was lost", run.stderr)
+            made.add_worker()
+            at_least = _judged(server) + 400
+            until(lambda: _judged(server) > at_least, run)
+            run.send_signal(signal.SIGTERM)
+            _, progress = run.ended()
+        assert run.returncode == 1, progress
+        assert "Traceback" not in progress
+        engine = open_store(server.url)
+        seen = view(engine)
+        engine.dispose()
+    names = [bucket.row.kernel for bucket in seen.buckets if bucket.status == "new"]
+    assert sorted(names) == ["loses-eps", "loses-first", "loses-tail"], "each bug has one bucket"
+    assert seen.judged == sum(part.judged for part in seen.slices) == sum(minute.judged for minute in seen.pace)
+    assert {target.judged for target in seen.targets} == {seen.judged // 8}, "no turn counts for some targets alone"
+    assert sum(bucket.count for bucket in seen.buckets) == sum(target.findings for target in seen.targets)
+
+
+def _judged(server: Postgres) -> int:
+    """Runs that are saved; 0 before there is a table."""
+    [(found,)] = server.query("SELECT to_regclass('public.counter') IS NOT NULL")
+    if not found:
+        return 0
+    [(count,)] = server.query("SELECT coalesce(sum(count), 0)::int FROM counter WHERE what = 'judged'")
+    return int(str(count))
+
+
+def test_what_cannot_take_part_is_one_line_and_exit_code_4(pack: Path) -> None:
+    def said(engine: str) -> str:
+        done = run_cli(pack, "run", "--pack", "pack", "--max-cases", "1", "--engine", engine)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1), done.stderr
+        return done.stderr
+
+    assert "write local, or dask://HOST:PORT" in said("somewhere")
+    assert "no scheduler of Dask answers there" in said("dask://127.0.0.1:1")
+    with cluster(pack, []) as made:
+        assert "the scheduler has no workers" in said(made.engine)
+        elsewhere = pack / "elsewhere"
+        (elsewhere / "pack").mkdir(parents=True)
+        (elsewhere / "pack" / "pack.py").write_text(PACK.replace("loses-eps", "loses-other"))
+        made.folder = elsewhere
+        other = made.add_worker()
+        assert "the pack pack has other sources here" in said(made.engine)
+        end(other)
+        made.folder = pack
+        made.add_worker(PYTHONPATH=str(_another_version(pack)))
+        assert "has kernelfuzz 0.1.0 (" in said(made.engine)
+
+
+def _another_version(folder: Path) -> Path:
+    """This checkout with one line more."""
+    import shutil
+
+    import fuzz
+    import oracles
+
+    for module in (fuzz, oracles):
+        source = Path(str(module.__file__)).parent
+        shutil.copytree(source, folder / "other" / source.name, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    with (folder / "other" / "fuzz" / "base" / "files.py").open("a") as more:
+        more.write("\n# another version\n")
+    return folder / "other"

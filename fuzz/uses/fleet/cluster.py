@@ -1,0 +1,92 @@
+"""A cluster of Dask: how it is reached, what its workers offer, and which targets they shall be given."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Collection, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from fuzz.adapters.target import Target
+from fuzz.base.errors import UsageError
+from fuzz.findings.database import EXTRA
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SCHEME = "dask://"
+_PATIENCE_S = 10
+"""A scheduler and its first worker are waited for so many seconds."""
+_SHARE = 1 / 1024
+"""What one order takes of a resource: a worker has it or not."""
+
+
+def connected(engine: str) -> Client:
+    """A client of the scheduler. Raises UsageError where there is none, or it has no workers."""
+    if find_spec("distributed") is None:
+        raise UsageError(f"--engine {engine}: dask is not installed: {EXTRA}")
+    import dask
+    from distributed import Client
+
+    scheme = "tls" if dask.config.get("distributed.comm.tls.ca-file", None) else "tcp"
+    for name in ("distributed", "asyncio", "tornado"):  # what happens is said once, and here
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        client = Client(engine.replace(SCHEME, f"{scheme}://"), timeout=_PATIENCE_S, set_as_default=False)
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        said = str(error).partition("\n")[0]
+        raise UsageError(f"--engine {engine}: no scheduler of Dask answers there: {said}") from error
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE_S)
+    except TimeoutError as error:
+        client.close()
+        raise UsageError(f"--engine {engine}: the scheduler has no workers: start some with dask worker") from error
+    return client
+
+
+def workers_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
+    """What the scheduler knows of each worker, by its address."""
+    found: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
+    return found
+
+
+def offered(workers: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """The resources that some worker names."""
+    return frozenset(name for worker in workers.values() for name in worker["resources"])
+
+
+def needs_of(target: Target, known: Collection[str]) -> frozenset[str]:
+    """The resources that a worker must have to be given the target, as far as the cluster names any such."""
+    arch = target.host.arch if target.host is not None else platform.machine()
+    needs = {arch}
+    if target.shares or target.sanitizable or target.sanitizer:
+        needs.add("gpu")
+    if target.emulator is None and any("avx512" in flag for flag in target.flags):
+        needs.add("avx512")
+    return frozenset(needs & {*known})
+
+
+def requested(needs: Collection[str]) -> dict[str, float]:
+    """The same in the words of Dask."""
+    return dict.fromkeys(sorted(needs), _SHARE)
+
+
+def groups_by_need(
+    targets: Sequence[Target], slow: Collection[str], known: Collection[str]
+) -> tuple[list[tuple[str, ...]], list[frozenset[str]], int]:
+    """The targets by what a worker needs for them, what that is for each group, and how many groups there are of quick
+    ones. The first group is the largest of those."""
+    quick, rest = dict[frozenset[str], list[str]](), dict[frozenset[str], list[str]]()
+    for target in targets:
+        into = rest if target.id in slow else quick
+        into.setdefault(needs_of(target, known), []).append(target.id)
+    ordered = sorted(quick.items(), key=lambda each: (-len(each[1]), sorted(each[0])))
+    both = [*ordered, *rest.items()]
+    return [tuple(names) for _, names in both], [needs for needs, _ in both], max(1, len(ordered))
+
+
+def threads_for(needs: Collection[str], workers: Mapping[str, Mapping[str, Any]]) -> int:
+    """How many orders workers with these resources carry out at a time."""
+    fit = [worker for worker in workers.values() if {*needs} <= {*worker["resources"]}]
+    return sum(int(worker["nthreads"]) for worker in fit)
