@@ -130,7 +130,7 @@ class Build:
         tools = [tool.version for tool in compilers_of(target)]
         units = [(each.words, each.text, [text for _, text in sorted(each.included.items())]) for each in self.units]
         # A shared library is found at run time where it was when it was linked.
-        places = [str(each.path) for each in self.files if each.shared]
+        places = [each.words for each in self.files if each.shared]
         libraries = linking.digests([*self.libraries, *self.files], linker, static=is_static(target))
         described = [
             target.kernel.op,

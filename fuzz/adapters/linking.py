@@ -43,9 +43,12 @@ class Library:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What the linker is told of it. A shared one is looked up at run time where it lies now."""
+        """What the linker is told of it. A shared one is looked up at run time where it lies now, also where another
+        library alone needs it."""
+        if not self.shared:
+            return (str(self.path),)
         folder = str(self.path.parent)
-        return str(self.path), *(("-Xlinker", "-rpath", "-Xlinker", folder) if self.shared else ())
+        return "-Xlinker", "--no-as-needed", str(self.path), "-Xlinker", "-rpath", "-Xlinker", folder
 
     @property
     def changed(self) -> bool:

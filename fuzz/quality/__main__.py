@@ -12,6 +12,7 @@ from fuzz.quality.detection.verb import detection
 from fuzz.quality.explanations import explanations
 from fuzz.quality.guidance import guidance
 from fuzz.quality.kernels import kernels
+from fuzz.quality.libraries import libraries
 from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
@@ -40,6 +41,7 @@ add_verbs(
         "detection": detection,
         "throughput": throughput,
         "newcomer": newcomer,
+        "libraries": libraries,
     },
 )
 

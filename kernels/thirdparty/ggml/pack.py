@@ -32,6 +32,7 @@ _ROWS = Capabilities(strides="rows")
 _FUNCTIONS: dict[str, tuple[str, Contract, Capabilities, tuple[str, ...]]] = {
     "dot": ("dot", _FREE, replace(_ROWS, dtypes=_FORMATS), ()),
     "scale": ("scaled", _FREE, replace(_ROWS, dtypes=("f32", "f16")), ()),
+    "scale-widely": ("scaled_widely", _FREE, replace(_ROWS, dtypes=("f16",)), ()),
     "mad": ("scaled_add", _FREE, replace(_ROWS, dtypes=("f32", "f16")), ()),
     "soft-max": ("softmax", replace(_FREE, algorithm={"y": "reciprocal"}), _ROWS, ()),
     "log-soft-max": ("log_softmax", _FREE, _ROWS, ()),
@@ -51,6 +52,30 @@ _ISAS = {
     "sve2": (), "rvv": (), "rvv-fp16": (), "vsx": (),
 }  # fmt: skip
 
+_BLOCKS = Contract(sums={"g": Any()}, zeros="any")
+_CODES = Capabilities(dtypes=("f16",), strides="any")
+# What blocks of 32 codes are multiplied by.
+_OF_BLOCKS: dict[str, tuple[str, Contract, Capabilities]] = {
+    "blocks": ("block_dot", _BLOCKS, _CODES),
+    # The second part of a block of q8_1 is stored as f16.
+    "blocks-above": ("block_dot_above", replace(_BLOCKS, points={"s": "f16"}), _CODES),
+    "q8-0": ("q8_0", Contract(points={"step": "f16"}), replace(_ROWS, empty=False)),
+}  # fmt: skip
+# The files have formats that are not asked for here, and what those call is in others.
+_FEW = ("-ffunction-sections", "-Wl,--gc-sections")
+# That of RISC-V has assembly which clang does not take, and no compiler of Debian's else has its vectors.
+_ARCHES = {"avx2": "x86", "avx512": "x86", "neon": "arm", "sve": "arm", "vsx": "powerpc"}
+
+
+def _of_blocks(name: str, isa: str) -> CKernel:
+    op, contract, able = _OF_BLOCKS[name]
+    own = (_CPU / "arch" / _ARCHES[isa] / "quants.c",) if isa in _ARCHES else ()
+    return CKernel(
+        f"ggml-{name}-{isa}", op, _HERE / "blocks.c", isa, contract, able,
+        (_RELEASED, *_FEW, *_ISAS[isa], *(() if own else ("-DGGML_CPU_GENERIC",))),
+        sources=(_CPU / "quants.c", *own), include=(_GGML / "include", _GGML / "src", _CPU), fetch=_FETCH,
+    )  # fmt: skip
+
 
 def _kernel(name: str, isa: str) -> CKernel:
     op, contract, able, chosen = _FUNCTIONS[name]
@@ -60,4 +85,7 @@ def _kernel(name: str, isa: str) -> CKernel:
     )  # fmt: skip
 
 
-KERNELS = tuple(_kernel(name, isa) for isa in _ISAS for name in _FUNCTIONS)
+KERNELS = (
+    *(_kernel(name, isa) for isa in _ISAS for name in _FUNCTIONS),
+    *(_of_blocks(name, isa) for isa in ("any", *_ARCHES) for name in _OF_BLOCKS if isa != "any" or name != "q8-0"),
+)

@@ -18,7 +18,7 @@ static inline int length_of(const kf_tensor *t) {
 
 /* Where a row begins. */
 static inline void *row_of(const kf_tensor *t, int own, int64_t row) {
-    static const int sizes[] = {[KF_F32] = 4, [KF_F16] = 2, [KF_BF16] = 2, [KF_INT8] = 1, [KF_UINT8] = 1};
+    static const int sizes[] = {[KF_F32] = 4, [KF_F16] = 2, [KF_BF16] = 2, [KF_INT8] = 1};
     int64_t offset = 0;
     for (int axis = t->rank - own - 1; axis >= 0 && row > 0; axis--) {
         offset += row % t->shape[axis] * t->strides[axis];

@@ -43,14 +43,23 @@ int kf_dot(const kf_dot_call *call) {
     return KF_OK;
 }
 
-int kf_scaled(const kf_scaled_call *call) {
-    const int n = length_of(&call->x);
-    for (int64_t row = 0; row < rows_of(&call->x, 1); row++) {
-        void *y = row_of(&call->y, 1, row);
-        memmove(y, row_of(&call->x, 1, row), (call->x.dtype == KF_F32 ? 4 : 2) * (size_t)n);
-        if (call->x.dtype == KF_F32) ggml_vec_scale_f32(n, y, call->factor);
-        else ggml_vec_scale_f16(n, y, call->factor);
+static void scale(const kf_tensor *x, const kf_tensor *scaled, float factor) {
+    const int n = length_of(x);
+    for (int64_t row = 0; row < rows_of(x, 1); row++) {
+        void *y = row_of(scaled, 1, row);
+        memmove(y, row_of(x, 1, row), (x->dtype == KF_F32 ? 4 : 2) * (size_t)n);
+        if (x->dtype == KF_F32) ggml_vec_scale_f32(n, y, factor);
+        else ggml_vec_scale_f16(n, y, factor);
     }
+}
+
+int kf_scaled(const kf_scaled_call *call) {
+    scale(&call->x, &call->y, call->factor);
+    return KF_OK;
+}
+
+int kf_scaled_widely(const kf_scaled_widely_call *call) {
+    scale(&call->x, &call->y, call->factor);
     return KF_OK;
 }
 

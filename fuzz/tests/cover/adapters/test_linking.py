@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.registry import adapter_of, expand
+from fuzz.adapters.target import Attestation
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
@@ -77,6 +79,22 @@ def test_a_compiler_of_cpp_that_is_missing_is_one_line(linked: CKernel, monkeypa
     assert c_target(linked, "native").unavailable() == "g++ is not installed (apt-get install g++)"
     for place in expand([replace(linked, isa="neon")]):
         assert "g++-aarch64-linux-gnu" in str(place.unavailable())
+
+
+def test_a_library_that_another_one_alone_needs_is_found_where_it_lies(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "inner.c").write_text("float inner(float x) { return x; }\n")
+    (tmp_path / "outer.c").write_text("float inner(float); float outer(float x) { return inner(x); }\n")
+    (tmp_path / "entry.c").write_text(
+        '#include "kernelfuzz.h"\nfloat outer(float);\n'
+        "int kf_softmax(const kf_softmax_call *call) { *(float *)call->y.data = outer(1.0f); return KF_OK; }\n"
+    )
+    inner = ("inner.c", "-o", "libinner.so", "-Wl,-soname,libinner.so")
+    for words in (inner, ("outer.c", "-o", "libouter.so", "-L.", "-linner")):
+        subprocess.run(["gcc", "-shared", "-fPIC", *words], cwd=tmp_path, check=True)
+    found = tuple(tmp_path / f"lib{name}.so" for name in ("outer", "inner"))
+    target = c_target(CKernel("calls", "softmax", tmp_path / "entry.c", libraries=found), "native")
+    with WorkerPool([target], cache=cache) as pool:
+        assert isinstance(pool.statuses[target.id], Attestation)
 
 
 def _of_a_header(folder: Path) -> None:

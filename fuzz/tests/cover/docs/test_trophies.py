@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.tests.common.trophies import ABOUT, CHECKOUT, kept, table, trophies
+from fuzz.adapters import pack
+from fuzz.tests.common.trophies import ABOUT, CHECKOUT, PACKS, kept, table, trophies
 
 
 @pytest.mark.parametrize("trophy", trophies(), ids=lambda each: each.name)
@@ -15,9 +16,14 @@ def test_all_is_said_of_a_kept_deviation(trophy: Path) -> None:
     assert found.found is not None, "its verdict"
     assert set(found.about) == set(ABOUT)
     assert all(found.about.values())
-    assert (CHECKOUT / "kernels" / "thirdparty" / found.about["pack"] / "pack.py").is_file()
     report = (trophy / "report.md").read_text(encoding="utf-8")
     assert (trophy / "repro.py").read_text(encoding="utf-8") in report
+
+
+def test_every_pack_of_a_shipped_library_loads_without_it() -> None:
+    packs = sorted(path.parent for path in PACKS.glob("*/pack.py"))
+    assert len(packs) >= 11
+    assert all(pack.load(each).kernels for each in packs)
 
 
 def test_the_docs_list_them() -> None:
