@@ -39,6 +39,7 @@ def sanitized(target: Target) -> Iterator[Target]:
             case_limit=_SLOWER * target.case_limit,
             size_limit=SMALL,
             slow=True,
+            specialised=False,  # or each case would be followed by others of its program
             shares=False,
             batched=False,
             sanitizable=False,
