@@ -44,6 +44,7 @@ def test_every_link_of_the_docs_leads_to_a_file() -> None:
     for page in (CHECKOUT / "README.md", *DOCS.glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+            assert not target.startswith("generated/"), f"{page.name}: {target} is on the site alone"
 
 
 def test_every_page_has_one_place_in_the_site() -> None:
