@@ -23,6 +23,9 @@ class ReportOptions:
     output: Annotated[
         Path, typer.Option("--output", help="Folder for report.html and findings/. Default: DIR, or here.")
     ] = Path()
+    since: Annotated[
+        int, typer.Option("--since", metavar="NIGHT", min=0, help="Trends begin with the night of this number.")
+    ] = 0
     pack: options.PackFolder = None
     json: options.Json = None
     report: options.Report = ()
@@ -49,4 +52,4 @@ def report(options: ReportOptions) -> Exit:
         folder, store, (), options.json, parse(options.report), loaded(options.pack).kernels, console.results(),
         console.progress(),
     )  # fmt: skip
-    return Exit.OK if results.again().saved else Exit.INTERNAL
+    return Exit.OK if results.again(options.since).saved else Exit.INTERNAL

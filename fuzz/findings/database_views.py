@@ -27,6 +27,7 @@ from fuzz.findings.tables import (
     SliceRow,
     TargetRow,
 )
+from fuzz.findings.trends import Trends, trends
 from fuzz.generate.conditions import Together
 from fuzz.triage.explanation import Explanation
 from oracles.ops import OPS
@@ -143,17 +144,6 @@ class BucketTotals:
 
 
 @dataclass(frozen=True)
-class Past:
-    """One night in a line."""
-
-    night: NightTotals
-    judged: int
-    buckets: int
-    """The number of buckets that failed in the night."""
-    new: int
-
-
-@dataclass(frozen=True)
 class NightView:
     """One night, and the nights before it."""
 
@@ -172,7 +162,8 @@ class NightView:
     accuracy: Sequence[Mark]
     pace: Sequence[MinuteTotals]
     buckets: Sequence[BucketTotals]
-    history: Sequence[Past]
+    trends: Trends
+    """The nights before it, and it."""
 
     @property
     def judged(self) -> int:
@@ -189,9 +180,9 @@ class NightView:
         return [bucket for bucket in self.buckets if bucket.status in ("new", "still fails")]
 
 
-def view(engine: Engine, night: int | None = None, findings: Path | None = None) -> NightView:
-    """The night of that number, or the latest; its case files are in the folder `findings`, or beside the database.
-    Raises StateError where there is none."""
+def view(engine: Engine, night: int | None = None, findings: Path | None = None, since: int = 0) -> NightView:
+    """The night of that number, or the latest; its case files are in the folder `findings`, or beside the database, and
+    its trends begin with the night `since`. Raises StateError where there is none."""
     with Session(engine, expire_on_commit=False) as transaction:
         nights = _nights(transaction)
         number = max(nights, default=0) if night is None else night
@@ -216,7 +207,7 @@ def view(engine: Engine, night: int | None = None, findings: Path | None = None)
             accuracy=_marks(transaction, number),
             pace=_pace(transaction, number),
             buckets=_of_night(buckets, number),
-            history=_history(transaction, [nights[each] for each in sorted(nights) if each <= number], buckets),
+            trends=trends(transaction, [nights[each] for each in sorted(nights) if since <= each <= number], buckets),
         )
 
 
@@ -313,13 +304,3 @@ def _status(row: BucketRow, first: int, last: int, night: int) -> str:
     if last == night:
         return "new" if first == night else "still fails"
     return "passes now" if row.passed_night is not None and row.passed_night > last else "not seen"
-
-
-def _history(
-    transaction: Session, nights: Sequence[NightTotals], buckets: Iterable[tuple[BucketRow, dict[int, Counter[str]]]]
-) -> list[Past]:
-    totals = select(CounterRow.night_id, func.sum(CounterRow.count)).filter(CounterRow.what == "judged")
-    judged = dict(transaction.execute(totals.group_by(CounterRow.night_id)).all())
-    failing = Counter(night for _, seen in buckets for night in seen)
-    new = Counter(min(seen) for _, seen in buckets if seen)
-    return [Past(each, judged.get(each.id, 0), failing[each.id], new[each.id]) for each in nights]

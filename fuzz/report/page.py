@@ -21,6 +21,7 @@ from fuzz.report.coverage import pair_words, pairs_words
 from fuzz.report.night import broken_of, failure_of, idle_reasons, pack_option, partly_run
 from fuzz.report.outline import Failure
 from fuzz.report.page_charts import Bars, accuracy_of
+from fuzz.report.page_trends import bugs_of, moves_of
 from fuzz.report.progress import minutes
 from fuzz.report.totals import by_reason
 from fuzz.triage.explanation import Counterfactual
@@ -172,6 +173,8 @@ def _facts(seen: NightView, pairs: Mapping[str, PairCoverage], kernels: Mapping[
         "pace": Bars("Judged runs per minute of the night", "judged runs", pace) if pace else None,
         "pack": f" {shlex.join(pack)}" if (pack := pack_option(night.command)) else "",
         "bugs": [Card.of(bucket, failure_of(bucket, seen, kernels)) for bucket in seen.buckets],
+        "bug_histories": bugs_of(seen.trends, next((each.source.parent for each in kernels.values()), None)),
+        "moves": moves_of(seen.trends),
         "killed": sum(1 for session in seen.sessions if session.ended == ""),
     }
 

@@ -82,10 +82,10 @@ class NightResults:
                    f"{unsaved_path(folder, opened.position)}, and case files beside it; once it can be reached: "
                    f"kernelfuzz nightly --resume --state {self.state} --store ...")  # fmt: skip
 
-    def again(self) -> NightEnd:
+    def again(self, since: int = 0) -> NightEnd:
         """Everything of the latest night once more. Raises StateError where there is none, OSError."""
         engine = open_state(latest_state(self.state)) if self.store is None else open_store(self.store)
-        seen = view(engine, findings=self.state / FINDINGS)
+        seen = view(engine, findings=self.state / FINDINGS, since=since)
         ended = self._ended(seen)
         return NightEnd(ended.tally, ended.missing, self._write(seen, ended))
 

@@ -86,7 +86,7 @@ def test_batches_add_up_alike_in_memory_and_in_the_tables(tmp_path: Path) -> Non
         assert law.compared == found.coverage[0].visits == found.pace[0].judged == 12
         assert [(part.cases, part.judged) for part in found.slices] == [(12, 12), (0, 0)]
         assert sum(minute.cases for minute in found.pace) == 12
-        assert found.history[0].judged == 12
+        assert found.trends.nights[0].judged == 12
         assert (bucket.first_night, bucket.last_night, bucket.status) == (1, 1, "new")
     assert seen[0] == seen[1] == (12, 2, "2.json", {TARGET: 12}, 12)
 
