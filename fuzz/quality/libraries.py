@@ -23,7 +23,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 PACKS = _CHECKOUT / "kernels" / "thirdparty"
 TROPHIES = _CHECKOUT / "corpora" / "trophies"
 _SEED = 1
-_COLUMNS = ("library", "kernel", "op", "targets", "judged runs", "largest error", "fails", "kept deviations")
+_COLUMNS = ("library", "op", "kernels", "targets", "judged runs", "largest error", "failing", "deviations found")
 
 
 @dataclass(frozen=True)
@@ -36,34 +36,35 @@ class LibrariesOptions:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search of a pack said of one kernel."""
+    """What a search of a pack said of its kernels of one op."""
 
     library: str
     """The library and its version."""
-    name: str
     op: str
+    kernels: int
     targets: int
     judged: int
     worst: float | None
     """The largest error of a run that passed, of what is allowed; None where none had a number."""
-    fails: int
-    """On how many targets."""
-    kept: Sequence[str]
-    """The names of the deviations of it that are kept."""
+    failing: Sequence[str]
+    """The kernels that fail on some target."""
+    kept: Mapping[str, Sequence[str]]
+    """The names of the deviations that are kept, by the kernel that shows each."""
 
     @property
-    def undecided(self) -> bool:
-        """Whether it fails and nothing that is kept says why."""
-        return self.fails > 0 and not self.kept
+    def undecided(self) -> tuple[str, ...]:
+        """The kernels that fail while nothing that is kept says why."""
+        return tuple(name for name in self.failing if name not in self.kept)
 
     @property
     def row(self) -> tuple[str, ...]:
         """Its row of the table."""
-        links = (f"[{name}](../../corpora/trophies/{name}/report.md)" for name in self.kept)
-        fails = f"on {self.fails}" if self.fails else "no"
-        kept = ", ".join(links) or ("**undecided**" if self.undecided else "none")
+        names = sorted({name for kernel in self.failing for name in self.kept.get(kernel, ())})
+        links = (f"[{name}](../../corpora/trophies/{name}/report.md)" for name in names)
+        said = [*links, *(f"**undecided: {name}**" for name in self.undecided)]
         worst = "none" if self.worst is None else f"{self.worst:.0%}"
-        return self.library, self.name, self.op, str(self.targets), f"{self.judged:,}", worst, fails, kept
+        counts = (str(self.kernels), str(self.targets), f"{self.judged:,}", worst, str(len(self.failing)))
+        return self.library, self.op, *counts, ", ".join(said) or "none"
 
 
 def libraries(options: LibrariesOptions) -> Exit:
@@ -83,7 +84,7 @@ def table(found: Sequence[Searched]) -> PlainTable:
 
 
 def searched(pack: str, cases: int) -> list[Searched]:
-    """Search a pack, and return what is said of each kernel that runs here."""
+    """Search a pack, and return what is said of those of its kernels that run here."""
     from fuzz.adapters.pack import load
 
     kernels = load(PACKS / pack).kernels
@@ -100,22 +101,26 @@ def searched(pack: str, cases: int) -> list[Searched]:
 
 
 def found_in(records: Sequence[Mapping[str, Any]], pack: str, ops: Mapping[str, str]) -> list[Searched]:
-    """Return what the records of a search of a pack say of each of its kernels, which are of these `ops`."""
+    """Return what the records of a search of a pack say of its kernels, which are of these `ops`, op by op."""
     [environment] = [each for each in records if each["kind"] == "environment"]
     [summary] = [each for each in records if each["kind"] == "summary"]
     version, kept = _version(pack, environment["targets"]), _kept(pack)
-    of: dict[str, list[Mapping[str, Any]]] = {}
+    of: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for each in summary["targets"]:
+        name = TargetId.parse(each["target"]).implementation.partition("-")[2]
         if not each["not_run"]:
-            of.setdefault(TargetId.parse(each["target"]).implementation.partition("-")[2], []).append(each)
-    return [
-        Searched(
-            version, name, ops[name], len(targets), sum(each["judged"] for each in targets),
-            max((error for each in targets for error, _ in each["worst"].values()), default=None),
-            sum(each["findings"] > 0 for each in targets), kept.get(name, []),
-        )
-        for name, targets in of.items()
-    ]  # fmt: skip
+            of.setdefault(ops[name], {}).setdefault(name, []).append(each)
+    return [_of_op(version, op, kernels, kept) for op, kernels in of.items()]
+
+
+def _of_op(
+    version: str, op: str, kernels: Mapping[str, Sequence[Mapping[str, Any]]], kept: Mapping[str, Sequence[str]]
+) -> Searched:
+    targets = [each for found in kernels.values() for each in found]
+    worst = max((error for each in targets for error, _ in each["worst"].values()), default=None)
+    failing = [name for name, found in kernels.items() if any(each["findings"] for each in found)]
+    judged = sum(each["judged"] for each in targets)
+    return Searched(version, op, len(kernels), len(targets), judged, worst, failing, kept)
 
 
 def _version(pack: str, targets: Sequence[Mapping[str, Any]]) -> str:
@@ -132,11 +137,11 @@ def _version(pack: str, targets: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _kept(pack: str) -> dict[str, list[str]]:
-    """The kept deviations of a pack, by the kernel that shows each."""
+    """The kept deviations of a pack, by the kernel that shows each, and those that show it too."""
     found: dict[str, list[str]] = {}
-    for name, about in sorted(_told()):
-        if about["pack"] == pack:
-            found.setdefault(about["kernel"], []).append(name)
+    for name, about in sorted(_told(), key=lambda each: each[0]):
+        for kernel in (about["kernel"], *about.get("also", "").split()) if about["pack"] == pack else ():
+            found.setdefault(kernel, []).append(name)
     return found
 
 

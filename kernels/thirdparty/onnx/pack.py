@@ -34,14 +34,20 @@ _OPS = {
 
 # ONNX Runtime keeps a mean up to date with each element, as its means of subnormal rows show to the last bit.
 _UPDATED = {"mean": "welford", "var": "welford"}
+# tract documents nothing of Erf, whose error was measured at 200,001 numbers from -5 to 5: 1.65e-6 at most, at -0.0384.
+_ERF_OF_TRACT = {"erf": 28.0}
 
 
 def _kernel(evaluator: str, package: str, op: str) -> PythonKernel:
     contract, able = _OPS[op]
     if evaluator == "onnxruntime" and op == "layer_norm":
         contract = replace(contract, algorithm=_UPDATED)
+    if evaluator == "tract" and op == "gelu":
+        contract = replace(contract, absolute=_ERF_OF_TRACT)
     if evaluator == "onnxruntime" and able.needs:
         able = replace(able, empty=False)  # it says that an axis to be normalised must have an element
+    if evaluator == "tract" and op == "layer_norm":
+        able = replace(able, empty=False)  # it panics as its other norm does, of which that is kept
     return PythonKernel(
         f"{evaluator}-{op.replace('_', '-')}", op, _MODELS, "numpy", contract, able,
         options=(("evaluator", evaluator),), packages=tuple(sorted({"onnx", package})),

@@ -12,11 +12,12 @@ from fuzz.quality import libraries
 from fuzz.quality.libraries import found_in
 
 
-def test_a_row_has_what_a_search_said_of_a_kernel_and_what_is_kept_of_it(
+def test_a_row_has_what_a_search_said_of_kernels_and_what_is_kept_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    about = {"pack": "some", "kernel": "kept", "also": "like other"}
     (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "case.json").write_text(json.dumps({"about": {"pack": "some", "kernel": "kept"}}))
+    (tmp_path / "one" / "case.json").write_text(json.dumps({"about": about}))
     monkeypatch.setattr(libraries, "TROPHIES", tmp_path)
     targets = [
         {
@@ -26,6 +27,7 @@ def test_a_row_has_what_a_search_said_of_a_kernel_and_what_is_kept_of_it(
             "findings": 1,
         },
         {"target": "c-kept@native:gcc-O2", "judged": 1000, "worst": {}, "findings": 0},
+        {"target": "c-like@native:gcc-O2", "judged": 1, "worst": {}, "findings": 1},
         {"target": "torch-fails@cpu", "judged": 7, "worst": {}, "findings": 2},
         {"target": "torch-right@cpu", "judged": 8, "worst": {"f32": [1.0, "c"]}, "findings": 0},
         {"target": "torch-absent@cpu", "judged": 0, "worst": {}, "findings": 0, "not_run": "it is not here"},
@@ -36,11 +38,12 @@ def test_a_row_has_what_a_search_said_of_a_kernel_and_what_is_kept_of_it(
         {"kind": "run"},
         {"kind": "summary", "targets": [{"not_run": "", **each} for each in targets]},
     ]
-    found = found_in(records, "some", dict.fromkeys(("kept", "fails", "right"), "gelu"))
+    ops = {"kept": "gelu", "like": "gelu", "fails": "matmul", "right": "softmax", "absent": "rope"}
+    found = found_in(records, "some", ops)
     link = "[one](../../corpora/trophies/one/report.md)"
     assert [each.row for each in found] == [
-        ("some: some 3.1", "kept", "gelu", "2", "1,030", "50%", "on 1", link),
-        ("some: some 3.1", "fails", "gelu", "1", "7", "none", "on 1", "**undecided**"),
-        ("some: some 3.1", "right", "gelu", "1", "8", "100%", "no", "none"),
+        ("some: some 3.1", "gelu", "2", "3", "1,031", "50%", "2", link),
+        ("some: some 3.1", "matmul", "1", "1", "7", "none", "1", "**undecided: fails**"),
+        ("some: some 3.1", "softmax", "1", "1", "8", "100%", "0", "none"),
     ]
-    assert [each.undecided for each in found] == [False, True, False]
+    assert [bool(each.undecided) for each in found] == [False, True, False]
