@@ -79,6 +79,18 @@ def test_the_readme_counts_the_ops() -> None:
     assert re.findall(r"\b(\d+) ops\b", README) == [str(len(OPS))]
 
 
+def test_the_readme_says_how_many_bugs_are_found_as_the_page_that_measures_it() -> None:
+    said = (
+        r"Of (\d+) bugs that were planted in (\d+) correct kernels, `assert_close` finds (\d+), and\skernelfuzz (\d+)"
+    )
+    [(bugs, kernels, close, ours)] = re.findall(said, README)
+    page = (CHECKOUT / "fuzz" / "docs" / "detection.md").read_text()
+    table = page.partition("## All planted bugs")[2].partition("\n## ")[0]
+    found = dict(re.findall(r"^\| (kernelfuzz|assert_close) \| (\d+ of \d+) ", table, re.MULTILINE))
+    assert found == {"kernelfuzz": f"{ours} of {bugs}", "assert_close": f"{close} of {bugs}"}
+    assert f"{bugs} bugs were planted one at a time into {kernels} correct kernels" in page
+
+
 def test_the_picture_is_of_what_the_demonstration_prints() -> None:
     """But for what the search found and how long it took, which a test of the night looks at."""
     drawn = unescape((CHECKOUT / "fuzz" / "docs" / "static" / "demo.svg").read_text()).replace("\xa0", " ")
