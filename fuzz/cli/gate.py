@@ -47,6 +47,7 @@ class GateOptions:
     json: options.Json = None
     report: options.Report = ()
     output: options.Output = Path("findings")
+    store: options.Store = None
     explaining: options.Explaining = field(default_factory=partial(options.Explaining, explain_time=5.0))
     case_limit: options.CaseLimit = None
     jobs: options.Processes = 0
@@ -63,6 +64,7 @@ def gate(options: GateOptions) -> Exit:
     For example: kernelfuzz gate --pack mine --base origin/main --report github
     """
     from fuzz.findings.book import book_in
+    from fuzz.findings.bucket import by_family
     from fuzz.laws.registry import declared
     from fuzz.report.brief import Provenance
     from fuzz.report.formats import parse, write_reports
@@ -70,6 +72,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.report.totals import print_gate
     from fuzz.uses.corpus import folder as corpus
     from fuzz.uses.gate.accuracy import require_own
+    from fuzz.uses.gate.before import Before, before
     from fuzz.uses.gate.changes import changes_since, touched
     from fuzz.uses.gate.known import KnownFailures, load_known
     from fuzz.uses.gate.plan import SEED, phases, slow_every
@@ -89,7 +92,10 @@ def gate(options: GateOptions) -> Exit:
     changed = touched(pack.kernels, pack.path, changes)
     reasons = {name: why for name, why in changed.items() if name in chosen}
     known = load_known(options.known) if options.known else ()
-    plan = phases(corpora, [entry.case for entry in known if entry.case is not None])
+    output = writable(options.output)
+    earlier = before(options.store, output) if options.store is not None else Before()
+    kept = [entry.case for entry in known if entry.case is not None]
+    plan = phases(corpora, [*kept, *(each.path for each in earlier.kept)])
     pack_option, most, began = pack_words(options.pack, options.untrusted), options.max_cases, time.monotonic()
     judged = given(
         max_cases=most if most != GateOptions.max_cases else None, corpora=options.corpora, known=options.known,
@@ -98,12 +104,15 @@ def gate(options: GateOptions) -> Exit:
     command = options.selection.repeated("gate", *given(base=options.base), *pack_option, *judged)
     records, laws = options.json is not None, declared(pack.kernels)
     terms = Terms(pack.kernels, laws, slow_every=slow_every(most), slow_first=1, records=records)
+    book = book_in(output, SEED)
+    if options.store is not None:  # what is one bug there is one here
+        book = replace(book, name_of=by_family, buckets=dict(earlier.buckets))
     session = Session(
-        targets, book_in(writable(options.output), SEED), terms, SEED, Limits(None, most), options.json, options.jobs,
+        targets, book, terms, SEED, Limits(None, most), options.json, options.jobs,
         options.case_limit, searched=[target for target in targets if target.kernel.name in reasons],
     )  # fmt: skip
     origin = Provenance(SEED, command, pack_option, since=changes.start)
-    ran = GateRun(session, KnownFailures(known, datetime.now(UTC).date()), reasons)
+    ran = GateRun(session, KnownFailures(known, datetime.now(UTC).date()), reasons, before=earlier)
     session.over = lambda: options.fail_fast and bool(ran.unknown)
     with session:
         with session.interruption:
@@ -118,8 +127,9 @@ def gate(options: GateOptions) -> Exit:
             )
         outline = replace(
             run_outline("gate", session.book, targets, session.tally, origin, ran.issue),
+            better=earlier.better,
             complaints=(*remarks.complaints, *remarks.missing),
-            notes=(*([changes.note] if changes.note else ()), *ran.notes, *remarks.notes),
+            notes=(*([changes.note] if changes.note else ()), *ran.notes, *remarks.notes, *earlier.better),
         )
         counts = {"cases": ran.counts, "ran": {name: some for name, (some, _) in ran.counted.items()}}
         facts = {"ok": outline.ok, "base": options.base, "touched": reasons, **counts, "complaints": outline.complaints}

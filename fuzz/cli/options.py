@@ -185,7 +185,7 @@ Report = Annotated[
     typer.Option(
         "--report",
         metavar="FORMAT=FILE",
-        help="Write a report: text, json, junit, sarif or github. Without =FILE to stdout. Repeatable.",
+        help="Write a report: text, json, junit, sarif, github or comment. Without =FILE to stdout. Repeatable.",
     ),
 ]
 Require = Annotated[

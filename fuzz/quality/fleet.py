@@ -18,6 +18,7 @@ _SEARCH = ("run", "--op", "rms_norm", "--target", "c-*@native*", "--seed", "3", 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _WARM = 64
 """A first search of so many cases has everything imported and built."""
+_IDLE_S = 5.0
 _SETTLED_S = 1.0
 """After so many seconds a worker has noticed the end of what it started."""
 
@@ -33,13 +34,16 @@ class Cost:
     """The CPU seconds of the process that counts and triages, and of the workers that it starts to replay."""
     dask: float
     """The CPU seconds of the scheduler and of Dask's workers, without what these started."""
+    idle: float
+    """Those that the same would have taken with nothing to do."""
     shards: float
     """The CPU seconds of the processes that take turns, with their kernels."""
 
     @property
     def share(self) -> float:
-        """The part of all CPU seconds that Dask took."""
-        return self.dask / (self.coordinator + self.dask + self.shards)
+        """The part of all CPU seconds that Dask took for the search."""
+        busy = max(0.0, self.dask - self.idle)
+        return busy / (self.coordinator + busy + self.shards)
 
 
 def own_and_started(process: int) -> tuple[float, float]:
@@ -81,6 +85,7 @@ def measured(workers: int, cases: int) -> Cost:
 
 
 def _cost(folder: Path, engine: str, workers: int, cases: int, dask: list[int]) -> Cost:
+    resting = _idle(dask)
     before, began = [own_and_started(each) for each in dask], time.monotonic()
     own = os.times()
     words = (*_SEARCH, "--max-cases", str(cases), "--engine", engine, "--output", str(folder / "findings"))
@@ -92,7 +97,16 @@ def _cost(folder: Path, engine: str, workers: int, cases: int, dask: list[int]) 
     took = [(a - c, b - d) for each, (c, d) in zip(dask, before, strict=True) for a, b in [own_and_started(each)]]
     coordinator = after.children_user + after.children_system - own.children_user - own.children_system
     judged = (folder / "runs.jsonl").read_bytes().count(b'"kind":"run"')
-    return Cost(workers, judged, seconds, coordinator, sum(a for a, _ in took), sum(b for _, b in took))
+    return Cost(
+        workers, judged, seconds, coordinator, sum(a for a, _ in took), resting * seconds, sum(b for _, b in took)
+    )
+
+
+def _idle(dask: list[int]) -> float:
+    """The CPU seconds that these processes take each second for nothing."""
+    before = sum(own_and_started(each)[0] for each in dask)
+    time.sleep(_IDLE_S)
+    return (sum(own_and_started(each)[0] for each in dask) - before) / _IDLE_S
 
 
 def _dask(log: Path, program: str, *words: str) -> subprocess.Popen[bytes]:
@@ -117,11 +131,11 @@ def _until_all_are_there(folder: Path, workers: int) -> None:
 
 def main() -> None:
     cases, *sizes = [int(each) for each in sys.argv[1:]] or [_CASES]
-    print("| workers | judged runs | runs/s | CPU s: coordinator | Dask | shards | Dask's share |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print("| workers | judged runs | runs/s | CPU s: coordinator | Dask | of which at rest | shards | Dask's share |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for each in (measured(number, cases) for number in (0, *(sizes or _WORKERS))):
         rate = each.judged / each.seconds
-        costs = f"{each.coordinator:.1f} | {each.dask:.1f} | {each.shards:.1f}"
+        costs = f"{each.coordinator:.1f} | {each.dask:.1f} | {each.idle:.1f} | {each.shards:.1f}"
         print(
             f"| {each.workers or 'local, 1'} | {each.judged:,} | {rate:,.0f} | {costs} | {each.share:.1%} |", flush=True
         )

@@ -13,6 +13,7 @@ from typing import Any
 from fuzz.base.errors import UsageError
 from fuzz.findings.codec import encoded
 from fuzz.report import github
+from fuzz.report.comment import comment
 from fuzz.report.junit import junit
 from fuzz.report.outline import Failure, Outline
 from fuzz.report.sarif import sarif
@@ -49,6 +50,7 @@ def as_json(outline: Outline) -> str:
         "cases": outline.cases,
         "judged": outline.judged,
         "complaints": list(outline.complaints),
+        "better": list(outline.better),
         "notes": list(outline.notes),
         "problems": [_problem(failure) for failure in outline.failures],
         "targets": [asdict(line) for line in outline.targets],
@@ -81,6 +83,7 @@ FORMATS: Mapping[str, Callable[[Outline], str]] = {
     "junit": junit,
     "sarif": sarif,
     "github": github.summary,
+    "comment": comment,
 }
 
 

@@ -115,6 +115,8 @@ class Outline:
     failures: tuple[Failure, ...]
     complaints: tuple[str, ...] = ()
     """What else fails the gate: targets that did not run, stale entries, lost accuracy."""
+    better: tuple[str, ...] = ()
+    """What failed before and passes now."""
     notes: tuple[str, ...] = ()
     """What a reader should know, and what fails nothing."""
 

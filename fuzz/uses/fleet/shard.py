@@ -24,7 +24,7 @@ import msgspec
 from fuzz.adapters.toolchain import this_host
 from fuzz.uses.fleet.campaign import code_digest
 from fuzz.uses.search.turn_runner import Task
-from fuzz.uses.search.wire import Calls, CallsRequest, Cut, Failed, Start, Started, Take, Taken, answer, packed
+from fuzz.uses.search.wire import Calls, CallsRequest, Cut, Failed, Passed, Start, Started, Take, packed, passing
 
 
 class ShardEndedError(Exception):
@@ -134,7 +134,7 @@ class _Shard:
         try:
             while True:
                 said = self._connection.recv_bytes()
-                message = answer(said)
+                message = passing(said)
                 if isinstance(message, Started):
                     self.started = message
                     self._ready.set()
@@ -142,7 +142,7 @@ class _Shard:
                     self._calls.put(message)
                 elif isinstance(message, Failed):
                     self.failed, self.usage = message.error, message.usage
-                elif isinstance(message, Taken):
+                elif isinstance(message, Passed):
                     self._taken(said, message)
         except (EOFError, OSError):
             self._process.wait()
@@ -154,7 +154,7 @@ class _Shard:
             self._calls.put(Calls([]))
             self._ready.set()
 
-    def _taken(self, said: bytes, message: Taken) -> None:
+    def _taken(self, said: bytes, message: Passed) -> None:
         order = self._orders[0]
         order.taken.append(b64encode(said).decode())
         order.left -= not message.plain.rest

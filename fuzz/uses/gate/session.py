@@ -20,6 +20,7 @@ from fuzz.judge.values import truth_of
 from fuzz.laws.registry import Entry
 from fuzz.uses.corpus.folder import in_batches
 from fuzz.uses.gate.accuracy import Accuracy, Key, Ratchet, Table
+from fuzz.uses.gate.before import Before
 from fuzz.uses.gate.known import Known, KnownFailures
 from fuzz.uses.gate.plan import AFTER_FINDING, SEED, Phase
 from fuzz.uses.search.groups import CountedSchedule, EndsSoonAfter
@@ -71,6 +72,8 @@ class GateRun:
     """The kernels whose search was done in full."""
     notes: list[str] = field(default_factory=list)
     """What was left out, and why."""
+    before: Before = field(default_factory=Before)
+    """What failed before the change."""
     cut: bool = False
     """True where what was not changed was not run, since what was changed fails."""
 
@@ -102,7 +105,12 @@ class GateRun:
         worst = WorstCases({target.id: target for target in self.targets})
         runner = self.session.runner(targets, search=False)
         for phase in phases:
-            runner.observers = [*self.session.observers, worst, self.fitting.setdefault(phase.name, RanCases())]
+            runner.observers = [
+                *self.session.observers,
+                worst,
+                self.before,
+                self.fitting.setdefault(phase.name, RanCases()),
+            ]
             before = self.tally.cases
             runner.skipped = self._schedule(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))
@@ -148,8 +156,8 @@ class GateRun:
 
     @property
     def unknown(self) -> list[Bucket]:
-        """Findings that no entry covers."""
-        return [bucket for bucket in self.book.buckets.values() if self.known(bucket) is None]
+        """Findings that no entry covers, and that did not fail before."""
+        return [bucket for bucket in self.book.seen if self.known(bucket) is None and not self.before.issue(bucket)]
 
     def known(self, bucket: Bucket) -> Known | None:
         """The entry that covers a bucket on every target where it was seen."""
@@ -162,7 +170,7 @@ class GateRun:
     def issue(self, bucket: Bucket) -> str:
         """Where the failure is worked on; '' where nobody knew of it."""
         entry = self.known(bucket)
-        return "" if entry is None else entry.issue
+        return self.before.issue(bucket) if entry is None else entry.issue
 
     @property
     def judged_kernels(self) -> set[str]:

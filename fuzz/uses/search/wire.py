@@ -138,5 +138,21 @@ def _back(kind: Any, value: Any) -> Any:
 packed = msgspec.msgpack.Encoder(enc_hook=_to).encode
 order = msgspec.msgpack.Decoder(Start | Cut | Take | CallsRequest).decode
 """What a process is told."""
+
+
+class _Rest(Struct):
+    """What a report says of pieces to come."""
+
+    rest: int = 0
+
+
+class Passed(Struct, tag="taken"):
+    """A turn that was taken, as who hands on what came of it reads it."""
+
+    plain: _Rest
+
+
+passing = msgspec.msgpack.Decoder(Started | Waiting | Passed | Calls | Failed).decode
+"""The same of a process whose reports are handed on."""
 answer = msgspec.msgpack.Decoder(Started | Waiting | Taken | Calls | Failed, dec_hook=_back).decode
 """What it says."""

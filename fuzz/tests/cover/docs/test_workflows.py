@@ -17,6 +17,7 @@ import yaml
 
 from fuzz.adapters.build import cache_directory
 from fuzz.cli import app
+from fuzz.report.comment import MARK
 from fuzz.report.formats import parse
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 from fuzz.tests.conftest import CHECKOUT, edited
@@ -89,6 +90,7 @@ class Runner:
         step = _steps()[name]
         inputs = {key: each.get("default", "") for key, each in _read(_ACTION)["inputs"].items()}
         values = {f"${{{{ inputs.{key} }}}}": value for key, value in {**inputs, **given}.items()}
+        values |= {"${{ github.token }}": "a token", "${{ github.event.pull_request.number }}": "7"}
         environment = {
             **os.environ,
             **self.environment,
@@ -97,6 +99,7 @@ class Runner:
             "HOME": str(self.folder),
             "KERNELFUZZ_CACHE": str(cache_directory()),
             "RECORD": str(self.folder / "record"),
+            "GITHUB_REPOSITORY": "an/owner",
             "RUNNER_OS": "Linux",
             "RUNNER_ARCH": "X64",
             **{f"GITHUB_{what}": str(self.folder / what) for what in ("OUTPUT", "PATH", "STEP_SUMMARY")},
@@ -155,6 +158,36 @@ def _gate_without_base(runner: Runner) -> list[str]:
     return runner.called[-1]
 
 
+_GH = """#!/bin/sh
+echo "$@" >> {record}
+case "$*" in
+*--paginate*) cat {known} ;;
+*) [ ! -e {refuses} ] ;;
+esac
+"""
+
+
+def test_one_comment_is_written_and_then_edited_in_place(runner: Runner) -> None:
+    record, known, refuses = (runner.folder / name for name in ("asked", "known", "refuses"))
+    (runner.fake / "gh").write_text(_GH.format(record=record, known=known, refuses=refuses))
+    (runner.fake / "gh").chmod(0o755)
+    known.write_text("")
+    assert runner.run("Comment").returncode == 0
+    assert not record.exists(), "there is nothing to say"
+    (runner.folder / "kernelfuzz-results").mkdir()
+    (runner.folder / "kernelfuzz-results" / "comment.md").write_text(f"{MARK}\nsaid\n")
+    written = "-F body=@kernelfuzz-results/comment.md"
+    for there, asked in (("", "-X POST repos/an/owner/issues/7/comments"),
+                         ("31\n32\n", "-X PATCH repos/an/owner/issues/comments/31")):  # fmt: skip
+        known.write_text(there)
+        assert runner.run("Comment").returncode == 0
+        assert record.read_text().splitlines()[-1] == f"api {asked} {written}"
+    assert MARK in _steps()["Comment"]["run"]
+    refuses.touch()
+    done = runner.run("Comment")
+    assert (done.returncode, "::warning::" in done.stdout) == (0, True), "a fork may not write"
+
+
 @pytest.mark.whole
 def test_a_red_gate_leaves_valid_reports_and_a_summary(runner: Runner, planted: Callable[..., Path]) -> None:
     pack = planted(_DROPS_EPS)
@@ -169,4 +202,5 @@ def test_a_red_gate_leaves_valid_reports_and_a_summary(runner: Runner, planted: 
     assert {result["ruleId"] for result in log["runs"][0]["results"]} & {"FAIL_NUMERIC", "FAIL_NONFINITE"}
     assert int(valid_junit((results / "junit.xml").read_text()).attrib["failures"]) > 0
     assert "## kernelfuzz gate: FAILED" in (runner.folder / "STEP_SUMMARY").read_text()
+    assert (results / "comment.md").read_text().startswith(f"{MARK}\n### kernelfuzz gate: FAILED")
     assert list((results / "findings").glob("planted-fail_n*.json"))

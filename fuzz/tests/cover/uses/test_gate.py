@@ -305,5 +305,7 @@ def test_a_kept_case_where_no_gate_looks_is_named(repository: Repository) -> Non
 def test_bad_input_is_one_clear_line(cli_here: Cli, tmp_path: Path) -> None:
     shown = cli_here("gate", "--report", "html=x")
     assert (shown.returncode, shown.stdout) == (4, "")
-    wanted = "kernelfuzz: --report html=x: write FORMAT=FILE; the formats are text, json, junit, sarif, github\n"
+    wanted = (
+        "kernelfuzz: --report html=x: write FORMAT=FILE; the formats are text, json, junit, sarif, github, comment\n"
+    )
     assert shown.stderr == wanted
