@@ -117,8 +117,7 @@ def _parameters(op: Op, able: Capabilities, there: set[str], setup: Setup) -> Ma
 
 
 def _chosen(op: Op, able: Capabilities, there: set[str], setup: Setup) -> Iterator[tuple[str, float]]:
-    if op.turns:
-        yield AXIS, len(op.inputs[0].axes) - 1
+    yield AXIS, op.inputs[0].axes.index(op.row)
     for each in op.parameters:
         if each.neutral is None:
             yield each.name, each.values[0]

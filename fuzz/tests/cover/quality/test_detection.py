@@ -11,16 +11,19 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.pack import load
+from fuzz.base.draw import Frame
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.quality.__main__ import app
 from fuzz.quality.detection.hunt import OURS, Limits, Seen, hunted
 from fuzz.quality.detection.state import Answer, asked_of, keep, known
 from fuzz.quality.detection.tables import alone, missed, scores, sharpness, visible_of
+from fuzz.quality.detection.usual import case_of, normal, setups
 from fuzz.quality.detection.ways import WAYS, Trial, Way, of_suite
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.corpus.suites import load_suite
+from oracles.declared import AXIS
 from oracles.ops import OPS
 
 WRONG = next(each for each in PACK.mutants if each.name == "generic-divides-by-n-plus-1")
@@ -124,3 +127,11 @@ def test_the_corpus_of_gpuemu_has_its_kernels_and_its_bugs() -> None:
     asked = list(asked_of(pack.mutants, WAYS, LIMITS, [each.name for each in pack.kernels]))
     assert sorted(each.base for each in asked) == sorted(each.name for each in pack.kernels)
     assert sum(len(each.mutants) for each in asked) == 10
+
+
+@pytest.mark.parametrize("name", ["generic", "attention-composed", "scaled-matmul-generic"])
+def test_usual_inputs_are_taken_and_say_along_which_axis_rows_lie(name: str) -> None:
+    """Also of an op whose rows lie along one axis only: a kernel in Python may have a parameter for it."""
+    kernel = PACK.kernel(name)
+    cases = [case_of(kernel, setup, normal(1), 1) for setup in setups(kernel)]
+    assert all(each is not None and each.params[AXIS] == len(Frame(each).grid) - 1 for each in cases)
