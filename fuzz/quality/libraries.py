@@ -32,6 +32,7 @@ class LibrariesOptions:
 
     packs: Annotated[tuple[str, ...], typer.Argument(help="Packs of kernels/thirdparty. Default: all.")] = ()
     cases: Annotated[int, typer.Option("--cases", min=1, help="Cases for each kernel of a pack.")] = 100
+    target: Annotated[str, typer.Option("--target", help="Only targets that match this glob.")] = "*"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def libraries(options: LibrariesOptions) -> Exit:
     for name in options.packs:
         if name not in known:
             raise UsageError(f"{name!r} is not one of {', '.join(known)}")
-    found = [each for name in options.packs or known for each in searched(name, options.cases)]
+    found = [each for name in options.packs or known for each in searched(name, options.cases, options.target)]
     print_table(table(found), markdown=True)
     return Exit.FINDINGS if any(each.undecided for each in found) else Exit.OK
 
@@ -83,7 +84,7 @@ def table(found: Sequence[Searched]) -> PlainTable:
     return PlainTable(_COLUMNS, [each.row for each in found])
 
 
-def searched(pack: str, cases: int) -> list[Searched]:
+def searched(pack: str, cases: int, target: str) -> list[Searched]:
     """Search a pack, and return what is said of those of its kernels that run here."""
     from fuzz.adapters.pack import load
 
@@ -93,7 +94,8 @@ def searched(pack: str, cases: int) -> list[Searched]:
         record = Path(folder) / "record.json"
         subprocess.run(
             [sys.executable, "-m", "fuzz", "run", "--pack", PACKS / pack, "--max-cases", str(cases * len(kernels)),
-             "--seed", str(_SEED), "--no-shrink", "--json", record, "--output", Path(folder) / "findings"],
+             "--target", target, "--seed", str(_SEED), "--no-shrink", "--json", record,
+             "--output", Path(folder) / "findings"],
             stdout=subprocess.DEVNULL, check=False,
         )  # fmt: skip
         return found_in([json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()], pack,
@@ -140,7 +142,7 @@ def _kept(pack: str) -> dict[str, list[str]]:
     """The kept deviations of a pack, by the kernel that shows each, and those that show it too."""
     found: dict[str, list[str]] = {}
     for name, about in sorted(_told(), key=lambda each: each[0]):
-        for kernel in (about["kernel"], *about.get("also", "").split()) if about["pack"] == pack else ():
+        for kernel in (*([about["kernel"]] if about["pack"] == pack else []), *about.get("also", "").split()):
             found.setdefault(kernel, []).append(name)
     return found
 

@@ -13,8 +13,8 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 PACKS = CHECKOUT / "kernels" / "thirdparty"
 ABOUT = ("source", "bug", "why", "decision", "pack", "kernel", "found")
 """What is said of each: the library and its version, what is wrong, when it is, what was decided and why, the pack and
-the kernel of it whose search found it, and after how many cases and seconds it did. `also` may name other kernels of
-the pack that fail for the same cause."""
+the kernel of it whose search found it, and after how many cases and seconds it did. `also` may name other kernels
+that fail for the same cause."""
 
 
 def trophies() -> list[Path]:

@@ -13,6 +13,8 @@ _HERE = Path(__file__).resolve().parent
 # What keras documents of its layers is their formula, and that 16 bits are computed in f32.
 _LAST = Capabilities(dtypes=("f32", "f16", "bf16"))
 _ANYWHERE = Capabilities(axis="any", strides="any")
+# NumPy has no maximum of an empty axis, and says so.
+_FILLED = replace(_ANYWHERE, empty=False)
 # Of NumPy's functions the longest error that is documented is four ulp; nobody says in which order a row is added.
 _NUMPY = Contract(sums={"n": Any()}, mean="reciprocal", accuracy={"exp": 4.0, "log": 4.0, "rsqrt": 2.0})
 _OPS = ("rms_norm", "layer_norm", "softmax", "log_softmax")
@@ -31,7 +33,8 @@ def _torch(op: str, able: Capabilities, suffix: str = "", contract: Contract = C
 
 def _numpy(op: str, contract: Contract = _NUMPY) -> PythonKernel:
     return PythonKernel(
-        f"keras-numpy-{op.replace('_', '-')}", op, _HERE / "on_numpy.py", "numpy", contract, _ANYWHERE,
+        f"keras-numpy-{op.replace('_', '-')}", op, _HERE / "on_numpy.py", "numpy", contract,
+        _ANYWHERE if op.endswith("_norm") else _FILLED,
         packages=("keras",), environment={"KERAS_BACKEND": "numpy"},
     )  # fmt: skip
 
