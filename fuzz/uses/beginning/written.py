@@ -162,7 +162,7 @@ def _of_source(folder: Path, asked: Beginning) -> Mapping[str, str]:
         name, op = binding.prototype.name, binding.op.name
         more = {"caller.c": caller(binding, asked.given)}
         own = f"Path(__file__).parent / {_quoted(_path(asked.given, folder))}"
-        declared = f'sources=(Path(__file__).parent / "caller.c", {own})'
+        declared = f'sources=({own}, Path(__file__).parent / "caller.c")'  # reports name the first
     else:
         name, found = python_function(asked.given, asked.op)
         op = found.name
