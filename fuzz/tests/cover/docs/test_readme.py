@@ -87,7 +87,9 @@ def test_the_readme_says_how_many_bugs_are_found_as_the_page_that_measures_it() 
     page = (CHECKOUT / "fuzz" / "docs" / "detection.md").read_text()
     table = page.partition("## All planted bugs")[2].partition("\n## ")[0]
     found = dict(re.findall(r"^\| (kernelfuzz|assert_close) \| (\d+ of \d+) ", table, re.MULTILINE))
-    assert found == {"kernelfuzz": f"{ours} of {bugs}", "assert_close": f"{close} of {bugs}"}
+    assert found == {"kernelfuzz": f"{ours} of {bugs}", "assert_close": f"{close} of {bugs}"}, (
+        "write it in the README too"
+    )
     assert f"{bugs} bugs were planted one at a time into {kernels} correct kernels" in page
 
 
