@@ -220,10 +220,11 @@ class DaskExecutor:
 
     def _send(self, group: int) -> None:
         """What was given, in orders that leave no thread without one. Turns of one search go together."""
-        given = self._given[group]
-        if not given:
+        given, threads = self._given[group], threads_for(self.needs[group], self._workers)
+        free = math.ceil(_ORDERS * max(1, threads)) - sum(order.group == group for order, _ in self._orders.values())
+        if not given or free <= 0:
             return
-        size = math.ceil(len(given) / (_ORDERS * max(1, threads_for(self.needs[group], self._workers))))
+        size = math.ceil(len(given) / free)  # the fewer orders, the less they cost
         while given:
             first, tasks = given[0], list[Task]()
             most = 1 if first.is_big or first.pieces > 1 else min(TOGETHER, size)
