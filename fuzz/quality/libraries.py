@@ -23,7 +23,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 PACKS = _CHECKOUT / "kernels" / "thirdparty"
 TROPHIES = _CHECKOUT / "corpora" / "trophies"
 _SEED = 1
-_COLUMNS = ("library", "op", "kernels", "targets", "judged runs", "largest error", "failing", "deviations found")
+_COLUMNS = ("library", "op", "kernels", "targets", "judged runs", "largest error", "failing", "kept of those")
 
 
 @dataclass(frozen=True)

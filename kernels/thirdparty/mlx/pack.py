@@ -23,10 +23,12 @@ _FREE = Contract(
 _SINGLE = Capabilities()
 # What takes a maximum first says that it takes no empty array.
 _FILLED = Capabilities(empty=False)
-_OPS = ("rms_norm", "layer_norm", "softmax", "gelu", "gelu_tanh", "silu_mul", "row_sum", "row_var")
+_OPS = ("rms_norm", "layer_norm", "softmax", "gelu", "gelu_tanh", "row_sum", "row_var")
 
 # mx.logsumexp: log(sum(exp(x))), which of a row with infinity is infinity.
 _LIMITS = replace(_FREE, algorithm={"most": "finite"})
+# Its sigmoid is made of that exponential, whose error grows with the argument.
+_GATED = replace(_FREE, algorithm={"s": "quotient"})
 
 
 def _kernel(op: str, contract: Contract = _FREE, able: Capabilities = _SINGLE) -> PythonKernel:
@@ -34,5 +36,6 @@ def _kernel(op: str, contract: Contract = _FREE, able: Capabilities = _SINGLE) -
 
 
 KERNELS = (
-    *map(_kernel, _OPS), _kernel("log_softmax", able=_FILLED), _kernel("logsumexp", _LIMITS, _FILLED),
+    *map(_kernel, _OPS), _kernel("silu_mul", _GATED), _kernel("log_softmax", able=_FILLED),
+    _kernel("logsumexp", _LIMITS, _FILLED),
 )  # fmt: skip
