@@ -22,6 +22,10 @@ from oracles.ops import OPS
 _MOST_THREADS = 64
 
 
+class UnknownOpError(CaseError):
+    """A case of an op that no loaded pack has."""
+
+
 def unknown_op(op: str) -> str:
     """What is said of an op that nobody knows, which is quoted already."""
     near = get_close_matches(op.strip("'\""), OPS)
@@ -32,7 +36,7 @@ def unknown_op(op: str) -> str:
 def check_case(case: Case) -> None:
     """Raise CaseError, naming the field, where a case does not fit its op."""
     if case.op not in OPS:
-        raise CaseError(f"op: {unknown_op(repr(case.op))}")
+        raise UnknownOpError(f"op: {unknown_op(repr(case.op))}")
     op = OPS[case.op]
     _check_names(op, "inputs", case.inputs, op.inputs)
     _check_names(op, "outputs", case.outputs, op.outputs)

@@ -45,7 +45,7 @@ def add(options: AddOptions) -> Exit:
 
     _make_ops_known(options.pack)
     folder = options.corpora or built_in()
-    known = {kept.case.digest for kept in kept_cases(folder)} if folder.is_dir() else set()
+    known = {kept.case.digest for kept in kept_cases(folder, others=True)} if folder.is_dir() else set()
     texts = {"bug": options.bug, "source": options.source, "why": options.why}
     about = {name: text for name, text in texts.items() if text}
     for path in options.cases:
@@ -148,7 +148,7 @@ def prune(options: PruneOptions) -> Exit:
     from fuzz.uses.corpus.upkeep import subsumed
 
     _make_ops_known(options.pack)
-    dropped = subsumed(kept_cases(options.corpora or built_in()))
+    dropped = subsumed(kept_cases(options.corpora or built_in(), others=True))
     for each in dropped:
         print(
             f"{'would remove' if options.dry_run else 'removed'} {each.kept.path}: {each.by.path.name} shows the same"
@@ -179,7 +179,7 @@ def merge(options: MergeOptions) -> Exit:
 
     _make_ops_known(options.pack)
     folder = options.corpora or built_in()
-    known = kept_cases(folder) if folder.is_dir() else ()
+    known = kept_cases(folder, others=True) if folder.is_dir() else ()
     written = upkeep.merge(options.source, folder / options.into, known)
     for path in written:
         print(f"kept {path}")

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from fuzz.base.case import BIG, Case, CaseError, Origin, Shard
 from fuzz.base.files import write_whole
-from fuzz.base.validity import check_case, unknown_op
+from fuzz.base.validity import UnknownOpError, check_case, unknown_op
 from fuzz.findings import document, narrowing
 from fuzz.findings.codec import decoded, encoded
 from fuzz.findings.document import told
@@ -102,7 +102,7 @@ def load(path: Path) -> tuple[Case, Found | None]:
     try:
         return from_json(record)
     except CaseError as error:
-        raise CaseError(f"{path}: {error}") from error
+        raise type(error)(f"{path}: {error}") from error
 
 
 def to_json(case: Case, found: Found | None = None) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def parsed_case(top: Mapping[str, Any]) -> Case:
     params = {name: _parse_number(value, f"params.{name}") for name, value in named(top, "params").items()}
     inputs, outputs = named(top, "inputs"), named(top, "outputs")
     if op not in OPS:
-        raise CaseError(f"op: {unknown_op(told(op))}")
+        raise UnknownOpError(f"op: {unknown_op(told(op))}")
     if AXIS in params:
         raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
     params[AXIS] = parse_axis(OPS[op], inputs)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
+from fuzz.base.validity import UnknownOpError
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.accuracy import whereabouts
 from fuzz.findings.book import book_in
@@ -33,7 +34,11 @@ def contents(folder: Path) -> PlainTable:
     for path in json_files(folder):
         name, kind = path.relative_to(folder).as_posix(), kind_of(path)
         if kind == CASE:
-            kept = load(path)
+            try:
+                kept = load(path)
+            except UnknownOpError:
+                rows.append((name, "", "of an op that no loaded pack has", ""))
+                continue
             dtype = kept.case.inputs[OPS[kept.case.op].main].dtype
             rows.append((name, kept.case.op, f"{dtype} {whereabouts(kept.case)}", _reason(kept)))
         elif kind == SUITE:
@@ -59,20 +64,26 @@ class Checked:
     """The number of files by what they are."""
     groups: list[list[Entry]] = field(default_factory=list)
     """Each group is a case, with its twin where it has one."""
+    others: list[Path] = field(default_factory=list)
+    """The files with cases of ops that no loaded pack has: nothing is known of them."""
 
     def __str__(self) -> str:
         files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, SUITE, ACCURACY))
-        return f"{self.folder}: {self.kinds.total()} files ({files}), {len(self.groups)} cases, all sound"
+        left = f"; not checked, as no loaded pack has their ops: {len(self.others)} files" if self.others else ""
+        return f"{self.folder}: {self.kinds.total()} files ({files}), {len(self.groups)} cases, all sound{left}"
 
 
 def checked(folder: Path) -> Checked:
-    """Load every file. Raises CaseError, naming it, for the first that is broken."""
+    """Load every file, those of other packs' ops apart. Raises CaseError, naming it, for the first that is broken."""
     found = Checked(folder)
     for path in json_files(folder):
         kind = kind_of(path)
         found.kinds[kind] += 1
         if kind == CASE:
-            found.groups.append(entries_of(load(path)))
+            try:
+                found.groups.append(entries_of(load(path)))
+            except UnknownOpError:
+                found.others.append(path)
         elif kind == SUITE:
             found.groups += [[Entry(published.case)] for published in expand(load_suite(path))]
         else:

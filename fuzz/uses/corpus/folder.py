@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from fuzz.base.case import Case, CaseError
 from fuzz.base.errors import UsageError
 from fuzz.base.text import printable
+from fuzz.base.validity import UnknownOpError
 from fuzz.findings import casefile, document
 from fuzz.findings.casefile import Found
 from fuzz.laws.law import LawCheck
@@ -90,11 +92,13 @@ def json_files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.json"), key=lambda path: path.relative_to(folder).as_posix())
 
 
-def kept_cases(folder: Path) -> Iterator[Kept]:
-    """The case files below `folder`, checked. Raises CaseError for one that is broken or does not fit its op."""
+def kept_cases(folder: Path, *, others: bool = False) -> Iterator[Kept]:
+    """The case files below `folder`, checked. Those of ops that no loaded pack has are left out where there may be such
+    `others`. Raises CaseError for one that is broken or does not fit its op."""
     for path in json_files(folder):
         if kind_of(path) == CASE:
-            yield load(path)
+            with suppress(*([UnknownOpError] if others else [])):
+                yield load(path)
 
 
 def load(path: Path) -> Kept:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fuzz.base.case import CaseError
+from fuzz.base.validity import UnknownOpError
 from fuzz.laws.registry import Entry
 from fuzz.uses.corpus.folder import CASE, SUITE, Kept, in_batches, json_files, kind_of, load
 from fuzz.uses.corpus.suites import expand, load_suite
@@ -26,6 +27,8 @@ def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept]
     for path in (path for folder in folders for path in json_files(folder)):
         try:
             kept = load(path) if kind_of(path) == CASE else None
+        except UnknownOpError:
+            continue
         except CaseError as error:
             broken[path] = str(error)
             continue

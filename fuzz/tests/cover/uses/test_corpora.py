@@ -15,6 +15,7 @@ from fuzz.base.case import CaseError, contiguous
 from fuzz.findings.casefile import Found
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.conftest import edited
+from fuzz.uses.corpus.contents import checked, contents
 from fuzz.uses.corpus.folder import Kept, built_in, entries_of, file_name, in_batches, keep, kept_cases
 from fuzz.uses.corpus.suites import SuiteError, expand, load_suite, suites
 from fuzz.uses.corpus.upkeep import subsumed
@@ -122,6 +123,17 @@ def test_cases_are_added_merged_and_pruned_by_their_digest(cli_here: Cli, tmp_pa
     assert "T1: one sentence" in listed
     assert "FAIL_NUMERIC on c-mine@native:gcc-O2" in listed
     assert cli_here("corpus", "verify", "--corpora", "corpora").stdout.endswith("2 cases, all sound\n")
+
+
+def test_a_case_of_another_packs_op_is_left_out_and_counted(tmp_path: Path) -> None:
+    path = keep(_found(65), tmp_path)
+    assert path is not None
+    path.write_text(path.read_text().replace('"op": "rms_norm"', '"op": "theirs"'))
+    assert "not checked, as no loaded pack has their ops: 1 files" in str(checked(tmp_path))
+    assert [row[2] for row in contents(tmp_path).rows] == ["of an op that no loaded pack has"]
+    assert [*kept_cases(tmp_path, others=True)] == []
+    with pytest.raises(CaseError, match="unknown op 'theirs'"):
+        [*kept_cases(tmp_path)]
 
 
 def test_a_file_that_is_no_case_or_was_altered_is_named(tmp_path: Path) -> None:
