@@ -17,11 +17,12 @@ Confidence: with mean-independent rounding errors bounded by u, a sum leaves it 
 budget needed was 1.28.
 """
 
-RANDOM_LIMIT = 2.0**-5
+RANDOM_LIMIT = 2.0**-7
 """The largest h*u for which rounding errors count as random.
 
 Beyond it, terms fall below the last bits of the partial sum (a bf16 or f16 sum stalls), the errors all have one sign,
-and only the worst case is sound.
+and only the worst case is sound. Measured of f32, one term after the other: fourth powers of normal values need a
+lambda of 4.6 at 2^17 terms, 7.4 at 2^18 and 19 at 2^20; their squares 1.3, 2.2 and 8.
 """
 
 

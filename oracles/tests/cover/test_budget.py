@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any as Anything
 
@@ -85,6 +86,18 @@ def test_worst_case_holds_for_stalling_sums(name: str) -> None:
         down, up, statistical = sum_budget(form(name), n, False)
         assert not statistical
         assert n * (1 - down) <= got <= n * (1 + up)
+
+
+@pytest.mark.parametrize("power", [2, 4])
+@pytest.mark.parametrize("n", [2**14, 2**17, 2**18, 2**19])
+def test_a_long_sum_whose_small_terms_are_lost_is_within_its_budget(n: int, power: int) -> None:
+    """Of 2^18 fourth powers so many fall below the last bit of the sum that they need a lambda of 7."""
+    for seed in range(3):
+        terms = (np.random.default_rng(seed).standard_normal(n) ** power).astype(np.float32)
+        exact = math.fsum(terms.tolist())
+        got = float(np.add.accumulate(terms, dtype=np.float32)[-1])
+        down, up, _ = sum_budget(form("f32"), n, False)
+        assert exact * (1 - down) <= got <= exact * (1 + up)
 
 
 def expected_root(x: np.ndarray, contract: Contract, eps: float, worst_case: bool) -> tuple[flint.arb, flint.arb]:
