@@ -16,6 +16,7 @@ FOLDERS = tuple(sorted(path.parent.name for path in (CHECKOUT / "fuzz").glob("*/
 EXEMPT: Mapping[str, str] = {
     "quality/planted/": "a pack of kernels of the built-in ops, which are wrong in some of their cases",
     "quality/newcomer/": "seven kernels of built-in ops, as a user writes them",
+    "quality/gpuemu/": "a pack of kernels of built-in ops, right and wrong ones",
     "quality/speed/": "times the pack's RMSNorm kernels beside other libraries' own, whose calls it writes out",
 }
 """Modules that are about one op, and why."""
@@ -48,6 +49,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "uses/measure/sums.py": frozenset({"sum"}),  # the same
     "uses/platform/functions.py": frozenset({"sin", "cos", "sum"}),  # functions
     "uses/platform/triton_functions.py": frozenset({"sin", "cos"}),  # the same
+    "uses/selftest/mutation.py": frozenset({"mean", "sum"}),  # functions of NumPy and torch
     "report/page_charts.py": frozenset({"x", "y"}),  # the coordinates of a point
 }
 """Modules in which such a name is another thing even as a text."""
