@@ -91,7 +91,7 @@ def test_worst_case_holds_for_stalling_sums(name: str) -> None:
 @pytest.mark.parametrize("power", [2, 4])
 @pytest.mark.parametrize("n", [2**14, 2**17, 2**18, 2**19])
 def test_a_long_sum_whose_small_terms_are_lost_is_within_its_budget(n: int, power: int) -> None:
-    """Of 2^18 fourth powers so many fall below the last bit of the sum that they need a lambda of 7."""
+    """Terms that fall below the last bit of the sum make 2^18 fourth powers need a lambda of 7."""
     for seed in range(3):
         terms = (np.random.default_rng(seed).standard_normal(n) ** power).astype(np.float32)
         exact = math.fsum(terms.tolist())
