@@ -3,4 +3,4 @@
 It imports no other stage.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

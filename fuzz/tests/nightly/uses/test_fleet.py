@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.base import __version__
 from fuzz.findings.database import open_store
 from fuzz.findings.database_views import view
 from fuzz.tests.common.cluster import Cluster, cluster, end
@@ -121,7 +122,7 @@ def test_what_cannot_take_part_is_one_line_and_exit_code_4(pack: Path) -> None:
         end(other)
         made.folder = pack
         made.add_worker(PYTHONPATH=str(_another_version(pack)))
-        assert "has kernelfuzz 0.1.0 (" in said(made.engine)
+        assert f"has kernelfuzz {__version__} (" in said(made.engine)
 
 
 def _another_version(folder: Path) -> Path:
