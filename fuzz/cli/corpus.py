@@ -174,6 +174,7 @@ def merge(options: MergeOptions) -> Exit:
 
     For example: kernelfuzz corpus merge findings --corpora corpora
     """
+    from fuzz.report.totals import counted
     from fuzz.uses.corpus import upkeep
     from fuzz.uses.corpus.folder import built_in, kept_cases
 
@@ -183,7 +184,7 @@ def merge(options: MergeOptions) -> Exit:
     written = upkeep.merge(options.source, folder / options.into, known)
     for path in written:
         print(f"kept {path}")
-    print(f"{len(written)} new cases")
+    print(counted(len(written), "new case"))
     return Exit.OK
 
 

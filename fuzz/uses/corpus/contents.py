@@ -18,6 +18,7 @@ from fuzz.findings.tally import Observer, Tally
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
 from fuzz.report.console import PlainTable
+from fuzz.report.totals import counted
 from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.uses.corpus.suites import expand, load_suite
 from fuzz.uses.gate.accuracy import load_accuracy
@@ -69,8 +70,11 @@ class Checked:
 
     def __str__(self) -> str:
         files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, SUITE, ACCURACY))
-        left = f"; not checked, as no loaded pack has their ops: {len(self.others)} files" if self.others else ""
-        return f"{self.folder}: {self.kinds.total()} files ({files}), {len(self.groups)} cases, all sound{left}"
+        total, cases = counted(self.kinds.total(), "file"), counted(len(self.groups), "case")
+        sound = f"{self.folder}: {total} ({files}), {cases}, all sound"
+        if not self.others:
+            return sound
+        return f"{sound}; not checked, as no loaded pack has their ops: {counted(len(self.others), 'file')}"
 
 
 def checked(folder: Path) -> Checked:

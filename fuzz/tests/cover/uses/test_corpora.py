@@ -118,7 +118,7 @@ def test_cases_are_added_merged_and_pruned_by_their_digest(cli_here: Cli, tmp_pa
     [kept] = kept_cases(corpora / "regressions")
     assert kept.about == {"bug": "T1", "why": "one sentence"}
     merged = cli_here("corpus", "merge", "findings", "--corpora", "corpora")
-    assert merged.stdout.splitlines()[-1] == "1 new cases"
+    assert merged.stdout.splitlines()[-1] == "1 new case"
     listed = cli_here("corpus", "list", "--corpora", "corpora").stdout
     assert "T1: one sentence" in listed
     assert "FAIL_NUMERIC on c-mine@native:gcc-O2" in listed
@@ -129,7 +129,7 @@ def test_a_case_of_another_packs_op_is_left_out_and_counted(tmp_path: Path) -> N
     path = keep(_found(65), tmp_path)
     assert path is not None
     path.write_text(path.read_text().replace('"op": "rms_norm"', '"op": "theirs"'))
-    assert "not checked, as no loaded pack has their ops: 1 files" in str(checked(tmp_path))
+    assert str(checked(tmp_path)).endswith("not checked, as no loaded pack has their ops: 1 file")
     assert [row[2] for row in contents(tmp_path).rows] == ["of an op that no loaded pack has"]
     assert [*kept_cases(tmp_path, others=True)] == []
     with pytest.raises(CaseError, match="unknown op 'theirs'"):
