@@ -21,9 +21,9 @@ class InitOptions:
         typer.Option(
             "--kind",
             metavar="c|c++|shared|cuda|torch|numpy|triton|dlpack|command",
-            help="What the kernel is written in.",
+            help="What the kernel is written in; by default what --from is.",
         ),
-    ]
+    ] = ""
     given: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="Your kernel: its source, or a shared library.")
     ] = None
@@ -40,7 +40,7 @@ def init(options: InitOptions) -> Exit:
 
     Nothing that is there is overwritten.
 
-    For example: kernelfuzz init mine --kind c --from softmax.c
+    For example: kernelfuzz init mine --from softmax.c
     """
     import shlex
 

@@ -46,7 +46,8 @@ def latest_state(state: Path) -> Path:
     """The database of a state in which some night was run. Raises StateError where none was."""
     path = state / DATABASE
     if not path.exists():
-        raise StateError(f"--state {state}: no night was ever run there")
+        elsewhere = "; with --store they are there: kernelfuzz report URL" if (state / PAGE).exists() else ""
+        raise StateError(f"{state}: no night was ever run there{elsewhere}")
     return path
 
 

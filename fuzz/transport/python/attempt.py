@@ -199,6 +199,8 @@ class Attempt:
     def _misfit(self, name: str, output: Output, found: Any) -> tuple[int, str] | None:
         if not self._arrays.owns(found):
             what = type(self._returned).__name__
+            if isinstance(self._returned, np.ndarray):
+                what += ' (if it is written with NumPy: framework="numpy" in a pack, arrays="numpy" in fuzz.check)'
             return (
                 records.RAISED,
                 f"the kernel has no parameter {name!r} and returned no {self._arrays.noun} for it, but {what}",

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fuzz.adapters import pack, toolchain
@@ -20,10 +20,17 @@ from fuzz.uses.beginning.functions import c_function, meant, python_function, re
 
 KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton", "dlpack", "command")
 """The kinds of kernels that a pack is written for."""
+_SUFFIXES = {".c": "c", ".cpp": "c++", ".cc": "c++", ".cxx": "c++", ".so": "shared", ".cu": "cuda"}
+_PACKAGES = {
+    "triton": "triton", "jax": "dlpack", "mlx": "dlpack", "cupy": "dlpack", "torch": "torch", "numpy": "numpy",
+}  # fmt: skip
+"""The kinds by what a file in Python imports, the most telling first."""
+_ISAS = {"_mm512_": "avx512", "_mm256_": "avx2", "arm_sve.h": "sve", "arm_neon.h": "neon"}
+"""The instruction sets by what a source in C has."""
 _GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\s[^{};]*\))")
 """A kernel of CUDA, without what only nvcc knows."""
 _ABLE = """        # What it takes: dtypes=("f32", "bf16"), strides="any", empty=True, ...
-        capabilities=Capabilities(empty=False),
+        capabilities=Capabilities({able}),
         # What it promises of its arithmetic, beside what its platform documents: kernelfuzz learn finds out what fits.
         contract=Contract(),
     ),
@@ -46,8 +53,9 @@ class Beginning:
 def begin(folder: Path, asked: Beginning) -> list[Path]:
     """Write a pack into that folder, and return what was written. Nothing that is there is overwritten. Raises
     UsageError."""
+    asked = replace(asked, kind=asked.kind or _kind_of(asked.given))
     if asked.kind not in KINDS:
-        raise UsageError(f"--kind {asked.kind}: it is one of {', '.join(KINDS)}")
+        raise UsageError(f"--kind{' ' * bool(asked.kind)}{asked.kind}: it is one of {', '.join(KINDS)}")
     if asked.given is not None and not asked.given.is_file():
         raise UsageError(f"--from {asked.given}: there is no such file")
     if asked.prototype and asked.kind not in ("c", "c++", "shared", "cuda"):
@@ -150,7 +158,7 @@ def _in_cuda(path: Path, op: str) -> Binding:
 
 def _of_source(folder: Path, asked: Beginning) -> Mapping[str, str]:
     """The files of a kernel that has a source, which may be there already."""
-    in_c, more = asked.kind in ("c", "c++"), dict[str, str]()
+    in_c, more, able, isa = asked.kind in ("c", "c++"), dict[str, str](), "empty=False", ""
     if asked.given is None:
         source, text = samples.SOURCES[asked.kind]
         more, where, name, op = {source: text}, f"Path(__file__).parent / {_quoted(source)}", "mine", samples.OP
@@ -160,6 +168,8 @@ def _of_source(folder: Path, asked: Beginning) -> Mapping[str, str]:
     elif in_c:
         binding = _declared(asked.prototype, asked.op) if asked.prototype else _in_source(asked.given, asked)
         name, op = binding.prototype.name, binding.op.name
+        able = f"{able}{_needs(binding)}"
+        isa = next((each for sign, each in _ISAS.items() if sign in read(asked.given)), "")
         more = {"caller.c": caller(binding, asked.given)}
         own = f"Path(__file__).parent / {_quoted(_path(asked.given, folder))}"
         declared = f'sources=({own}, Path(__file__).parent / "caller.c")'  # reports name the first
@@ -174,12 +184,28 @@ def _of_source(folder: Path, asked: Beginning) -> Mapping[str, str]:
         lines += (
             '        # The compiler flags that it is shipped with, and its instruction set: isa="avx2", "sve", ...\n'
         )
-        lines += '        flags=("-ffp-contract=off",),\n'
+        lines += '        flags=("-ffp-contract=off",),\n' + (f"        isa={_quoted(isa)},\n" if isa else "")
     else:
         function = op if asked.given is None else name
         framework, about = _framework(asked)
         lines += f"        framework={_quoted(framework)},{about}\n        entry={_quoted(function)},\n"
-    return {**more, "pack.py": _pack(folder, kind, lines)}
+    return {**more, "pack.py": _pack(folder, kind, lines, able)}
+
+
+def _needs(binding: Binding) -> str:
+    """What it is to declare where the function has arguments for tensors that cases may do without: it may read them
+    always, and be right."""
+    meant_by = {meaning.partition(".")[0] for meaning in binding.meanings.values()}
+    names = [each.name for each in binding.op.operands if each.optional and each.name in meant_by]
+    return f", needs=({''.join(f'{_quoted(each)}, ' for each in names).rstrip()})" if names else ""
+
+
+def _kind_of(path: Path | None) -> str:
+    """What a file is written in, by its name and what it imports; '' where nothing tells."""
+    if path is None or path.suffix != ".py":
+        return _SUFFIXES.get(path.suffix, "") if path is not None else ""
+    imported = re.findall(r"^\s*(?:import|from) (\w+)", read(path), re.MULTILINE) if path.is_file() else []
+    return next((kind for package, kind in _PACKAGES.items() if package in imported), "")
 
 
 def _framework(asked: Beginning) -> tuple[str, str]:
@@ -214,11 +240,11 @@ def _shown(binding: Binding) -> str:
     return f"{binding.prototype.result} {binding.prototype.name}({given})"
 
 
-def _pack(folder: Path, kind: str, lines: str) -> str:
+def _pack(folder: Path, kind: str, lines: str, able: str = "empty=False") -> str:
     path = "from pathlib import Path\n\n" if "Path(" in lines else ""
     names = ", ".join(sorted(("Capabilities", "Contract", kind), key=str.lower))
     head = f'"""Kernels to be searched: kernelfuzz run --pack {folder} --max-cases 200"""\n\n{path}'
-    return f"{head}from fuzz import {names}\n\nKERNELS = (\n{lines}{_ABLE}"
+    return f"{head}from fuzz import {names}\n\nKERNELS = (\n{lines}{_ABLE.format(able=able)}"
 
 
 def _quoted(text: str) -> str:

@@ -38,7 +38,7 @@ WRONG = {
     "mcp": (["what"], "what"),
     "nightly": (["--state", "state", "--target", "c-nothing@*"], "no target matches --target c-nothing@*"),
     "repro": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
-    "report": (["/nowhere"], "--state /nowhere: no night was ever run there"),
+    "report": (["/nowhere"], "/nowhere: no night was ever run there"),
     "run": (["--seed", "-1"], "--seed"),
     "selftest": (["--pack", "/nowhere"], "/nowhere is not a pack"),
     "tolerance": (["softmx"], "unknown op 'softmx': did you mean softmax"),

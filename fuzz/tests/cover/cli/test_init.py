@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters.cuda import no_cuda_device
+from fuzz.adapters.pack import load
+from fuzz.base.errors import UsageError
 from fuzz.tests.conftest import Cli
+from fuzz.uses.beginning.written import Beginning, begin
 
 _TAIL = ("total += y[i] = expf(x[i] - top);", "total += y[i] = i % 8 == 7 ? 0.0f : expf(x[i] - top);")
 _BREAKS = {
@@ -182,3 +185,18 @@ def test_what_cannot_be_begun_with_is_one_line(cli_here: Cli, tmp_path: Path, ar
     assert done.returncode == 4
     assert done.stderr.startswith(f"kernelfuzz: {why}"), done.stderr
     assert not list((tmp_path / "pack").glob("*.*"))
+
+
+def test_what_a_file_is_and_needs_is_read_off_it(tmp_path: Path) -> None:
+    """Without what it needs, a right kernel that always reads its weight would be given none, and crash."""
+    source = tmp_path / "rms_norm.c"
+    source.write_text(
+        "/* _mm256_loadu_ps */\n"
+        "void rms_norm(const float *x, const float *weight, float *y, int n, float eps) { y[0] = x[0] * weight[0]; }\n"
+    )
+    begin(tmp_path / "mine", Beginning("", source))
+    [kernel] = load(tmp_path / "mine").kernels
+    assert (kernel.kind, kernel.able.needs) == ("c", ("weight",))
+    assert 'isa="avx2"' in (tmp_path / "mine" / "pack.py").read_text()
+    with pytest.raises(UsageError, match=r"^--kind: it is one of c, "):
+        begin(tmp_path / "other", Beginning(""))
