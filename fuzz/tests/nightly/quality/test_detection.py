@@ -1,4 +1,4 @@
-"""The whole of it, of a few ops: this tool finds what is planted there, and nobody accuses a right kernel."""
+"""The whole of it, of a few ops: this tool finds what is planted there, and accuses no right kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def test_of_softmax_all_ways_are_measured_and_this_tool_finds_most(cli_here: Cli
     record = json.loads((tmp_path / "found.json").read_text())
     scores = {each["way"]: each for each in record["scores"]}
     assert record["not_run"] == {}
-    assert {each: score["accused"] for each, score in scores.items()} == dict.fromkeys(scores, 0)
+    # Fixed tolerances on values that Hypothesis draws refuse right kernels too, as the page counts.
+    assert {way for way, score in scores.items() if score["accused"]} <= {"assert_close, Hypothesis"}
     others = max(score["found"] for way, score in scores.items() if way != OURS)
     assert scores[OURS]["found"] > others
     assert {"softmax", "softmax_of_topk"} <= {each["op"] for each in record["sharpness"]}
