@@ -26,8 +26,9 @@ FUNCTIONS: Mapping[str, str] = {
     "relu": "f.where(self < 0.0, 0.0, self)", "silu": "self * f.sigmoid(self)",
     "mish": "self * f.tanh(f.softplus(self))",
     "hardtanh": "f.where(self < min_val, min_val, f.where(max_val < self, max_val, self))",
-    "hardsigmoid": "f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5))",
-    "hardswish": "self * f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5))",
+    # Documented as x / 6 + 1/2 and calculated as (x + 3) / 6: times 6 and by 6 is room for the roundings of both.
+    "hardsigmoid": "f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5)) * 6.0 / 6.0",
+    "hardswish": "self * f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5)) * 6.0 / 6.0",
     "leaky_relu": "f.where(self > 0.0, self, self * negative_slope)",
     "threshold": "f.where(self <= threshold, value, self)",
     "clamp_min": "f.where(self < min, min, self)", "clamp_max": "f.where(max < self, max, self)",
