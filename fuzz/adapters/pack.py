@@ -94,7 +94,7 @@ def built_in() -> Path:
     folder = found()
     if folder is None:
         raise PackError(
-            "no kernels found: name a folder of yours with --pack DIR; kernelfuzz init DIR writes one "
+            "no kernels found: name a folder of yours with --pack DIR; kernelfuzz init DIR --kind c writes one "
             f"(there is no pack.py in {' and '.join(map(str, _candidates()))})"
         )
     return folder

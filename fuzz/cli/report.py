@@ -34,8 +34,11 @@ class ReportOptions:
 def report(options: ReportOptions) -> Exit:
     """Write the page of the latest night again, with the case files that it names. Nothing is run.
 
+    What no kernel declares is told of those of --pack, or of the built-in ones where they are here.
+
     For example: kernelfuzz report STATE
     """
+    from fuzz.adapters.pack import found
     from fuzz.findings.database import open_store
     from fuzz.findings.kept import restore
     from fuzz.findings.state import FINDINGS, latest_state, make_state
@@ -48,8 +51,8 @@ def report(options: ReportOptions) -> Exit:
     folder = options.output if is_url or options.output != Path() else Path(options.store)
     make_state(folder)
     restore(open_store(store), folder / FINDINGS)
+    kernels = loaded(options.pack).kernels if options.pack is not None or found() is not None else ()
     results = NightResults(
-        folder, store, (), options.json, parse(options.report), loaded(options.pack).kernels, console.results(),
-        console.progress(),
-    )  # fmt: skip
+        folder, store, (), options.json, parse(options.report), kernels, console.results(), console.progress()
+    )
     return Exit.OK if results.again(options.since).saved else Exit.INTERNAL

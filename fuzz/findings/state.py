@@ -46,8 +46,9 @@ def latest_state(state: Path) -> Path:
     """The database of a state in which some night was run. Raises StateError where none was."""
     path = state / DATABASE
     if not path.exists():
-        elsewhere = "; with --store they are there: kernelfuzz report URL" if (state / PAGE).exists() else ""
-        raise StateError(f"{state}: no night was ever run there{elsewhere}")
+        if (state / PAGE).exists():
+            raise StateError(f"{state}: its nights are in the store of --store: kernelfuzz report URL")
+        raise StateError(f"{state}: no night was ever run there")
     return path
 
 

@@ -169,7 +169,8 @@ def _of_source(folder: Path, asked: Beginning) -> Mapping[str, str]:
         binding = _declared(asked.prototype, asked.op) if asked.prototype else _in_source(asked.given, asked)
         name, op = binding.prototype.name, binding.op.name
         able = f"{able}{_needs(binding)}"
-        isa = next((each for sign, each in _ISAS.items() if sign in read(asked.given)), "")
+        text = read(asked.given)
+        isa = next((each for sign, each in _ISAS.items() if sign in text), "")
         more = {"caller.c": caller(binding, asked.given)}
         own = f"Path(__file__).parent / {_quoted(_path(asked.given, folder))}"
         declared = f'sources=({own}, Path(__file__).parent / "caller.c")'  # reports name the first
@@ -202,8 +203,10 @@ def _needs(binding: Binding) -> str:
 
 def _kind_of(path: Path | None) -> str:
     """What a file is written in, by its name and what it imports; '' where nothing tells."""
-    if path is None or path.suffix != ".py":
-        return _SUFFIXES.get(path.suffix, "") if path is not None else ""
+    if path is None:
+        return ""
+    if path.suffix != ".py":
+        return _SUFFIXES.get(path.suffix, "")
     imported = re.findall(r"^\s*(?:import|from) (\w+)", read(path), re.MULTILINE) if path.is_file() else []
     return next((kind for package, kind in _PACKAGES.items() if package in imported), "")
 

@@ -63,6 +63,14 @@ def test_what_a_user_got_wrong_is_one_line_and_exit_code_4(cli_here: Cli, verb: 
     assert not lines[1:] or (len(lines) == 2 and lines[1].startswith("Try: ") and lines[1].endswith(f" {verb} --help"))
 
 
+def test_a_folder_whose_nights_are_in_a_store_says_so(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "report.html").touch()
+    done = cli_here("report", "state")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("kernelfuzz: state: its nights are in the store of --store: kernelfuzz report URL")
+
+
 @pytest.mark.parametrize("verb", list(WRONG))
 def test_every_verb_has_help(cli_here: Cli, verb: str) -> None:
     done = cli_here(verb, "--help")

@@ -27,4 +27,4 @@ def test_ops_and_laws_are_listed_without_a_pack() -> None:
 def test_kernels_need_one_and_the_line_says_how_to_get_it(cli_here: Cli) -> None:
     done = cli_here("list", "kernels")
     assert done.returncode == Exit.USAGE
-    assert "--pack DIR; kernelfuzz init DIR writes one" in done.stderr
+    assert "--pack DIR; kernelfuzz init DIR --kind c writes one" in done.stderr
