@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
+import gc
 import os
 import signal
 import sqlite3
@@ -56,6 +57,7 @@ def _become(words: Sequence[str], environment: Mapping[str, str]) -> None:
     anew takes longer than most commands."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)  # as Python does when it starts
+    gc.freeze()  # an unreachable file of the test's would be collected here, and close a descriptor of the command's
     atexit._clear()
     faulthandler.disable()
     fork_server.cache_clear()

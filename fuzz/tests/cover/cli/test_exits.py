@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -16,7 +18,7 @@ import typer
 from fuzz.cli import app
 from fuzz.findings.casefile import save
 from fuzz.tests.common.examples import plain
-from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli
+from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, run_cli
 from oracles.truth import OutputCheck, Truth
 
 Planted = Callable[..., Path]
@@ -145,3 +147,36 @@ def test_to_measure_platforms_leaves_no_other_wish_unsaid(cli_here: Cli, more: t
     done = cli_here("doctor", "--platform", *more)
     assert (done.returncode, done.stdout) == (4, "")
     assert "it measures platforms and no pack, and installs nothing" in done.stderr
+
+
+class _Left:
+    """What closes a descriptor when it is collected, and is not reachable."""
+
+    def __init__(self) -> None:
+        self.own, self.descriptor = self, os.dup(2)
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+def test_what_a_test_has_left_to_be_collected_closes_no_file_of_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command of the tests is a fork of theirs, and its descriptors have the numbers of what was open there."""
+
+    def main() -> None:
+        opened = [os.dup(2) for _ in range(256)]
+        gc.collect()
+        for each in opened:
+            os.fstat(each)
+        raise SystemExit(0)
+
+    monkeypatch.setattr("fuzz.tests.common.running.main", main)
+    gc.disable()
+    try:
+        for _ in range(8):
+            _Left()
+        done = run_cli(tmp_path)
+    finally:
+        gc.enable()
+    assert done.returncode == 0, done.stderr
