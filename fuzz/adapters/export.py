@@ -6,12 +6,13 @@ What such a program shows, its calls and what is allowed of the outputs of the l
 
 from __future__ import annotations
 
-import re
+from base64 import b85encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.adapters import abi
+from fuzz.adapters.beside import belonging
 from fuzz.adapters.build import edited_source
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.kernel import Kernel
@@ -200,7 +201,6 @@ def _c_param(value: float | int) -> str:
 
 
 _PYTHON_HARNESS = Path(__file__).with_name("standalone.txt")
-_SIBLING = re.compile(r"^\s*from \.(\w+) import|^\s*from \. import (\w+)", re.MULTILINE)
 _WIDTH = 118
 
 
@@ -217,13 +217,13 @@ def python_script(
 ) -> str:
     """The program's text; `about` is said in its first comment, and none of it is run. The tensors are those of the
     library, or what the function `maker` makes of them. The files `beside` its source come along."""
-    sources = _sources(kernel.source.parent, {kernel.source.name: edited_source(kernel), **dict(beside)})
+    sources = _sources(kernel, dict(beside))
     return "\n".join(
         [
             *_python_comment(about),
-            "import ctypes", "import dis", "import faulthandler", "import importlib", "import inspect", "import math",
-            "import mmap", "import os", "import signal", "import sys", "import tempfile",
-            "from pathlib import Path", "",
+            "import base64", "import ctypes", "import dis", "import faulthandler", "import importlib",
+            "import inspect", "import math", "import mmap", "import os", "import signal", "import sys",
+            "import tempfile", "from pathlib import Path", "",
             *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if device == "interpret" else []),
             *(f"os.environ[{name!r}] = {value!r}" for name, value in kernel.variables.items()),
             "import numpy as np", "import torch" if library == "torch" else "torch = None", "",
@@ -245,19 +245,20 @@ def python_script(
     )  # fmt: skip
 
 
-def _sources(folder: Path, found: dict[str, str]) -> dict[str, str]:
-    """The kernel's file, and those of its siblings that it imports."""
-    waiting = list(found.values())
-    while waiting:
-        for names in _SIBLING.findall(waiting.pop()):
-            path = folder / f"{names[0] or names[1]}.py"
-            if path.name not in found and path.is_file():
-                found[path.name] = path.read_text(encoding="utf-8")
-                waiting.append(found[path.name])
-    return found
+def _sources(kernel: Kernel, beside: Mapping[str, str]) -> Mapping[str, str | bytes]:
+    """The kernel's file, and what belongs to it, by their paths below its folder."""
+    text = edited_source(kernel)
+    found: dict[str, str | bytes] = {kernel.source.name: text, **beside}
+    for name, path in belonging(kernel.source, text).items():
+        for each in [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file()):
+            place, is_text = str(Path(name) / each.relative_to(path)), each.suffix == ".py"
+            found.setdefault(place, each.read_text(encoding="utf-8") if is_text else each.read_bytes())
+    return {place: each for place, each in found.items() if "__pycache__" not in place}
 
 
-def _quoted(text: str) -> str:
+def _quoted(text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        return f'base64.b85decode("{b85encode(text).decode()}")'
     plain = "'''" not in text and not text.endswith(("'", "\\"))
     return f"r'''{text}'''" if plain else repr(text)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from fuzz.adapters.beside import belonging
 from fuzz.adapters.build import Builder, BuildError, edited_source
 from fuzz.adapters.cuda import VISIBLE, no_cuda_device
 from fuzz.adapters.export import Script, python_script
@@ -90,10 +91,11 @@ class PythonAdapter(Adapter):
         return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        """The modules in its folder that it names count too."""
+        """What belongs to it counts too, and the modules in its folder that it names."""
         source, text = kernel.source.resolve(), edited_source(kernel)
-        named = (path.resolve() for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text))
-        return {source: text, **{path: path.read_text("utf-8", "replace") for path in named if path != source}}
+        named = [path for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text)]
+        found = {path.resolve() for path in (*named, *belonging(source, text).values()) if path.is_file()}
+        return {source: text, **{path: path.read_text("utf-8", "replace") for path in found if path != source}}
 
     def missing_package(self) -> str | None:
         """Why its framework cannot be used and how to get it, or None."""
@@ -150,6 +152,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         margin=0 if target.sanitizer else MARGIN_BYTES,
         variables=list(kernel.variables),
         packages=kernel.imported,
+        siblings=kernel.siblings,
         outputs=[o.name for o in op.outputs if not o.optional or o.name in kernel.able.optional],
         neutral=op.neutral,
         tensors=len(op.operands),
@@ -174,8 +177,9 @@ class PythonProgram:
 
     @property
     def household(self) -> str:
-        """What a process has from its start: what it imports, and the environment that libraries read at first use."""
-        if not self.target.shares or self.sandbox is not None:
+        """What a process has from its start: what it imports, and the environment that libraries read at first use. Two
+        kernels may have modules of one name beside them."""
+        if not self.target.shares or self.sandbox is not None or self.spec.siblings:
             return ""
         imports = imports_of(self.spec.framework, untrusted=False)
         return json.dumps([self.spec.device, imports, dict(self.spec.environment)], sort_keys=True)

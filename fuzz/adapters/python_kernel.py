@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from fuzz.adapters.beside import imported_beside
 from fuzz.adapters.signature import NOTHING_KNOWN, Signature, asks_tf32, completed, misfits, signature_in
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.base.dispatch import SMALL, SizeLimit
@@ -93,6 +94,7 @@ FRAMEWORKS: dict[str, Framework] = {
     ),
 }
 """All of them. Of "dlpack" each kernel says itself what makes its arrays."""
+_LIBRARIES = frozenset(package for each in FRAMEWORKS.values() for package in each.packages)
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,9 @@ class PythonKernel(Kernel):
     The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors, or NumPy arrays, of
     exactly the case's shapes, dtypes and strides; NumPy has bf16 and the formats of 8 bits from ml_dtypes. Optional
     tensors that the case does not have are not passed; the axis, and numbers that a case may do without, only where
-    there are parameters for them. Its siblings it imports relatively. It either writes its outputs in place, or, where
-    it has no parameters of their names, returns them: one tensor, or a dict by name. To return another tensor for an
-    output that is a parameter ends the run, as a usage error.
+    there are parameters for them. It imports and reads what lies beside it, as at home. It either writes its outputs in
+    place, or, where it has no parameters of their names, returns them: one tensor, or a dict by name. To return another
+    tensor for an output that is a parameter ends the run, as a usage error.
 
     It may itself raise ValueError or NotImplementedError, having written nothing, for what it does not take: by a
     `raise` in its own file or one below its folder. What a library raises is a crash.
@@ -216,6 +218,12 @@ class PythonKernel(Kernel):
                 with contextlib.suppress(OSError, UnicodeDecodeError):  # an editor's lock is a link to nowhere
                     found[path.name] = path.read_text(encoding="utf-8")
         return found
+
+    @cached_property
+    def siblings(self) -> tuple[str, ...]:
+        """The modules beside it that it, or one of these, imports as a program does whose folder is the first place to
+        look. What is called like a library is that: a folder may well have a `triton.py`."""
+        return imported_beside(self.source.parent, self.modules, {*self.packages, *_LIBRARIES})
 
     @cached_property
     def asks_tf32(self) -> bool:

@@ -6,7 +6,8 @@ import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +27,27 @@ def function_at(place: str) -> Callable[..., Any]:
     assert spec is not None, "the name of a file that Python takes"
     assert spec.loader is not None
     module = sys.modules[private] = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))
     try:
-        spec.loader.exec_module(module)
+        with first_in_path(path.resolve().parent):
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise UsageError(f"{path}: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(str(path.resolve().parent))
     found = getattr(module, name, None)
     if not callable(found):
         known = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
         raise UsageError(f"{path} has no function {name!r}; it has {', '.join(known) or 'none'}")
     function: Callable[..., Any] = found
     return function
+
+
+@contextmanager
+def first_in_path(folder: Path) -> Iterator[None]:
+    """Have modules looked for in a folder first, as a program in it has it."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
 
 
 def sizes_of(words: Sequence[str]) -> Mapping[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 import hashlib
-import importlib.util
 import inspect
 import json
 import os
@@ -15,12 +14,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import oracles
 from fuzz.transport.python.foreign import maker, opened
 from fuzz.transport.python.launch import LaunchError
+from fuzz.transport.python.module import loaded
 from oracles.declared import AXIS
 
 Way = Callable[[Callable[[], Any]], Any]
@@ -42,7 +41,7 @@ class Spec:
     """The file with the text to run: a copy of the kernel's own, with its edits applied, among copies of the files in
     its folder. They are what was there when the run began."""
     folder: str
-    """The folder where the kernel's source is, for relative imports of what is not copied."""
+    """The folder where the kernel's source is: its `__file__`, and what is imported from there and not copied."""
     op: str
     entry: str
     framework: str
@@ -55,6 +54,8 @@ class Spec:
     """The names of the variables that the kernel asks for."""
     packages: Sequence[str] = ()
     """The packages that the kernel names."""
+    siblings: Sequence[str] = ()
+    """The modules beside it that are imported as where its folder is the first place to look."""
     outputs: Sequence[str] = ()
     """The outputs that its op has and it declares to have."""
     neutral: Mapping[str, float] = field(default_factory=dict)
@@ -123,7 +124,9 @@ class LoadedKernel:
         text = texts[Path(spec.source).name]
         self.digest = source_digest(texts)
         try:
-            self.module = _load(text, spec, f"_kernelfuzz_{self.digest[:12]}")
+            self.module = loaded(
+                text, Path(spec.source), Path(spec.folder), spec.siblings, f"_kernelfuzz_{self.digest[:12]}"
+            )
         except BaseException as error:
             raise KernelError(f"{Path(spec.source).name}: {self._words(error)}") from error
         for name in spec.variables:
@@ -279,19 +282,3 @@ def _frames(error: BaseException) -> list[traceback.FrameSummary]:
     """From the entry inwards, through the causes that an error was raised from."""
     found = list(traceback.extract_tb(error.__traceback__))
     return found + (_frames(error.__cause__) if error.__cause__ is not None else [])
-
-
-def _load(text: str, spec: Spec, top: str) -> ModuleType:
-    """Execute the source as a module of a private package, so that it can import its siblings relatively."""
-    folder, path = Path(spec.folder), Path(spec.source)
-    inner = f"{top}.{folder.name}"
-    for name, places in ((top, (folder.parent,)), (inner, (path.parent, folder))):
-        package = ModuleType(name)
-        package.__path__ = [str(place) for place in places]
-        sys.modules[name] = package
-    loading = importlib.util.spec_from_file_location(f"{inner}.{path.stem}", path)
-    assert loading is not None
-    module = importlib.util.module_from_spec(loading)
-    sys.modules[module.__name__] = module
-    exec(compile(text, str(path), "exec"), module.__dict__)
-    return module

@@ -54,7 +54,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         problem, found = read_problem(asked)
     except UnreadProblemError as error:
         return judged_by_replay(asked, error.problem, str(error), screen, width)
-    solutions = solutions_of(asked.solutions, problem)
+    solutions = solutions_of(asked.solutions, problem, asked.against)
     with screen.status("trying what is taken ..."):
         ready = prepared(asked, problem, found, solutions)
     found, folder, kernels, targets = ready.found, ready.folder, ready.kernels, ready.targets

@@ -170,7 +170,7 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     seed = secrets.randbelow(2**32)
     first = next(meant.cases(seed))
     op = op_of(meant, meant.outputs(first), f"replayed_{problem.name}"[:31])
-    solutions = solutions_of(asked.solutions, problem)
+    solutions = solutions_of(asked.solutions, problem, asked.against)
     folder = writable(asked.output) / problem.name
     by_name = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(folder, problem, by_name, [*meant.asked.dims], [each.name for each in op.outputs])

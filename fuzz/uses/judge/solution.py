@@ -7,9 +7,10 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fuzz.adapters.beside import belonging
 from fuzz.uses.judge.problem import Problem
 from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, kernel_name, text_of
 from fuzz.uses.judge.words import files_in, framework_of
@@ -33,6 +34,8 @@ class Solution:
     """Those of the function; of a module none."""
     needed: int = 0
     """How many of them have no default."""
+    beside: Mapping[str, Path] = field(default_factory=dict)
+    """What else it reads at home, by its name there."""
 
     def written(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
@@ -44,23 +47,34 @@ Solutions = Mapping[str, tuple[str, Solution]]
 """The words for each, and what was read, by the name of its kernel."""
 
 
-def solution_of(words: str, problem: Problem) -> Solution:
+def solution_of(words: str, problem: Problem, against: str = "") -> Solution:
     """Return the solution in a file: a function, which `FILE:NAME` names where the file has several; `ModelNew`, where
-    the problem is a `Model`; or JSON with sources and an entry point. Raises ProblemError."""
+    the problem is a `Model`; or JSON with sources and an entry point. What lies beside it and belongs to it comes
+    along, but not what it is judged against. Raises ProblemError."""
     path, _, name = words.partition(":")
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
         return _of_json(Path(path), text, problem)
     file, others = Path(path).name, problem.data.files if problem.data is not None else {}
-    return _of_source(path, {**others, file: _beside(text, others)}, file, name, problem)
+    beside = {each: place for each, place in belonging(Path(path), text).items() if _is_shown(place, against, problem)}
+    own = {each: text_of(place) for each, place in beside.items() if place.suffix == ".py"}
+    found = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, problem)
+    return replace(found, beside={each: place for each, place in beside.items() if each not in own})
 
 
-def solutions_of(words: tuple[str, ...], problem: Problem) -> Solutions:
+def _is_shown(path: Path, against: str, problem: Problem) -> bool:
+    """Whether a solution may see what lies beside it. A task has its reference in its folder."""
+    place = Path(against.partition(":")[0]).resolve()
+    folder = place if place.is_dir() else place.parent
+    return path.resolve() != place and (problem.data is None or path.resolve().parent != folder)
+
+
+def solutions_of(words: tuple[str, ...], problem: Problem, against: str) -> Solutions:
     """Return the words for each solution, of files and of those in folders, and what is read of it, by the name of its
     kernel. Raises ProblemError."""
     found = dict[str, tuple[str, Solution]]()
     for each in files_in(words):
-        solution = solution_of(each, problem)
+        solution = solution_of(each, problem, against)
         found[kernel_name(solution.name, [*found])] = each, solution
     return found
 

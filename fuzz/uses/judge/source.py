@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.base.errors import UsageError
+from fuzz.uses.reference import first_in_path
 from oracles.reference.text import TAKEN
 
 _LONGEST = 31
@@ -68,7 +69,8 @@ def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTyp
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     try:
-        exec(compile(tree or text, str(path), "exec"), module.__dict__)
+        with first_in_path(path.resolve().parent):
+            exec(compile(tree or text, str(path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:  # to leave with exit code 0 would say that a solution is right
         raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
     return module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ _KERNEL = """    PythonKernel(
         "{name}", "{op}", HERE / "{name}" / "{file}", "{framework}", CONTRACT, CAPABILITIES, entry="{entry}",
         shown="{shown}", laws=PROBES, untrusted={untrusted},
     ),"""
+_CACHES = shutil.ignore_patterns("__pycache__")
 _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re.MULTILINE | re.DOTALL)
 """The kernels in the text of a pack, with their names."""
 
@@ -94,6 +96,13 @@ def write_solutions(
 ) -> None:
     """Write a folder for each solution by its kernel's name, as `write_pack` does."""
     for name, solution in solutions.items():
+        for each, path in solution.beside.items():
+            if path.is_dir():
+                shutil.copytree(
+                    path, _there(folder / name) / each, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+                )
+            else:
+                shutil.copyfile(path, _there(folder / name) / each)
         for file, text in solution.written(problem, inputs, outputs).items():
             write_whole(_there(folder / name) / file, text)
 

@@ -115,3 +115,27 @@ def test_beside_a_linked_python_source_its_own_folder_counts_too(tmp_path: Path,
     target = target_of(PythonKernel("k", "rms_norm", tmp_path / "pack" / "k.py", "torch", devices=("cpu",)))
     with WorkerPool([target], cache=cache) as pool:
         assert written(pool, target) == 3
+
+
+AT_HOME = {
+    "by file": "FACTOR = int((Path(__file__).parent / 'factor.txt').read_text())",
+    "by import": "from factor import FACTOR",
+    "by package": "from factors import FACTOR",
+    "by resources": "FACTOR = int(files(__package__).joinpath('factor.txt').read_text())",
+}
+
+
+@pytest.mark.parametrize("way", AT_HOME)
+def test_what_lies_beside_a_python_source_is_there(tmp_path: Path, cache: Path, way: str) -> None:
+    """A module that is called like a library is left to the library."""
+    (tmp_path / "factors").mkdir()
+    (tmp_path / "factors" / "__init__.py").write_text("from numpy import full\nFACTOR = int(full((), 3))\n")
+    (tmp_path / "factor.txt").write_text("3\n")
+    (tmp_path / "factor.py").write_text("import colorsys\nFACTOR = 3\n")
+    (tmp_path / "colorsys.py").write_text("raise OSError\n")
+    head = "from importlib.resources import files\nfrom pathlib import Path\n"
+    call = "def rms_norm(x, y, eps, axis, **rest): y.fill_(FACTOR)\n"
+    (tmp_path / "k.py").write_text(f"{head}{AT_HOME[way]}\n{call}")
+    target = target_of(PythonKernel("k", "rms_norm", tmp_path / "k.py", "torch", devices=("cpu",)))
+    with WorkerPool([target], cache=cache) as pool:
+        assert written(pool, target) == 3

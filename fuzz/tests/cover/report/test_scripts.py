@@ -45,7 +45,8 @@ def test_a_wrong_value_is_shown_by_a_c_program(tmp_path: Path) -> None:
 def test_a_program_allows_what_an_overflow_leaves_beside_the_number(
     tmp_path: Path, language: str, large: float
 ) -> None:
-    """A mean of three, whose sum is infinite: the corrected kernel has that, and the wrong one fails in another row."""
+    """A mean of three, whose sum is infinite: the corrected kernel has that, and the wrong one fails in another row. In
+    Python, what lies beside the kernel comes along."""
     values = np.array([[large, large, large], [1.0, 2.0, 3.0]], "<f4")
     x = Tensor("f32", lay_out("contiguous", values.shape, 1, 1, "before", 0), values.tobytes())
     y = Output("f32", lay_out("contiguous", (2,), 0, 1, "before", 0))
@@ -54,11 +55,17 @@ def test_a_program_allows_what_an_overflow_leaves_beside_the_number(
         wrong = replace(right, name="planted", edits=(("(float)r->n", "(float)(r->n + 1)"),))
         said = shown_and_corrected(tmp_path, wrong, right, "native:gcc-O2", case)
     else:
-        (tmp_path / "mean.py").write_text("def row_mean(x, *, axis, y):\n    y[...] = [x[0].sum() / 3, 1.5]\n")
+        table = "from pathlib import Path\nWRONG = float(Path(__file__).with_name('wrong.txt').read_text())\n"
+        (tmp_path / "table.py").write_text(table)
+        (tmp_path / "wrong.txt").write_text("1.5")
+        body = "from table import WRONG\ndef row_mean(x, *, axis, y):\n    y[...] = [x[0].sum() / 3, WRONG]\n"
+        (tmp_path / "mean.py").write_text(body)
         target = target_on(PythonKernel("planted", "row_mean", tmp_path / "mean.py", "numpy"), "@cpu")
         with WorkerPool([target]) as pool:
             _, judgement = failing(pool, target, case)
         written(tmp_path, "repro.py", case, judgement, target)
+        (tmp_path / "table.py").unlink()
+        (tmp_path / "wrong.txt").unlink()
         code, said = run_program([sys.executable, "-I", "repro.py"], tmp_path)
         assert code == 1, said
     assert "FAILS: y[1] = 1.5" in said

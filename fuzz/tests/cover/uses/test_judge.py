@@ -19,7 +19,7 @@ from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.judge.problem import Module, Problem, problems_of
 from fuzz.uses.judge.ruling import schema
 from fuzz.uses.judge.solution import Solution, solution_of
-from fuzz.uses.judge.written import derived, write_pack
+from fuzz.uses.judge.written import derived, write_pack, write_solutions
 
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "ruling.schema.json"
 
@@ -170,6 +170,21 @@ def test_what_is_not_shrunk_is_told_once_with_what_changes_about_it(cli_here: Cl
     told = " ".join(done.stdout.split())
     assert re.search(r"passes at n = [^;]*; .*no rule was sought, as of --no-shrink", told), done.stdout
     assert "no simple rule" not in told
+
+
+def test_what_a_solution_reads_at_home_comes_along_and_not_what_it_is_judged_by(tmp_path: Path) -> None:
+    for name in ("ref.py", "other.py", "inner.py", "mine.py"):
+        (tmp_path / name).write_text("def scaled(x): return x\n")
+    (tmp_path / "helper.py").write_text("from inner import scaled\nTABLE = 'table.bin'\n")
+    (tmp_path / "weights").mkdir()
+    for name in ("table.bin", "mine.json", "secret.txt", "weights/0.bin"):
+        (tmp_path / name).write_bytes(b"\xff")
+    (tmp_path / "mine.py").write_text("import helper, ref\nW = 'weights/0.bin'\ndef scaled(x): return x\n")
+    problem = next(problems_of(str(tmp_path / "ref.py")))
+    found = solution_of(str(tmp_path / "mine.py"), problem, str(tmp_path / "ref.py:scaled"))
+    write_solutions(tmp_path / "pack", problem, {"mine": found}, ["x"], ["y"])
+    there = {str(path.relative_to(tmp_path / "pack" / "mine")) for path in (tmp_path / "pack").rglob("*.*")}
+    assert there == {"mine.py", "helper.py", "inner.py", "table.bin", "mine.json", "weights/0.bin"}
 
 
 def test_what_was_judged_before_stays_in_the_pack(tmp_path: Path) -> None:

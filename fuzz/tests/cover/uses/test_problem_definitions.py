@@ -32,7 +32,7 @@ def _asked(folder: Path, inputs: Mapping[str, Any], reference: str, outputs: Map
 def _entry(asked: Asked) -> str:
     """The function that calls a solution."""
     problem, found = read_problem(asked)
-    [(_, solution)] = solutions_of(asked.solutions, problem).values()
+    [(_, solution)] = solutions_of(asked.solutions, problem, asked.against).values()
     [text] = solution.written(problem, [*found.called], [each.name for each in found.op.outputs]).values()
     return text.partition("# How kernelfuzz calls it.\n")[2]
 

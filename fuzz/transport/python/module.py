@@ -1,0 +1,63 @@
+"""The module of a kernel in its worker: copies of its source and of those beside it, which take themselves for the ones
+at home."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+
+def loaded(text: str, copy: Path, home: Path, siblings: Collection[str], top: str) -> ModuleType:
+    """Return the module of a text, which `copy` has too. It is of a private package `top`, so that it can import what
+    lies beside it relatively, and by their names alone some `siblings`."""
+    beside = _Beside(f"{top}.{home.name}", siblings, copy.parent, home)
+    for name, places in ((top, [home.parent]), (beside.package, [copy.parent, home])):
+        start, folders = places[-1] / "__init__.py", [*map(str, places)]
+        package = importlib.util.spec_from_file_location(name, start, submodule_search_locations=folders)
+        assert package is not None
+        sys.modules[name] = importlib.util.module_from_spec(package)  # which is not run
+    sys.meta_path.insert(0, beside)
+    loading = importlib.util.spec_from_file_location(f"{beside.package}.{copy.stem}", copy)
+    assert loading is not None
+    module = importlib.util.module_from_spec(loading)
+    module.__file__ = str(home / copy.name)
+    sys.modules[module.__name__] = module
+    exec(compile(text, str(copy), "exec"), module.__dict__)
+    return module
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Finds the modules beside a kernel, and nothing else there: a file of its folder may be called like a library."""
+
+    package: str
+    siblings: Collection[str]
+    copies: Path
+    home: Path
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        """What Python asks at each import."""
+        if name not in self.siblings and name.rpartition(".")[0] != self.package:
+            return None
+        found = PathFinder.find_spec(name, [str(self.copies), str(self.home)])
+        if found is not None and found.origin is not None and Path(found.origin).parent == self.copies:
+            found.loader = _Copy(name, found.origin, self.home)
+        return found
+
+
+class _Copy(SourceFileLoader):
+    """Loads a module that reads what lies at home."""
+
+    def __init__(self, name: str, path: str, home: Path) -> None:
+        super().__init__(name, path)
+        self._home = home
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run it."""
+        module.__file__ = str(self._home / Path(self.path).name)
+        super().exec_module(module)
