@@ -177,12 +177,13 @@ class PythonProgram:
 
     @property
     def household(self) -> str:
-        """What a process has from its start: what it imports, and the environment that libraries read at first use. Two
-        kernels may have modules of one name beside them."""
+        """What a process has from its start: the tool that watches it, what it imports, and the environment that
+        libraries read at first use. Two kernels may have modules of one name beside them."""
         if not self.target.shares or self.sandbox is not None or self.spec.siblings:
             return ""
         imports = imports_of(self.spec.framework, untrusted=False)
-        return json.dumps([self.spec.device, imports, dict(self.spec.environment)], sort_keys=True)
+        described = [self.spec.device, self.spec.sanitizer, imports, dict(self.spec.environment)]
+        return json.dumps(described, sort_keys=True)
 
     @property
     def order(self) -> str:

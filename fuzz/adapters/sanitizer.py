@@ -29,8 +29,8 @@ _SLOWER = 4
 
 
 def sanitized(target: Target) -> Iterator[Target]:
-    """The target under each of the tools, if they are of use to it: a process of its own, which is given small cases
-    one after the other, so that each report is of one call."""
+    """The target under each of the tools, if they are of use to it. It is given small cases one after the other, so
+    that each report is of one call."""
     for tool in TOOLS if target.sanitizable else ():
         yield replace(
             target,
@@ -40,7 +40,6 @@ def sanitized(target: Target) -> Iterator[Target]:
             size_limit=SMALL,
             slow=True,
             specialised=False,  # or each case would be followed by others of its program
-            shares=False,
             batched=False,
             sanitizable=False,
             sanitizer=tool,

@@ -34,12 +34,11 @@ answered: what was compiled for is not lost where a run ends meanwhile, and each
 class _Resident:
     """A kernel in this process, ready to be called; or why it is not."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
+    def __init__(self, spec: Spec, report: Report | None) -> None:
+        self.spec, self._report = spec, report
         if spec.programs:
             note_programs(spec.programs)
         self._arrays: Arrays = arrays_of(spec.library)
-        self._report = Report() if spec.sanitizer else None
         if spec.sanitizer != "initcheck":  # what is filled is not unset any more
             watch_allocators(self._arrays.library)
         if spec.library != "numpy":
@@ -115,7 +114,8 @@ class _Resident:
                 channel.begin(len(request.cases) + 1)
                 case, is_twice = request.cases[-1]
                 usual = ((unprobed(case), is_twice),)  # a thread of a probe would be taken for a leak
-                changes += self._watch.leak(partial(self.runs.answers, usual), call_s, allowed_s)
+                if self._report is None:  # a tool keeps something of each call
+                    changes += self._watch.leak(partial(self.runs.answers, usual), call_s, allowed_s)
             channel.begin(start + len(answers))
             self._memory.release()
             return [
@@ -136,10 +136,12 @@ def work(spec: str, journal: int | None = None) -> None:
 
     It may be told to run other kernels in turn. Those that it ran stay as they are, as does what was compiled for them.
     """
-    os.environ.update(decoded(spec).environment)
+    first = decoded(spec)
+    os.environ.update(first.environment)
     warnings.simplefilter("ignore")
     channel = Channel(journal)
-    residents = {spec: _Resident(decoded(spec))}
+    report = Report() if first.sanitizer else None
+    residents = {spec: _Resident(first, report)}
     resident = residents[spec]
     channel.hello(resident.hello)
     if resident.runs is None:
@@ -148,7 +150,7 @@ def work(spec: str, journal: int | None = None) -> None:
         if isinstance(request, Request):
             resident.answer(request, channel)
             continue
-        resident = residents.get(request) or residents.setdefault(request, _Resident(decoded(request)))
+        resident = residents.get(request) or residents.setdefault(request, _Resident(decoded(request), report))
         resident.enter()
         channel.hello(resident.hello)
         if resident.runs is None:

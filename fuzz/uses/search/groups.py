@@ -18,8 +18,8 @@ from fuzz.uses.search.runner import Runner
 
 _PROCESSES_PER_GROUP = 4
 """There is one process for slow targets for so many of the others: they have little to do, and compile for seconds."""
-_PROCESSES_PER_WATCHED = 2
-"""The same where tools watch some of them: each of those has a process of its own, which takes ten seconds to start."""
+_PROCESSES_PER_WATCHED = 1
+"""The same where tools watch some of them: these take ten seconds to start, and one for a case."""
 _PROCESS_BYTES = 300 << 20
 """What one process of a search takes, in bytes: 180 MB were measured, more with large cases."""
 _MOST_WITH_DEVICE = 2
@@ -77,13 +77,18 @@ def slow_targets_of(targets: Collection[Target]) -> frozenset[str]:
 
 
 def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...], ...]:
-    """The targets by the processes that run them: the quick ones, then groups of slow ones. Slow ones hold up nobody
-    so: they take their own turns of the search, as many as they have time for."""
+    """The targets by the processes that run them: the quick ones, then groups of slow ones, each under one tool at
+    most, so that they can share workers. Slow ones hold up nobody so: they take their own turns of the search, as many
+    as they have time for."""
     slow = slow_targets_of(targets)
-    others_each = _PROCESSES_PER_WATCHED if any(target.sanitizer for target in targets) else _PROCESSES_PER_GROUP
-    count = min(len(slow), max(1, processes // others_each)) if slow else 0
-    names = [target.id for target in targets if target.id in slow]
-    return tuple(t.id for t in targets if t.id not in slow), *(tuple(names[k::count]) for k in range(count))
+    by_tool: dict[str, list[str]] = {}
+    for target in targets:
+        if target.id in slow:
+            by_tool.setdefault(target.sanitizer, []).append(target.id)
+    others_each = _PROCESSES_PER_WATCHED if any(by_tool) else _PROCESSES_PER_GROUP
+    most = max(1, processes // others_each // max(1, len(by_tool)))
+    striped = [tuple(names[k::most]) for names in by_tool.values() for k in range(min(most, len(names)))]
+    return tuple(target.id for target in targets if target.id not in slow), *striped
 
 
 def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -> int:
@@ -96,7 +101,9 @@ def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -
     on_device = [target for target in here if target.sanitizable]
     if on_device:
         free = free_device_memory() if all(target.shares for target in on_device) else ()
-        wanted = min(wanted, sum(each // _CONTEXT_BYTES for each in free) if free else _MOST_WITH_DEVICE)
+        contexts = 2 if any(target.sanitizer for target in here) else 1  # a process for watched ones beside each
+        fit = sum(each // (contexts * _CONTEXT_BYTES) for each in free)
+        wanted = min(wanted, fit if free else _MOST_WITH_DEVICE)
     return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(here)))
 
 

@@ -134,7 +134,7 @@ def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: py
     """What the tool prints is kept apart from the frames, what it reports is of the case that ran, and tensors end
     where their memory does."""
     tool, report = tmp_path / "tool", tmp_path / "report"
-    tool.write_text(f'#!/bin/sh\necho "========= A TOOL"\nln "$2" {report}\nshift 2\nexec "$@"\n')
+    tool.write_text(f'#!/bin/sh\necho "========= A TOOL"\nln -f "$2" {report}\nshift 2\nexec "$@"\n')
     tool.chmod(0o755)
     monkeypatch.setattr("fuzz.adapters.python.program_of", lambda name: (str(tool),))
     room = "x.untyped_storage().nbytes() - x.storage_offset() * 4"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fuzz.adapters.registry import expand
+from fuzz.adapters.sanitizer import sanitized
 from fuzz.adapters.toolchain import this_host
 from fuzz.tests.common.hunting import PACK
-from fuzz.uses.search.groups import CountedSchedule, slow_targets_of
+from fuzz.uses.search.groups import CountedSchedule, groups_of, slow_targets_of
 
 TARGETS = [t for t in expand(PACK.kernels, this_host()) if t.kernel.name in ("generic", "dual")]
 SLOW = frozenset({"triton-dual@interpret"})
@@ -20,3 +23,15 @@ def test_slow_targets_get_the_first_batches_and_then_one_in_so_many() -> None:
     schedule = CountedSchedule(frozenset({"other"}), SLOW, 8, first=2)
     given = [number for number in range(20) if schedule() == {"other"}]
     assert given == [0, 1, 8, 16]
+
+
+def test_processes_of_watched_targets_have_one_tool_each_and_several_processors_several() -> None:
+    torch = [target for target in expand(PACK.kernels, this_host()) if target.id == "torch-eager@cuda"]
+    watched = [leg for target in torch for leg in sanitized(target)]
+    quick, *slow = groups_of([*TARGETS, *torch, *watched], processes=1)
+    assert {target.id for target in TARGETS if target.id not in SLOW} < {*quick}
+    assert sorted(slow) == sorted([*((leg.id,) for leg in watched), (*SLOW,)])
+    _, *slow = groups_of([*TARGETS, *torch, *(replace(leg, name=replace(leg.name, kernel=f"k{number}"))
+                                             for number in range(9) for leg in watched)], processes=8)  # fmt: skip
+    assert sorted(len(group) for group in slow) == [1, 4, 4, 4, 5, 5, 5]
+    assert all(len({name.rpartition("=")[2] for name in group}) == 1 for group in slow)
