@@ -49,7 +49,8 @@ class Bounds:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Special rules that apply, in words."""
-        rules = {ALLOWED: ("NaN is allowed",), REQUIRED: ("NaN is required",), FORBIDDEN: ()}[self.nan]
+        required = "NaN is required" if self.beside is None else "NaN is right"
+        rules = {ALLOWED: ("NaN is allowed",), REQUIRED: (required,), FORBIDDEN: ()}[self.nan]
         signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
         places = (f"any place of {_listed(self.members)}, each once",) if len(self.members or ()) > 1 else ()
         others = (("may also be 0",) if self.zero else ()) + (("of either sign",) if self.mirrored else ())
@@ -83,9 +84,9 @@ class Bounds:
     @property
     def decision(self) -> tuple[object, ...]:
         """All that a verdict depends on; two precisions must agree on it."""
-        if self.nan == REQUIRED:  # the ends are NaN, and no number equals them
-            return (REQUIRED,)
         beside = None if self.beside is None else self.beside.decision
+        if self.nan == REQUIRED:  # the ends are NaN, and no number equals them
+            return REQUIRED, beside
         return self.ends, self.nan, self.zero, self.sign, self.mirrored, self.members, beside
 
 

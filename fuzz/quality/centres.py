@@ -24,7 +24,7 @@ from fuzz.report.records import write_record
 from fuzz.uses.parallel import spread
 from fuzz.uses.tolerance.plain import usual
 from oracles.doubledouble import head
-from oracles.dtypes import COMPUTED, DOUBLE
+from oracles.dtypes import COMPUTED, DOUBLE, DTYPES, Integer
 from oracles.enclosure import FORBIDDEN, REQUIRED, Enclosure, Worst
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import INPUT, Contract
@@ -151,7 +151,8 @@ def _of_element(elements: Elements, contract: Contract, output: str, enclosure: 
         return Compared(op, 1, gave_up=1)
     if _at(enclosure.unjudged, at):
         free = bounds.ends == (-np.inf, np.inf)
-        return Compared(op, 1, unjudged=1, wrong=() if free else (f"{output}{list(at)}: not judged, {contract}",))
+        why = "" if free else f"not judged, but {bounds.decision}"
+        return Compared(op, 1, unjudged=1, wrong=(f"{op} {output}{list(at)}, {contract}: {why}",) if why else ())
     if _at(enclosure.unsure, at):
         return Compared(op, 1, escalated=1)
     if enclosure.places:
@@ -163,7 +164,8 @@ def _of_element(elements: Elements, contract: Contract, output: str, enclosure: 
         worst = Worst(0, 0.0, False, centre, width)
         why = elements.contradiction(output, at, contract, structured, worst, bounds)
     wrong = (f"{op} {output}{list(at)}, {contract}: {why}",) if why else ()
-    return Compared(op, 1, int(_is_open(enclosure, at)), wrong=wrong)
+    whole = isinstance(DTYPES[problem.problem.outputs[output]], Integer)
+    return Compared(op, 1, int(_is_open(enclosure, at, whole)), wrong=wrong)
 
 
 def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
@@ -171,17 +173,29 @@ def _denied(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
     nan = FORBIDDEN if enclosure.nan is None else int(enclosure.nan[at])
     if nan != bounds.nan:
         return f"NaN {nan}, but {bounds.decision}"
+    beside = _something(enclosure.beside, at)
+    if (bounds.beside is None) != (beside is None):
+        return f"{'nothing' if beside is None else 'something'} beside it, but {bounds.decision}"
+    if bounds.beside is not None and beside is not None:
+        why = _denied(beside, at, bounds.beside)
+        if why:
+            return f"beside it: {why}"
     if bounds.nan == REQUIRED:
         return ""
-    if bounds.beside is not None and enclosure.beside is not None:
-        why = _denied(enclosure.beside, at, bounds.beside)
-        if why:
-            return f"beside the number: {why}"
     low, high = bounds.ends
     inner_low, inner_high, outer_low, outer_high = (each[at] for each in (*enclosure.inner, *enclosure.outer))
     if outer_low <= low <= inner_low and inner_high <= high <= outer_high:
         return ""
     return f"{outer_low!r} to {inner_low!r} and {inner_high!r} to {outer_high!r}, but {bounds.decision}"
+
+
+def _something(enclosure: Enclosure | None, at: Index) -> Enclosure | None:
+    """The enclosure, where an element of it may be anything at all."""
+    if enclosure is None or (
+        np.isnan(enclosure.outer[0][at]) and not (enclosure.nan is not None and enclosure.nan[at])
+    ):
+        return None
+    return enclosure
 
 
 def _denied_places(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
@@ -197,9 +211,10 @@ def _denied_places(enclosure: Enclosure, at: Index, bounds: Bounds) -> str:
     return ""
 
 
-def _is_open(enclosure: Enclosure, at: Index) -> bool:
-    """Whether there are values of which the fast tier cannot tell."""
-    pairs = ((a[at], b[at]) for a, b in zip(enclosure.inner, enclosure.outer, strict=True))
+def _is_open(enclosure: Enclosure, at: Index, whole: bool) -> bool:
+    """Whether there are values, of an output of integers whole ones, of which the fast tier cannot tell."""
+    lows, highs = ([each[side][at] for each in (enclosure.inner, enclosure.outer)] for side in (0, 1))
+    pairs = (np.ceil(lows), np.floor(highs)) if whole else (lows, highs)
     return any(bool(a != b) and not np.isnan(a) for a, b in pairs)
 
 

@@ -158,7 +158,7 @@ class Conformance:
         quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
         marked, zeros = self.unjudged(output), self._zeros(output)
         if marked is not None and marked[at]:
-            return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)
+            return unjudged_in(dtype)
         if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
             nan = REQUIRED if math.isnan(quick) else FORBIDDEN
             mirrored = self._mirrored(output)
@@ -380,3 +380,8 @@ class Conformance:
     @lazy
     def _signs(self) -> Signs:
         return Signs(self.inputs, self.budget.forms, self.complete)
+
+
+def unjudged_in(dtype: Format) -> Bounds:
+    """The bounds of what the contract says nothing of."""
+    return Bounds(dtype, mpmath.mpf(0), -mpmath.inf, mpmath.inf, ALLOWED)

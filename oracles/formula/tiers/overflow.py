@@ -1,14 +1,16 @@
-"""What outputs may be of a formula that overflows on its way to a number: that number, and what the overflow leaves.
+"""What outputs may be of a formula that overflows on its way: what it comes to without, and what the overflow leaves.
 
-A contract says how exactly a kernel calculates, not that it overflows: the exact value is right wherever the output's
-dtype has it, and so is what the formula comes to as it is spelled. For the number the same formula is read again in
-formats without end, in which no operation overflows; what is rounded at a declared point has the range of its dtype.
+A contract says how exactly a kernel calculates, not that it overflows: the exact value is always right, and so is what
+the formula comes to as it is spelled. For the exact value the same formula is read again in formats without end, in
+which no operation overflows; what is rounded at a declared point has the range of its dtype. A kernel that does not
+overflow may meet a pole instead, as a variance of two moments may be zero or less: it has anything then, and nothing is
+judged.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import mpmath
@@ -18,7 +20,8 @@ from oracles.doubledouble import F64, DoubleDouble, either
 from oracles.enclosure import FORBIDDEN, Enclosure, Mask, preferred
 from oracles.formula.affine.budget import Budget
 from oracles.formula.affine.reduced import REDUCED
-from oracles.formula.tiers.conformance import Conformance
+from oracles.formula.tiers.conformance import Conformance, unjudged_in
+from oracles.formula.tiers.doubts import dependent
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.precise import Bounds
@@ -38,19 +41,22 @@ class Way:
         return found if reached is None else preferred(reached, self._numbers(output), found)
 
     def _numbers(self, output: str) -> Enclosure:
-        """The numbers without overflow."""
+        """What there is without overflow."""
         assert self.endless is not None
         exact, free, unknown = self.endless.enclosure(output), self._free(output), self._unknown(output)
-        unsure = unknown if exact.unsure is None else unknown | exact.unsure & ~free
+        opened = self._open(output)
+        unsure = (unknown if exact.unsure is None else unknown | exact.unsure & ~free) & ~opened
         most, ends = exact.form.max, (exact.inner, exact.outer)
         inner, outer = ((np.where(free, -most, low), np.where(free, most, high)) for low, high in ends)
         inner = np.where(unsure, np.nan, inner[0]), np.where(unsure, np.nan, inner[1])
         width, centre = np.where(free, np.inf, exact.below), exact.centre
         if isinstance(centre, DoubleDouble):
             centre = either(free, DoubleDouble(self._without(output)), centre)
-        zeros = None if exact.zeros is None else np.where(free, 0, exact.zeros).astype(np.int8)
+        nan, zeros = (
+            None if each is None else np.where(free, 0, each).astype(np.int8) for each in (exact.nan, exact.zeros)
+        )
         return replace(
-            exact, centre=centre, below=width, above=width, inner=inner, outer=outer, nan=None, unjudged=None,
+            exact, centre=centre, below=width, above=width, inner=inner, outer=outer, nan=nan, unjudged=opened,
             zeros=zeros, unsure=unsure,
         )  # fmt: skip
 
@@ -58,22 +64,45 @@ class Way:
         """Where any number is right, as nobody knows how far the errors of what is so large go: kernels in float64 err
         beyond the range of float64, in which half-widths are."""
         assert self.endless is not None
-        exact = self.endless.enclosure(output)
-        quick = self.endless.quick(output)
-        beyond = _is_outside(exact, quick) | ~np.isfinite(quick)
-        return beyond if exact.unjudged is None else beyond | exact.unjudged
+        unjudged, quick = self.endless.unjudged(output), self.endless.quick(output)
+        beyond = ~np.isfinite(quick) & _overflows(self.endless.budget)
+        if self.own.wide:
+            beyond = beyond | _is_outside(self.endless.enclosure(output), quick)
+        return beyond if unjudged is None else beyond | unjudged
+
+    def _open(self, output: str) -> Mask:
+        """Where anything is: errors reach a pole, or the number itself is too large for the output."""
+        assert self.endless is not None
+        quick, poles = self.endless.quick(output), self._poles[self.endless.made(output)]
+        large = np.isfinite(quick) & np.isinf(round_to(quick, self.own.enclosure(output).form))
+        found: Mask = self._free(output) & (large | self.endless.shaped(output, poles))
+        return found
+
+    @lazy
+    def _poles(self) -> Mapping[Node, Mask]:
+        """Where a value is made of one of which some kernels meet a pole, and errors up to there have a bound."""
+        assert self.endless is not None
+        budget = self.endless.budget
+        return dependent(budget.inputs, {node: _met(budget, node) for node in budget.forms if node.args})
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
         """What one element may be, at mpmath's current working precision."""
         found, reached, at = self.own.bounds(output, index), self._reached(output), tuple(index)
         if reached is None or self.endless is None or not reached[at]:
             return found
+        if self._open(output)[at]:
+            return unjudged_in(found.form)
         if not self._free(output)[at]:
-            return replace(self.endless.bounds(output, at), nan=FORBIDDEN, beside=found)
+            return replace(self.endless.bounds(output, at), beside=found)
         exact, node = self.endless.exactly(output)
         centre, most = exact.element(node, self.endless.place(output, at)), mpmath.mpf(found.form.max)
+        quick = float(self.endless.quick(output)[at])
+        if not mpmath.isfinite(centre) and math.isfinite(quick):  # its own pole, which few kernels meet
+            centre = mpmath.mpf(quick)
         number = Bounds(found.form, centre, -most, most, vanished=exact.vanished, beside=found)
-        return number if math.isfinite(number.rounded(centre)) else found
+        if math.isfinite(number.rounded(centre)):
+            return number
+        return found if mpmath.isnan(centre) else replace(number, low=centre, high=centre)
 
     def of(self, output: str, index: Sequence[int]) -> Conformance:
         """Return what an element's exact value and half-width are of."""
@@ -88,7 +117,7 @@ class Way:
         return replace(self.own, endless=True)
 
     def _reached(self, output: str) -> Mask | None:
-        """Where the formula has a number without overflow, and not with it; None: nowhere."""
+        """Where the formula comes to what is not right with the overflow; None: nowhere."""
         if output not in self._found:
             self._found[output] = self._compared(output)
         return self._found[output]
@@ -101,14 +130,17 @@ class Way:
         if self.endless is None or self.own.has_places(output):
             return None
         own, exact = self.own.enclosure(output), self._without(output)
-        found = np.isfinite(round_to(exact, own.form)) & _is_outside(own, exact) | self._unknown(output)
+        found = _is_outside(own, exact) | self._unknown(output)
         found = found if own.unjudged is None else found & ~own.unjudged
         return found if found.any() else None
 
     def _without(self, output: str) -> F64:
         """What the formula comes to without overflow, of kernels in float64 in extended double-double."""
         assert self.endless is not None
-        return self.endless.extended(output) if self.own.wide else self.endless.quick(output)
+        if self.own.wide:
+            return self.endless.extended(output)
+        low, high = self.endless.enclosure(output).outer  # beside a pole the centre only stands for what they enclose
+        return np.fmin(np.fmax(self.endless.quick(output), low), high)
 
     def _unknown(self, output: str) -> Mask:
         """Where mpmath alone has room for what is on the way."""
@@ -120,7 +152,20 @@ class Way:
 def _is_outside(enclosure: Enclosure, values: F64) -> Mask:
     """Where a value is not among those that are right."""
     rounded = round_to(values, enclosure.form)
-    return ~((rounded >= enclosure.outer[0]) & (rounded <= enclosure.outer[1]))
+    inside = (rounded >= enclosure.outer[0]) & (rounded <= enclosure.outer[1])
+    return ~inside if enclosure.nan is None else ~inside & ~(np.isnan(rounded) & (enclosure.nan != FORBIDDEN))
+
+
+def _met(budget: Budget, node: Node) -> Mask:
+    """Where errors of a known size reach a pole of an operation, or leave the domain of a function."""
+    argument = budget.forms[node.args[-1]]
+    if node.kind == "function":
+        met = node.function.meets(argument.lowest, argument.centre + argument.spread)
+    elif node.kind == "divide":
+        met = (argument.lowest <= 0) & (argument.centre + argument.spread >= 0)
+    else:
+        return np.zeros((1,) * argument.centre.ndim, bool)
+    return met & (argument.spread > 0) & np.isfinite(argument.size)
 
 
 def _overflows(budget: Budget) -> bool:

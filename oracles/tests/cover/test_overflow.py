@@ -14,6 +14,7 @@ from oracles.operand import Operand
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.tests.common.judged import X, kernel, known, results, returned, simulated
+from oracles.tests.common.tiers import disagreements
 from oracles.truth import Truth
 
 
@@ -258,6 +259,50 @@ def test_a_kernel_that_scales_its_rows_first_is_right_where_squares_overflow(dty
             assert results(of, contract, {"y": got}) == [said]
     scaled[1] = 0.0
     assert results(of, contract, {"y": scaled}) == ["numeric"], "nothing overflows in that row"
+
+
+def test_anything_is_right_where_moments_overflow_or_cancel() -> None:
+    """As the formula is spelled it leaves inf - inf. Without overflow its variance is zero or less to some kernels, so
+    that an infinity is no error either; rows that stand by themselves stay judged. Both tiers say so."""
+    row, other = np.full(21, 1e4), np.arange(21.0)
+    x = np.array([row, other], np.float16)
+    of = Problem("layer_norm", {"eps": 1e-12}, {"x": x}, {"y": "f16", "rstd": "f32"}, structured=True)
+    contract = Contract("input", algorithm={"var": "moments", "h": "apart"})
+    compared, _, wrong = disagreements(of, contract, np.random.default_rng(0))
+    assert (compared > 0, wrong) == (True, [])
+    got = simulated(of, contract)
+    assert np.isnan(got["y"][0]).all()
+    for value in (np.nan, 0.0, np.inf, 1.0):
+        got["y"][0], got["rstd"][0] = value, value
+        assert results(of, contract, got) == ["pass", "pass"], value
+    got["y"][1] *= np.float16(1.5)
+    assert results(of, contract, got) == ["numeric", "pass"]
+
+
+def test_what_may_be_a_pole_is_judged_beside_a_row_that_overflows() -> None:
+    """The sum of the other row overflows; a variance of this one that is nothing, or nearly so, leaves a large number
+    or an infinity."""
+    x = np.array([[32.0, 32.0], [-65504.0, -65504.0]], np.float16)
+    of = Problem("layer_norm", {"eps": 0.0}, {"x": x}, {"mean": "f32", "rstd": "f32"}, structured=True)
+    contract = Contract("input", algorithm={"var": "welford"})
+    assert not disagreements(of, contract, np.random.default_rng(0))[2]
+    got = simulated(of, contract)
+    for value, said in ((np.inf, "pass"), (1e6, "pass"), (1.0, "numeric"), (np.nan, "nonfinite")):
+        got["rstd"][0] = value
+        assert results(of, contract, got) == ["pass", said], value
+
+
+@pytest.mark.parametrize(("weight", "right", "wrong"), [(np.inf, (np.inf, np.nan), -np.inf), (6e4, (np.inf, 0.0), 6e4)])
+def test_an_infinity_is_right_that_the_exact_value_is(weight: float, right: tuple[float, ...], wrong: float) -> None:
+    """The squares overflow: the formula leaves 0 times the weight, and who scales the row first has a number times
+    it."""
+    x, given = np.array([[1024.0, -512.0]], np.float16), np.array([weight, 1.0], np.float16)
+    of = Problem("rms_norm", {"eps": 0.0}, {"x": x, "weight": given}, {"y": "f16"})
+    contract, got = Contract("input"), {"y": np.array([[0.0, -0.6323]], np.float16)}
+    assert not disagreements(of, contract, np.random.default_rng(0))[2]
+    for value in (*right, wrong):
+        got["y"][0, 0] = value
+        assert (results(of, contract, got) == ["pass"]) == (value is not wrong), value
 
 
 def test_values_of_one_key_are_right_where_scores_overflow() -> None:
