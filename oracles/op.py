@@ -74,7 +74,7 @@ class Op:
     def from_reference(
         cls,
         reference: Callable[..., Any],
-        shapes: Mapping[str, str] | str | None = None,
+        shapes: Mapping[str, Any] | str | None = None,
         *,
         example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
         dtypes: Mapping[str, str] | None = None,

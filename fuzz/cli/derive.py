@@ -16,8 +16,12 @@ class DeriveOptions:
 
     reference: Annotated[str, typer.Argument(metavar="FILE.py:FUNCTION", show_default=False)]
     shapes: Annotated[
-        str, typer.Option("--shapes", metavar="'x=... n, w=n'", help="The dimensions of its tensors, by names.")
-    ] = ""
+        str,
+        typer.Option(
+            "--shapes", metavar="'x=... n, eps=1e-5'",
+            help="The dimensions of its tensors, by names, and the values of other arguments.",
+        ),
+    ] = ""  # fmt: skip
     fixed: Annotated[
         tuple[str, ...], typer.Option("--fixed", metavar="DIM=SIZE", help="A dimension that always has so many.")
     ] = ()

@@ -40,8 +40,12 @@ class JudgeOptions:
         ),
     ] = ""  # fmt: skip
     shapes: Annotated[
-        str | None, typer.Option("--shapes", metavar="'x=b n, w=n'", help="The dimensions of the function's tensors.")
-    ] = None
+        str | None,
+        typer.Option(
+            "--shapes", metavar="'x=b n, eps=1e-5'",
+            help="The dimensions of the function's tensors, and the values of other arguments.",
+        ),
+    ] = None  # fmt: skip
     full: Annotated[bool, typer.Option("--full", help=f"Judge {FULL:,} cases instead of {QUICK}.")] = False
     max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Judge so many cases instead.")] = None
     trusted: Annotated[bool, typer.Option("--trusted", help="Run the solution without a sandbox: it is yours.")] = False

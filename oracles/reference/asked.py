@@ -14,7 +14,8 @@ from oracles.reference.dims import MisnamedError, UnreadableError, parsed
 from oracles.reference.relations import related
 from oracles.reference.text import identifier
 
-Shapes = Mapping[str, str] | str
+Shapes = Mapping[str, Any] | str
+"""The dimensions of tensors as words, and the values of what is no tensor."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class Asked:
     """What the reference calls its tensors; "" of one that has no signature: they are given by their places."""
     library: str = "torch"
     """What it calculates with: "jax", or tensors of "torch", which arrays of NumPy are made of."""
+
+    @property
+    def others(self) -> Mapping[str, Any]:
+        """All arguments that are no tensors."""
+        known = {**defaults_of(self.reference), **self.constants}
+        return {name: each for name, each in known.items() if name not in self.called.values()}
 
     def call(self, /, **tensors: Any) -> Any:
         """Call the reference."""
@@ -70,25 +77,27 @@ def asked_of(
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
 ) -> Iterator[Asked]:  # fmt: skip
     """What may be meant, the most general first; `twice` is of `parsed`."""
-    dims = None if shapes is None else parsed(shapes, twice=twice)
+    dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=twice)
+    dims = dims or None
     reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # what torch.compile was given
     library, reference = library_of(reference), as_tensors(reference)
     named, needed = _parameters(reference, dims)
     if not named:
         raise UnreadableError("it has no parameter by name: wrap it, such as lambda x: ref(x)")
-    given = _by_name(named, examples) if examples is not None else {}
+    given = {**(_by_name(named, examples) if examples is not None else {}), **numbers}
     tensors = {name: each for name, each in given.items() if hasattr(each, "shape") and (dims is None or name in dims)}
     constants = {name: each for name, each in given.items() if name not in {**tensors, **(dims or {})}}
     known = {**{name: _dtype(each) for name, each in tensors.items()}, **dtypes}
+    if unknown := [name for name in (*(dims or {}), *numbers) if name not in named]:
+        raise _misnamed(unknown[0], named)
+    needed = [name for name in needed if name not in constants]
     if dims is not None:
-        if unknown := [name for name in dims if name not in named]:
-            raise MisnamedError(f"shapes names {unknown[0]!r}: {name_of(reference)} has {', '.join(named)}")
-        if missing := [name for name in needed if name not in {**dims, **constants}]:
+        if missing := [name for name in needed if name not in dims]:
             name = missing[0]
-            other = f"the value of what is no tensor, example_inputs={{{name!r}: ...}}"
-            raise UnreadableError(f"shapes has no {name!r}: say its dimensions, such as {name}='b n', or {other}")
+            how = f"say its dimensions, such as '{name}=b n', or the value of what is no tensor, such as '{name}=1.0'"
+            raise UnreadableError(f"shapes has no {name!r}: {how}")
         found: Iterable[Mapping[str, tuple[str, ...]]] = [{name: dims[name] for name in named if name in dims}]
-    elif examples is not None:
+    elif tensors:
         found = _like(tensors)
     elif len(needed) == 1:
         found = ({needed[0]: tuple(text.split())} for text in (f"{OUTER} n", "m n"))
@@ -131,11 +140,15 @@ def _parameters(reference: Callable[..., Any], dims: Collection[str] | None) -> 
     return [each.name for each in named], [each.name for each in named if each.default is each.empty]
 
 
+def _misnamed(name: str, named: Sequence[str]) -> MisnamedError:
+    return MisnamedError(f"it has no parameter {name!r}: it has {', '.join(named)}")
+
+
 def _by_name(named: Sequence[str], examples: Sequence[Any] | Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(examples, Mapping):
         examples = dict(zip(named, examples, strict=False))
     if unknown := [name for name in examples if name not in named]:
-        raise MisnamedError(f"example_inputs names {unknown[0]!r}, and it has {', '.join(named)}")
+        raise _misnamed(unknown[0], named)
     return examples
 
 

@@ -16,7 +16,7 @@ from oracles.formula.made import Counts, extents_of
 from oracles.formula.trace import FormulaError, ordered, trace
 from oracles.op import Op
 from oracles.operand import CODES, FLAGS, OUTER, Operand
-from oracles.reference.asked import Asked, Shapes, asked_of, defaults_of, name_of
+from oracles.reference.asked import Asked, Shapes, asked_of, name_of
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
 from oracles.reference.dims import Dim, Drawn, MisfitError, UnreadableError, declared_dims, extent, parsed, third
@@ -106,11 +106,11 @@ def _with_gradients(
     """The dimensions of a gradient's arguments, those of outputs follow from the function whose gradient it is; and of
     what follows from others how many places it has."""
     given: Sequence[str] = getattr(reference, GIVEN, ())
-    named = {} if shapes is None else parsed(shapes)
+    named, numbers = ({}, {}) if shapes is None else parsed(shapes)
     if not given or {*given} <= {*named}:
         return shapes, {}
     own = {name: " ".join(dims) for name, dims in named.items() if name not in given}
-    found = derive(getattr(reference, OF), own or None, **known)
+    found = derive(getattr(reference, OF), {**own, **numbers} or None, **known)
     made = found.op.made
     counts = {dim: made[dim] for each in found.op.outputs for dim in each.axes if dim in made}
     if unsaid := [dim for dim, count in counts.items() if not extents_of(count) or extents_of(count) & made.keys()]:
@@ -119,7 +119,7 @@ def _with_gradients(
             "give its dimensions in `shapes`, and sizes of windows in `fixed`, so that it has those of an input"
         )
     dims = {found.called[each.name]: each.dims for each in found.op.inputs}
-    return {**dims, **dict(zip(given, (each.dims for each in found.op.outputs), strict=True)), **own}, counts
+    return {**dims, **dict(zip(given, (each.dims for each in found.op.outputs), strict=True)), **own, **numbers}, counts
 
 
 def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
@@ -194,8 +194,6 @@ def _read(
     agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
-    constants = {**defaults_of(asked.reference), **asked.constants}
-    constants = {each: value for each, value in constants.items() if each not in asked.called.values()}
     said = _said(asked, op, reader.operations, agreement)
     gates = gates_of(op)
     inputs = tuple(_drawn(asked, op, each, agreement.positive, gates) for each in op.inputs)
@@ -204,7 +202,7 @@ def _read(
         shown,
         said,
         asked.called,
-        constants,
+        asked.others,
         agreement,
         shortens(asked, specs_of(asked, dims, _doubled(dtypes), 0)),
         asked.call,

@@ -5,9 +5,11 @@ Extents are drawn so that no two dimensions have the same pair of them: a pair s
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from oracles.declared import OpError
 from oracles.formula.made import Counts, completed, follows, short
@@ -108,21 +110,43 @@ def third(dims: Iterable[str], fixed: Mapping[str, int], drawn: Drawn) -> Mappin
     return {**free, **{name: fixed[name] for name in dims if name in fixed}}
 
 
-def parsed(shapes: Mapping[str, str] | str, *, twice: bool = False) -> Mapping[str, tuple[str, ...]]:
-    """Return the dimensions by tensor, from {"x": "b n", "w": "n"} or "x=b n, w=n", as they are written there; a tensor
-    may have one `twice` where no formula is read."""
+def parsed(
+    shapes: Mapping[str, Any] | str, *, twice: bool = False
+) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, Any]]:
+    """Return the dimensions by tensor, from {"x": "b n", "w": "n"} or "x=b n, w=n", as they are written there, and the
+    values of what is no tensor, from "margin=1.0"; a tensor may have one dimension `twice` where no formula is read."""
     if isinstance(shapes, str):
         parts = [part.partition("=") for part in shapes.replace(";", ",").split(",") if part.strip()]
         if bad := [name for name, equals, _ in parts if not equals]:
             raise UnreadableError(f"shapes: {bad[0].strip()!r} is no tensor with its dimensions, such as 'x=b n, w=n'")
-        shapes = {name.strip(): dims for name, _, dims in parts}
-    found = {name: tuple(dims.lower().split()) for name, dims in shapes.items()}
-    given = {dim for dims in shapes.values() for dim in dims.split()}
+        shapes = {name.strip(): said.strip() for name, _, said in parts}
+    shapes = {
+        name: " ".join(map(str, said)) if isinstance(said, (tuple, list)) else said for name, said in shapes.items()
+    }
+    read = {name: _read(said) for name, said in shapes.items()}
+    numbers = {name: found[0] for name, found in read.items() if found}
+    words = {name: str(said) for name, said in shapes.items() if name not in numbers}
+    found = {name: tuple(dims.lower().split()) for name, dims in words.items()}
+    given = {dim for dims in words.values() for dim in dims.split()}
     if len({dim for dims in found.values() for dim in dims}) < len(given):
         raise UnreadableError("shapes: dimensions are named in small letters, and two become one")
     for name, dims in found.items():
+        if number := next((dim for dim in dims if dim.isdigit()), ""):
+            how = f"give it one, and its extent by fixed={{'n': {number}}} if it has no other"
+            raise UnreadableError(f"shapes: {name}={' '.join(dims)}: {number} is no name of a dimension: {how}")
         if any(dim == OUTER for dim in dims[1:]) or (len({*dims}) < len(dims) and not twice):
             raise UnreadableError(
                 f"shapes: {name}={' '.join(dims)}: each name stands there once, and '...' before them"
             )
-    return found
+    return found, numbers
+
+
+def _read(said: Any) -> tuple[Any, ...]:
+    """The value that is said, as the only one; none where that is the dimensions of a tensor."""
+    if not isinstance(said, str):
+        return (said,)
+    try:
+        value = ast.literal_eval(said)
+    except (SyntaxError, ValueError):  # such as b n, or nothing
+        return ()
+    return () if value is Ellipsis else (value,)

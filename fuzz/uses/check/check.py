@@ -76,7 +76,7 @@ def check(
     op: Op | str | None = None,
     reference: Callable[..., Any] | None = None,
     oracle: Literal["formula", "replay"] = "formula",
-    shapes: Mapping[str, str] | str | None = None,
+    shapes: Mapping[str, Any] | str | None = None,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     values: Mapping[str, str] | str | None = None,
     fixed: Mapping[str, int] | None = None,

@@ -142,7 +142,7 @@ class Read:
 
 def read(
     reference: Callable[..., Any],
-    shapes: Mapping[str, str] | str | None,
+    shapes: Mapping[str, Any] | str | None,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None,
     values: Mapping[str, str] | str | None,
     capabilities: Capabilities | None,

@@ -84,7 +84,7 @@ class Replay:
             parameters = {*inspect.signature(self.kernel).parameters}
         except (TypeError, ValueError):
             return self.kernel(*given.values())
-        constants = {name: value for name, value in asked.constants.items() if name in parameters}
+        constants = {name: value for name, value in asked.others.items() if name in parameters}
         if {*called} <= parameters:
             return self.kernel(**called, **constants)
         return self.kernel(*given.values(), **constants)
@@ -94,7 +94,7 @@ class Replay:
 class Wanted:
     """What is said of a check against a replay."""
 
-    shapes: Mapping[str, str] | str | None
+    shapes: Mapping[str, Any] | str | None
     example_inputs: Sequence[Any] | Mapping[str, Any] | None
     values: Mapping[str, str] | str | None
     fixed: Mapping[str, int] | None

@@ -190,7 +190,7 @@ class Meant:
 
 def meant_of(
     reference: Callable[..., Any],
-    shapes: Mapping[str, str] | str | None,
+    shapes: Mapping[str, Any] | str | None,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None,
     fixed: Mapping[str, int],
     values: Mapping[str, str] | str,

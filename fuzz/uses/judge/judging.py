@@ -136,7 +136,9 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
     best: tuple[int, Problem, Derived] | None = None
     for problem in problems_of(asked.against, asked.solutions):
         if asked.shapes is not None:
-            problem = replace(problem, shapes=dict(_pairs(asked.shapes)))
+            dims, numbers = parsed(asked.shapes, twice=True)
+            shapes = {name: " ".join(words) for name, words in dims.items()}
+            problem = replace(problem, shapes=shapes or problem.shapes, numbers=numbers)
         if best is not None and problem.tier in (best[1].tier, LAST):
             continue
         try:
@@ -159,10 +161,6 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
 def _elements(op: Op, extents: Mapping[str, int]) -> int:
     """The most elements that an input has, of which each has errors of its own."""
     return max(math.prod(extents.get(dim, 1) for dim in each.axes) for each in op.inputs)
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    return [(name, " ".join(dims)) for name, dims in parsed(text, twice=True).items()]
 
 
 def _command(asked: Asked, seed: int) -> str:

@@ -12,12 +12,22 @@ from fuzz.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.uses.check.replay_cases import Meant, ReplayCase
 from fuzz.uses.judge.source import ProblemError
 from oracles.dtypes import FORMATS, SPELLED
+from oracles.formula.made import Counts
 from oracles.formula.node import FormulaError
+from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import FLAGS, Operand
 
 Shapes = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each output, as torch calls that."""
+
+
+class _Nameless(Op):
+    """An op whose cases say all extents: none of them follows from others."""
+
+    @lazy
+    def made(self) -> Counts:
+        return {}
 
 
 def op_of(meant: Meant, outputs: Shapes, name: str) -> Op:
@@ -43,7 +53,7 @@ def op_of(meant: Meant, outputs: Shapes, name: str) -> Op:
             else Operand(each, dims[each], dtype=dtype, index=row)
         )  # fmt: skip
     returned = [Operand(each, row, dtype=_dtype(each, dtype)) for each, (_, dtype) in outputs.items()]
-    return Op(unknown, tuple(inputs), tuple(returned))
+    return _Nameless(unknown, tuple(inputs), tuple(returned))
 
 
 def case_of(case: ReplayCase, outputs: Shapes, op: Op, seed: int, number: int) -> Case:

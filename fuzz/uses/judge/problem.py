@@ -52,6 +52,13 @@ class Problem:
     tier: int = 0
     """Which numbers it has: 0 for the larger ones of those that it could have, 1 for the smaller ones, LAST for what is
     read where none of these is."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What is said of arguments that are no tensors."""
+
+    @property
+    def others(self) -> Mapping[str, Any]:
+        """What arguments are that are no tensors, or may be left out, by their names."""
+        return {**defaults_of(self.reference), **self.numbers}
 
 
 @dataclass(frozen=True)

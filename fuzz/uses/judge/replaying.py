@@ -162,7 +162,7 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     floats = [each for each in floats_of(problem) if each in DTYPES]
     try:
         meant = meant_of(
-            problem.reference, problem.shapes, None, problem.fixed, asked.values, floats,
+            problem.reference, problem.shapes, problem.numbers, problem.fixed, asked.values, floats,
             problem.dtypes if problem.shapes else None,
         )  # fmt: skip
     except UnreadableError as error:

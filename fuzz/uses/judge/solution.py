@@ -6,8 +6,9 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from fuzz.adapters.beside import belonging
@@ -32,8 +33,10 @@ class Solution:
     framework: str
     parameters: tuple[str, ...]
     """Those of the function; of a module none."""
-    needed: int = 0
-    """How many of them have no default."""
+    needed: tuple[str, ...] = ()
+    """Those that have no default."""
+    returns: bool = False
+    """Whether it returns something that it was not given."""
     beside: Mapping[str, Path] = field(default_factory=dict)
     """What else it reads at home, by its name there."""
 
@@ -89,7 +92,8 @@ def _beside(text: str, others: Iterable[str]) -> str:
 
 
 def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Problem) -> Solution:
-    defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), 0
+    defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
+    returns = False
     if problem.module is not None:
         if "ModelNew" not in defined:
             raise ProblemError(f"{path}: it has no class ModelNew, as the solution of a Model has")
@@ -98,10 +102,9 @@ def _of_source(path: str, files: Mapping[str, str], file: str, name: str, proble
         function = chosen_function(path, defined, name, ("run", "custom_kernel", problem.name, "kernel"))
         node = defined[function]
         assert isinstance(node, ast.FunctionDef)
-        arguments = node.args
-        parameters = tuple(each.arg for each in (*arguments.posonlyargs, *arguments.args))
-        needed = len(parameters) - len(arguments.defaults)
-    return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters, needed)
+        parameters, needed = _parameters(node)
+        returns = any(map(partial(_is_made, parameters), _returned(node)))
+    return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters, needed, returns)
 
 
 def _of_json(path: Path, text: str, problem: Problem) -> Solution:
@@ -115,26 +118,60 @@ def _of_json(path: Path, text: str, problem: Problem) -> Solution:
     return found
 
 
+def _parameters(node: ast.FunctionDef) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All parameters of a function, and those that have no default."""
+    own = node.args
+    places = [each.arg for each in (*own.posonlyargs, *own.args)]
+    keywords = [each.arg for each, usual in zip(own.kwonlyargs, own.kw_defaults, strict=True) if usual is None]
+    needed = places[: len(places) - len(own.defaults)]
+    return (*places, *(each.arg for each in own.kwonlyargs)), (*needed, *keywords)
+
+
+def _returned(node: ast.AST) -> Iterator[ast.expr]:
+    """What a function returns, but not those that are defined in it."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.Return) and each.value is not None:
+            yield from each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
+        elif not isinstance(each, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            yield from _returned(each)
+
+
+def _is_made(parameters: Sequence[str], value: ast.expr) -> bool:
+    return not isinstance(value, ast.Constant) and not (isinstance(value, ast.Name) and value.id in parameters)
+
+
 def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Problem) -> str:
-    """Its parameters are those of the reference by their names, or else by their places; where it has as many more that
-    it needs as there are outputs, it writes those."""
-    own, needed = solution.parameters, solution.parameters[: solution.needed]
+    """The text of `judged`, which calls a function."""
     if problem.data is not None:
         return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({problem.data.words})\n"
-    tensors = iter(inputs)
+    call, written = _call(solution, inputs, outputs, problem)
+    body = [f"    {call}"] if written else [f"    found = {call}", *_named(outputs)]
+    return f"def {ENTRY}({', '.join([*inputs, *written])}):\n" + "\n".join(body) + "\n"
+
+
+def _call(
+    solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Problem
+) -> tuple[str, Sequence[str]]:
+    """How a function is called, and which outputs it writes. Its parameters are those of the reference by their names,
+    or else by their places; of others that it needs it writes as many as there are outputs, unless it returns these.
+    Raises ProblemError."""
+    tensors, own = iter(inputs), solution.parameters
     values = [each.format(next(tensors)) if "{}" in each else each for each in problem.arguments] or [*inputs]
-    named = {*inputs} <= {*own} and len(values) == len(inputs)
-    count = len([each for each in needed if each not in inputs]) if named else len(needed) - len(values)
-    writes = count == len(outputs) and count > 0
-    given = [*inputs, *(outputs if writes else ())]
-    by_name = (f"{each}={value}" for each, value in zip(inputs, values, strict=False))
-    call = ", ".join(by_name if named and not writes else [*values, *(outputs if writes else ())])
-    body = [f"    found = {solution.function}({call})"]
-    if writes:
-        body = [f"    {solution.function}({call})"]
-    else:
-        body += _named(outputs)
-    return f"def {ENTRY}({', '.join(given)}):\n" + "\n".join(body) + "\n"
+    by_name = {*inputs} <= {*own} and len(values) == len(inputs)
+    placed = inputs if by_name else own[: len(values)]
+    numbers = {name: repr(each) for name, each in problem.others.items() if name not in inputs}
+    more = {name: each for name, each in numbers.items() if name in own and name not in placed}
+    left = [name for name in solution.needed if name not in (*placed, *more)]
+    unsaid = [each for name, each in numbers.items() if name not in more]
+    written = outputs if left and len(left) == len(outputs) and not solution.returns else ()
+    if not written and left and (by_name or len(left) > len(unsaid)):
+        raise ProblemError(
+            f"{solution.file}: {solution.function} needs {' and '.join(left)}: no argument of the reference, which has "
+            f"{', '.join([*inputs, *numbers])}, is called so, and it does not write {' and '.join(outputs)}"
+        )
+    more |= dict(zip(left, written or unsaid, strict=False))
+    first = [f"{name}={value}" for name, value in zip(inputs, values, strict=True)] if by_name else values
+    return f"{solution.function}({', '.join([*first, *(f'{name}={each}' for name, each in more.items())])})", written
 
 
 def _named(outputs: Sequence[str]) -> list[str]:

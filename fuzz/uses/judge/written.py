@@ -48,7 +48,8 @@ def derived(problem: Problem, values: str) -> Derived:
     name = f"reference_{problem.name}"[:31] if ours else problem.name
     try:
         found = derive(
-            problem.reference, problem.shapes, dtypes=problem.dtypes if problem.shapes else None, fixed=problem.fixed,
+            problem.reference, problem.shapes, example_inputs=problem.numbers, fixed=problem.fixed,
+            dtypes=problem.dtypes if problem.shapes else None,
             values=values, name=name,
         )  # fmt: skip
         examples = [{dim: size for dim, size in each.items() if dim in found.op.named} for each in problem.examples]

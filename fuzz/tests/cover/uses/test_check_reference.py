@@ -122,9 +122,15 @@ def test_what_is_no_tensor_is_the_same_to_both() -> None:
     def mine(rows: Any, by: float, eps: float = 1.0) -> Any:
         return torch.add(eps, rows, alpha=by)
 
-    _check(mine, scaled, shapes="x=m n", example_inputs={"by": 3.0})
-    with pytest.raises(fuzz.CheckError, match="shapes has no 'by': say its dimensions, such as by='b n', or"):
+    _check(mine, scaled, example_inputs={"by": 3.0})
+    _check(mine, scaled, shapes="x=m n, by=3.0")
+    _check(mine, scaled, shapes={"x": ("m", "n"), "by": 3, "eps": 1.5}, oracle="replay")
+    with pytest.raises(
+        fuzz.CheckError, match=r"shapes has no 'by': say its dimensions, such as 'by=b n', or .*'by=1.0'"
+    ):
         _check(mine, scaled, shapes="x=m n")
+    with pytest.raises(fuzz.CheckError, match=r"x=3 n: 3 is no name of a dimension: .* by fixed={'n': 3}"):
+        _check(mine, scaled, shapes="x=3 n, by=3.0")
 
 
 def test_numpy_kernels_are_held_against_torch_too() -> None:
@@ -391,7 +397,7 @@ def test_other_outputs_than_the_reference_has_are_a_misuse(kernel: Callable[...,
 def test_a_wrong_name_is_one_line_without_frames_of_ours() -> None:
     with pytest.raises(fuzz.CheckError) as caught:
         _check(softmax, softmax, shapes={"rows": "... n"})
-    assert str(caught.value) == "reference softmax cannot be read: shapes names 'rows': softmax has x"
+    assert str(caught.value) == "reference softmax cannot be read: it has no parameter 'rows': it has x"
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
     ours = [each.frame for each in caught.traceback if "/fuzz/uses/" in str(each.path)]
     assert len(ours) > 1

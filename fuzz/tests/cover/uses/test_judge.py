@@ -19,6 +19,7 @@ from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.judge.problem import Module, Problem, problems_of
 from fuzz.uses.judge.ruling import schema
 from fuzz.uses.judge.solution import Solution, solution_of
+from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import derived, write_pack, write_solutions
 
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "ruling.schema.json"
@@ -170,6 +171,43 @@ def test_what_is_not_shrunk_is_told_once_with_what_changes_about_it(cli_here: Cl
     told = " ".join(done.stdout.split())
     assert re.search(r"passes at n = [^;]*; .*no rule was sought, as of --no-shrink", told), done.stdout
     assert "no simple rule" not in told
+
+
+_MARGIN = "def hinge(x, y, margin=1.0): return (margin - x * y).clamp(min=0)\n"
+_MADE = "return (margin - x * y).clamp(min=0)"
+
+
+@pytest.mark.parametrize(
+    ("solution", "call", "written"),
+    [
+        (f"def kernel(x, y, margin): {_MADE}", "x=x, y=y, margin=1.0", ""),
+        (f"def kernel(y, x, *, margin): {_MADE}", "x=x, y=y, margin=1.0", ""),
+        (f"def kernel(x, y, margin=1.0, block=8): {_MADE}", "x=x, y=y, margin=1.0", ""),
+        ("def kernel(a, b, c): return (c - a * b).clamp(min=0)", "x, y, c=1.0", ""),
+        ("def kernel(x, y, margin, res): res[:] = 0", "x=x, y=y, margin=1.0, res=out", ", out"),
+        ("def kernel(a, b, res): res[:] = 0; return res", "x, y, res=out", ", out"),
+    ],
+)  # fmt: skip
+def test_a_parameter_is_an_output_only_where_nothing_is_returned(
+    tmp_path: Path, solution: str, call: str, written: str
+) -> None:
+    (tmp_path / "ref.py").write_text(_MARGIN)
+    (tmp_path / "mine.py").write_text(f"{solution}\n")
+    problem = next(problems_of(str(tmp_path / "ref.py")))
+    found = solution_of(str(tmp_path / "mine.py"), problem).written(problem, ["x", "y"], ["out"])["mine.py"]
+    assert f"def judged(x, y{written}):" in found
+    assert f"kernel({call})" in found
+
+
+def test_a_parameter_that_nothing_says_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(_MARGIN)
+    (tmp_path / "mine.py").write_text("def kernel(x, y, alpha):\n    return x * y * alpha\n")
+    problem = next(problems_of(str(tmp_path / "ref.py")))
+    said = (
+        "mine.py: kernel needs alpha: no argument of the reference, which has x, y, margin, is called so, and it does "
+    )
+    with pytest.raises(ProblemError, match=f"^{said}not write out$"):
+        solution_of(str(tmp_path / "mine.py"), problem).written(problem, ["x", "y"], ["out"])
 
 
 def test_what_a_solution_reads_at_home_comes_along_and_not_what_it_is_judged_by(tmp_path: Path) -> None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import jsonschema
 import pytest
 
+from fuzz.base.case import Tensor, contiguous
+from fuzz.base.places import stray_places
 from fuzz.tests.conftest import CHECKOUT, Cli
+from fuzz.uses.check.replay_cases import meant_of
+from fuzz.uses.judge.nameless import case_of, op_of
+from oracles.ops import OPS
 
 _REFERENCE = """import torch
 
@@ -71,6 +78,20 @@ def test_a_branch_on_values_is_judged_by_a_replay_which_every_report_says(cli_he
     assert "right        right.py  4 runs by replay, largest error " in told.stdout
     for text in (told.stdout, told.stderr):
         assert "oracle: replay, weaker than a formula: " in " ".join(text.split())
+
+
+def test_numbers_of_a_case_that_is_replayed_are_places() -> None:
+    """No formula says what follows from what: its cases do."""
+    meant = meant_of(lambda x, at: x[at] if x.sum() > 0 else x[at] * 2, "x=b n, at=m", None, {}, "finite", ("f32",))
+    drawn = next(meant.cases(1))
+    op = op_of(meant, meant.outputs(drawn), "replayed_some")
+    with patch.dict(OPS, {op.name: op}):
+        case = case_of(drawn, meant.outputs(drawn), op, 1, 1)
+        assert stray_places(case) == {}
+        assert stray_places(replace(case, inputs={**case.inputs, "at": _ABOVE})).keys() == {"at"}
+
+
+_ABOVE = Tensor("int64", contiguous((1,)), (1 << 20).to_bytes(8, "little"))
 
 
 @pytest.mark.whole

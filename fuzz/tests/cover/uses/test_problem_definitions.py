@@ -56,7 +56,7 @@ def test_an_output_has_the_dtype_that_is_said(tmp_path: Path) -> None:
 def test_a_whole_number_has_its_default_and_a_parameter_with_a_default_is_no_output(tmp_path: Path) -> None:
     asked = _asked(tmp_path, {"x": X, "k": {"shape": None, "dtype": "int32"}}, TOPK)
     assert "run(x, 2)" in _entry(asked)
-    assert "found = run(x=x)" in _entry(_asked(tmp_path, {"x": X}, TOPK))
+    assert "found = run(x=x, k=2)" in _entry(_asked(tmp_path, {"x": X}, TOPK))
 
 
 def test_another_whole_number_is_left_to_a_replay(tmp_path: Path) -> None:
