@@ -24,6 +24,9 @@ TOOLS = {
 MISSING = "compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit"
 _TOOLKIT = "/usr/local/cuda/bin"
 """The CUDA toolkit installs itself here, often without being on the PATH."""
+_ONLY = {"memcheck": ("--destroy-on-device-error", "kernel")}
+"""The options of one tool. A stray access ends the kernel, not the context with all that is in it: the process would
+have to be started again after each, and torch aborts where it cannot free a tensor."""
 _SLOWER = 4
 """Its limit of a case is so much longer: a tool looks at each access. The number is chosen, not measured."""
 
@@ -52,4 +55,4 @@ def program_of(tool: str) -> tuple[str, ...] | None:
     # Each report is of a call of its own, so that no number of them is enough. What libraries ask of the driver in vain
     # is no fault of the kernel.
     errors = ("--print-limit", "0", "--show-backtrace", "device", "--report-api-errors", "no")
-    return None if found is None else (found, "--tool", tool, *errors)
+    return None if found is None else (found, "--tool", tool, *errors, *_ONLY.get(tool, ()))
