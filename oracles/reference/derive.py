@@ -26,7 +26,7 @@ from oracles.reference.library import dtypes_of, held, recorded, shortens, specs
 from oracles.reference.maps import single, spread
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
-from oracles.reference.relations import likely, said_of
+from oracles.reference.relations import likely, rounded_of, said_of
 from oracles.reference.rewrites import note
 from oracles.reference.rules import RULES
 from oracles.reference.selection import kept
@@ -188,7 +188,10 @@ def _read(
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
     if unsaid := asked.counts.keys() - op.made.keys():
         if unsaid <= {*stated}:
-            raise UnreadableError(f"{' and '.join(sorted(unsaid))}: nothing that it returns says how long that is")
+            raise UnreadableError(
+                f"{' and '.join(sorted(unsaid))}: nothing that it returns says how long that is: have no other"
+                " dimension follow from it in shapes"
+            )
         return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing)
     extents = [{each.name: each.sizes[which] for each in free.values()} for which in (0, 1)]
     agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
@@ -279,6 +282,10 @@ def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
     parts = [f"reference {asked.name}: {shapes[0]} -> {shapes[1]}{where}, {count}, {same}"]
     if agreement.positive and asked.values != ANY:
         parts.append(f"{' and '.join(agreement.positive)} drawn positive: else there is NaN")
+    for dim, parts_of in rounded_of(op.made).items():
+        own = next(each for each in "hdknm" if each not in op.named)
+        rest = f"{dim} // {parts_of} leaves a rest of some {dim}"
+        parts.append(f"{rest}: write {parts_of}{own} for {dim} in shapes if no kernel need take these")
     if loose := _made_of_places(op):
         parts.append(f"{' and '.join(loose)} not judged where places may be others: made of them by arithmetic")
     if agreement.specials:

@@ -78,7 +78,7 @@ def declared_dims(
     """Return all dimensions by name, in their order, with extents for both calls; those that are fixed have theirs, and
     those that follow from others as many as `counts` says."""
     drawn, counts = drawn or Drawn(), counts or {}
-    names = [*dict.fromkeys(name for dims in shapes.values() for name in dims)]
+    names = [*dict.fromkeys((*(name for dims in shapes.values() for name in dims), *counts))]
     free = [name for name in names if name not in fixed and name not in counts]
     if len(free) > len(_PAIRS):
         raise UnreadableError(f"it has {len(free)} dimensions, of which {len(_PAIRS)} can be told apart")

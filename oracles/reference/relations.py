@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from oracles.formula.made import Counts, extents_of
-from oracles.formula.node import Node
+from oracles.formula.node import Node, ordered
 from oracles.reference.dims import UnreadableError
 
 _RELATIVE = re.compile(r"(\d*)([a-z_][a-z0-9_]*)(?:/(\d+))?([+-]\d+)?")
@@ -58,6 +58,17 @@ def likely(dims: Dims, fixed: Mapping[str, int], sizes: Sequence[Mapping[str, in
 def said_of(counts: Counts) -> str:
     """Return relations in words."""
     return " and ".join(f"{name} = {_text(count)}" for name, count in counts.items())
+
+
+def rounded_of(counts: Counts) -> Mapping[str, int]:
+    """Return the dimensions of which whole parts are taken, such as d // 2, and how many."""
+    found = dict[str, int]()
+    for node in ordered([*counts.values()]):
+        cut = node.args[0] if node.operation == "floor" else node
+        if cut.kind == "divide" and cut is not node and cut.args[0].kind == "extent" and cut.args[1].kind == "constant":
+            [dim] = extents_of(cut)
+            found[dim] = int(cut.args[1].value)
+    return found
 
 
 def _text(count: Node) -> str:

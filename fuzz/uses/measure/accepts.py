@@ -78,7 +78,8 @@ class Accepted:
 
 
 def _raises(outcome: Outcome) -> str:
-    return "it raises" if outcome.status in _REFUSED else ""
+    """Halves of odd length are added by some for no error."""
+    return "it raises" if outcome.status in (*_REFUSED, Status.WRONG_SHAPE) else ""
 
 
 def own_refusal(outcome: Outcome) -> str:
@@ -139,9 +140,11 @@ def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
 
 
 def _is_few(op: Op, sizes: Mapping[str, int]) -> bool:
-    """Whether a case of such extents is made. One that has more elements, as where others are fixed, takes long, and is
-    made shorter than it should be."""
-    whole = {**sizes, **op.fixed}
+    """Whether a case of such extents is made. There may be none, of which others follow. One that has more elements, as
+    where others are fixed, takes long, and is made shorter than it should be."""
+    whole = op.whole({**sizes, **op.fixed})
+    if whole is None:
+        return False
     elements = sum(math.prod(whole.get(axis, _ROWS) for axis in each.axes) for each in op.inputs)
     return elements <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
 

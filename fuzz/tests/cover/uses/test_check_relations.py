@@ -61,3 +61,29 @@ def test_what_computes_the_same_passes(reference: Callable[..., Any], capsys: py
 def test_a_wrong_part_is_found(kernel: Callable[..., Any], reference: Callable[..., Any]) -> None:
     with pytest.raises(fuzz.CheckFailed, match=f"FAIL  {kernel.__name__}  wrong values"):
         _check(kernel, reference)
+
+
+def rotated(x: Any, c: Any) -> Any:
+    half = x.shape[-1] // 2
+    return x + torch.cat((-x[..., half:], x[..., :half]), -1) * c
+
+
+def by_halves(x: Any, c: Any) -> Any:
+    half = x.shape[-1] // 2
+    one, two = x[..., :half], x[..., half:]
+    return torch.cat((one - two * c[:half], two + one * c[half:]), -1)
+
+
+def test_a_rest_of_halves_is_said_and_may_be_excluded(capsys: pytest.CaptureFixture[str]) -> None:
+    """Halves of odd length add up where one has one element, to another length: that is refused as well."""
+    with pytest.raises(fuzz.CheckFailed) as caught:
+        fuzz.check(by_halves, reference=rotated, shapes="x=b d, c=d", max_cases=8, seed=1)
+    told = " ".join(str(caught.value).split())
+    assert "d // 2 leaves a rest of some d: write 2h for d in shapes if no kernel need take these" in told
+    assert 'takes d in multiples of 2 only: declare multiple_of={"d": 2}' in told
+    fuzz.check(by_halves, reference=rotated, shapes="x=b 2h, c=2h", max_cases=8, seed=1)
+    assert "x[b, h_twice], c[h_twice] -> y[b, h_twice], where h = h_twice / 2" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    with pytest.raises(fuzz.CheckError, match="h: nothing that it returns says how long that is"):
+        fuzz.check(torch.neg, reference=lambda x: -x, shapes="x=b 2h")
