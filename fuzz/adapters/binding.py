@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from fuzz.adapters.prototype import Argument, Prototype
 from fuzz.base.capability import Capabilities, DeclarationError, Strides
 from oracles.op import Op
 from oracles.operand import OUTER, Operand
+from oracles.synonyms import likely
 
 STRIDE, SIZE, BYTES = "stride", "size", "bytes"
 """What may be said of a tensor, behind a dot: the elements from one of its rows to the next, those that it has in all,
@@ -18,10 +19,39 @@ and the bytes from one row to the next."""
 OF_TENSORS = (STRIDE, SIZE, BYTES)
 STATUS, NOTHING = "status", "nothing"
 """What an integer that is returned may mean: that all but 0 refuses the call, or nothing."""
-_ROWS = frozenset(("rows", "nrows", "n_rows", "num_rows", "batch", "batch_size"))
-_COLUMNS = frozenset(("cols", "ncols", "n_cols", "num_cols", "columns", "len", "length"))
-"""What extents are often called that ops call otherwise."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?|NULL")
+
+
+class UnclearError(DeclarationError):
+    """Arguments of which nobody can say what they are."""
+
+    def __init__(self, function: str, unclear: Mapping[str, Sequence[str]]) -> None:
+        self.unclear = unclear
+        """What each of them may be, the first as an example; a number is always possible, or NULL."""
+        one = len(unclear) == 1
+        words = " and ".join(map(repr, unclear))
+        self.what = (
+            f"argument{'s' * (not one)} {words} of {function} {'is' if one else 'are'} unclear: say what "
+            f"{'it is' if one else 'they are'}"
+        )
+        examples = ", ".join(f'"{name}": "{choices[0]}"' for name, choices in unclear.items())
+        super().__init__(f"prototype: {self.what}, arguments={{{examples}}}{self.instead}")
+
+    @property
+    def instead(self) -> str:
+        """What may stand in the place of the examples."""
+        examples = " and ".join(dict.fromkeys(choices[0] for choices in self.unclear.values()))
+        others = dict.fromkeys(each for choices in self.unclear.values() for each in choices[1:])
+        return f", or in place of {examples} one of {', '.join(others)}" if others else ""
+
+
+class LacksError(DeclarationError):
+    """A tensor or a parameter of the op that a function has no argument for."""
+
+    def __init__(self, argument: str, op: Op, name: str) -> None:
+        self.what = f"no {argument} is {name}, which {op.name} has"
+        self.is_number = any(each.name == name for each in op.parameters)
+        super().__init__(f"prototype: {self.what}")
 
 
 @dataclass(frozen=True)
@@ -75,20 +105,23 @@ def own_dims(operand: Operand) -> int:
 
 def bound(op: Op, prototype: Prototype, given: Mapping[str, str], returns: str, able: Capabilities) -> Binding:
     """The meaning of every argument: as `given`, or by its name, or because nothing else is left that it can be. Raises
-    DeclarationError for the first one that is unclear, and for what is never handed over."""
+    DeclarationError for those that are unclear, and for what is never handed over."""
     names = [each.name for each in prototype.arguments]
     for name, meaning in given.items():
         if name not in names:
             raise DeclarationError(f"arguments: {prototype.name} has no argument {name!r}: it has {', '.join(names)}")
         if not _is_known(meaning, op):
-            raise DeclarationError(f"arguments: {name}: {meaning!r} is not one of {_choices(op)}")
-    meanings = {**{each.name: _by_name(each, op) for each in prototype.arguments}, **given}
+            raise DeclarationError(f"arguments: {name}: {meaning!r} is not one of {_all_choices(op)}")
+        _check(prototype.arguments[names.index(name)], meaning, op)
+    meanings = {**dict.fromkeys(names, ""), **_by_names(op, prototype, given), **given}
     _fill_rest(op, prototype, meanings)
+    unclear = [each for each in prototype.arguments if not meanings[each.name]]
+    if unclear:
+        raise UnclearError(prototype.name, {each.name: _choices(each, op, {*meanings.values()}) for each in unclear})
     for each in prototype.arguments:
-        _check(each, meanings[each.name], op, prototype.name)
+        _check(each, meanings[each.name], op)
     binding = Binding(op, prototype, meanings, _returned(op, prototype, meanings, returns))
-    for said in _missing(binding, able):
-        raise DeclarationError(f"prototype: {said}")
+    _check_all(binding, able)
     return binding
 
 
@@ -103,28 +136,65 @@ def _plain(op: Op) -> tuple[str, ...]:
     return (*(each.name for each in op.operands), *op.named, op.batch_name, *(each.name for each in op.parameters))
 
 
-def _choices(op: Op) -> str:
-    first = op.main
-    return f"{', '.join(dict.fromkeys(_plain(op)))}, {', '.join(f'{first}.{each}' for each in OF_TENSORS)}, or a number"
+def _all_choices(op: Op) -> str:
+    return f"{', '.join((*dict.fromkeys(_plain(op)), *_of_tensor(op)))}, or a number"
 
 
-def _by_name(argument: Argument, op: Op) -> str:
-    """What an argument is by its name; '' where that says nothing."""
-    name, lower = argument.name, argument.name.lower()
+def _of_tensor(op: Op) -> Sequence[str]:
+    return [f"{op.main}.{each}" for each in OF_TENSORS]
+
+
+def _choices(argument: Argument, op: Op, taken: Collection[str]) -> Sequence[str]:
+    """What an argument of its type may be besides; the likeliest first."""
     if argument.type.pointer:
-        return name if any(each.name == name for each in op.operands) else ""
-    parameters = [each.name for each in op.parameters]
-    if name in (*parameters, *op.named, op.batch_name):
-        return name
+        found = [*_tensors(argument, op), "NULL"]
+    elif argument.type.is_float:
+        found = ["1", *(each.name for each in op.parameters)]
+    else:
+        whole = [each.name for each in op.parameters if all(value % 1 == 0 for value in each.values)]
+        found = ["1", *op.named, op.batch_name, *_of_tensor(op), *whole]
+    return [each for each in found if each not in taken]
+
+
+def _by_names(op: Op, prototype: Prototype, given: Mapping[str, str]) -> Mapping[str, str]:
+    """What arguments are by their names, or by what other people call it."""
+    taken, rest = {*given.values()}, [each for each in prototype.arguments if each.name not in given]
+    numbers = [each for each in rest if not each.type.pointer]
+    tensors = likely({each.name: {*_tensors(each, op)} - taken for each in rest if each.type.pointer})
+    called = {name: argument for argument, name in (*given.items(), *tensors.items())}
+    strides = {each.name: found for each in numbers if (found := _stride(each, op, called))}
+    integers = [each for each in numbers if not each.type.is_float and each.name not in strides]
+    extents = [dim for dim in op.named if dim not in taken and dim not in op.fixed]
+    spare = len(integers) > len(extents)
+    parameters = [each.name for each in op.parameters if each.name not in taken]
+    longer = {each.name: found for each in numbers if each.type.is_float and (found := _begun(each.name, parameters))}
+    may_be: dict[str, Sequence[str]] = {each.name: parameters for each in numbers if each.type.is_float}
+    for each in integers:
+        is_batch = each.name == op.batch_name or (OUTER in op.inputs[0].axes and (spare or len(each.name) > 1))
+        may_be[each.name] = [*extents, *parameters, *([op.batch_name] * is_batch)]
+    return {**tensors, **strides, **longer, **likely(may_be)}
+
+
+def _tensors(argument: Argument, op: Op) -> Iterator[str]:
+    """The tensors that a pointer may be: nobody writes through one to a constant, whatever it is called."""
     for each in op.operands:
-        if lower in (f"{each.name}_{STRIDE}", f"{STRIDE}_{each.name}", f"ld{each.name}", f"{each.name}_row_{STRIDE}"):
+        if each.name == argument.name or not argument.type.constant or op.is_input(each.name):
+            yield each.name
+
+
+def _stride(argument: Argument, op: Op, called: Mapping[str, str]) -> str:
+    """The distance between a tensor's rows, by the name of an argument that has that of the tensor in it; or ''."""
+    for each in op.operands:
+        name, lower = called.get(each.name, each.name).lower(), argument.name.lower()
+        if lower in (f"{name}_{STRIDE}", f"{STRIDE}_{name}", f"ld{name}", f"ld_{name}", f"{name}_row_{STRIDE}"):
             return f"{each.name}.{STRIDE}"
-    longer = [each for each in parameters if len(each) > 2 and lower.startswith(each)]
-    if argument.type.is_float:
-        return longer[0] if len(longer) == 1 else ""
-    if lower in _ROWS and OUTER in op.inputs[0].axes:
-        return op.batch_name
-    return op.row if lower in _COLUMNS and len(op.named) == 1 else ""
+    return ""
+
+
+def _begun(name: str, parameters: Sequence[str]) -> str:
+    """The only parameter that a name begins with; or ''."""
+    found = [each for each in parameters if len(each) > 2 and name.lower().startswith(each)]
+    return found[0] if len(found) == 1 else ""
 
 
 def _fill_rest(op: Op, prototype: Prototype, meanings: dict[str, str]) -> None:
@@ -146,15 +216,9 @@ def _left(operands: Sequence[Operand], taken: set[str]) -> list[str]:
     return [each.name for each in operands if not each.optional and each.name not in taken]
 
 
-def _check(argument: Argument, meaning: str, op: Op, function: str) -> None:
-    """Raise DeclarationError for an argument of which nobody can say what it is, or that cannot be what it is said to
-    be."""
+def _check(argument: Argument, meaning: str, op: Op) -> None:
+    """Raise DeclarationError for an argument that cannot be what it is said to be."""
     name = argument.name
-    if not meaning:
-        raise DeclarationError(
-            f"prototype: argument {name!r} of {function} is unclear: say what it is, arguments={{{name!r}: ...}}, with"
-            f" one of {_choices(op)}"
-        )
     is_tensor = any(each.name == meaning for each in op.operands)
     if argument.type.pointer != (is_tensor or meaning == "NULL"):
         raise DeclarationError(f"arguments: {name}: {meaning} is {'a tensor' if is_tensor else 'a number'}, and {name} "
@@ -182,18 +246,19 @@ def _returned(op: Op, prototype: Prototype, meanings: Mapping[str, str], returns
     )
 
 
-def _missing(binding: Binding, able: Capabilities) -> Iterator[str]:
-    """What the function cannot know, as no argument says it."""
+def _check_all(binding: Binding, able: Capabilities) -> None:
+    """Raise DeclarationError for what the function cannot know, as no argument says it."""
     op, function, told = binding.op, binding.prototype.name, {*binding.meanings.values()}
-    for each in op.operands:
-        if not each.optional and each.name not in binding.handed:
-            yield f"no argument of {function} is {each.name}, which {op.name} has"
-    for parameter in op.parameters:
-        if parameter.neutral is None and parameter.name not in told:
-            yield f"no argument of {function} is {parameter.name}, which {op.name} has"
+    lacking = [each.name for each in op.operands if not each.optional and each.name not in binding.handed]
+    lacking += [each.name for each in op.parameters if each.neutral is None and each.name not in told]
+    if lacking:
+        raise LacksError(f"argument of {function}", op, lacking[0])
     sized = any(f"{each.name}.{SIZE}" in told for each in op.operands)
     for dim in op.named:
         fixed = dim in op.fixed or able.max.get(dim) == able.multiple_of.get(dim, 0)
         if dim not in told and not fixed and not sized:
             always = f"max={{{dim!r}: 64}}, multiple_of={{{dim!r}: 64}}"
-            yield f"no argument of {function} is the extent {dim!r}: one that never changes is declared with {always}"
+            raise DeclarationError(
+                f"prototype: no argument of {function} is the extent {dim!r}: one that never changes is declared with "
+                f"{always}"
+            )

@@ -10,6 +10,7 @@ from base64 import b85encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from fuzz.adapters import abi
 from fuzz.adapters.beside import belonging
@@ -213,10 +214,12 @@ def python_script(
     about: Sequence[str],
     library: str = "torch",
     maker: str = "",
+    own: Mapping[str, str] = MappingProxyType({}),
     beside: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The program's text; `about` is said in its first comment, and none of it is run. The tensors are those of the
-    library, or what the function `maker` makes of them. The files `beside` its source come along."""
+    library, or what the function `maker` makes of them; the function's `own` names are those of what it calls
+    otherwise. The files `beside` its source come along."""
     sources = _sources(kernel, dict(beside))
     return "\n".join(
         [
@@ -230,6 +233,7 @@ def python_script(
             f"DEVICE = {'cuda' if device == 'cuda' else 'cpu'!r}",
             f"PACKAGE, MODULE, ENTRY = {'repro_kernel'!r}, {kernel.source.stem!r}, {function!r}",
             f"OPTIONS = {dict(options)!r}",
+            f"OWN = {dict(own)!r}",
             f"MAKER = {maker!r}",
             f"INVALID, LAW = {script.invalid!r}, {script.law!r}",
             f"SIZES = {dict(ITEMSIZE)!r}",

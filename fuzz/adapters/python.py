@@ -85,7 +85,8 @@ class PythonAdapter(Adapter):
         said = [*about, "", f"It exits with 1 where the kernel fails:  python {shlex.quote(name)}"]
         place, maker = target.name.place, kernel.arrays or self.framework.makers.get(target.name.place, "")
         library = "torch" if place == "cuda" or "torch" in self.framework.packages else "numpy"
-        return python_script(kernel, kernel.function, dict(kernel.options), place, script, said, library, maker)
+        own = {meant: name for name, meant in dict(kernel.arguments).items()}
+        return python_script(kernel, kernel.function, dict(kernel.options), place, script, said, library, maker, own)
 
     def definition(self, kernel: Kernel) -> str:
         return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
@@ -137,6 +138,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         framework=kernel.framework,
         device=device,
         options=dict(kernel.options),
+        arguments=dict(kernel.arguments),
         environment={
             "TRITON_CACHE_DIR": caches.get("TRITON_CACHE_DIR", str(compiled / "triton")),
             "TORCHINDUCTOR_CACHE_DIR": caches.get("TORCHINDUCTOR_CACHE_DIR", str(compiled / "inductor")),

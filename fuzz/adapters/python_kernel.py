@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from fuzz.adapters.beside import imported_beside
+from fuzz.adapters.prototyped_kernel import pairs
 from fuzz.adapters.signature import NOTHING_KNOWN, Signature, asks_tf32, completed, misfits, signature_in
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.base.dispatch import SMALL, SizeLimit
@@ -125,6 +126,9 @@ class PythonKernel(Kernel):
     """How the line in its source begins that reports name, such as "class Kernel", where `entry` only calls that."""
     options: tuple[tuple[str, str | int | float | bool], ...] = ()
     """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
+    arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    """What its parameters are that have other names than the op's tensors and parameters, such as {"gamma":
+    "weight"}."""
     devices: tuple[Device, ...] = ()
     """The devices that it runs on; by default all that its framework does."""
     slow: bool = False
@@ -151,6 +155,7 @@ class PythonKernel(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", _pairs(self.environment))
+        object.__setattr__(self, "arguments", pairs(self.arguments))
         super().__post_init__()
         for package in self.packages:
             if not package.isidentifier():
@@ -171,7 +176,14 @@ class PythonKernel(Kernel):
     def check_op(self) -> None:
         super().check_op()
         known = self.signature
-        for name, words in misfits(OPS[self.op], known, dict(self.options)) if known.lines else ():
+        op = OPS[self.op]
+        names = (*(each.name for each in op.operands), *op.params)
+        for own, meant in dict(self.arguments).items():
+            if meant not in names:
+                raise DeclarationError(f"arguments: {own}: {meant!r} is not one of {', '.join(names)}")
+            if not known.takes(meant):
+                raise DeclarationError(f"arguments: {self.function} has no parameter {own!r}")
+        for name, words in misfits(op, known, dict(self.options)) if known.lines else ():
             raise DeclarationError(f"{self.source.name} line {known.lines[name or self.function]}: {words}")
 
     @property
@@ -201,12 +213,12 @@ class PythonKernel(Kernel):
 
     @property
     def signature(self) -> Signature:
-        """The signature of its function, as its source says."""
+        """The signature of its function, as its source says, with the op's names of what it calls otherwise."""
         try:
             text = self.source.read_text("utf-8", "replace")
         except OSError:
             return NOTHING_KNOWN
-        return signature_in(text, self.function)
+        return signature_in(text, self.function).renamed(dict(self.arguments))
 
     @cached_property
     def modules(self) -> Mapping[str, str]:

@@ -34,6 +34,13 @@ class Signature:
         """True when the function can be given `name`."""
         return self.takes_all or name in self.parameters
 
+    def renamed(self, names: Mapping[str, str]) -> Signature:
+        """The same with parameters by other names: a new one by the old one."""
+        parameters = {names.get(each, each): left for each, left in self.parameters.items()}
+        return replace(
+            self, parameters=parameters, lines={names.get(each, each): at for each, at in self.lines.items()}
+        )
+
 
 NOTHING_KNOWN = Signature({}, takes_all=True)
 """The signature of what cannot be read: it says nothing of the kernel."""

@@ -39,12 +39,11 @@ def derive(options: DeriveOptions) -> Exit:
     For example: kernelfuzz derive refs.py:gate --shapes 'x=... n, bias=n'
     """
     from fuzz.base.errors import UsageError
-    from fuzz.uses.reference import function_at, sizes_of
+    from fuzz.uses.reference import derived_at, sizes_of
     from oracles.dtypes import FORMATS, NARROW, SINGLE
-    from oracles.reference.derive import derive
 
     if options.dtype not in (SINGLE.name, *NARROW):
         raise UsageError(f"--dtype {options.dtype}: it is one of {', '.join((SINGLE.name, *NARROW))}")
-    function, fixed = function_at(options.reference), sizes_of(options.fixed)
-    print(derive(function, options.shapes or None, fixed=fixed, dtype=FORMATS[options.dtype].spelling).module, end="")
+    fixed, dtype = sizes_of(options.fixed), FORMATS[options.dtype].spelling
+    print(derived_at(options.reference, options.shapes, fixed=fixed, dtype=dtype).module, end="")
     return Exit.OK

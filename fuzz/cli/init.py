@@ -25,14 +25,30 @@ class InitOptions:
         ),
     ] = ""
     given: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Your kernel: its source, or a shared library.")
-    ] = None
+        str, typer.Option("--from", metavar="FILE[:FUNCTION]", help="Your kernel: its source, or a shared library.")
+    ] = ""
     prototype: Annotated[
         str, typer.Option("--prototype", metavar="'void f(...)'|FILE.h", help="How C declares it.")
     ] = ""
     op: Annotated[
-        str, typer.Option("--op", help="What it computes, see kernelfuzz list ops; by default by its name.")
+        str,
+        typer.Option(
+            "--op",
+            metavar="OP|FILE.py:FUNCTION",
+            help="What it computes: one of kernelfuzz list ops, or a function that says it; by default by its name.",
+        ),
     ] = ""
+    shapes: Annotated[
+        str, typer.Option("--shapes", metavar="'x=... n, w=n'", help="The dimensions of that function's tensors.")
+    ] = ""
+    arguments: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--argument",
+            metavar="NAME=MEANING",
+            help="What an argument of another name is: a tensor, a dimension, a parameter or a number. Repeatable.",
+        ),
+    ] = ()
 
 
 def init(options: InitOptions) -> Exit:
@@ -44,9 +60,14 @@ def init(options: InitOptions) -> Exit:
     """
     import shlex
 
-    from fuzz.uses.beginning.written import Beginning, begin
+    from fuzz.uses.beginning.written import Asked, begin
 
-    for path in begin(options.folder, Beginning(options.kind, options.given, options.prototype, options.op)):
+    asked = Asked(options.kind, options.given, options.prototype, options.op, options.shapes, tuple(options.arguments))
+    begun = begin(options.folder, asked)
+    if begun.taken:
+        meant = ", ".join(f"{name} is {meaning}" for name, meaning in begun.taken.items())
+        print(f"{meant}; --argument NAME=MEANING says otherwise")
+    for path in begun.paths:
         print(f"wrote {path}")
     print(f"next: kernelfuzz run --pack {shlex.quote(str(options.folder))} --max-cases 200")
     return Exit.OK

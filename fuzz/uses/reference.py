@@ -1,17 +1,23 @@
-"""A function named on a command line, `refs.py:rms_norm`, and extents, `h=4`."""
+"""A function named on a command line, `refs.py:rms_norm`, with the op that it says; and extents, `h=4`."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuzz.base.errors import UsageError
+from oracles.ops import OPS
+from oracles.reference.asked import name_of
+
+if TYPE_CHECKING:
+    from oracles.reference.derive import Derived
 
 
 def function_at(place: str) -> Callable[..., Any]:
@@ -48,6 +54,38 @@ def first_in_path(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(str(folder))
+
+
+def derived_at(place: str, shapes: str = "", **known: Any) -> Derived:
+    """Return what a function says, which is run and traced. An op of its name that comes along keeps it. Raises
+    UsageError."""
+    function = function_at(place)
+    try:
+        from oracles.reference.derive import derive
+        from oracles.reference.dims import UnreadableError, UnsaidError
+        from oracles.reference.text import identifier
+    except ImportError as error:
+        raise UsageError(f"{place}: it is read with torch: {error}") from error
+    name = identifier(name_of(function), "reference")
+    try:
+        return derive(function, shapes or None, name=f"reference_{name}"[:31] if name in OPS else name, **known)
+    except UnsaidError as error:
+        raise UsageError(unread(error, function)) from error
+    except UnreadableError as error:
+        raise UsageError(str(error)) from error
+
+
+def unread(error: BaseException, function: Callable[..., Any]) -> str:
+    """Return why a function cannot be read whose dimensions nobody said, and how a command line says them."""
+    from oracles.reference.dims import UnsaidError
+
+    tensors = [
+        each.name for each in inspect.signature(function).parameters.values() if each.default in (each.empty, None)
+    ]
+    typed = f"--shapes '{', '.join(f'{name}=b n' for name in tensors)}', with a word for each of them"
+    if isinstance(error, UnsaidError):
+        return f"reference {name_of(function)} cannot be read: say what dimensions its tensors have: {typed}"
+    return f"{error}; if dimensions are not clear: {typed}"
 
 
 def sizes_of(words: Sequence[str]) -> Mapping[str, int]:

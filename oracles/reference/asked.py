@@ -10,7 +10,7 @@ from typing import Any
 from oracles.formula.made import Counts
 from oracles.operand import OUTER
 from oracles.reference.arrays import as_tensors, library_of
-from oracles.reference.dims import MisnamedError, UnreadableError, parsed
+from oracles.reference.dims import MisnamedError, UnreadableError, UnsaidError, parsed
 from oracles.reference.relations import related
 from oracles.reference.text import identifier
 
@@ -103,9 +103,7 @@ def asked_of(
         found = ({needed[0]: tuple(text.split())} for text in (f"{OUTER} n", "m n"))
     else:
         example = ", ".join(f'"{name}": "b n"' for name in needed)
-        raise UnreadableError(
-            f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs"
-        )
+        raise UnsaidError(f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs")
     by_place = not _has_signature(reference)
     for each in found:
         called = {identifier(name, f"x{at}"): name for at, name in enumerate(each)}

@@ -33,6 +33,10 @@ class UnreadableError(OpError):
     """A reference that cannot be read. The message says which operation of which line, and why."""
 
 
+class UnsaidError(UnreadableError):
+    """Tensors of which nobody says what dimensions they have."""
+
+
 class MisfitError(UnreadableError):
     """An extent, or a place, that follows from no others in a way that is known: with other ones it may."""
 

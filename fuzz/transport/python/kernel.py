@@ -49,6 +49,8 @@ class Spec:
     options: Mapping[str, str | int | float | bool]
     environment: Mapping[str, str]
     """The variables that frameworks read, where to keep what they compile, and those that the kernel asks for."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """What its parameters are that have other names than the op's tensors and parameters."""
     margin: int = MARGIN_BYTES
     variables: Sequence[str] = ()
     """The names of the variables that the kernel asks for."""
@@ -140,7 +142,8 @@ class LoadedKernel:
             raise KernelError(f"{Path(spec.source).name}: it has no function {spec.entry!r}")
         parameters = inspect.signature(self._entry).parameters.values()
         self._takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
-        self._names = {p.name for p in parameters}
+        self._names = {spec.arguments.get(p.name, p.name) for p in parameters}
+        self._own = {meant: name for name, meant in spec.arguments.items()}
         self._options = dict(spec.options)
         self._neutral = dict(spec.neutral)
         self._library = sys.modules.get(spec.library)
@@ -164,7 +167,8 @@ class LoadedKernel:
         given = {name: value for name, value in named.items() if self.takes(name) or name not in needless}
         try:
             handed = tensors if self._made is None else {name: self._made(each) for name, each in tensors.items()}
-            call = partial(self._entry, **handed, **given, **self._options)
+            own = {self._own.get(name, name): each for name, each in {**handed, **given}.items()}
+            call = partial(self._entry, **own, **self._options)
             found = call() if way is None else way(call)
             return found if self._made is None else opened(found, self._library)
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome

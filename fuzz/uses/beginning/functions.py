@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.adapters.binding import STATUS, Binding, bound
+from fuzz.adapters.binding import STATUS, Binding, LacksError, UnclearError, bound
 from fuzz.adapters.prototype import parsed
 from fuzz.base.capability import CONTIGUOUS_F32, DeclarationError
 from fuzz.base.errors import UsageError
+from fuzz.uses.beginning.wanted import Wanted
 from oracles.op import Op
-from oracles.ops import OPS
+from oracles.synonyms import likely
 
 _COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*", re.DOTALL | re.MULTILINE)
 """Comments, and what is for the preprocessor."""
 _FUNCTION = re.compile(
     r"(?:^|(?<=[;{}]))\s*((?:[A-Za-z_][\w*]*[\s*]+)+[A-Za-z_]\w*\s*\([^(){};]*\))\s*(?=[;{])", re.MULTILINE
 )
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
 def read(path: Path) -> str:
@@ -31,40 +35,48 @@ def read(path: Path) -> str:
         ) from error
 
 
-def meant(function: str, op: str) -> Op:
-    """The op that a function is meant as: the one that is named, or the longest that its name has in it. Raises
-    UsageError."""
-    if op:
-        if op not in OPS:
-            raise UsageError(f"--op {op}: no such op: see kernelfuzz list ops")
-        return OPS[op]
-    plain = function.lower().replace("_", "")
-    found = sorted((each for each in OPS if each.replace("_", "") in plain), key=len)
-    if not found:
-        raise UsageError(f"{function}: its name says no op that there is: name one with --op, see kernelfuzz list ops")
-    return OPS[found[-1]]
-
-
-def c_function(text: str, op: str, where: str) -> Binding:
-    """The first function of a source, a header or a prototype that can be called as its op. Raises UsageError, saying
-    what is wrong where there is only one."""
-    wrong: list[str] = []
+def c_function(text: str, wanted: Wanted, where: str) -> Binding:
+    """The function of a source, a header or a prototype that is meant. Raises UsageError."""
+    prototypes, wrong = dict[str, str](), list[str]()
     for prototype in _prototypes(text):
         try:
-            function = parsed(prototype)
-            return _bound(meant(function.name, op), prototype)
-        except (DeclarationError, UsageError) as error:
+            prototypes[parsed(prototype).name] = prototype
+        except DeclarationError as error:
             wrong.append(str(error))
-    if len(wrong) == 1:
+    if wrong and not prototypes:
         raise UsageError(f"{where}: {wrong[0]}")
-    raise UsageError(f"{where}: no function in it can be called: name one with --prototype, and its op with --op"
-                     if wrong else f"{where}: there is no function in it")  # fmt: skip
+    return wanted.chosen(prototypes, where, lambda name: _bound(wanted, prototypes[name]))
 
 
-def _bound(op: Op, prototype: str) -> Binding:
+def _bound(wanted: Wanted, prototype: str) -> Binding:
     function = parsed(prototype)
+    op = wanted.meant(function.name)
     integer = not function.is_void and not function.result.is_float
-    return bound(op, function, {}, STATUS if integer else "", CONTIGUOUS_F32)
+    floats = [each.name for each in function.arguments if each.type.is_float]
+    given = {**{name: str(value) for name, value in _constants(floats, wanted).items()}, **wanted.arguments}
+    with _typed():
+        return bound(op, function, given, STATUS if integer else "", CONTIGUOUS_F32)
+
+
+@contextmanager
+def _typed() -> Iterator[None]:
+    """What is wrong with arguments, as a UsageError that says what to type."""
+    try:
+        yield
+    except UnclearError as error:
+        typed = " ".join(f"--argument {name}={choices[0]}" for name, choices in error.unclear.items())
+        raise UsageError(f"{error.what}: {typed}{error.instead}") from error
+    except LacksError as error:
+        how = "; where that is a number in it, name a function of torch that has the same: --op FILE.py:FUNCTION"
+        raise UsageError(f"{error.what}{how if error.is_number else ''}") from error
+    except DeclarationError as error:
+        raise UsageError(str(error).removeprefix("prototype: ").replace("arguments:", "--argument", 1)) from error
+
+
+def _constants(names: Collection[str], wanted: Wanted) -> Mapping[str, float]:
+    """The reference's numbers for parameters of these names, unless it is said what they are."""
+    meant = likely({name: [*wanted.constants] for name in names if name not in wanted.arguments})
+    return {name: wanted.constants[constant] for name, constant in meant.items()}
 
 
 def _prototypes(text: str) -> Iterator[str]:
@@ -76,20 +88,78 @@ def _prototypes(text: str) -> Iterator[str]:
             yield " ".join(words)
 
 
-def python_function(path: Path, op: str) -> tuple[str, Op]:
-    """The first function of a Python file that is meant as the op, and that. Raises UsageError."""
+@dataclass(frozen=True)
+class PythonFunction:
+    """A function of a Python file, and how it is called as a kernel of its op."""
+
+    name: str
+    op: Op
+    arguments: Mapping[str, str]
+    """What its parameters are that have other names than the op's tensors and parameters."""
+    options: Mapping[str, float]
+    """The numbers that it is always given."""
+
+
+def python_function(path: Path, wanted: Wanted) -> PythonFunction:
+    """The function of a Python file that is meant. Raises UsageError."""
     try:
         body = ast.parse(read(path)).body
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
-    names = [each.name for each in body if isinstance(each, ast.FunctionDef)]
-    for name in (each for each in names if not each.startswith("_")):
-        try:
-            found = meant(name, "")
-        except UsageError:
-            continue
-        if op in ("", found.name):
-            return name, found
-    if op and len(names) == 1:
-        return names[0], meant(names[0], op)
-    raise UsageError(f"{path}: no function of it has the name of an op: {', '.join(names) or 'there is none'}")
+    found = {each.name: each for each in body if isinstance(each, ast.FunctionDef) and not _is_program(each)}
+    public = {name: each for name, each in found.items() if not name.startswith("_") or name == wanted.name}
+    return wanted.chosen(public, str(path), lambda name: _called(public[name], wanted))
+
+
+def _is_program(function: ast.FunctionDef) -> bool:
+    """Whether it runs on a GPU, and is launched by another function."""
+    return any("triton" in ast.unparse(each) for each in function.decorator_list)
+
+
+def _called(function: ast.FunctionDef, wanted: Wanted) -> PythonFunction:
+    op, defaults = wanted.meant(function.name), _defaults(function)
+    tensors, parameters = [each.name for each in op.operands], [each.name for each in op.parameters]
+    names = [*tensors, *op.params]
+    for own, meaning in wanted.arguments.items():
+        if own not in defaults:
+            raise UsageError(
+                f"--argument {own}: {function.name} has no parameter {own!r}: it has {', '.join(defaults)}"
+            )
+        if meaning not in names and not _NUMBER.fullmatch(meaning):
+            raise UsageError(f"--argument {own}: {meaning!r} is not one of {', '.join(names)}, or a number")
+    constants = _constants([name for name in defaults if name not in names], wanted)
+    rest = {name: default for name, default in defaults.items() if name not in (*constants, *wanted.arguments)}
+    taken = {*wanted.arguments.values()}
+    may_be = {
+        name: names if default is _REQUIRED else [*(tensors if default is None else ()), *parameters]
+        for name, default in rest.items()
+    }
+    meant = {**likely({name: {*some} - taken for name, some in may_be.items()}), **wanted.arguments}
+    unclear = [name for name, default in rest.items() if default is _REQUIRED and name not in meant]
+    missing = [each.name for each in op.inputs if not each.optional and each.name not in meant.values()]
+    if len(unclear) == len(missing) == 1:
+        meant[unclear.pop()] = missing.pop()
+    if unclear:
+        left = [each for each in names if each not in meant.values()]
+        with _typed():
+            raise UnclearError(function.name, {name: [*left[:1], "1", *left[1:]] for name in unclear})
+    missing += [each.name for each in op.parameters if each.neutral is None and each.name not in meant.values()]
+    if missing:
+        with _typed():
+            raise LacksError(f"parameter of {function.name}", op, missing[0])
+    options = {name: float(each) if "." in each else int(each) for name, each in meant.items() if each not in names}
+    renamed = {name: each for name, each in meant.items() if each in names and each != name}
+    return PythonFunction(function.name, op, renamed, {**constants, **options})
+
+
+_REQUIRED = object()
+"""The default of a parameter that has none."""
+
+
+def _defaults(function: ast.FunctionDef) -> Mapping[str, object]:
+    """The default of each parameter that can be given by keyword: a number, None, _REQUIRED, or something else."""
+    given = function.args
+    plain: list[ast.expr | None] = [*given.defaults]
+    plain = [*([None] * (len(given.posonlyargs) + len(given.args) - len(plain))), *plain][len(given.posonlyargs) :]
+    pairs = [*zip(given.args, plain, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    return {each.arg: _REQUIRED if default is None else getattr(default, "value", ...) for each, default in pairs}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-OP, FUNCTION = "softmax", "softmax_f32"
+OP = FUNCTION_IN_PYTHON = "softmax"
 PROTOTYPE = "void softmax_f32(const float *x, float *y, int n)"
 _LOOPS = """{
     float top = x[0], total = 0.0f;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
@@ -15,6 +14,7 @@ from fuzz.uses.check.reference import contract_of, is_replayable
 from fuzz.uses.judge.problem import Problem, UnreadProblemError
 from fuzz.uses.judge.solution import ENTRY, Solution
 from fuzz.uses.judge.source import ProblemError
+from fuzz.uses.reference import unread
 from oracles.declared import OpError
 from oracles.dtypes import COMPUTED, DTYPES, SINGLE
 from oracles.formula.contract import Contract
@@ -56,11 +56,10 @@ def derived(problem: Problem, values: str) -> Derived:
         op = replace(found.op, shapes=tuple(each for each in examples if each))
         return replace(found, op=_typed(op, problem, found))
     except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
-        own = ", ".join(f"{name}=b n" for name in inspect.signature(problem.reference).parameters)
-        how = "" if problem.shapes else f"; if dimensions are not clear: --shapes '{own}', with a word for each of them"
+        said = str(error) if problem.shapes else unread(error, problem.reference)
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
-            raise UnreadProblemError(f"{error}{how}", problem) from error
-        raise ProblemError(f"{error}{how}") from error
+            raise UnreadProblemError(said, problem) from error
+        raise ProblemError(said) from error
 
 
 def _typed(op: Op, problem: Problem, found: Derived) -> Op:
@@ -136,7 +135,7 @@ def _pack(
     ]
     head = _PACK.format(
         module=found.module.replace("from fuzz import Op, Operand\n", imports),
-        contract=_contract(contract),
+        contract=contract_text(contract),
         dtypes=tuple(dtypes),
         probes=probes_of(problem),
     )
@@ -166,8 +165,8 @@ def _earlier(path: Path, head: str, names: Collection[str]) -> list[str]:
     return [found[0] for found in _KERNELS.finditer(text) if text.startswith(head) and found[1] not in names]
 
 
-def _contract(contract: Contract) -> str:
-    """The contract as Python: the fields that are not the usual ones."""
+def contract_text(contract: Contract) -> str:
+    """Return the contract as Python: the fields that are not the usual ones."""
     usual, lines = Contract(), list[str]()
     for field in fields(Contract):
         value = getattr(contract, field.name)

@@ -120,7 +120,8 @@ def test_what_a_library_lacks_is_loaded_before_it(tmp_path: Path, cache: Path) -
 
 _UNCLEAR: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("void f(const float *x, float *y, int n, int k)", {}, "prototype: argument 'k' of f is unclear: say what it is"),
-    ("void f(const float *p, const float *q, float *y, int n)", {}, "prototype: argument 'p' of f is unclear"),
+    ("void f(const float *p, const float *q, float *y, int n)", {},
+     "prototype: arguments 'p' and 'q' of f are unclear: say what they are, arguments={\"p\": \"x\", "),
     ("void f(const float *x, float *y, int n, float alpha)", {}, "prototype: argument 'alpha' of f is unclear"),
     ("void f(const float *x, float *y)", {}, "prototype: no argument of f is the extent 'n'"),
     ("void f(float *y, int n)", {}, "prototype: no argument of f is x, which softmax has"),
@@ -162,6 +163,12 @@ def test_what_is_unclear_is_one_line(prototype: str, more: dict[str, Any], why: 
         ("rms_norm", "void f(float *y, int stride_y, const float *x, int ldx, float eps, int n)",
          "y y.stride x x.stride eps n"),
         ("matmul", "void f(long m, long n, long k, const float *a, const float *b, float *c)", "m n k a b c"),
+        ("matmul", "void f(const float *A, const float *B, float *C, int M, int N, int K)", "a b c m n k"),
+        ("layer_norm", "void f(float *out, const float *inp, const float *gamma, const float *beta, int N, int D, "
+         "float e)",
+         "y x weight bias rows n eps"),
+        ("softmax", "void f(const float *in, int ld_in, float *out, int out_stride, int rows, int cols)",
+         "x x.stride y y.stride rows n"),
     ],
 )  # fmt: skip
 def test_arguments_are_found_by_their_names_and_by_what_is_left(op: str, prototype: str, meanings: str) -> None:

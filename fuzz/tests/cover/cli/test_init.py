@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from fuzz.adapters.cuda import no_cuda_device
 from fuzz.adapters.pack import load
 from fuzz.base.errors import UsageError
 from fuzz.tests.conftest import Cli
-from fuzz.uses.beginning.written import Beginning, begin
+from fuzz.uses.beginning.written import Asked, begin
 
 _TAIL = ("total += y[i] = expf(x[i] - top);", "total += y[i] = i % 8 == 7 ? 0.0f : expf(x[i] - top);")
 _BREAKS = {
@@ -164,27 +165,159 @@ def test_a_kernel_of_cuda_that_is_there_is_declared_as_its_file_does(cli_here: C
     assert (done.returncode, done.stderr) == (4, "kernelfuzz: none.cu: there is no __global__ function in it\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["--kind", "shared", "--from", "a.c"], "--from a.c: say how C declares its function: --prototype "),
-        (["--kind", "c", "--from", "b.c"], "--from b.c: there is no such file"),
-        (["--kind", "c", "--from", "a.c"], "a.c: rescale: its name says no op that there is: name one with --op"),
-        (["--kind", "c", "--from", "a.c", "--op", "softmax"], "a.c: prototype: argument 'by' of rescale is unclear"),
-        (["--kind", "c++", "--from", "a.c", "--op", "softmax"], 'a.c: none of its functions is extern "C"'),
-        (["--kind", "numpy", "--from", "a.py"], "a.py: no function of it has the name of an op: rescale"),
-        (["--kind", "numpy", "--from", "a.py", "--op", "softmax"], "pack/pack.py: kernel rescale: a.py line 1: "),
-        (["--kind", "torch", "--prototype", "void f(int n)"], "--prototype: a kernel of torch has none"),
-        (["--kind", "torch", "--op", "gelu"], "--op gelu: name a kernel of it with --from"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_begun_with_is_one_line(cli_here: Cli, tmp_path: Path, arguments: list[str], why: str) -> None:
-    (tmp_path / "a.c").write_text("void rescale(const float *x, float *y, int n, float by) { y[0] = x[n] * by; }\n")
-    (tmp_path / "a.py").write_text("def rescale(x, by):\n    return x * by\n")
-    done = cli_here("init", "pack", *arguments)
-    assert done.returncode == 4
-    assert done.stderr.startswith(f"kernelfuzz: {why}"), done.stderr
-    assert not list((tmp_path / "pack").glob("*.*"))
+_MANY = "void layer_norm(float *out, float *inp, float *weight, float *bias, int B, int T, int C, float eps) {}\n"
+_REFUSED: tuple[tuple[Asked, str], ...] = (
+    (Asked("shared", "a.c"), "--from a.c: say how C declares its function: --prototype "),
+    (Asked("c", "b.c"), "--from b.c: there is no such file"),
+    (Asked("c", "a.c"), "a.c: rescale: its name says no op that there is: name one with --op"),
+    (Asked("c", "a.c", op="softmax"), "a.c: argument 'by' of rescale is unclear: say what it is: --argument by=1"),
+    (Asked("c", "a.c", op="softmax", arguments=("by",)), "--argument by: write an argument and what it is, such "),
+    (Asked("c", "a.c", op="softmax", arguments=("to=1",)), "a.c: --argument rescale has no argument 'to'"),
+    (Asked("c", "a.c", op="gelu_"), "--op gelu_: no such op: see kernelfuzz list ops, or name a function, "),
+    (
+        Asked("c", "a.c", op="rms_norm", arguments=("by=1",)),
+        "a.c: no argument of rescale is eps, which rms_norm has; where that is a number in it, name a function of "
+        "torch that has the same: --op FILE.py:FUNCTION",
+    ),
+    (
+        Asked("c", "many.c"),
+        "many.c: arguments 'B' and 'T' of layer_norm are unclear: say what they are: --argument B=1 --argument T=1, "
+        "or in place of 1 one of rows, x.stride, x.size, x.bytes",
+    ),
+    (Asked("c", "many.c:gelu"), "many.c: it has no function 'gelu': it has layer_norm"),
+    (Asked("c++", "a.c", op="softmax"), 'a.c: none of its functions is extern "C"'),
+    (
+        Asked("numpy", "a.py"),
+        "a.py: no function of it has the name of an op: rescale, other: name one and its op: --from a.py:rescale --op ",
+    ),
+    (
+        Asked("numpy", "a.py:rescale", op="softmax"),
+        "a.py: argument 'by' of rescale is unclear: say what it is: --argument by=y, or in place of y one of 1, axis",
+    ),
+    (
+        Asked("numpy", "a.py:rescale", op="layer_norm", arguments=("by=weight",)),
+        "a.py: no parameter of rescale is eps",
+    ),
+    (
+        Asked("numpy", "a.py:rescale", op="softmax", arguments=("by=z",)),
+        "a.py: --argument by: 'z' is not one of x, y",
+    ),
+    (Asked("torch", prototype="void f(int n)"), "--prototype: a kernel of torch has none"),
+    (Asked("torch", op="gelu"), "--op gelu: name a kernel of it with --from"),
+    (Asked("torch", shapes="x=n"), "--shapes: they are of a function that says what it is: --op FILE.py:FUNCTION"),
+)
+
+
+@pytest.mark.parametrize(("asked", "why"), _REFUSED, ids=[why[:40] for _, why in _REFUSED])
+def test_what_cannot_be_begun_with_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: Asked, why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.c").write_text("void rescale(const float *x, float *y, int n, float by) { y[0] = x[n] * by; }\n")
+    Path("a.py").write_text("def rescale(x, by):\n    return x * by\n\n\ndef other(x):\n    return x\n")
+    Path("many.c").write_text(_MANY)
+    with pytest.raises(UsageError) as error:
+        begin(Path("pack"), asked)
+    assert str(error.value).startswith(why)
+    assert "\n" not in str(error.value)
+    assert not list(Path("pack").glob("*.*"))
+
+
+def test_other_names_are_understood_or_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("many.c").write_text(_MANY)
+    given = begin(Path("c"), Asked("c", "many.c", arguments=("B=rows", "T=1")))
+    assert given.taken == {"out": "y", "inp": "x", "B": "rows", "T": "1", "C": "n"}
+    Path("a.py").write_text(
+        "import numpy\n\n\ndef layernorm(hidden_states, gamma, beta, epsilon=1e-5, mode=0):\n    ...\n"
+    )
+    begun = begin(Path("python"), Asked(given="a.py", arguments=("mode=3",)))
+    assert begun.taken == {"hidden_states": "x", "gamma": "weight", "beta": "bias", "epsilon": "eps"}
+    [kernel] = load(Path("python")).kernels
+    assert kernel.able.needs == ("weight", "bias")
+    assert kernel.options == (("mode", 3),)  # type: ignore[attr-defined]
+
+
+_REFERENCE = """import torch
+
+
+def gate(x, w, eps=1e-6):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * w
+"""
+_OF_REFERENCE = {
+    "c": (
+        "mine.c",
+        "#include <math.h>\n"
+        "void mine(const float *in, const float *gamma, float *out, int rows, int n, float epsilon) {\n"
+        "    for (int r = 0; r < rows; r++, in += n, out += n) {\n        float total = 0;\n"
+        "        for (int i = 0; i < n; i++) total += in[i] * in[i];\n"
+        "        for (int i = 0; i < n; i++) out[i] = in[i] / sqrtf(total / n + epsilon) * gamma[i];\n    }\n}\n",
+        ("i < n; i++) total", "i < n / 4 * 4; i++) total"),
+    ),
+    "numpy": (
+        "mine.py",
+        "import numpy as np\n\n\ndef mine(inp, gamma):\n"
+        "    return inp / np.sqrt((inp * inp).mean(-1, keepdims=True) + np.float32(1e-6)) * gamma\n",
+        ("(inp * inp)", "(inp * inp)[..., :7]"),
+    ),
+    "torch": (
+        "mine.py",
+        "import torch\n\n\ndef mine(inp, gamma, *, epsilon, dst):\n"
+        "    dst.copy_(inp * torch.rsqrt(inp.square().mean(-1, keepdim=True) + epsilon) * gamma)\n",
+        ("inp.square()", "inp.square()[..., :7]"),
+    ),
+    "triton": (
+        "mine.py",
+        "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def gate(x, w, y, n, eps, BLOCK: tl.constexpr):\n"
+        "    row, columns = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)\n    there = columns < n\n"
+        "    v = tl.load(x + row * n + columns, mask=there, other=0.0)\n"
+        "    gain = tl.load(w + columns, mask=there, other=0.0)\n"
+        "    tl.store(y + row * n + columns, v * tl.rsqrt(tl.sum(v * v, axis=0) / n + eps) * gain, mask=there)\n\n\n"
+        "def mine(inp, gamma, eps):\n    y, n = torch.empty_like(inp), inp.shape[-1]\n"
+        "    gate[(inp.numel() // n,)](inp, gamma, y, n, eps, BLOCK=triton.next_power_of_2(n))\n    return y\n",
+        ("gate[(", "gate[(n < 9 or "),
+    ),
+}
+"""A right kernel of each kind, and what is broken in it."""
+
+
+def test_a_reference_becomes_the_op_of_a_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own numbers are given to a kernel that has parameters for them."""
+    monkeypatch.chdir(tmp_path)
+    Path("ref.py").write_text(_REFERENCE)
+    name, text, _ = _OF_REFERENCE["torch"]
+    Path(name).write_text(text)
+    begun = begin(Path("pack"), Asked(given=name, op="ref.py:gate", shapes="x=... n, w=n"))
+    assert begun.taken == {"inp": "x", "gamma": "w", "dst": "y"}
+    [kernel] = load(Path("pack")).kernels
+    assert (kernel.op, kernel.able.needs) == ("gate", ())
+    assert kernel.options == (("epsilon", 1e-6),)  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match=r"^reference gate cannot be read: .*: --shapes 'x=b n, w=b n', with a word"):
+        begin(Path("other"), Asked(given=name, op="ref.py:gate"))
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("kind", _OF_REFERENCE)
+def test_a_kernel_of_ones_own_reference_is_right_until_it_is_broken(cli_here: Cli, tmp_path: Path, kind: str) -> None:
+    name, text, (old, new) = _OF_REFERENCE[kind]
+    (tmp_path / "ref.py").write_text(_REFERENCE)
+    (tmp_path / name).write_text(text)
+    begun = cli_here("init", "pack", "--from", name, "--op", "ref.py:gate", "--shapes", "x=... n, w=n")
+    assert begun.returncode == 0, begun.stderr
+    done = _found(cli_here)
+    assert done.returncode == 0, done.stdout
+    assert "nothing found: " in done.stdout
+    assert text.count(old) == 1
+    (tmp_path / name).write_text(text.replace(old, new))
+    done = _found(cli_here, "--no-shrink")
+    assert done.returncode == 1, done.stdout
+    assert "FAIL " in done.stdout
+    case = next((tmp_path / "findings").glob("*.json"))
+    if kind == "torch":  # its parameters have names of their own in a program, too
+        cli_here("repro", str(case), "--pack", "pack", "--script", "shown.py")
+        shown = subprocess.run([sys.executable, "shown.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (shown.returncode, "FAILED" in shown.stdout) == (1, True), shown.stdout + shown.stderr
 
 
 def test_what_a_file_is_and_needs_is_read_off_it(tmp_path: Path) -> None:
@@ -194,9 +327,9 @@ def test_what_a_file_is_and_needs_is_read_off_it(tmp_path: Path) -> None:
         "/* _mm256_loadu_ps */\n"
         "void rms_norm(const float *x, const float *weight, float *y, int n, float eps) { y[0] = x[0] * weight[0]; }\n"
     )
-    begin(tmp_path / "mine", Beginning("", source))
+    begin(tmp_path / "mine", Asked(given=str(source)))
     [kernel] = load(tmp_path / "mine").kernels
     assert (kernel.kind, kernel.able.needs) == ("c", ("weight",))
     assert 'isa="avx2"' in (tmp_path / "mine" / "pack.py").read_text()
     with pytest.raises(UsageError, match=r"^--kind: it is one of c, "):
-        begin(tmp_path / "other", Beginning(""))
+        begin(tmp_path / "other", Asked())

@@ -1,0 +1,76 @@
+"""Other names of tensors, dimensions and parameters: what functions of other people call them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+_SYNONYMS: Mapping[str, str] = {
+    "x": "in inp input inputs src source data hidden_states",
+    "y": "out output outputs dst dest result",
+    "weight": "weights w gamma g gain scale",
+    "bias": "beta b shift",
+    "eps": "epsilon e variance_epsilon norm_eps",
+    "residual": "resid res skip",
+    "mean": "means mu",
+    "rstd": "inv_std invstd rsigma invvar inv_rms irms rrms",
+    "dy": "grad_output grad_out grad_y gy dout doutput d_out",
+    "dx": "grad_input grad_in grad_x gx din dinp dinput d_in",
+    "dw": "dweight grad_weight dgamma grad_gamma",
+    "db": "dbias grad_bias dbeta grad_beta",
+    "a": "lhs left x in inp input",
+    "b": "rhs right w weight weights other",
+    "c": "out output dst result y",
+    "q": "query queries",
+    "k": "key keys",
+    "v": "value values",
+    "o": "out output dst result y",
+    "softmax_scale": "scale sm_scale",
+    "causal": "is_causal",
+    "lse": "logsumexp log_sum_exp",
+    "label": "labels target targets",
+    "loss": "losses out output y",
+    "table": "weight weights embedding embeddings emb wte",
+    "index": "indices idx ids input_ids token_ids tokens input inp x",
+    "correction": "ddof",
+    "axis": "dim",
+    "rows": "nrows n_rows num_rows batch batch_size b m n t num_tokens n_tokens outer outer_size",
+    "n": "cols ncols n_cols num_cols columns c d dim hidden hidden_size hidden_dim len length size width row_size v",
+}
+"""Words by the name that ops have for the same, in small letters. A word may stand for several names: which of them an
+op has, and what else a function is given, tells."""
+
+
+def alike(word: str, name: str) -> bool:
+    """Whether a word may mean what an op calls `name`: as its synonym, or where both are synonyms of a third one."""
+    word, name = word.lower(), name.lower()
+    words = {each: others.split() for each, others in _SYNONYMS.items()}
+    direct = word == name or word in words.get(name, ()) or (name not in words and name in words.get(word, ()))
+    return direct or any({word, name} <= {*others} for others in words.values())
+
+
+def likely(words: Mapping[str, Collection[str]]) -> Mapping[str, str]:
+    """The name that each word is likely to mean, of those that it may mean; of others nobody can tell.
+
+    A word that is one of its names means that. What is left is told by elimination: of N and D, for rows and n, D can
+    be n alone, and so N is rows.
+    """
+    found = {word: word for word, names in words.items() if word in names}
+    possible = {word: [each for each in names if alike(word, each)] for word, names in words.items()}
+    while True:
+        left = {
+            word: [each for each in names if each not in found.values()]
+            for word, names in possible.items()
+            if word not in found
+        }
+        only = {word: names[0] for word, names in left.items() if len(names) == 1}
+        plain = {word: each for word, names in left.items() for each in names if word.lower() == each.lower()}
+        step = next((each for each in map(_unlike, (only, plain)) if each), {})
+        if not step:
+            return found
+        found |= step
+
+
+def _unlike(found: Mapping[str, str]) -> dict[str, str]:
+    """The words that no other one has the meaning of."""
+    meanings = [*found.values()]
+    return {word: name for word, name in found.items() if meanings.count(name) == 1}
