@@ -104,7 +104,7 @@ def _against(options: SelftestOptions, command: str) -> Exit:
     from fuzz.report import console
     from fuzz.report.records import write_record
     from fuzz.uses.search.stopping import Interruption
-    from fuzz.uses.selftest.against import Tried, bugs_of, checked, lines_of, tried
+    from fuzz.uses.selftest.against import Tried, bugs_of, check_runs, checked, lines_of, tried
     from fuzz.uses.selftest.project import copied
 
     out, err, found = console.results(), console.progress(), list[Tried]()
@@ -116,6 +116,7 @@ def _against(options: SelftestOptions, command: str) -> Exit:
         )
     with copied(options.project, command) as project, Interruption("what was tried is shown") as stop:
         bugs = bugs_of(pack, kernels, project, options.bugs, options.seed)
+        check_runs(bugs, err)
         err.print(f"{command}: in a copy of {project.origin}, first without a bug", soft_wrap=True)
         limit = checked(project, bugs, options.each)
         for each in tried(pack, project, bugs, limit, options.seed, options.max_cases, err, stop):

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.base.stream import Stream
@@ -18,6 +19,7 @@ from fuzz.uses.search.stopping import Interruption
 from fuzz.uses.selftest.hunt import hunt
 from fuzz.uses.selftest.mutation import Mutation, mutations
 from fuzz.uses.selftest.project import Project
+from fuzz.uses.starting import is_broken, not_running, started
 
 _FOUND = tuple(verdict.value for verdict in Verdict if verdict.is_finding)
 _PATIENCE, _LEAST_S = 5.0, 10.0
@@ -61,7 +63,8 @@ def bugs_of(pack: Pack, kernels: Sequence[Kernel], project: Project, most: int, 
             sources.setdefault(kernel.source, []).append(kernel)
     if not sources:
         raise UsageError(
-            f"no source of a kernel of {pack.path} lies in {project.origin}: name the folder with --project"
+            f"no source of a kernel of {pack.path} lies in {project.origin}: name your pack with --pack, and the "
+            "folder of the sources and tests with --project"
         )
     found = list[Bug]()
     for source, of_source in sources.items():
@@ -71,6 +74,19 @@ def bugs_of(pack: Pack, kernels: Sequence[Kernel], project: Project, most: int, 
         raise UsageError(f"{', '.join(str(source) for source in sources)}: there is nothing in it to make a bug of")
     order = sorted(range(len(found)), key=Stream(seed).child("bugs").words(len(found)).tolist().__getitem__)
     return [found[place] for place in sorted(order[:most])]
+
+
+def check_runs(bugs: Sequence[Bug], err: Console) -> None:
+    """Raise UsageError where a kernel does not run without a bug either: nothing would be said of its tests."""
+    usual = list[Target]()
+    for kernel in dict.fromkeys(kernel for bug in bugs for kernel in bug.kernels):
+        targets = expand([kernel])
+        usual.append(next((each for each in targets if each.unavailable() is None), targets[0]))
+    with started(usual, 1, err, reasons=False) as pool:
+        missing = not_running(pool)
+        for target in usual:
+            if is_broken(pool, target.id) or len(missing) == len(usual):
+                raise UsageError(f"{target.id} does not run, without a bug: {missing[target.id]}")
 
 
 def checked(project: Project, bugs: Sequence[Bug], limit: float | None) -> float:

@@ -128,4 +128,11 @@ def test_a_kernel_that_lies_elsewhere_is_told_in_a_line(cli_here: Cli, project: 
     (project / "empty").mkdir()
     done = cli_here("selftest", "--pack", ".", "--against", "true", "--project", "empty")
     assert done.returncode == 4
-    assert "name the folder with --project" in done.stderr
+    assert "name your pack with --pack, and the folder of the sources and tests with --project" in done.stderr
+
+
+def test_a_kernel_that_cannot_be_loaded_is_told_before_a_bug_is_made(cli_here: Cli, project: Path) -> None:
+    (project / "mine.py").write_text(KERNEL.replace("import numpy", "import not_here\nimport numpy"))
+    done = cli_here("selftest", "--pack", ".", "--against", "true")
+    assert done.returncode == 4
+    assert "numpy-mine@cpu does not run, without a bug: mine: mine.py: ModuleNotFoundError" in done.stderr
