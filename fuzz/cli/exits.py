@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -73,8 +74,7 @@ def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = F
 
 def leave(app: Callable[..., object]) -> None:
     """Run a command line, and end the process: every expected failure becomes one clear line and the right code."""
-    # In the end Python looks for cycles in all that there is: where torch was imported that takes half a second.
-    atexit.register(gc.freeze)
+    atexit.register(_end_quietly)  # the first of all, so that it runs last
     message = ""
     try:
         code = app(standalone_mode=False)
@@ -86,6 +86,17 @@ def leave(app: Callable[..., object]) -> None:
         message, code = "kernelfuzz: interrupted", Exit.INTERRUPTED
     _tell_end(Exit(code) if isinstance(code, int) and code in MEANINGS else Exit.OK, message)
     sys.exit(code if isinstance(code, int) else Exit.OK)
+
+
+def _end_quietly() -> None:
+    """Everything is said: what libraries say of their own objects while Python takes itself apart, as Triton does of
+    those that an error has left alive, is no message of ours."""
+    # Python would look for cycles in all that there is: where torch was imported that takes half a second.
+    gc.freeze()
+    with suppress(OSError, ValueError):  # of a full disk, or a pipe that nobody reads: Python says that in the end
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _tell_end(code: Exit, message: str) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzz.base.errors import UsageError
-from oracles.ops import OPS
 from oracles.reference.asked import name_of
 
 if TYPE_CHECKING:
@@ -57,18 +56,15 @@ def first_in_path(folder: Path) -> Iterator[None]:
 
 
 def derived_at(place: str, shapes: str = "", **known: Any) -> Derived:
-    """Return what a function says, which is run and traced. An op of its name that comes along keeps it. Raises
-    UsageError."""
+    """Return what a function says, which is run and traced. Raises UsageError."""
     function = function_at(place)
     try:
         from oracles.reference.derive import derive
         from oracles.reference.dims import UnreadableError, UnsaidError
-        from oracles.reference.text import identifier
     except ImportError as error:
         raise UsageError(f"{place}: it is read with torch: {error}") from error
-    name = identifier(name_of(function), "reference")
     try:
-        return derive(function, shapes or None, name=f"reference_{name}"[:31] if name in OPS else name, **known)
+        return derive(function, shapes or None, **known)
     except UnsaidError as error:
         raise UsageError(unread(error, function)) from error
     except UnreadableError as error:

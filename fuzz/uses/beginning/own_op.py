@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oracles.op import Op
+from oracles.ops import OPS
 
 MODULE = "op.py"
 """The file of the pack that has the op."""
@@ -34,8 +35,10 @@ def own_op(place: str, shapes: str) -> OwnOp:
     from fuzz.uses.judge.written import contract_text
     from fuzz.uses.reference import derived_at
     from oracles.dtypes import SINGLE
+    from oracles.reference.text import identifier
 
-    found = derived_at(place, shapes)
+    name = identifier(place.rpartition(":")[2], "reference")
+    found = derived_at(place, shapes, name=f"reference_{name}"[:31] if name in OPS else name)
     contract = contract_of(found, "torch", (SINGLE.name,), strict=False)
     orders = {type(order).__name__ for order in contract.sums.values()}
     names = ", ".join(sorted({"Contract", "Op", "Operand", *orders}))

@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -180,3 +182,38 @@ def test_what_a_test_has_left_to_be_collected_closes_no_file_of_a_command(
     finally:
         gc.enable()
     assert done.returncode == 0, done.stderr
+
+
+_LATE = """import os, sys
+from fuzz.base.errors import UsageError
+from fuzz.cli.exits import leave
+
+
+class Late:
+    def __del__(self, write=os.write):
+        write(2, b"leaked")
+
+
+def app(standalone_mode):
+    sys.late = Late()
+    raise UsageError("no such thing")
+
+
+leave(app)
+"""
+
+
+def test_nothing_follows_the_line_of_an_error(tmp_path: Path) -> None:
+    """Libraries complain of what an error left alive while Python takes itself apart."""
+    done = subprocess.run([sys.executable, "-c", _LATE], capture_output=True, text=True, check=False, cwd=CHECKOUT)
+    assert (done.returncode, done.stderr) == (4, "kernelfuzz: no such thing\n")
+
+
+@pytest.mark.whole
+def test_nothing_follows_the_line_of_an_error_where_triton_is_imported(cli_here: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    (tmp_path / "ref.py").write_text(
+        "import triton\nimport triton.language\n\n\ndef f(x):\n    return x.median(-1).values\n"
+    )
+    done = cli_here("derive", "ref.py:f")
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
