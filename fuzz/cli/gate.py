@@ -120,6 +120,7 @@ def gate(options: GateOptions) -> Exit:
         if not session.interruption.wanted:
             session.explain(options.explaining.seconds if ran.unknown else None, origin)
         remarks = _remarks(options, ran, seen, corpora, pack)
+        earlier.mended.difference_update(bucket.name for bucket in session.book.seen)  # which the search found again
         idle = options.base is not None and not (changed or options.require) and not ran.takes_any(plan)
         if idle:
             remarks.notes.append(

@@ -225,7 +225,9 @@ def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[
         targets=lines,
         failures=(*(failure_of(bucket, seen, known) for bucket in failing), *broken_failures(broken_of(seen), known)),
         complaints=tuple(complaints),
-        notes=tuple(f"passes now: {each.row.verdict} {each.row.kernel}, {each.row.where}" for each in passing),
+        notes=tuple(
+            f"{each.row.kernel} passes now where it was {each.row.verdict}: {each.row.where}" for each in passing
+        ),
     )
 
 

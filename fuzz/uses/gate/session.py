@@ -74,6 +74,8 @@ class GateRun:
     """What was left out, and why."""
     before: Before = field(default_factory=Before)
     """What failed before the change."""
+    failing: list[str] = field(default_factory=list)
+    """The phases that have shown a failure which nobody knew of."""
     cut: bool = False
     """True where what was not changed was not run, since what was changed fails."""
 
@@ -90,7 +92,7 @@ class GateRun:
         rest = [target for target in self.targets if target not in first]
         measured = self.replay(first, plan)
         if touched and self.unknown:
-            self.notes.append("not searched: the kept cases fail already")
+            self.notes.append(f"not searched: cases fail already ({', '.join(self.failing)})")
         elif touched and not self.session.interruption.wanted:
             self.search(touched)
         self.cut = bool(rest and self.unknown)
@@ -111,10 +113,11 @@ class GateRun:
                 self.before,
                 self.fitting.setdefault(phase.name, RanCases()),
             ]
-            before = self.tally.cases
+            before, known = self.tally.cases, len(self.unknown)
             runner.skipped = self._schedule(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))
             self.counts[phase.name] = self.tally.cases - before
+            self.failing += [phase.name] if len(self.unknown) > known else []
         return _measured(self.session.pool, worst)
 
     def search(self, targets: Sequence[Target]) -> None:
