@@ -17,13 +17,14 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.elementary.function import Elementary
-from oracles.formula.affine.errors import marked, unfloored
+from oracles.formula.affine.errors import either, marked, unfloored
 from oracles.formula.affine.forms import Edge, Form, Mask, blended, replace
 from oracles.formula.affine.operations import FAR
 from oracles.formula.affine.reduced import REDUCED
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.trace import Node
 
+_ARITHMETIC = ("add", "subtract", "multiply", "divide")
 _CLEAR = 1 - 2.0**-10
 """What is left of a number that is less than so much of it away is known to nearly as many bits."""
 _OWN = 2.0**-38
@@ -32,6 +33,8 @@ _OWN = 2.0**-38
 
 def carried(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
     """The form of a node with what is known of it beside overflow and poles."""
+    if node.kind in _ARITHMETIC and found.may is not None:
+        found = _certain(args, found)
     if node.kind == "function" and (node.function.power or 0.0) < 0 and args[0].edge is None:
         return _reciprocal(here, node.function, args[0], here.dtype(node), found)
     if node.kind == "sum":
@@ -47,6 +50,15 @@ def carried(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
     if node.kind in REDUCED:
         lost = [np.logical_or.reduce(each, here.inputs.axes(node), keepdims=True) for each in lost]
     return replace(found, may=marked(found.may, *lost), edge=None)
+
+
+def _certain(args: Sequence[Form], found: Form) -> Form:
+    """The form without a mark where an argument is NaN to every kernel: so is what is made of it."""
+    may = found.may
+    for each in args:
+        wild, nothing = either([each]), np.isnan(each.centre)
+        may = may if may is None else may & ~(nothing if wild is None else nothing & ~wild)
+    return replace(found, may=may)
 
 
 def lowered(form: Form, dtype: Format, flushes: bool) -> Form:

@@ -24,7 +24,7 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     The differences of a term and its maxima add up to that of the last one, and so do their errors, and what
     exponentials err by that grows with them. A contract does not
     say whether a kernel has those and the exponentials in the dtype of the sum or in that of everything else: here they
-    are in the coarser one."""
+    are in the coarser one. Where the maximum is infinite, a kernel may have anything."""
     (value,) = args
     dtype, n, other = here.dtype(node), here.inputs.number(node), here.format(here.contract.compute)
     coarser = max(dtype, other, key=lambda each: each.u)
@@ -34,7 +34,8 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         else fields_replaced(here, contract=fields_replaced(here.contract, compute=coarser.name))
     )
     shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
-    apart = added(inner, shifted, [value, shared(greatest(here, node, args))], False)
+    most = greatest(here, node, args)
+    apart = added(inner, shifted, [value, shared(most)], False)
     keeping, bound = here.contract.keeping("exp"), here.contract.bound("exp")
     terms = taken(function(inner, exp(shifted), [taken(apart, keeping)], False), here.contract)
     ulp = bound.ulp
@@ -52,7 +53,10 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         kept = math.exp(kept) * (1 - DUST) if 2 * coarser.u * ulp < 0.5 else 0.0
         least = np.maximum(least * kept - n * unit, 0.0)
     errors = np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0)
-    return replace(more(found, errors), least=least)
+    # A kernel that starts with a term has 1 for it, and needs no difference of two infinities.
+    endless = np.isinf(most.centre) & (here.inputs.count(here.inputs.axes(node)) > 0)
+    may = marked(found.may, endless if endless.any() else None)
+    return replace(more(found, errors), least=least, may=may)
 
 
 def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:

@@ -193,6 +193,23 @@ def test_a_single_term_has_no_squares_to_who_starts_with_it() -> None:
     assert results(of, welford, got) == ["pass", "numeric"]
 
 
+def test_a_term_has_no_exponential_to_who_starts_with_it() -> None:
+    """The logarithm of 1 is 0, and an infinite maximum is left; others have NaN of the difference of two. A share of
+    what none has a difference of is NaN to all."""
+    x = np.array([[np.inf, 1.0], [-np.inf, -np.inf], [2.0, -np.inf]], np.float32)
+    online, rng = Contract(algorithm={"mass": "online"}), np.random.default_rng(0)
+    sums, shares = (Problem(op, {}, {"x": x}, {"y": "f32"}) for op in ("logsumexp", "softmax"))
+    assert [disagreements(of, online, rng)[2] for of in (sums, shares)] == [[], []]
+    for value, plain in ((np.inf, "nonfinite"), (np.nan, "pass")):
+        got = {"y": np.array([value, -value, 2.0], np.float32)}
+        assert (results(sums, online, got), results(sums, Contract(), got)) == (["pass"], [plain])
+    assert results(sums, online, {"y": np.array([np.inf, -np.inf, 2.5], np.float32)}) == ["numeric"]
+    got = simulated(shares, online)
+    assert results(shares, online, got) == ["pass"]
+    got["y"][1] = 0.0
+    assert results(shares, online, got) == ["nonfinite"]
+
+
 def test_a_pole_times_nothing_is_zero_or_nan_and_decided() -> None:
     """The sum under the root may be nothing in f16, and its middle is: infinity times a weight of zero."""
     points = {"mean_square": "bf16", "eps": "bf16", "h": "bf16"}
