@@ -59,11 +59,8 @@ def write_rows(
 
 
 def name_of(engine: Engine) -> str:
-    """The file of a database, or its URL without the password."""
-    url = engine.url
-    return (
-        url.database or "" if _is_file(url) else url.set(drivername="postgresql").render_as_string(hide_password=True)
-    )
+    """The file of a database, or its URL as it may be shown."""
+    return engine.url.database or "" if _is_file(engine.url) else _shown(engine.url.set(drivername="postgresql"))
 
 
 def is_shared(engine: Engine) -> bool:
@@ -96,16 +93,16 @@ def open_store(store: str) -> Engine:
     """Open the database of a URL, making its tables where there are none. Raises StateError where that cannot be."""
     try:
         url = make_url(store)
-    except ArgumentError as error:
-        raise StateError(f"--store {store}: no URL: write postgresql://USER@HOST/NAME or sqlite:///FILE") from error
+    except (ArgumentError, ValueError) as error:  # where the port is no number, a password may be in its place
+        raise StateError("--store: no URL: write postgresql://USER@HOST/NAME or sqlite:///FILE") from error
     if _is_file(url) and url.database:
         return open_state(Path(url.database))
     if url.get_backend_name() not in ("postgresql", "postgres"):
         raise StateError(
-            f"--store {url}: neither PostgreSQL nor SQLite: write postgresql://USER@HOST/NAME or sqlite:///FILE"
+            f"--store {_shown(url)}: neither PostgreSQL nor SQLite: write postgresql://USER@HOST/NAME or sqlite:///FILE"
         )
     if find_spec("psycopg") is None:
-        raise StateError(f"--store {url}: psycopg is not installed: {EXTRA}")
+        raise StateError(f"--store {_shown(url)}: psycopg is not installed: {EXTRA}")
     patience = {"connect_timeout": _PATIENCE_S, "tcp_user_timeout": 1000 * _PATIENCE_S}
     engine = create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=patience)
     try:
@@ -148,6 +145,11 @@ def open_state(path: Path) -> Engine:
 
 def _is_file(url: URL) -> bool:
     return url.get_backend_name() == "sqlite"
+
+
+def _shown(url: URL) -> str:
+    """It without the password, and without options, of which one may be that."""
+    return url.set(query={}).render_as_string(hide_password=True)
 
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:

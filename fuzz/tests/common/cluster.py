@@ -22,6 +22,7 @@ class Cluster:
 
     folder: Path
     engine: str
+    scheduler: subprocess.Popen[bytes]
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def add_worker(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
@@ -74,7 +75,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def cluster(folder: Path, workers: Sequence[tuple[str, ...]] = ((), ())) -> Iterator[Cluster]:
     """A scheduler, and one worker for each of these lists of options."""
     scheduler = started(folder, "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
-    made = Cluster(folder, "")
+    made = Cluster(folder, "", scheduler)
     try:
         made.engine = f"dask://{_address(folder)}"
         for options in workers:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Collection, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future as Answer
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fuzz.adapters.target import Target
 from fuzz.base.errors import UsageError
@@ -17,9 +19,26 @@ if TYPE_CHECKING:
 
 SCHEME = "dask://"
 _PATIENCE_S = 10
-"""A scheduler and its first worker are waited for so many seconds."""
+"""A scheduler and its first worker are waited for so many seconds, and so is each answer of either."""
 _SHARE = 1 / 1024
 """What one order takes of a resource: a worker has it or not."""
+
+_T = TypeVar("_T")
+
+
+def within(asked: Callable[[], _T], seconds: float = _PATIENCE_S) -> _T:
+    """What a cluster answers. Raises TimeoutError where that takes longer: a machine that is stopped, or whose network
+    is gone, is waited for without an end by most of what Dask offers."""
+    answer = Answer[_T]()
+
+    def ask() -> None:
+        try:
+            answer.set_result(asked())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return answer.result(seconds)
 
 
 def connected(engine: str) -> Client:
@@ -33,9 +52,10 @@ def connected(engine: str) -> Client:
     for name in ("distributed", "asyncio", "tornado"):  # what happens is said once, and here
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        client = Client(engine.replace(SCHEME, f"{scheme}://"), timeout=_PATIENCE_S, set_as_default=False)
+        address = engine.replace(SCHEME, f"{scheme}://")
+        client = within(lambda: Client(address, timeout=_PATIENCE_S, set_as_default=False), _PATIENCE_S + 2)
     except (OSError, TimeoutError, ValueError, TypeError) as error:
-        said = str(error).partition("\n")[0]
+        said = str(error).partition("\n")[0] or f"it says nothing for {_PATIENCE_S} seconds"
         raise UsageError(f"--engine {engine}: no scheduler of Dask answers there: {said}") from error
     try:
         client.wait_for_workers(1, timeout=_PATIENCE_S)
@@ -46,8 +66,8 @@ def connected(engine: str) -> Client:
 
 
 def workers_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
-    """What the scheduler knows of each worker, by its address."""
-    found: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
+    """What the scheduler knows of each worker, by its address. Raises TimeoutError."""
+    found: Mapping[str, Mapping[str, Any]] = within(lambda: client.scheduler_info(n_workers=-1))["workers"]
     return found
 
 

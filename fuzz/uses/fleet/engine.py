@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Host, this_host
 from fuzz.base.errors import UsageError
 from fuzz.uses.fleet.campaign import Campaign, code_digest, sources_digest
-from fuzz.uses.fleet.cluster import SCHEME, connected, groups_by_need, offered, workers_of
+from fuzz.uses.fleet.cluster import SCHEME, connected, groups_by_need, offered, within, workers_of
 from fuzz.uses.fleet.executor import DaskExecutor
 from fuzz.uses.fleet.shard import answered
 from fuzz.uses.search.groups import slow_targets_of
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 LOCAL = "local"
+_ASKED_S = 30
+"""Seconds for all workers to say who they are: each reads its sources for that."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,10 @@ class DaskEngine:
     def hosts(self) -> Sequence[Host]:
         """The machines of workers that have another processor than this one."""
         asked = json.dumps({"code": code_digest(), "ask": "machine", "campaign": {}, "group": 0})
-        told = self.client.run(answered, asked, on_error="return")
+        try:
+            told = within(partial(self.client.run, answered, asked, on_error="return"), _ASKED_S)
+        except TimeoutError as error:
+            raise UsageError(f"--engine {self.address}: a worker does not answer for {_ASKED_S} seconds") from error
         found: dict[str, Host] = {}
         for name, text in told.items():
             if not isinstance(text, str):

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from fuzz.adapters.target import Attestation
 from fuzz.base.case import Case
 from fuzz.base.errors import InternalError, UsageError
 from fuzz.uses.fleet.campaign import Campaign, code_digest
-from fuzz.uses.fleet.cluster import connected, requested, threads_for, workers_of
+from fuzz.uses.fleet.cluster import connected, requested, threads_for, within, workers_of
 from fuzz.uses.fleet.shard import answered
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
@@ -42,6 +43,9 @@ _LOOK_S = 2.0
 _AWAY_S = 30.0
 """A scheduler that is away for so many seconds is given up."""
 _CALLS_S = 10.0
+"""A report, or the calls before a finding, are waited for so many seconds after a worker said that they are there."""
+_LEAVING_S = 2.0
+"""Workers are told to end something for so many seconds; one that is stopped hears of it later."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +113,11 @@ class DaskExecutor:
         self._resident: dict[str, int] = {}
         self._workers: Mapping[str, Mapping[str, Any]] = {}
         self._looked = self._heard = 0.0
+        self._is_cut = False
 
     def __enter__(self) -> DaskExecutor:
         """Raises UsageError where a worker cannot take part."""
-        self.client = client = self.client or connected(self.engine)
+        self.client = self.client or connected(self.engine)
         self._look()
         starting = {
             (name, group): self._submit({"ask": "start", "group": group}, [], needs, workers=[name])
@@ -121,16 +126,26 @@ class DaskExecutor:
             if self.campaign.groups[group] and {*needs} <= {*worker["resources"]}
         }
         for (name, _), future in starting.items():
-            try:
-                said = json.loads(future.result())
-            except Exception as error:
-                client.close()
-                raise UsageError(f"--engine {self.engine}: the worker {name} cannot take part: {error}") from error
-            self._check(said, name)
+            said = self._started(name, future)
             self.missing |= said["missing"]
             self.told |= {target: Told("", record) for target, record in said["attested"].items()}
         self.missing = {target: why for target, why in self.missing.items() if target not in self.told}
         return self
+
+    def _started(self, name: str, future: Future) -> Mapping[str, Any]:
+        """What a worker says of its targets; nothing where it is gone before. Raises UsageError where it refuses."""
+        while name in self._workers:
+            try:
+                said: Mapping[str, Any] = json.loads(future.result(timeout=_LOOK_S))
+            except TimeoutError:  # kernels are built, or Dask waits for a worker of that name
+                self._look()
+            except Exception as error:
+                self._client.close()
+                raise UsageError(f"--engine {self.engine}: the worker {name} cannot take part: {error}") from error
+            else:
+                self._check(said, name)
+                return said
+        return {"missing": {}, "attested": {}}
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -138,10 +153,9 @@ class DaskExecutor:
         client = self._client
         with suppress(Exception):  # a scheduler that is gone has nothing left to end
             client.cancel([future for _, future in self._orders.values()], force=True)
-            for group in range(len(self.needs)):
-                client.run(answered, self._text({"ask": "end", "group": group}), on_error="ignore")
+            self._tell("end")
         with suppress(Exception):
-            client.close(timeout=2)
+            client.close(timeout=_LEAVING_S)
 
     @property
     def _client(self) -> Client:
@@ -191,8 +205,16 @@ class DaskExecutor:
         return self._ended.popleft() if self._ended else None
 
     def cut(self) -> None:
+        if not self._is_cut:
+            self._is_cut = True
+            self._tell("cut")
+
+    def _tell(self, what: str) -> None:
+        """Ask the same of all workers, for each group; whose answer does not come in time is not waited for."""
         for group in range(len(self.needs)):
-            self._client.run(answered, self._text({"ask": "cut", "group": group}), on_error="ignore")
+            text = self._text({"ask": what, "group": group})
+            with suppress(Exception):
+                within(partial(self._client.run, answered, text, on_error="ignore"), _LEAVING_S)
 
     def drop(self) -> None:
         self._client.cancel([future for _, future in self._orders.values()], force=True)
@@ -235,7 +257,7 @@ class DaskExecutor:
             self._order(group, tuple(tasks))
 
     def _order(self, group: int, tasks: tuple[Task, ...]) -> None:
-        order = _Order(group, tasks, secrets.token_hex(8))
+        order, self._is_cut = _Order(group, tasks, secrets.token_hex(8)), False
         first, known = tasks[0], max(task.known for task in tasks)
         chunks, start = self._chunks_of((first.op, first.seed), known)
         rest = [b64encode(each).decode() for each in self._lessons[first.op, first.seed][start:known]]
@@ -274,7 +296,11 @@ class DaskExecutor:
             return
         if future.status != "finished":
             raise InternalError(f"{self.engine}: the scheduler is away: all that was reported before is kept")
-        said = json.loads(future.result())
+        try:
+            said = json.loads(future.result(timeout=_CALLS_S))
+        except TimeoutError:  # its worker was stopped with the report: another one takes the turns
+            self._order(order.group, order.tasks)
+            return
         self._check(said, "a worker")
         if said["token"] != token:
             self.dropped += 1

@@ -16,7 +16,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import rule_from_text, rule_to_text
-from fuzz.findings.database import open_state, upsert
+from fuzz.findings.database import open_state, open_store, upsert
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
 from fuzz.findings.kept import restore
@@ -203,6 +203,18 @@ def test_states_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> N
         open_state(Path("/proc/state.sqlite"))
     with pytest.raises(StateError, match="no night in it yet"):
         view(open_state(tmp_path / "new.sqlite"))
+
+
+def test_no_password_of_a_store_that_is_refused_is_shown() -> None:
+    """One with a sign that should be escaped may be read as a port, and an option of the URL may be one."""
+    for url in (
+        "postgresql://me:at@host:secret@host/x",
+        "mysql://me:secret@host/x",
+        "mysql://me@host/x?password=secret",
+    ):
+        with pytest.raises(StateError, match="write postgresql://USER@HOST/NAME") as refused:
+            open_store(url)
+        assert "secret" not in str(refused.value)
 
 
 def test_the_tables_and_their_statements_are_those_of_postgresql_too() -> None:

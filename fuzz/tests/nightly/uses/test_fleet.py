@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,9 @@ import pytest
 from fuzz.base import __version__
 from fuzz.findings.database import open_store
 from fuzz.findings.database_views import view
-from fuzz.tests.common.cluster import Cluster, cluster, end
+from fuzz.tests.common.cluster import Cluster, children, cluster, end
 from fuzz.tests.common.postgres import Postgres, postgres
-from fuzz.tests.common.running import read_until, start, until
+from fuzz.tests.common.running import KERNELFUZZ, Running, read_until, start, until
 from fuzz.tests.conftest import run_cli
 from fuzz.tests.cover.uses.test_nightly import PACK
 
@@ -111,6 +112,8 @@ def test_what_cannot_take_part_is_one_line_and_exit_code_4(pack: Path) -> None:
 
     assert "write local, or dask://HOST:PORT" in said("somewhere")
     assert "no scheduler of Dask answers there" in said("dask://127.0.0.1:1")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert "it says nothing for 10 seconds" in said(f"dask://127.0.0.1:{silent.getsockname()[1]}")
     with cluster(pack, []) as made:
         assert "the scheduler has no workers" in said(made.engine)
         elsewhere = pack / "elsewhere"
@@ -123,6 +126,34 @@ def test_what_cannot_take_part_is_one_line_and_exit_code_4(pack: Path) -> None:
         made.folder = pack
         made.add_worker(PYTHONPATH=str(_another_version(pack)))
         assert f"has kernelfuzz {__version__} (" in said(made.engine)
+
+
+def test_a_worker_that_is_stopped_holds_up_no_end_and_a_scheduler_ends_it(two: Cluster) -> None:
+    """As where the network of a machine is gone: nothing is closed, and nothing answers."""
+    search = ("run", "--pack", "pack", "--seed", "9", "--no-shrink", "--engine", two.engine)
+
+    def searching(most: str) -> Running:
+        run = Running([*KERNELFUZZ, *search, "--max-time", most, "--output", most], two.folder)
+        read_until(" fails: ", run.stderr)
+        return run
+
+    with searching("5s") as run:
+        for process in children(two.workers[0].pid):
+            os.kill(process, signal.SIGSTOP)
+        since = time.monotonic()
+        run.ended()
+        assert time.monotonic() - since < 60
+        assert run.returncode == 1
+        for process in children(two.workers[0].pid):
+            os.kill(process, signal.SIGCONT)
+    with searching("10m") as run:
+        os.kill(two.scheduler.pid, signal.SIGSTOP)
+        since = time.monotonic()
+        _, progress = run.ended()
+        assert time.monotonic() - since < 90
+        assert run.returncode == 3
+        assert progress.endswith("the scheduler is away: what was reported is kept\n"), progress
+        assert "Traceback" not in progress
 
 
 def _another_version(folder: Path) -> Path:
