@@ -23,11 +23,12 @@ class Cluster:
     folder: Path
     engine: str
     scheduler: subprocess.Popen[bytes]
+    scheme: str = "tcp"
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def add_worker(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
         """Start a worker in the folder, with its own nanny."""
-        address = self.engine.replace("dask://", "tcp://")
+        address = self.engine.replace("dask", self.scheme)
         words = (address, "--nthreads", "2", "--no-dashboard", "--memory-limit", "0", *options)
         worker = started(self.folder, "dask_worker", *words, **environment)
         self.workers.append(worker)
@@ -77,7 +78,8 @@ def cluster(folder: Path, workers: Sequence[tuple[str, ...]] = ((), ())) -> Iter
     scheduler = started(folder, "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
     made = Cluster(folder, "", scheduler)
     try:
-        made.engine = f"dask://{_address(folder)}"
+        made.scheme, address = _address(folder)
+        made.engine = f"dask://{address}"
         for options in workers:
             made.add_worker(*options)
         yield made
@@ -86,11 +88,11 @@ def cluster(folder: Path, workers: Sequence[tuple[str, ...]] = ((), ())) -> Iter
             end(process)
 
 
-def _address(folder: Path) -> str:
+def _address(folder: Path) -> tuple[str, str]:
     for _ in range(300):
         [log] = folder.glob("dask_scheduler-*.log")
-        found = re.search(r"Scheduler at:\s+tcp://(\S+)", log.read_text())
+        found = re.search(r"Scheduler at:\s+(tcp|tls)://(\S+)", log.read_text())
         if found is not None:
-            return found[1]
+            return found[1], found[2]
         time.sleep(0.1)
     raise AssertionError("the scheduler says no address")

@@ -25,6 +25,7 @@ class Postgres:
 
     def __init__(self, folder: Path) -> None:
         self._data, self._programs = folder / "data", _programs()
+        self._options: tuple[str, ...] = ()
         self._user = "postgres" if os.getuid() == 0 else None  # it refuses to run as root
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -44,9 +45,20 @@ class Postgres:
     def url_of(self, password: str) -> str:
         return f"postgresql://fleet:{password.replace(' ', '%20')}@127.0.0.1:{self.port}/postgres"
 
+    def certify(self, certificate: Path, key: Path) -> None:
+        """Have it take connections under TLS alone from its next start on."""
+        for path in (certificate, key):
+            copy = self._data / path.name
+            shutil.copy(path, copy)
+            copy.chmod(0o600)
+            if self._user is not None:
+                shutil.chown(copy, self._user)
+        self._options = ("-c", "ssl=on", "-c", f"ssl_cert_file={certificate.name}", "-c", f"ssl_key_file={key.name}")
+        (self._data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 scram-sha-256\n")
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        words = ("-D", str(self._data), "-p", str(self.port), "-h", "127.0.0.1", "-k", "", "-F")
+        words = ("-D", str(self._data), "-p", str(self.port), "-h", "127.0.0.1", "-k", "", "-F", *self._options)
         self._server = subprocess.Popen(
             [self._programs / "postgres", *words], user=self._user, cwd="/", stderr=subprocess.DEVNULL
         )

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,6 +155,54 @@ def test_a_worker_that_is_stopped_holds_up_no_end_and_a_scheduler_ends_it(two: C
         assert run.returncode == 3
         assert progress.endswith("the scheduler is away: what was reported is kept\n"), progress
         assert "Traceback" not in progress
+
+
+_DISTRIBUTED = """
+distributed:
+  comm:
+    require-encryption: true
+    tls:
+      ca-file: {0}/ca.pem
+      scheduler: &node {{cert: {0}/node.pem, key: {0}/node.key}}
+      worker: *node
+      client: *node
+"""
+
+
+def test_a_cluster_and_a_store_are_reached_under_tls_as_the_page_says(
+    pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = pack / "own"
+    own.mkdir()
+    _certify(own)
+    (own / "distributed.yaml").write_text(_DISTRIBUTED.format(own))
+    search = ("run", "--pack", "pack", "--max-cases", "40", "--seed", "9", "--no-shrink", "--engine")
+    with postgres() as server, monkeypatch.context() as certified:
+        server.kill()
+        server.certify(own / "node.pem", own / "node.key")
+        server.start()
+        certified.setenv("DASK_CONFIG", str(own))
+        with cluster(pack) as made:
+            assert made.scheme == "tls"
+            store = f"{server.url}?sslmode=verify-full&sslrootcert={own}/ca.pem"
+            done = run_cli(pack, *search, made.engine, "--store", store, NO_COLOR="1")
+            assert done.returncode == 1, done.stderr
+            assert "workers of Dask" in done.stdout
+            certified.delenv("DASK_CONFIG")
+            refused = run_cli(pack, *search, made.engine, NO_COLOR="1")
+            assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (4, "", 1), refused.stderr
+        plain = run_cli(pack, *search, "local", "--store", f"{server.url}?sslmode=disable")
+        assert (plain.returncode, plain.stderr.count("\n")) == (4, 1), plain.stderr
+
+
+def _certify(folder: Path) -> None:
+    """An authority, and a certificate of it for this machine."""
+    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
+    authority = ("-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+    node = ("-subj", "/CN=node", "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=CA:FALSE")
+    signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-keyout", "node.key", "-out", "node.pem")
+    for more in (authority, (*node, *signed)):
+        subprocess.run(("openssl", *words, *more), cwd=folder, check=True, capture_output=True)
 
 
 def _another_version(folder: Path) -> Path:
