@@ -21,4 +21,4 @@ def _sum(name: str) -> PythonKernel:
     )  # fmt: skip
 
 
-KERNELS = (*map(_softmax, ("waits", "races")), *map(_sum, ("right", "strays", "unset")))
+KERNELS = (*map(_softmax, ("waits", "races", "in_step")), *map(_sum, ("right", "strays", "unset")))
