@@ -26,7 +26,7 @@ _DEEP = 3
 
 def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
     """Return a reference that takes and returns tensors: itself, or one in NumPy with its arrays in tensors' place."""
-    if library_of(reference) != "numpy" or not {*_used(reference, _DEEP)} & {*_LIBRARIES}:
+    if library_of(reference) != "numpy" or not libraries_of(reference):
         return reference
 
     @wraps(reference)
@@ -43,6 +43,11 @@ def library_of(reference: Callable[..., Any]) -> str:
         own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}
         used = {_library(each) for each in own.values() if isinstance(each, ModuleType)}
     return next((each for each in _LIBRARIES if each in used), "")
+
+
+def libraries_of(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the libraries whose names a function looks up, or one that it calls."""
+    return frozenset(_used(function, _DEEP)) & {*_LIBRARIES}
 
 
 def _used(reference: Any, deep: int) -> Iterator[str]:

@@ -32,7 +32,7 @@ from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclare
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.transport.python.foreign import Maker
 from fuzz.triage.diagnosis import TimeShares, new_workers
-from fuzz.uses.check.foreign_arrays import of_jax, of_numpy
+from fuzz.uses.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
@@ -66,6 +66,10 @@ _AGAIN = (
     "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
     "was left out"
 )
+_NOTED = {
+    each: f"the kernel is given arrays of {words}, which it calls: arrays='torch' gives it tensors"
+    for each, words in {"numpy": "NumPy", "jax": "JAX"}.items()
+}
 _EXPLAINING = TimeShares(least_s=0.5, queue=2, option="--kernelfuzz-explain-time")
 """The time that the command line of the tests gives is for all findings: the first may take half of what is left."""
 
@@ -84,7 +88,7 @@ def check(
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
     returns: Sequence[str] = (),
-    arrays: Arrays | Literal["jax"] | Maker = "torch",
+    arrays: Arrays | Literal["jax"] | Maker | None = None,
     device: Device = "cpu",
     name: str = "",
     targets: Sequence[str] = (),
@@ -96,9 +100,10 @@ def check(
     """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
 
     A declared kernel runs in workers of its own, on all its targets or those that match `targets`. A plain function is
-    called in this process with tensors (or arrays of NumPy or JAX, by `arrays`, or what that makes of NumPy's) and
-    parameters of `op` by their names, which is the name of an op or an op of one's own. It writes the outputs that it
-    has parameters for and returns the others, those named by `returns` where that is a tuple.
+    called in this process with parameters of `op` by their names, which is the name of an op or an op of one's own, and
+    tensors: arrays of NumPy or JAX where it calls these and not torch, or as `arrays` says, or what that makes of
+    NumPy's. It writes the outputs that it has parameters for and returns the others, those named by `returns` where
+    that is a tuple.
 
     In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
     into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
@@ -111,7 +116,10 @@ def check(
     else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. The seed is the same for the same
     test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
     """
-    found, measures, beside = None, False, None
+    found, measures, beside, noted = None, False, None, ""
+    if arrays is None:
+        arrays = "torch" if isinstance(kernel, Kernel) or device != "cpu" else meant_by(kernel)
+        noted = _NOTED.get(arrays, "")
     if not callable(arrays) and arrays not in (known := (*get_args(Arrays), "jax")):
         words = ", ".join(known)
         raise CheckError(f"arrays={arrays!r}: it is one of {words}, or a function of an array of NumPy's")
@@ -125,6 +133,8 @@ def check(
             raise CheckError("oracle='replay': a plain function is held against a reference, without op and contract")
         dtypes = (capabilities or Capabilities()).dtypes
         wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time)
+        if noted:
+            print(noted, file=sys.stderr)
         check_by_replay(kernel, reference, wanted)
         return
     if reference is not None:
@@ -142,7 +152,7 @@ def check(
                 found = read(reference, found.of_rank(example_inputs), example_inputs, *given)
         op, contract, capabilities = found.op, found.contract, found.capabilities(capabilities)
         if GIVEN.asked is None:
-            print(wrapped_text(found.said, columns()), file=sys.stderr)
+            print(wrapped_text("; ".join(filter(None, (found.said, noted))), columns()), file=sys.stderr)
     op = _named(op)
     if isinstance(kernel, Kernel):
         if op not in (None, kernel.op):
@@ -162,7 +172,7 @@ def check(
     )  # fmt: skip
     [target] = _chosen(declaration, targets)
     here = OwnProcess(target, function, found.takes if found else None)
-    said = found.said_of(kernel) if found else ""
+    said = "; ".join(filter(None, (found.said_of(kernel) if found else "", noted)))
     taken = accepted(here, target) if measures and GIVEN.asked is None else None
     check_targets(
         [target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures, taken=taken,

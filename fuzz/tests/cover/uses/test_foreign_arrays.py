@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import fuzz
 from fuzz.tests.common.foreign_array import Foreign
-from fuzz.uses.check.foreign_arrays import of_numpy
+from fuzz.uses.check.foreign_arrays import meant_by, of_numpy
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -40,3 +42,47 @@ def test_such_a_function_is_right_or_found_wrong() -> None:
     fuzz.check(normalised, max_cases=8, **more)
     with pytest.raises(fuzz.CheckFailed, match="wrong values"):
         fuzz.check(halved, max_cases=8, **more)
+
+
+def _by_numpy(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _inside(x: Any) -> Any:
+    import numpy
+
+    return numpy.negative(x)
+
+
+def _by_methods(x: Any) -> Any:
+    return (x.astype("f8") * 2).astype("f4")
+
+
+def _back(x: Any) -> Any:
+    return x.new_tensor(_by_numpy(x.numpy()))
+
+
+class _Called:
+    def __call__(self, x: Any) -> Any:
+        return _by_numpy(x)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arrays"),
+    [
+        (_by_numpy, "numpy"), (lambda x: _by_numpy(x), "numpy"), (_inside, "numpy"), (_by_methods, "numpy"),
+        (partial(_by_numpy), "numpy"), (_Called(), "numpy"), (_back, "torch"), (lambda x: x + x, "torch"),
+        (lambda x: torch.from_numpy(_by_numpy(x.numpy())), "torch"), (torch.nn.Softmax(-1), "torch"),
+    ],
+)  # fmt: skip
+def test_whose_arrays_a_function_takes_is_in_its_code(kernel: Any, arrays: str) -> None:
+    assert meant_by(kernel) == arrays
+
+
+def test_a_function_in_numpy_is_given_arrays_of_numpy_which_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    fuzz.check(_by_numpy, reference=lambda x: torch.softmax(x, -1), max_cases=8, seed=1)
+    told = " ".join(capsys.readouterr().err.split())
+    assert "the kernel is given arrays of NumPy, which it calls: arrays='torch' gives it tensors" in told
+    with pytest.raises(fuzz.CheckFailed, match="crashes"):
+        fuzz.check(_by_numpy, reference=lambda x: torch.softmax(x, -1), arrays="torch", max_cases=8, seed=1)
