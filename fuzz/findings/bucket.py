@@ -112,8 +112,11 @@ class Bucket:
 
     @property
     def is_explained(self) -> bool:
-        """Whether it stands for a cause, and not only for failures that look alike."""
-        return self.finding is not None and self.finding.diagnosis is not None
+        """Whether it stands for a cause, and not only for failures that look alike; an earlier session may have said
+        which."""
+        if self.finding is None:
+            return False
+        return self.finding.diagnosis is not None or (self.finding.told is not None and not self.pending)
 
     @property
     def is_sorted(self) -> bool:

@@ -62,7 +62,7 @@ class Explainer:
         """Piles of buckets whose verdicts one cause may mix; those that need other calls first are left as they are."""
         piles: dict[str, list[Bucket]] = {}
         for bucket in self.book.buckets.values():
-            if bucket.finding is not None and not bucket.note and not bucket.history:
+            if bucket.finding is not None and bucket.pending and not bucket.note and not bucket.history:
                 piles.setdefault(family_of(bucket), []).append(bucket)
         return list(piles.values())
 
@@ -80,7 +80,7 @@ class Explainer:
                         self.ready(bucket)
         if self._left < self.bounds.least_s and not self.stop():
             for bucket in self.book.buckets.values():
-                if not bucket.is_explained and not bucket.note and not bucket.history:
+                if bucket.pending and not bucket.is_explained and not bucket.note and not bucket.history:
                     bucket.note = f"not explained: the time for explaining was over; see {self.bounds.option}"
 
     def explain(self, bucket: Bucket, ends: float) -> None:

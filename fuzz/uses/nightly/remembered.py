@@ -66,12 +66,15 @@ class Remembered:
         )
 
     def recall(self, session: Session) -> None:
-        """Have the smallest known case of each bug that the run saw, where others had found it; else one of its own."""
+        """Have the smallest known case of each bug that the run saw, where others had found it; else one of its own.
+        What others have explained is as they did."""
         explainer = Explainer(session.workers, session.targets, self.book, TimeShares(least_s=0.0))
         for bucket in self.book.buckets.values():
-            if bucket.finding is None and bucket.count and not session.interruption.terminated:
+            known = bucket.finding is None or not bucket.pending
+            if known and bucket.count and not session.interruption.terminated:
                 explainer.recall(bucket)
             bucket.finding = bucket.finding or bucket.glimpse
+            bucket.pending = bucket.pending or (bucket.finding is not None and bucket.finding.told is None)
 
     def end(self, recorder: Recorder, interruption: Interruption) -> bool:
         """Save what is left, and how the run ended; False, with a word where it is, where that cannot be."""

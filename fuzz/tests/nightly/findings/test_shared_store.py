@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,18 @@ def test_a_night_and_a_run_share_their_bugs_and_any_machine_can_look_at_them(fre
     assert page.returncode == 0, page.stderr
     assert {path.name for path in (tmp_path / "page" / "findings").iterdir()} == files
     assert "loses-eps" in (tmp_path / "page" / "report.html").read_text()
+
+
+def test_what_a_store_has_explained_stays_so_where_a_later_run_has_no_time_for_it(tmp_path: Path) -> None:
+    _pack(tmp_path)
+    stored = ("run", "--pack", "pack", "--store", "sqlite:///bugs.sqlite", "--max-cases", "200", "--seed", "3")
+    first = run_cli(tmp_path, *stored, "--target", "c-loses-tail@native:gcc-O2")
+    assert "wrong values when n mod 8 = 7" in first.stdout
+    again = run_cli(tmp_path, *stored, "--target", "c-loses-tail@native:gcc-O2", "--explain-time", "3s")
+    assert "wrong values when n mod 8 = 7" in again.stdout
+    assert "\n1 bug in 1 kernel: " in again.stdout
+    with closing(sqlite3.connect(tmp_path / "bugs.sqlite")) as connection:
+        assert connection.execute("SELECT triaged = digest FROM bucket").fetchall() == [(1,)]
 
 
 def test_a_state_of_a_version_without_revisions_needs_alembic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
