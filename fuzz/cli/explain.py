@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,13 +32,16 @@ class ExplainOptions:
 
     word: Annotated[
         tuple[str, ...],
-        typer.Argument(metavar="[WORD]", help="A verdict such as FAIL_MEMORY, or an exit code. Default: list them."),
+        typer.Argument(
+            metavar="[WORD]",
+            help="What a report says, such as FAIL_MEMORY or 'bad elements'; or an exit code. Default: list them.",
+        ),
     ] = ()
     markdown: options.Markdown = False
 
 
 def explain(options: ExplainOptions) -> Exit:
-    """Say what a verdict or an exit code means, with a kernel that causes it, and what to do next.
+    """Say what a word of a report or an exit code means; of a verdict with a kernel that causes it.
 
     For example: kernelfuzz explain FAIL_MEMORY
     """
@@ -53,32 +58,50 @@ def explain(options: ExplainOptions) -> Exit:
     if options.markdown:
         _print_sections()
     else:
+        print("recipes, layouts and laws have words of their own: kernelfuzz list recipes, kernelfuzz list laws")
         print("next: kernelfuzz explain WORD, such as: kernelfuzz explain FAIL_MEMORY")
     return Exit.OK
 
 
 def _explained(word: str) -> Iterator[str]:
+    """What the word means, or else the longest one that it has in it. Raises UsageError."""
     from fuzz.base.errors import UsageError
-    from fuzz.report.verdicts import MEANINGS as VERDICTS
 
-    plain = word.upper().replace("-", "_")
-    verdicts = {each.value: meaning for each, meaning in VERDICTS.items()}
-    exits = {key: each for each in Exit for key in (each.name, str(each.value))}
-    ruled = {each: text for each, text in RULINGS.items() if each == word.lower()}
-    if not (plain in verdicts or plain in exits or ruled):
-        near = [each for each in (*verdicts, *(each.name for each in Exit)) if plain[:5] in each]
-        raise UsageError(f"{word}: no verdict and no exit code; there are {', '.join(near or verdicts)}")
-    if plain in verdicts:
-        yield from verdicts[plain].lines(plain)
-    if plain in exits:
-        code = exits[plain]
-        yield f"exit code {code.value}, {code.name}: {MEANINGS[code]}"
-    for ruling, text in ruled.items():
-        yield f"{ruling}, of kernelfuzz judge: {text}"
+    meanings = _meanings()
+    known = {each.lower(): each for each in meanings}
+    plain = word.lower()
+    spelled = [plain, plain.replace("-", "_")]
+    inside = sorted((each for each in known if re.search(rf"(?<!\w){re.escape(each)}(?!\w)", plain)), key=len)
+    chosen = next((each for each in spelled if each in known), inside[-1] if inside else "")
+    if not chosen:
+        near = get_close_matches(plain, known, 1)
+        hint = f"did you mean {known[near[0]]!r}? " if near else ""
+        raise UsageError(f"{word}: no report has that word: {hint}kernelfuzz explain lists those that there are")
+    yield from meanings[known[chosen]]
+
+
+def _meanings() -> Mapping[str, Sequence[str]]:
+    """The lines of each word: a verdict and an exit code may have the same name."""
+    from fuzz.report.glossary import glossary
+    from fuzz.report.verdicts import MEANINGS as VERDICTS
+    from fuzz.report.words import PHRASES
+
+    found: dict[str, list[str]] = {word: [*lines] for word, lines in glossary().items()}
+    for verdict, meaning in VERDICTS.items():
+        found.setdefault(verdict.value, []).extend(meaning.lines(verdict.value))
+        if verdict in PHRASES:
+            found.setdefault(PHRASES[verdict].replace(" {law}", ""), []).extend(meaning.lines(verdict.value))
+    for code in Exit:
+        for word in (code.name, str(code.value)):
+            found.setdefault(word, []).append(f"exit code {code.value}, {code.name}: {MEANINGS[code]}")
+    for ruling, text in RULINGS.items():
+        found.setdefault(ruling, []).append(f"{ruling}, of kernelfuzz judge: {text}")
+    return found
 
 
 def _tables() -> Mapping[str, PlainTable]:
     from fuzz.report.console import PlainTable
+    from fuzz.report.glossary import FIELDS, LABELS, RUNS
     from fuzz.report.verdicts import MEANINGS as VERDICTS
 
     return {
@@ -90,6 +113,9 @@ def _tables() -> Mapping[str, PlainTable]:
             [(str(each.value), each.name, MEANINGS[each]) for each in Exit],
         ),
         "Words of `kernelfuzz judge`": PlainTable(("word", "what it means"), [*RULINGS.items()]),
+        "Words of a run": PlainTable(("word", "what it means"), [*RUNS.items()]),
+        "Lines of a failure in full": PlainTable(("line", "what it means"), [*LABELS.items()]),
+        "Fields of `Capabilities`": PlainTable(("field", "what it says"), [*FIELDS.items()]),
     }
 
 

@@ -26,7 +26,7 @@ from fuzz.triage.explanation import (
 from fuzz.triage.rule.rule import Rule
 
 UNLESS = "unless values or a coarse dtype hide it"
-_PHRASES: Mapping[Verdict, str] = {
+PHRASES: Mapping[Verdict, str] = {
     Verdict.FAIL_NUMERIC: "wrong values",
     Verdict.FAIL_NONFINITE: "wrong NaN or infinity",
     Verdict.FAIL_LAW: "breaks {law}",
@@ -69,7 +69,7 @@ def what_is_wrong(told: Explanation) -> str:
 
 def phrase(told: Explanation) -> str:
     """Return what the kernel does, by its verdict."""
-    return _PHRASES.get(told.verdict, told.verdict.value).format(law=told.law)
+    return PHRASES.get(told.verdict, told.verdict.value).format(law=told.law)
 
 
 def _when(rule: StatedRule) -> str:

@@ -33,7 +33,7 @@ WRONG = {
     "demo": (["--explain-time", "soon"], "'soon' is not a time: write 30s, 5m or 8h"),
     "derive": (["refs.py"], "refs.py: write FILE.py:FUNCTION, such as refs.py:rms_norm"),
     "doctor": (["--pack", "/nowhere"], "/nowhere is not a pack"),
-    "explain": (["FAIL_MEMRY"], "FAIL_MEMRY: no verdict and no exit code; there are FAIL_NUMERIC, "),
+    "explain": (["FAIL_MEMRY"], "FAIL_MEMRY: no report has that word: did you mean 'FAIL_MEMORY'? "),
     "explain-budget": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "gate": (["--base", "HEAD", "--known", "/nowhere.toml"], "/nowhere.toml"),
     "header": (["softmx"], "unknown op 'softmx': did you mean softmax"),

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.verdict import Verdict
 from fuzz.cli.exits import MEANINGS as EXITS
 from fuzz.cli.exits import Exit
 from fuzz.cli.explain import RULINGS
 from fuzz.findings import casefile
+from fuzz.generate.capabilities import undeclared
+from fuzz.generate.given import VALUES
+from fuzz.generate.layouts import LAYOUT_CLASSES
+from fuzz.generate.menus import FACTORS, recipes
+from fuzz.laws.registry import LAWS
+from fuzz.report.glossary import FIELDS, GIVEN, LABELS, RUNS, glossary
 from fuzz.report.verdicts import MEANINGS
+from fuzz.report.words import PHRASES, rule_lines
 from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.judge.ruling import Said
+from oracles.ops import OPS
 
 _PACK = """from pathlib import Path
 from fuzz import Capabilities, PythonKernel
@@ -56,6 +69,9 @@ def test_the_page_is_what_the_tool_prints(cli_here: Cli) -> None:
         ("10", "exit code 10, REQUIRED_NOT_RUN: "),
         ("oracle-gave-up", "exit code 11, ORACLE_GAVE_UP: "),
         ("did not run", "did not run, of kernelfuzz judge: "),
+        ("Bad elements", "bad elements, a line of a failure: where in the output"),
+        ("wrong values when n mod 4 != 0", "FAIL_NUMERIC: A value is further"),
+        ("values hide it in 17 of 310", "values hide it, a word of a run: "),
         ("", "next: kernelfuzz explain WORD"),
     ],
 )
@@ -63,6 +79,43 @@ def test_a_word_is_explained_as_it_may_be_written(cli_here: Cli, word: str, said
     done = cli_here("explain", *word.split())
     assert done.returncode == 0
     assert said in done.stdout
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    yield from (each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
+def test_every_label_of_a_failure_is_explained_and_no_other() -> None:
+    """A label is the first argument of `_line`, or one of those that are chosen there; some come from a tuple."""
+    source = ast.parse((CHECKOUT / "fuzz" / "report" / "failure.py").read_text())
+    calls = [each for each in ast.walk(source) if isinstance(each, ast.Call) and ast.unparse(each.func) == "_line"]
+    assert {text for each in calls for text in _texts(each.args[0])} - {"", "twin's "} <= {*LABELS}
+    written = {*_texts(source), *_texts(ast.parse(inspect.getsource(rule_lines))), "fails when"}
+    assert {*LABELS} <= written, "no report has that label"
+
+
+def test_every_word_that_a_report_prints_is_explained() -> None:
+    known = glossary()
+    assert {*GIVEN} == {*VALUES}
+    assert {*FIELDS} <= {each.name for each in fields(Capabilities)}
+    for name in OPS:
+        assert {*undeclared(Capability(name, Capabilities()))} <= {*FIELDS}
+    assert {each for each in Verdict if each.is_finding} == {*PHRASES}
+    assert {*recipes(), *FACTORS, *LAWS, *LAYOUT_CLASSES, *VALUES, *LABELS, *FIELDS} <= {*known}
+
+
+def test_no_word_of_a_run_is_explained_that_none_prints() -> None:
+    folders = [CHECKOUT / "fuzz" / each for each in ("report", "uses", "base", "oracle")]
+    texts = [path.read_text() for each in folders for path in each.rglob("*.py") if path.name != "glossary.py"]
+    words = " ".join(texts)
+    assert [word for word in RUNS if word not in words] == []
+
+
+@pytest.mark.parametrize(("page", "mark", "rows"), [("reading-a-failure", "labels", LABELS), ("words", "given", GIVEN)])
+def test_pages_have_the_tables(page: str, mark: str, rows: Mapping[str, str]) -> None:
+    text = (CHECKOUT / "fuzz" / "docs" / f"{page}.md").read_text()
+    [shown] = re.findall(rf"<!-- {mark} -->\n\|.*?\n\| --- \| --- \|\n(.*)<!-- /{mark} -->", text, re.DOTALL)
+    assert shown == "".join(f"| `{word}` | {meaning} |\n" for word, meaning in rows.items())
 
 
 @pytest.mark.whole
