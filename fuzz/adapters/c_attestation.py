@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fuzz.adapters.isa import ISAS, Value
@@ -64,12 +64,18 @@ class CAttestation(Attestation):
 
     @property
     def words(self) -> str:
-        where = "on hardware" if self.emulator == "none" else "emulated"
-        uses = " ".join(sorted(self.needs)) or "baseline instructions"
         rows = (row for row in ISAS.values() if row.arch == self.arch and row.features & self.needs)
         named = {setting.word: setting.trait for row in rows for setting in row.settings}
-        told = (f"{named[word]} {value}" for word, value in self.settings.items() if word in named)
-        code = [self.loaded] if self.loaded else [uses, *told, self.compiler]
+        return self._words(f"{named[word]} {value}" for word, value in self.settings.items() if word in named)
+
+    @property
+    def kind(self) -> str:
+        return self._words(())
+
+    def _words(self, settings: Iterable[str]) -> str:
+        where = "on hardware" if self.emulator == "none" else "emulated"
+        uses = " ".join(sorted(self.needs)) or "baseline instructions"
+        code = [self.loaded] if self.loaded else [uses, *settings, self.compiler]
         return ", ".join([f"{self.arch} {where}", *code])
 
     @property

@@ -212,6 +212,11 @@ class Attestation:
         raise NotImplementedError
 
     @property
+    def kind(self) -> str:
+        """The same without what targets of one sort differ in, such as vector lengths."""
+        return self.words
+
+    @property
     def wrong_dtypes(self) -> Mapping[str, str]:
         """The dtypes that this worker's surroundings get wrong, whatever the kernel does, and how that was seen."""
         return {}

@@ -13,6 +13,9 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 
+_MOST_LINES = 40
+"""More targets are told by their sorts: what a terminal shows at once, or nearly."""
+
 
 @dataclass(frozen=True)
 class DoctorOptions:
@@ -29,6 +32,7 @@ class DoctorOptions:
             help="Measure instead what kernelfuzz list platforms says: at all numbers of f16, and a million of f32.",
         ),
     ] = False
+    verbose: options.Verbose = False
     pack: options.PackFolder = None
 
 
@@ -68,11 +72,12 @@ def doctor(options: DoctorOptions) -> Exit:
     else:
         print_table(inventory.tool_table(tools), markdown=False)
         out.print()
-        print_table(inventory.target_table(statuses), markdown=False)
+        short = len(statuses) > _MOST_LINES and not options.verbose
+        print_table(inventory.summary_table(statuses) if short else inventory.target_table(statuses), markdown=False)
         for reason, count in inventory.not_judged(statuses).items():
             out.print(f"on {count} targets {reason}")
         out.print()
-        out.print(f"{running} of {len(statuses)} targets run here")
+        out.print(f"{running} of {len(statuses)} targets run here{'; -v names each' if short else ''}")
         if pack is None:
             out.print("no pack is here: idle kernels stand for yours; to try those: kernelfuzz doctor --pack FOLDER")
         run = "run --max-time 1m" if pack is not None else "run --pack FOLDER --max-time 1m"

@@ -9,7 +9,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.cli.options import loaded
+from fuzz.cli.options import declared_kernels
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def header(options: HeaderOptions) -> Exit:
     from fuzz.base.validity import unknown_op
     from oracles.ops import OPS
 
-    loaded(options.pack, sources=False)
+    declared_kernels(options.pack)
     if options.op not in OPS:
         raise UsageError(unknown_op(repr(options.op)))
     print(abi.header([OPS[options.op]]), end="")

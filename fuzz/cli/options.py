@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fuzz.adapters.pack import Pack
     from fuzz.adapters.target import Target
     from fuzz.adapters.toolchain import Host
+    from fuzz.base.kernel import Kernel
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
@@ -253,6 +254,14 @@ def loaded(pack: Path | None, *, sources: bool = True, untrusted: bool = False) 
 
     found = load(pack, sources=sources)
     return found.distrusted() if untrusted else found
+
+
+def declared_kernels(pack: Path | None) -> tuple[Kernel, ...]:
+    """The kernels in that folder, or the built-in ones, which may not be written yet; none where no pack is named or
+    here: the ops that come along are known without. Raises PackError."""
+    from fuzz.adapters.pack import found
+
+    return loaded(pack, sources=False).kernels if pack or found() else ()
 
 
 def pack_words(pack: Path | None, untrusted: bool = False) -> tuple[str, ...]:

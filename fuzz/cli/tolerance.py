@@ -10,7 +10,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.cli.options import loaded
+from fuzz.cli.options import declared_kernels, pack_words
 
 if TYPE_CHECKING:
     from oracles.op import Op
@@ -45,6 +45,8 @@ def tolerance(options: ToleranceOptions) -> Exit:
 
     For example: kernelfuzz tolerance softmax --dtype bf16 --n 4096
     """
+    import shlex
+
     from fuzz.base.errors import UsageError
     from fuzz.base.validity import unknown_op
     from fuzz.report import console
@@ -53,9 +55,12 @@ def tolerance(options: ToleranceOptions) -> Exit:
     from fuzz.uses.tolerance.told import record_text, tolerance_lines, tolerance_table
     from oracles.ops import OPS
 
-    loaded(options.pack, sources=False)
+    kernels = declared_kernels(options.pack)
     if options.op not in OPS:
-        raise UsageError(unknown_op(repr(options.op)))
+        computes = next((kernel.op for kernel in kernels if kernel.name == options.op), "")
+        typed = shlex.join(["kernelfuzz", "tolerance", computes, *pack_words(options.pack)])
+        said = f"{options.op} is a kernel, and its op is {computes}: {typed}"
+        raise UsageError(said if computes else unknown_op(repr(options.op)))
     if options.dtype not in DTYPES:
         raise UsageError(f"--dtype {options.dtype}: it is one of {', '.join(DTYPES)}")
     op = OPS[options.op]

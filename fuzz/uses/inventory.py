@@ -69,6 +69,14 @@ def target_table(statuses: Statuses) -> PlainTable:
     return PlainTable(("target", "attested"), [(name, _words(status)) for name, status in statuses.items()])
 
 
+def summary_table(statuses: Statuses) -> PlainTable:
+    """The sorts of targets, with how many there are of each: those that run first."""
+    sorts = Counter(status.kind if isinstance(status, Attestation) else _words(status) for status in statuses.values())
+    ran = [status.kind for status in statuses.values() if isinstance(status, Attestation)]
+    rows = sorted(sorts.items(), key=lambda row: (row[0] not in ran, -row[1]))
+    return PlainTable(("targets", "attested"), [(str(count), words) for words, count in rows])
+
+
 def not_judged(statuses: Statuses) -> dict[str, int]:
     """What is not judged on targets although their kernels accept it, and on how many of them."""
     attested = [status for status in statuses.values() if isinstance(status, Attestation)]
