@@ -188,6 +188,8 @@ def view(engine: Engine, night: int | None = None, findings: Path | None = None,
         number = max(nights, default=0) if night is None else night
         if number not in nights:
             raise StateError(f"{name_of(engine)}: there is no night in it yet")
+        if since > number:
+            raise StateError(f"{name_of(engine)}: there is no night {since} in it yet: the latest is {number}")
         counts = _counts(transaction, number)
         twins: dict[str, dict[str, int]] = {}
         for (target, law, _), compared in sorted(counts.get("twin", {}).items()):

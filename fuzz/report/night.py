@@ -73,9 +73,10 @@ def print_night(
     found += f", broken: {', '.join(dict.fromkeys(each.kernel for each in broken))}" if broken else ""
     used = seen.night.used_s
     rate = seen.judged / used if used else 0.0
+    limit = f" of {minutes(seen.night.limit_s)}" if seen.night.limit_s else ""  # a run may end with its cases
     console.print(
-        f"{found}: {seen.judged:,} judged runs of {seen.cases:,} cases in {minutes(used)} of "
-        f"{minutes(seen.night.limit_s)} ({rate:,.0f}/s), night {seen.night.id}, seed {seen.night.seed}",
+        f"{found}: {seen.judged:,} judged runs of {seen.cases:,} cases in {minutes(used)}{limit} "
+        f"({rate:,.0f}/s), night {seen.night.id}, seed {seen.night.seed}",
         soft_wrap=True,
     )  # fmt: skip
     console.print(f"page: {page}", soft_wrap=True)

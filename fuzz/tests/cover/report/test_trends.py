@@ -15,6 +15,7 @@ from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
+from fuzz.findings.state import StateError
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import TargetRow
 from fuzz.findings.trends import Bracket
@@ -87,6 +88,8 @@ def test_each_bug_is_new_open_fixed_or_flaky_and_has_the_commits_between_which_i
         (0.5, 0.8),
     ]
     assert [past.night.id for past in view(engine, since=3).trends.nights] == [3, 4]
+    with pytest.raises(StateError, match="there is no night 5 in it yet: the latest is 4"):
+        view(engine, since=5)
 
 
 def test_the_page_shows_what_moved(engine: Engine) -> None:
