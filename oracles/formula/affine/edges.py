@@ -33,8 +33,11 @@ _OWN = 2.0**-38
 
 def carried(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
     """The form of a node with what is known of it beside overflow and poles."""
-    if node.kind in _ARITHMETIC and found.may is not None:
-        found = _certain(args, found)
+    found = _edged(here, node, args, found)
+    return _certain(args, found) if node.kind in _ARITHMETIC else found
+
+
+def _edged(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
     if node.kind == "function" and (node.function.power or 0.0) < 0 and args[0].edge is None:
         return _reciprocal(here, node.function, args[0], here.dtype(node), found)
     if node.kind == "sum":
@@ -54,11 +57,12 @@ def carried(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
 
 def _certain(args: Sequence[Form], found: Form) -> Form:
     """The form without a mark where an argument is NaN to every kernel: so is what is made of it."""
-    may = found.may
+    if (may := found.may) is None:
+        return found
     for each in args:
         wild, nothing = either([each]), np.isnan(each.centre)
-        may = may if may is None else may & ~(nothing if wild is None else nothing & ~wild)
-    return replace(found, may=may)
+        may = may & ~(nothing if wild is None else nothing & ~wild)
+    return replace(found, may=may if may.any() else None)
 
 
 def lowered(form: Form, dtype: Format, flushes: bool) -> Form:

@@ -64,18 +64,22 @@ class Way:
         """Where any number is right, as nobody knows how far the errors of what is so large go: kernels in float64 err
         beyond the range of float64, in which half-widths are."""
         assert self.endless is not None
-        unjudged, quick = self.endless.unjudged(output), self.endless.quick(output)
-        beyond = ~np.isfinite(quick) & _overflows(self.endless.budget)
+        unjudged, beyond = self.endless.unjudged(output), self._lost(output)
         if self.own.wide:
-            beyond = beyond | _is_outside(self.endless.enclosure(output), quick)
+            beyond = beyond | _is_outside(self.endless.enclosure(output), self.endless.quick(output))
         return beyond if unjudged is None else beyond | unjudged
 
-    def _open(self, output: str) -> Mask:
-        """Where anything is: errors reach a pole, or the number itself is too large for the output."""
+    def _lost(self, output: str) -> Mask:
+        """Where float64 overflows as well."""
         assert self.endless is not None
-        quick, poles = self.endless.quick(output), self._poles[self.endless.made(output)]
-        large = np.isfinite(quick) & np.isinf(round_to(quick, self.own.enclosure(output).form))
-        found: Mask = self._free(output) & (large | self.endless.shaped(output, poles))
+        return ~np.isfinite(self.endless.quick(output)) & _overflows(self.endless.budget)
+
+    def _open(self, output: str) -> Mask:
+        """Where anything is: errors reach a pole, or what there is without overflow is no number of the output's."""
+        assert self.endless is not None
+        rounded = round_to(self.endless.quick(output), self.own.enclosure(output).form)
+        none, poles = ~np.isfinite(rounded) & ~self._lost(output), self._poles[self.endless.made(output)]
+        found: Mask = self._free(output) & (none | self.endless.shaped(output, poles))
         return found
 
     @lazy

@@ -322,6 +322,33 @@ def test_an_infinity_is_right_that_the_exact_value_is(weight: float, right: tupl
         assert (results(of, contract, got) == ["pass"]) == (value is not wrong), value
 
 
+def test_an_infinity_times_what_may_vanish_is_anything_where_its_formula_overflows() -> None:
+    """The sigmoid of -257 is less than any number of f32, and by its quotient 0: an infinite gradient times that is
+    infinite, or NaN."""
+    gate, up = np.array([[-257.0, 2.0]], np.float16), np.ones((1, 2), np.float16)
+    given = {"gate": gate, "up": up, "dy": np.array([[-np.inf, 1.0]], np.float16)}
+    of = Problem("silu_mul_backward", {}, given, {"dgate": "f16", "dup": "f16"}, structured=True)
+    contract = Contract(denormals="flush", algorithm={"s": "quotient", "h": "quotient"})
+    assert not disagreements(of, contract, np.random.default_rng(0))[2]
+    got = simulated(of, contract)
+    for value in (np.nan, np.inf, -np.inf):
+        got["dgate"][0, 0] = got["dup"][0, 0] = value
+        assert results(of, contract, got) == ["pass", "pass"]
+    got["dup"][0, 1] *= np.float16(1.1)
+    assert results(of, contract, got) == ["pass", "numeric"]
+
+
+def test_what_is_nan_to_every_kernel_stays_so_beside_a_row_with_a_pole() -> None:
+    x = np.array([[0.75, -0.25, 1.0], [-np.inf, -np.inf, -np.inf]]).astype(bfloat16)
+    of = Problem("layer_norm", {"eps": 1e-12}, {"x": x}, {"y": "bf16"}, structured=True)
+    contract = Contract("input", algorithm={"var": "welford"}, denormals="flush results")
+    assert not disagreements(of, contract, np.random.default_rng(0))[2]
+    got = simulated(of, contract)
+    assert results(of, contract, got) == ["pass"]
+    got["y"][1] = 0.0
+    assert results(of, contract, got) == ["nonfinite"]
+
+
 def test_values_of_one_key_are_right_where_scores_overflow() -> None:
     """The exact scores say which key is seen; by the formula they are infinite, and their differences are NaN. No
     infinity is made of numbers."""
