@@ -49,9 +49,20 @@ def _squeeze(reader: Reader, self: Value, dim: Any = None) -> Value:
 
 @rule("expand")
 def _expand(reader: Reader, self: Value, **_: object) -> Value:
-    shape = reader.shape()
-    own: Sequence[Axis] = [()] * (len(shape) - self.rank) + [*self.axes]
-    return replace(self, axes=tuple(axis or reader.dim(pair) for axis, pair in zip(own, shape, strict=True)))
+    return replace(self, axes=_axes(reader, [()] * (len(reader.shape()) - self.rank) + [*self.axes]))
+
+
+def _axes(reader: Reader, own: Sequence[Axis] = ()) -> tuple[Axis, ...]:
+    """The axes of what the step returns: those that are there, and others that are its own, as long as they are."""
+    shape, found = reader.shape(), list[Axis]()
+    there = {dim for axis in own for dim in axis}
+    for axis, pair in zip(own or [()] * len(shape), shape, strict=True):
+        made = axis or reader.dim(pair)
+        if not axis and there & {*made}:
+            made = tuple(reader.copy(dim, there) for dim in made)
+        found.append(made)
+        there |= {*made}
+    return tuple(found)
 
 
 @rule("arange")
@@ -67,8 +78,7 @@ def _arange(reader: Reader, start: Number = 0, step: Number = 1, **_: object) ->
 @rule("empty", "empty_like", "new_empty")
 def _empty(reader: Reader, **_: object) -> Value:
     """Whatever lies there: where the value of something follows from it, the guard finds NaN."""
-    axes = tuple(map(reader.dim, reader.shape()))
-    return Value(reader.number(math.nan), axes, frozenset(), reader.step.dtype)
+    return Value(reader.number(math.nan), _axes(reader), frozenset(), reader.step.dtype)
 
 
 @rule("full", "full_like", "new_full", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "fill")
@@ -77,10 +87,9 @@ def _full(reader: Reader, fill_value: Any = None, s: Any = None, value: Any = No
     known = 1.0 if "ones" in reader.step.op else 0.0 if "zeros" in reader.step.op else None
     filled = next((each for each in (fill_value, s, value) if each is not None), known)
     if isinstance(filled, Value):
-        return replace(filled, axes=tuple(map(reader.dim, reader.shape())), dtype=reader.step.dtype)
+        return replace(filled, axes=_axes(reader), dtype=reader.step.dtype)
     assert filled is not None
-    axes = tuple(map(reader.dim, reader.shape()))
-    return Value(reader.number(filled), axes, frozenset(), reader.step.dtype)
+    return Value(reader.number(filled), _axes(reader), frozenset(), reader.step.dtype)
 
 
 @rule("gather")

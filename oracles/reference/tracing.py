@@ -45,7 +45,7 @@ def traced(function: Callable[..., Sequence[Any]], tensors: Sequence[Any], known
     from torch.fx.node import map_arg
 
     # Autograd's own operations are traced first: what functionalises refuses `requires_grad_`.
-    plain, line = _Tracer(), _Tracer(_backward_by_parts(known))
+    plain, line = _Tracer(), _Tracer({**_backward_by_parts(known), **_made_of_places()})
 
     def again(*tensors: Any) -> Any:
         given, values = iter(tensors), dict[Any, Any]()
@@ -81,6 +81,22 @@ def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]
 
     names = {op: op._schema.name.partition("::")[2] for op in parts if hasattr(op, "_schema")}
     return {op: parts[op] for op, name in names.items() if "_backward" in name and name not in known}
+
+
+def _made_of_places() -> Mapping[Any, Callable[..., Any]]:
+    """What torch's operations are made of whose elements follow from where they stand."""
+    import torch
+
+    def eye(n: int, m: int | None = None, dtype: Any = None, **_: Any) -> Any:
+        return (torch.arange(n)[:, None] == torch.arange(n if m is None else m)).to(dtype or torch.get_default_dtype())
+
+    def linspace(start: float, end: float, steps: int, dtype: Any = None, **_: Any) -> Any:
+        place = torch.arange(steps, dtype=dtype or torch.get_default_dtype())
+        found = torch.where(place > 0, place * ((end - start) / max(steps - 1, 1)), 0.0)  # one step has no length
+        return found + start if start else found
+
+    aten = torch.ops.aten
+    return {aten.eye.default: eye, aten.eye.m: eye, aten.linspace.default: linspace}
 
 
 def _graph() -> Any:

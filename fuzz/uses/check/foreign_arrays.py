@@ -16,7 +16,7 @@ from fuzz.uses.check.results import CheckError
 from oracles.reference.arrays import libraries_of
 
 _OF_TENSORS = {"numpy", "detach", "cpu", "data_ptr", "contiguous", "new_tensor", "new_empty", "new_zeros", "new_full"}
-_OF_ARRAYS = {"astype", "ctypes", "tobytes"}
+_OF_ARRAYS = {"astype", "copy", "ctypes", "tobytes"}
 """What tensors of torch have and arrays of NumPy have not, and the other way round."""
 
 

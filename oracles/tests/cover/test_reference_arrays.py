@@ -45,17 +45,37 @@ def _helper(x: Array) -> Array:
     return np.subtract(2.0, x)
 
 
+def ramp(x: Array) -> Array:
+    n = x.shape[-1]
+    falls = np.linspace(1, 0, n) + np.linspace(0, 2, n, endpoint=False)
+    return np.array(x, dtype=np.float64) * falls * np.arange(n, dtype=np.float32) + np.ones(n) - np.full((n,), 0.5)
+
+
+def triangles(x: Array) -> Array:
+    n = x.shape[-1]
+    below = np.where(np.tri(n, dtype=bool), x[..., None, :], 0.0).sum(-1)
+    above = np.where(np.triu(np.ones((n, n), bool), 1), -1e30, x[..., None, :]).max(-1)
+    return below + above + x @ np.eye(n, k=1) + np.identity(n)[0] + np.zeros(x.shape)
+
+
+def turned(x: Array) -> Array:
+    _, s, d = x.shape
+    angle = np.arange(s)[:, None] / 10000 ** (np.arange(0, d, 2) / d)
+    one, two = x[..., ::2], x[..., 1::2]
+    return np.concatenate([one * np.cos(angle) - two * np.sin(angle), one * np.sin(angle) + two * np.cos(angle)], -1)
+
+
 @pytest.mark.parametrize(
     ("reference", "shapes"),
     [
         (rms_norm, "x=... n, w=n"), (log_sum_exp, "x=b n"), (scores, "q=i d, k=j d"), (leaky, "x=b n"),
-        (gelu, "x=b n"), (reduced, "x=b n"),
+        (gelu, "x=b n"), (reduced, "x=b n"), (ramp, "x=b n"), (triangles, "x=b n"), (turned, "x=b s 2d"),
     ],
 )  # fmt: skip
 def test_the_formula_has_the_value_of_numpy_itself(reference: Callable[..., Any], shapes: str) -> None:
     found, random = derive(reference, shapes), np.random.default_rng(5)
     assert "same value as the reference in float64 at 3 sets of extents" in found.said
-    sizes = {dim: 3 + at for at, dim in enumerate(found.op.named)} | {"...": 2}
+    sizes = {dim: 3 + at for at, dim in enumerate(found.op.named)} | {"...": 2, "d_twice": 6}
     arrays = {each.name: random.normal(size=[sizes[dim] for dim in each.axes]) for each in found.op.inputs}
     theirs = reference(**arrays)
     wanted_of = [*theirs.values()] if isinstance(theirs, dict) else [theirs]
@@ -77,7 +97,10 @@ def branching_on_rows(x: Array) -> Array:
 
 
 def converted(x: Array) -> Array:
-    return np.exp(np.asarray(x, np.float64))
+    return np.exp(_asarray(x, np.float64))
+
+
+_asarray = np.asarray
 
 
 def solved(x: Array) -> Array:
@@ -88,7 +111,7 @@ def solved(x: Array) -> Array:
     ("reference", "said"),
     [
         (middle, "aten.isnan (test_reference_arrays.py line "), (branching, "a value decides what it does"),
-        (branching_on_rows, "a value decides what it does"), (converted, "np.asarray and the like"),
+        (branching_on_rows, "a value decides what it does"), (converted, "it becomes an array of NumPy's own"),
         (solved, "numpy.unwrap has no formula"),
     ],
 )  # fmt: skip

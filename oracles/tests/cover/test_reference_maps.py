@@ -109,6 +109,17 @@ def broadcast(x, bias):  # type: ignore[no-untyped-def]
     return x + bias
 
 
+def causal(q, k, v):  # type: ignore[no-untyped-def]
+    s = q.shape[-2]
+    later = torch.ones(s, s, dtype=torch.bool).tril().logical_not()
+    return (q @ k.transpose(-1, -2)).masked_fill(later, -1e30).softmax(-1) @ v
+
+
+def squares(x):  # type: ignore[no-untyped-def]
+    n = x.shape[-1]
+    return x @ (torch.eye(n) - torch.full((n, n), 0.5)).to(x.dtype) * torch.linspace(-1, 2, n, dtype=x.dtype)
+
+
 READ: Mapping[Callable[..., Any], tuple[str, Mapping[str, int]]] = {
     strided: ("x=b c h w, w=m c k j, b=m", {"k": 3, "j": 2}),
     grouped: ("x=b n t, w=m c k", {"n": 6, "m": 4, "c": 3, "k": 3}),
@@ -130,6 +141,8 @@ READ: Mapping[Callable[..., Any], tuple[str, Mapping[str, int]]] = {
     cuts: ("x=m n", {}),
     kept: ("x=m n", {}),
     summed: ("x=b n", {}),
+    causal: ("q=b s d, k=b s d, v=b s e", {}),
+    squares: ("x=b n", {}),
     broadcast: ("x=b c t, bias=m l", {"c": 5, "m": 5, "l": 1}),
 }
 
