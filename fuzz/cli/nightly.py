@@ -76,6 +76,7 @@ def nightly(options: NightlyOptions) -> Exit:
         options.json,
         reports,
         pack.kernels,
+        pack.path,
         console.results(),
         console.progress(),
     )
@@ -114,7 +115,8 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         given = pack_words(options.pack, options.untrusted)
         watched = ["--sanitize"] if options.sanitize else []
         command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *given, *watched)
-        opened = open_night(engine, seed, limit_s, command, environment(pack.kernels), options.resume, place_of(state))
+        facts = environment(pack.kernels, pack.path)
+        opened = open_night(engine, seed, limit_s, command, facts, options.resume, place_of(state))
         err.print(_announced(opened, options.resume), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(

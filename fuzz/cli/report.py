@@ -51,8 +51,16 @@ def report(options: ReportOptions) -> Exit:
     folder = options.output if is_url or options.output != Path() else Path(options.store)
     make_state(folder)
     restore(open_store(store), folder / FINDINGS)
-    kernels = loaded(options.pack).kernels if options.pack is not None or found() is not None else ()
+    pack = loaded(options.pack) if options.pack is not None or found() is not None else None
     results = NightResults(
-        folder, store, (), options.json, parse(options.report), kernels, console.results(), console.progress()
+        folder,
+        store,
+        (),
+        options.json,
+        parse(options.report),
+        pack.kernels if pack else (),
+        pack.path if pack else None,
+        console.results(),
+        console.progress(),
     )
     return Exit.OK if results.again(options.since).saved else Exit.INTERNAL

@@ -125,15 +125,25 @@ NO_PAIRS: Mapping[str, PairCoverage] = MappingProxyType({})
 
 
 def write_page(
-    path: Path, seen: NightView, pairs: Mapping[str, PairCoverage] = NO_PAIRS, kernels: Iterable[Kernel] = ()
+    path: Path,
+    seen: NightView,
+    pairs: Mapping[str, PairCoverage] = NO_PAIRS,
+    kernels: Iterable[Kernel] = (),
+    folder: Path | None = None,
 ) -> None:
     """Write the page. It appears whole or not at all."""
-    write_whole(path, page(seen, pairs, kernels))
+    write_whole(path, page(seen, pairs, kernels, folder))
 
 
-def page(seen: NightView, pairs: Mapping[str, PairCoverage] = NO_PAIRS, kernels: Iterable[Kernel] = ()) -> str:
-    """The page of one night; `kernels` say where their sources are, and what was changed there."""
-    return template("page.html").render(**_facts(seen, pairs, {kernel.name: kernel for kernel in kernels}))
+def page(
+    seen: NightView,
+    pairs: Mapping[str, PairCoverage] = NO_PAIRS,
+    kernels: Iterable[Kernel] = (),
+    folder: Path | None = None,
+) -> str:
+    """The page of one night; `kernels` say where their sources are, and what was changed there. The commits of nights
+    are those of the repository around `folder`, that of the pack."""
+    return template("page.html").render(**_facts(seen, pairs, {kernel.name: kernel for kernel in kernels}, folder))
 
 
 def template(name: str) -> Template:
@@ -145,7 +155,9 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _facts(seen: NightView, pairs: Mapping[str, PairCoverage], kernels: Mapping[str, Kernel]) -> dict[str, Any]:
+def _facts(
+    seen: NightView, pairs: Mapping[str, PairCoverage], kernels: Mapping[str, Kernel], folder: Path | None
+) -> dict[str, Any]:
     coverage = _coverage(seen.coverage)
     pace = {row.minute: float(row.judged) for row in seen.pace}
     night = seen.night
@@ -173,7 +185,7 @@ def _facts(seen: NightView, pairs: Mapping[str, PairCoverage], kernels: Mapping[
         "pace": Bars("Judged runs per minute of the night", "judged runs", pace) if pace else None,
         "pack": f" {shlex.join(pack)}" if (pack := pack_option(night.command)) else "",
         "bugs": [Card.of(bucket, failure_of(bucket, seen, kernels)) for bucket in seen.buckets],
-        "bug_histories": bugs_of(seen.trends, next((each.source.parent for each in kernels.values()), None)),
+        "bug_histories": bugs_of(seen.trends, folder),
         "moves": moves_of(seen.trends),
         "killed": sum(1 for session in seen.sessions if session.ended == ""),
     }

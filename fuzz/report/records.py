@@ -223,9 +223,11 @@ def _finite(value: float) -> float | str:
     return value if math.isfinite(value) else repr(value)
 
 
-def environment(kernels: Iterable[Kernel] = ()) -> dict[str, Any]:
-    """Versions, also of the packages that these kernels name, and machine facts. No host name, no user, no paths."""
+def environment(kernels: Iterable[Kernel] = (), folder: Path | None = None) -> dict[str, Any]:
+    """Versions, also of the packages that these kernels name, and machine facts; what is checked out around the folder
+    of their pack, or else around the first one's source. No host name, no user, no paths."""
     known = list(kernels)
+    folder = folder or next((each.source.parent for each in known), None)
     named = {package: installed_version(package) for kernel in known for package in kernel.packages}
     return {
         "kernelfuzz": __version__,
@@ -234,7 +236,7 @@ def environment(kernels: Iterable[Kernel] = ()) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "cpu": _cpu_model(),
         "processors": os.cpu_count(),
-        "commit": commit_of(known[0].source.parent) if known else None,
+        "commit": commit_of(folder) if folder is not None else None,
         "packages": {**{name: _version(name) for name in _DISTRIBUTIONS}, **named},
     }
 

@@ -48,6 +48,8 @@ class NightResults:
     reports: Sequence[Wanted]
     kernels: Sequence[Kernel]
     """The kernels of the pack."""
+    pack: Path | None
+    """Its folder."""
     out: Console
     err: Console
 
@@ -109,7 +111,7 @@ class NightResults:
                 record = night_record(seen, self.kernels, pairs)
                 self.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
             write_reports(outline_of(seen, self.kernels, ended.missing), self.reports)
-            write_page(self.state / PAGE, seen, pairs, self.kernels)
+            write_page(self.state / PAGE, seen, pairs, self.kernels, self.pack)
         except OSError as error:
             self._warn(f"not saved: {error.filename}: {error.strerror}")
             return False

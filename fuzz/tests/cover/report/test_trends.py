@@ -22,7 +22,9 @@ from fuzz.findings.trends import Bracket
 from fuzz.judge.judge import Judgement
 from fuzz.report.page import page
 from fuzz.report.page_trends import came_words, moves_of
+from fuzz.report.records import environment
 from fuzz.tests.common.examples import plain
+from fuzz.tests.common.hunting import GENERIC
 from fuzz.triage.finding import Finding
 from fuzz.uses.nightly.opening import Slice, begin_slice, close, open_night
 
@@ -119,3 +121,4 @@ def test_the_first_bad_commit_is_named_where_nights_leave_but_one(tmp_path: Path
     assert came_words(Bracket(commits[0], commits[2]), tmp_path) == f"{between} (2 commits)"
     assert came_words(Bracket(commits[0], commits[2]), None) == between
     assert came_words(Bracket(commits[0], f"{commits[2]}, with changes"), tmp_path) == ""
+    assert environment([GENERIC], tmp_path)["commit"] == commits[2], "its source is in this checkout, its pack is not"
