@@ -1,5 +1,5 @@
-/* A softmax whose threads share the maximum and the sum; one in which threads of a warp do not wait for one another, and
-   one in which a warp may write where another has not read yet. */
+/* A softmax whose threads share the maximum and the sum; one in which threads of a warp do not wait for one another, of
+   which racecheck only warns, and one in which a warp may write where another has not read yet. */
 #include <math_constants.h>
 
 enum { WAITS, IN_STEP, RACES };
