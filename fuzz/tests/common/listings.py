@@ -163,7 +163,10 @@ class Reader:
             (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments}"$@"\n')
             (programs / name).chmod(0o755)
         path = os.pathsep.join([str(programs), os.environ["PATH"]])
-        return {**os.environ, "PATH": path, "PYTHONPATH": str(self.checkout), "COLUMNS": "200", "NO_COLOR": "1"}
+        # Beside other tests an explanation takes longer than on a machine of its reader's.
+        patience = {"PYTEST_ADDOPTS": "--kernelfuzz-explain-time=5m"}
+        plain = {"PYTHONPATH": str(self.checkout), "COLUMNS": "200", "NO_COLOR": "1"}
+        return {**os.environ, "PATH": path, **plain, **patience}
 
 
 def assert_prints(printed: str, wanted: Sequence[str], said: str) -> None:
