@@ -30,6 +30,10 @@ WIDTH = 80
 """The columns of the first lines: those of a terminal that nobody has widened."""
 
 
+_LONGER = "5m"
+"""A time in which a rule is found on a busy machine, too."""
+
+
 @dataclass(frozen=True)
 class Provenance:
     """The run that found something, as its user can repeat it."""
@@ -111,6 +115,8 @@ def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int
     if commands.repro:
         more = f"to paste: {commands.snippet}" if commands.snippet else f"everything: {commands.show}"
         lines += _pair(f"next: {commands.repro}", more, width)
+    if _wants_time(told) and told.option and commands.found_by:
+        lines += [f"  more time: {commands.found_by} {told.option} {_LONGER}"]
     return "\n".join(lines)
 
 
@@ -190,7 +196,7 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
         yield unset_evidence(told.unset)
     elif told.unsteady is not None:
         yield str(told.unsteady)
-    elif told.rule is None and (told.contract is None or not told.contract.telling) and told.suggestion is None:
+    elif _wants_rule(told):
         ending = no_rule(told)
     passing = [each for each in told.counterfactuals if each.passing]
     passing.sort(key=lambda each: not any(is_named(rule, each.subject) for rule in rules))
@@ -206,3 +212,13 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
         yield from counterfactual_lines(told.counterfactuals)
     if ending:
         yield ending
+
+
+def _wants_rule(told: Explanation) -> bool:
+    """Whether nothing else says when it fails, or why."""
+    declared = told.suggestion is not None or (told.contract is not None and told.contract.telling)
+    return told.rule is None and told.unset is None and told.unsteady is None and not declared
+
+
+def _wants_time(told: Explanation) -> bool:
+    return told.explained == "in part" and _wants_rule(told)

@@ -83,7 +83,7 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
     if told.explained == "in part":
         more = f"; see {told.option}" if told.option else ""
         yield _line("not finished", f"the time for explaining was over{more}")
-    if told.note:
+    if told.note and (told.rule is not None or told.explained != "in part"):  # else the rule's line has it
         yield _line("note", told.note)
 
 

@@ -67,7 +67,9 @@ RUNS: Mapping[str, str] = {
     "broken": "the kernel cannot be built or started",
     "tested on": "so many cases that the rule was not learnt from, drawn to refute it",
     "no simple rule says when": "no condition in a few words holds of all failing cases and of no other",
-    "no rule was found in time": "the time for explaining was over first: --explain-time gives more",
+    "no rule was found in time": "the time for explaining was over first: --explain-time gives more. What fits so far "
+    "agrees with every case that was tried, and nobody has tried to refute it",
+    "more time": "the command that searches again and explains for longer",
     "unless values or a coarse dtype hide it": "some cases pass against the rule, and fail with ordinary values or in "
     "the finest dtype",
     "values hide it": "so many cases that meet the rule pass: with their values the error is within what is allowed, "

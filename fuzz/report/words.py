@@ -101,8 +101,12 @@ def no_rule(told: Explanation) -> str:
     if told.option == NO_SHRINK:
         return f"no rule was sought, as of {NO_SHRINK}"
     if told.explained == "in part":
-        return f"no rule was found in time{f'; {told.option} gives more' if told.option else ''}"
+        return f"no rule was found in time{f': {told.note}' if told.note else ''}{_more_time(told)}"
     return "no simple rule says when"
+
+
+def _more_time(told: Explanation) -> str:
+    return f"; {told.option} gives more" if told.option else ""
 
 
 def _stated(rule: StatedRule) -> str:

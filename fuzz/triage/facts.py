@@ -102,6 +102,7 @@ def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
         rule=(rule := stated(conclusion, diagnosis.counterfactuals)),
         shared=shared(conclusion) if rule is None else None,
         places=conclusion.places,
+        note=known.note or ("" if rule is not None or diagnosis.whole else _so_far(conclusion)),
         explained="whole" if diagnosis.whole else "in part",
         option=diagnosis.option,
     )
@@ -133,6 +134,20 @@ def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = No
         () if learned.rule.atoms else tuple(what for what in conclusion.could_vary if what not in conclusion.varied),
         conclusion.met,
     )
+
+
+def _so_far(conclusion: Conclusion) -> str:
+    """Return what agrees with everything that was tried, where the time was over before it was put to the test."""
+    learned = conclusion.learned
+    if (
+        learned is None
+        or not learned.exact
+        or not learned.rule.atoms
+        or not all(core.atoms for core in conclusion.cores)
+    ):
+        return ""
+    said = "; or ".join(str(core.alone) for core in conclusion.cores)
+    return f"so far {said} fits all {learned.probes:,} cases that were tried, and is not put to the test"
 
 
 def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:

@@ -266,7 +266,8 @@ def check_targets(
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
             line = LiveLine(session.err)
             try:
-                explainer = Explainer(pool, targets, book, _EXPLAINING, say=line.show, workers=workers)
+                bounds = _EXPLAINING if running_test() else replace(_EXPLAINING, option="")
+                explainer = Explainer(pool, targets, book, bounds, say=line.show, workers=workers)
                 explainer.explain_all(GIVEN.options.explain_s)
             finally:
                 line.stop()

@@ -23,7 +23,7 @@ from fuzz.execute.reach import reach_of
 from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judge, Judgement
-from fuzz.report.brief import Commands, brief_of
+from fuzz.report.brief import Commands, brief, brief_of
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _other_targets, allowance_lines, full_text
 from fuzz.report.listings import listing
@@ -35,7 +35,7 @@ from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 from fuzz.tests.common.told import NOTHING
 from fuzz.tests.cover.findings.test_codec import FULL
-from fuzz.triage.explanation import Alternative, Counterfactual, Memory, Number, Places, StatedRule
+from fuzz.triage.explanation import Alternative, Counterfactual, Memory, Number, Places, StatedRule, UnsetRead
 from fuzz.triage.facts import explanation_of, worst_element
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Atom, Learned, Rule
@@ -87,6 +87,17 @@ def test_what_one_change_does_is_told_where_there_was_no_time_for_a_rule() -> No
         "passes at n = 8, 16; fails at n = 3; passes at rows = 8, 16; "
         "no rule was found in time; --kernelfuzz-explain-time gives more"
     ), "as much as fits"
+
+
+def test_what_fits_so_far_is_told_with_the_command_that_goes_on() -> None:
+    so_far = "so far n mod 8 != 0 fits all 49 cases that were tried, and is not put to the test"
+    told = replace(NOTHING, explained="in part", option="--explain-time", note=so_far)
+    said = brief(told, Commands("repro", "show", found_by="kernelfuzz run --seed 1"), 120)
+    assert f"no rule was found in time: {so_far}; --explain-time gives more" in " ".join(said.split())
+    assert said.endswith("\n  more time: kernelfuzz run --seed 1 --explain-time 5m")
+    assert full_text(told, Commands()).count("so far") == 1
+    unset = replace(told, unset=UnsetRead((), ("ones",)))
+    assert "more time" not in brief(unset, Commands("repro", "show", found_by="run"), 120), "that says why"
 
 
 def test_of_many_values_those_that_pass_stand_in_the_first_lines() -> None:

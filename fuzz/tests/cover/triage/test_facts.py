@@ -10,7 +10,7 @@ from fuzz.base.feature import Feature
 from fuzz.tests.common.features import N
 from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explanation import Counterfactual
-from fuzz.triage.facts import stated
+from fuzz.triage.facts import _so_far, stated
 from fuzz.triage.rule.rule import Atom, Learned, Rule
 
 _LARGE = Atom(Feature("largest element", "x"), ">=", (88.0,), 1.0)
@@ -60,3 +60,11 @@ def test_always_is_not_said_of_what_unknown_values_hide() -> None:
     assert stated(replace(always, hidden=262)) is None
     assert stated(replace(always, hidden=262, hides=Rule((_EPS,)))) is not None
     assert stated(replace(_concluded(Rule((_LONG,))), hidden=262)) is not None
+
+
+def test_what_was_not_put_to_the_test_in_time_is_told_as_such() -> None:
+    """It fits all that was tried: a reader sees what it is likely to be."""
+    short = replace(_concluded(Rule((_LONG,))), stands=False)
+    assert _so_far(short) == "so far n >= 9 fits all 9 cases that were tried, and is not put to the test"
+    assert _so_far(replace(short, learned=Learned(Rule((_LONG,)), 48, 49))) == "", "one case is against it"
+    assert _so_far(replace(short, learned=None)) == ""
