@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fuzz.adapters.target import TargetId
 from fuzz.base.case import Case, CaseError
 from fuzz.base.verdict import Verdict
 from fuzz.findings.bucket import Bucket
@@ -13,6 +14,7 @@ from fuzz.findings.database import open_store
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
 from fuzz.findings.kept import restore
+from fuzz.findings.lookup import short_words
 from fuzz.findings.position import Position
 from fuzz.findings.state import StateError
 from fuzz.findings.tally import Observer
@@ -30,22 +32,22 @@ class Before(Observer):
     """The night in which each failed first."""
     kept: Sequence[Kept] = ()
     """Their cases."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """The bug of each case, by its digest."""
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The bugs of each case, by its digest: two kernels may fail in one."""
     mended: set[str] = field(default_factory=set)
     """The bugs whose case passes now."""
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        bucket = self.buckets.get(self.names.get(case.digest, ""))
-        if bucket is None or any(each.verdict.is_finding for each in judgements):
-            return
-        if any((each.target, each.verdict) == (bucket.target, Verdict.PASS) for each in judgements):
-            self.mended.add(bucket.name)
+        verdicts = {each.target: each.verdict for each in judgements}
+        for bucket in (self.buckets[name] for name in self.names.get(case.digest, ())):
+            own = [each for name, each in verdicts.items() if TargetId.parse(name).kernel == bucket.kernel]
+            if verdicts.get(bucket.target) is Verdict.PASS and not any(each.is_finding for each in own):
+                self.mended.add(bucket.name)
 
     @property
     def better(self) -> tuple[str, ...]:
         """A line for each bug that is mended, and that shows it."""
-        shown = {self.names[entries_of(each)[-1].case.digest]: each.case.digest[:6] for each in self.kept}
+        shown = {name: short_words(path, ())[0] for name in self.mended if (path := self.buckets[name].path)}
         return tuple(
             f"{name}, since night {self.nights[name]}: passes now: kernelfuzz repro {shown[name]} --store ..."
             for name in sorted(self.mended)
@@ -67,8 +69,9 @@ def before(store: str, folder: Path) -> Before:
     known = DatabaseStore(engine, folder, Position(0, 0, 0.0, 0.0)).load()
     engine.dispose()
     buckets = {name: bucket for name, bucket in known.items() if name in bugs}
-    kept = dict(_loaded(buckets))
-    names = {entries_of(each)[-1].case.digest: name for name, each in kept.items()}
+    kept, names = dict(_loaded(buckets)), dict[str, list[str]]()
+    for name, each in kept.items():
+        names.setdefault(entries_of(each)[-1].case.digest, []).append(name)
     return Before(buckets, {name: bugs[name].first for name in buckets}, list(kept.values()), names)
 
 

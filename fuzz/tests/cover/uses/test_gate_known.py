@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.base.verdict import Verdict
+from fuzz.findings.bucket import Bucket
+from fuzz.judge.judge import Judgement
+from fuzz.tests.common.planted import a_case
+from fuzz.uses.gate.before import Before
 from fuzz.uses.gate.known import Known, KnownError, KnownFailures, load_known
 
 _TODAY = date(2026, 11, 21)
@@ -75,3 +80,17 @@ def test_an_entry_that_no_longer_fails_fails_the_gate_where_it_was_looked_for() 
     assert len(with_case.complaints({"mine"}, set())) == 1
     assert with_case.covering("mine", "FAIL_NUMERIC", "", "c-mine@native:gcc-O2") is not None
     assert with_case.complaints({"mine"}, set()) == []
+
+
+def test_a_case_that_two_kernels_failed_on_is_named_for_each(tmp_path: Path) -> None:
+    """One is mended and the other is not; its digest alone would name both."""
+    case, digest = a_case(), a_case().digest[:12]
+    paths = {name: tmp_path / f"{name}-fail_numeric-{digest}.json" for name in ("mine", "other")}
+    for path in paths.values():
+        path.write_text("{}")
+    buckets = {name: Bucket(name, name, target=f"c-{name}@native", path=path) for name, path in paths.items()}
+    seen = Before(buckets, dict.fromkeys(buckets, 1), names={case.digest: ("mine", "other")})
+    verdicts = {"c-mine@native": Verdict.PASS, "c-other@native": Verdict.FAIL_NUMERIC}
+    seen.judged(case, [Judgement(target, case.digest, verdict) for target, verdict in verdicts.items()])
+    said = f"mine, since night 1: passes now: kernelfuzz repro mine-fail_numeric-{digest[:6]} --store ..."
+    assert seen.better == (said,)
