@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from fuzz.adapters.isa import ISAS, Emulator, Value, architectures
+from fuzz.base.packages import how
 
 _RENAMED_ARCHES = {"ppc64le": "powerpc64le"}
 """What compilers call architectures otherwise than Linux and QEMU do."""
@@ -102,8 +103,7 @@ class Tool:
     @property
     def missing(self) -> str | None:
         """Why it cannot be used and how to get it, or None when it is there."""
-        how = f" (apt-get install {self.package})" if self.package else ""
-        return None if self.path is not None else f"{self.name} is not installed{how}"
+        return None if self.path is not None else f"{self.name} is not installed{how(self.package)}"
 
 
 @dataclass(frozen=True)

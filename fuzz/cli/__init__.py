@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -98,4 +100,6 @@ app.add_typer(corpus.app, name="corpus", rich_help_panel="More")
 
 def main() -> None:
     """Run the command line, and end the process with its exit code."""
+    if (system := platform.system()) != "Linux":
+        sys.exit(f"kernelfuzz: it runs on Linux, and this is {system}: use a container or a virtual machine")
     leave(app)

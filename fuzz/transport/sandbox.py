@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from fuzz.base.packages import how
+
 _T = TypeVar("_T")
 
 PROGRAM, PACKAGE = "bwrap", "bubblewrap"
@@ -109,7 +111,7 @@ def _lasting(process: int) -> ThreadPoolExecutor:
 def unusable() -> str | None:
     """Return why no sandbox can be made on this machine, or None where one can."""
     if shutil.which(PROGRAM) is None:
-        return f"{PROGRAM} is not installed (apt-get install {PACKAGE})"
+        return f"{PROGRAM} is not installed{how(PACKAGE)}"
     tried = subprocess.run(
         [*Sandbox(()).command(os.environ), "true"], capture_output=True, text=True, errors="replace", check=False
     )

@@ -15,6 +15,7 @@ from fuzz.adapters.cuda import no_cuda_device
 from fuzz.adapters.isa import QEMU, architectures
 from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import Tool, this_host
+from fuzz.base.packages import APT, how, manager
 from fuzz.execute.reach import Statuses
 from fuzz.report.console import PlainTable
 from fuzz.report.records import environment, status_record
@@ -41,6 +42,9 @@ def install(missing: Sequence[Tool], err: Console) -> bool:
     packages = sorted({package for tool in missing for package in tool.package.split()})
     if not packages:
         return True
+    if manager() is not APT:
+        err.print(f"kernelfuzz: --install asks apt-get, which is not here{how(' '.join(packages))}", soft_wrap=True)
+        return False
     root = [] if os.geteuid() == 0 else ["sudo"]
     for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", *packages]):
         err.print("running: " + " ".join([*root, *command]))
@@ -104,6 +108,7 @@ def facts(found: Sequence[Tool], statuses: Statuses) -> dict[str, Any]:
                 "version": tool.version or None,
                 "package": tool.package,
                 "optional": tool.optional,
+                "missing": tool.missing or "",
             }
             for tool in found
         ],

@@ -25,6 +25,7 @@ from fuzz.adapters.toolchain import this_host
 from fuzz.base.capability import DeclarationError
 from fuzz.base.kernel import Mutant
 from fuzz.base.outcome import Status
+from fuzz.base.packages import APT
 from fuzz.execute.pool import WorkerPool
 from fuzz.report.records import environment
 from fuzz.tests.common.planted import a_case
@@ -162,6 +163,7 @@ def test_a_program_that_a_kernel_needs_is_named_where_it_is_missing(monkeypatch:
     (target,) = expand([kernel], this_host())
     assert target.unavailable() is None
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("fuzz.base.packages.manager", lambda: APT)
     assert target.unavailable() == "g++ is not installed (apt-get install g++)"
 
 

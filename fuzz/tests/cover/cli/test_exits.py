@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import typer
 
-from fuzz.cli import app
+from fuzz.cli import app, main
 from fuzz.findings.casefile import save
 from fuzz.tests.common.examples import plain
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, run_cli
@@ -182,6 +182,12 @@ def test_what_a_test_has_left_to_be_collected_closes_no_file_of_a_command(
     finally:
         gc.enable()
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_no_linux_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    with pytest.raises(SystemExit, match=r"^kernelfuzz: it runs on Linux, and this is Darwin: use a container"):
+        main()
 
 
 _LATE = """import os, sys

@@ -185,6 +185,39 @@ def test_setup_from_wheels_asks_no_network_and_for_torch_only_where_there_is_non
     assert (checkout / "site" / "machine.pth").read_text() == "site\n", "what python3 has is seen"
 
 
+_PLAIN = """#!/bin/sh
+case "$*" in
+    *"-m venv"*) mkdir -p .venv/bin && cp "$0" .venv/bin/python && cp "$0" .venv/bin/kernelfuzz ;;
+    "doctor --json") echo record ;;
+    "-c"*) cat ;;
+    *) echo "asked: $*" ;;
+esac
+"""
+
+
+def test_setup_without_apt_get_installs_no_program_and_names_them(tmp_path: Path) -> None:
+    """As on Fedora and Arch; and on what is no Linux it says so."""
+    checkout, tools = tmp_path / "checkout", tmp_path / "tools"
+    for folder in (checkout / ".ci", tools):
+        folder.mkdir(parents=True)
+    shutil.copy(CHECKOUT / ".ci" / "setup", checkout / ".ci")
+    for name in ("sh", "dirname", "uname", "mkdir", "cp", "cat"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    (tools / "python3").write_text(_PLAIN)
+    (tools / "python3").chmod(0o755)
+    command = ["sh", "checkout/.ci/setup"]
+    done = subprocess.run(command, cwd=tmp_path, env={"PATH": str(tools)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "record", "what is missing is read off what doctor says"
+    assert "doctor --install" not in done.stdout
+    (tools / "uname").unlink()
+    (tools / "uname").write_text("#!/bin/sh\necho Darwin\n")
+    (tools / "uname").chmod(0o755)
+    done = subprocess.run(command, cwd=tmp_path, env={"PATH": str(tools)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "kernelfuzz runs on Linux, and this is Darwin: use a container" in done.stderr
+
+
 def test_setup_says_what_is_wrong_with_its_folder(tmp_path: Path) -> None:
     command = ["sh", str(CHECKOUT / ".ci" / "setup"), "--wheels", "nowhere", "test"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
