@@ -68,7 +68,7 @@ RUNS: Mapping[str, str] = {
     "tested on": "so many cases that the rule was not learnt from, drawn to refute it",
     "no simple rule says when": "no condition in a few words holds of all failing cases and of no other",
     "no rule was found in time": "the time for explaining was over first: --explain-time gives more. What fits so far "
-    "agrees with every case that was tried, and nobody has tried to refute it",
+    "agrees with the cases that were tried, and nobody has tried to refute it",
     "more time": "the command that searches again and explains for longer",
     "unless values or a coarse dtype hide it": "some cases pass against the rule, and fail with ordinary values or in "
     "the finest dtype",

@@ -137,17 +137,13 @@ def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = No
 
 
 def _so_far(conclusion: Conclusion) -> str:
-    """Return what agrees with everything that was tried, where the time was over before it was put to the test."""
-    learned = conclusion.learned
-    if (
-        learned is None
-        or not learned.exact
-        or not learned.rule.atoms
-        or not all(core.atoms for core in conclusion.cores)
-    ):
+    """Return what agrees with all that was tried, or nearly so, where the time was over before a test of it."""
+    learned, cores = conclusion.learned, conclusion.cores
+    if learned is None or not learned.sound or not all(core.atoms for core in cores):
         return ""
-    said = "; or ".join(str(core.alone) for core in conclusion.cores)
-    return f"so far {said} fits all {learned.probes:,} cases that were tried, and is not put to the test"
+    said = "; or ".join(str(core.alone) for core in cores)
+    fitting = f"all {learned.probes:,}" if learned.exact else f"{learned.agreeing:,} of {learned.probes:,}"
+    return f"so far {said} fits {fitting} cases that were tried, and is not put to the test"
 
 
 def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:
