@@ -133,7 +133,10 @@ class Truth:
     def _leaves_open(self, contract: Contract) -> bool:
         """Whether outputs that others follow from may have several values, of which each was used as it is returned. In
         fewer bits than those of f32 a code is rounded on its way to what is stored, as 127 of bf16 is to halves."""
-        if self.op.of_op.from_returned is None or not {contract.compute, *contract.dtypes.values()} <= {"f32", "f64"}:
+        if self.op.of_op.from_returned is None:
+            return False
+        contract = self.op.settled(contract)
+        if not {contract.compute, *contract.dtypes.values()} <= {"f32", "f64"}:
             return False
         points = (contract.point(name) for name in self.op.plain.points)
         return bool(contract.algorithm) or not all(point is not None and point.always for point in points)

@@ -93,7 +93,7 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
 
     centre = _reached(dtype, a.centre * b.centre, half)
     found = Form(centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least)
-    added = all(use.kind == "sum" for use in here.inputs.trace.uses.get(node, (node,)))
+    added = _is_only_added(here, node)
     inexact = (a.spread > 0) | (b.spread > 0)
     found = _vanished(found, args, inexact if added else True)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
@@ -110,6 +110,17 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
 
 _SUMMED = -1075 - 53
 """Fewer than 2^53 products below two to this power stay below half the smallest number, and so does their exact sum."""
+
+
+def _is_only_added(here: SettledProblem, node: Node) -> bool:
+    """Whether a product goes into sums alone, and these to outputs or to a mean, such as that under a root: a factor of
+    theirs, or what is left of a difference, would show what each product has lost."""
+    uses = here.inputs.trace.uses
+    sums = uses.get(node, (node,))
+    return all(use.kind == "sum" and all(each.kind in _AVERAGING for each in uses.get(use, ())) for use in sums)
+
+
+_AVERAGING = ("add", "divide", "point")
 
 
 def bits_of_product(a: Form, b: Form) -> int:

@@ -214,7 +214,9 @@ def test_nvfp4_codes_follow_from_the_scale_that_was_returned() -> None:
     q, scale = nvfp4(x, one, 0.0)
     of = Problem("quantize_nvfp4", {}, {"x": x, "tensor_scale": np.array(one)}, {"q": "uint8", "scale": "e4m3fn"})
     truth, above = Truth(of), np.full_like(scale, 1.125)
-    for contract in (Contract(), Contract(algorithm=dict.fromkeys(("share", "units", "ratio"), "reciprocal"))):
+    reciprocal = Contract(algorithm=dict.fromkeys(("share", "units", "ratio"), "reciprocal"))
+    rounded = Contract("input", points=dict.fromkeys(EXACT_4.points, "maybe input"))
+    for contract in (Contract(), reciprocal, rounded):
         assert [each.result for each in truth.check(contract, {"q": q, "scale": scale})] == ["pass", "pass"]
         found = [each.result for each in truth.check(contract, {"q": q, "scale": above})]
         assert found == ["numeric", "pass"]

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.formula.contract import Contract
 from oracles.formula.simulated.simulation import simulate
+from oracles.formula.trace import Node, Outputs, total
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.summation import Lanes
-from oracles.tests.common.judged import problem
+from oracles.tests.common.judged import X, known, problem, results, simulated
 from oracles.truth import Truth
 
 DOUBLE = Contract("f64")
@@ -91,3 +94,22 @@ def test_an_output_that_is_rounded_once_does_not_make_the_tiers_disagree(seed: i
     contract = Contract("f64", algorithm={"dx": "times n"}, sums={"n": lanes, "...": lanes}, mean="reciprocal")
     checks = Truth(of).check(contract, simulate(of, contract, np.random.default_rng(seed)))
     assert [each.result for each in checks] == ["pass", "pass"]
+
+
+def scaled_sum(x: Node, w: Node, factor: Node) -> Outputs:
+    """y = sum(x w) factor."""
+    return {"y": total(x * w, "n") * factor}
+
+
+SCALED_SUM = Op(scaled_sum, inputs=(X, Operand("w", "... n"), Operand("factor", "...")), outputs=(Operand("y", "..."),))
+
+
+def test_what_products_lose_to_every_kernel_is_seen_once_their_sum_is_multiplied() -> None:
+    """Each product is 4e-616 and a zero in f64: times 1e308 their sum is a number of f64, of which a kernel that has
+    zeros knows nothing."""
+    x, factor = np.array([[2e-308, 2e-308]]), np.array([1e308])
+    with known(SCALED_SUM):
+        of = Problem("scaled_sum", {}, {"x": x, "w": x, "factor": factor}, {"y": "f64"}, structured=True)
+        assert simulated(of, DOUBLE)["y"] == 0.0
+        for value, said in ((0.0, "pass"), (8e-308, "pass"), (1e-3, "numeric")):
+            assert results(of, DOUBLE, {"y": np.array([value])}) == [said]
