@@ -18,6 +18,7 @@ from fuzz.report.words import (
     nested,
     no_rule,
     phrase,
+    shared_words,
     tested_words,
     unset_evidence,
     what_is_wrong,
@@ -197,6 +198,8 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
     elif told.unsteady is not None:
         yield str(told.unsteady)
     elif _wants_rule(told):
+        if told.shared is not None:
+            yield shared_words(told.shared)
         ending = no_rule(told)
     passing = [each for each in told.counterfactuals if each.passing]
     passing.sort(key=lambda each: not any(is_named(rule, each.subject) for rule in rules))

@@ -19,6 +19,7 @@ from fuzz.triage.explanation import (
     FittingContract,
     Memory,
     Places,
+    SharedCondition,
     StatedRule,
     Suggestion,
     UnsetRead,
@@ -92,8 +93,12 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
     elif told.explained != "not yet":
         yield f"{fails} when", no_rule(told)
         if told.shared is not None:
-            what = f"{told.shared.condition} (each of {told.shared.passing:,} other cases that were tried passes)"
-            yield "in common", f"all failing cases have {what}"
+            yield "in common", shared_words(told.shared)
+
+
+def shared_words(shared: SharedCondition) -> str:
+    """Return what all failing cases have in common."""
+    return f"in all failing cases {shared.condition} (each of {shared.passing:,} others that were tried passes)"
 
 
 def no_rule(told: Explanation) -> str:

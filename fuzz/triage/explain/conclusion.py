@@ -122,10 +122,11 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
 
 
 def _reach(evidence: Evidence) -> RuleBounds | None:
-    """None where there was no time to draw for it."""
+    """None where there was no time to draw for it. What is common to all that fails is told of the probes near a
+    failure too, where the time was over before all of them were made."""
     counted = evidence.counted()
-    known = sum(place < evidence.drawn for place in counted)
-    return reach_of(*evidence.tried(counted), known) if evidence.drawn else None
+    known = sum(place < evidence.drawn for place in counted) if evidence.drawn else len(counted)
+    return reach_of(*evidence.tried(counted), known) if evidence.drawn or not evidence.tested else None
 
 
 def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed]) -> str:

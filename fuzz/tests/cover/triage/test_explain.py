@@ -66,6 +66,14 @@ def test_probing_that_was_cut_off_gives_no_rule_and_says_so(batches: int) -> Non
     assert concluded_lines(explanation)[0] == "fails when: no simple rule says when"
 
 
+def test_what_failing_cases_share_is_told_where_the_time_was_over_before_a_rule_stood() -> None:
+    """Which is all that a slow target has time for."""
+    evidence = _evidence(with_edits(TAIL_63), [given_case((1, n), 1, "contiguous") for n in range(20, 200)])
+    evidence.whole = False
+    said = concluded_lines(concluded(evidence, ""))[1]
+    assert said == "in common: in all failing cases n mod 32 = 31 (each of 174 others that were tried passes)"
+
+
 def test_a_rule_that_no_probe_contradicts_is_not_stated_before_it_was_put_to_the_test() -> None:
     """The time was over before it was true of 1,000 cases of a search."""
     evidence = _evidence(with_edits(TAIL_63), [given_case((1, n), 1, "contiguous") for n in range(1, 200)])
