@@ -198,7 +198,7 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
     elif told.unsteady is not None:
         yield str(told.unsteady)
     elif _wants_rule(told):
-        if told.shared is not None:
+        if told.shared is not None and not told.note:  # which says more
             yield shared_words(told.shared)
         ending = no_rule(told)
     passing = [each for each in told.counterfactuals if each.passing]

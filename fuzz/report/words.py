@@ -92,7 +92,7 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
             yield "and when", str(band)
     elif told.explained != "not yet":
         yield f"{fails} when", no_rule(told)
-        if told.shared is not None:
+        if told.shared is not None and not told.note:
             yield "in common", shared_words(told.shared)
 
 
