@@ -119,9 +119,13 @@ class FindingBook:
 
     def explain(self, bucket: Bucket, finding: Finding) -> None:
         """Keep the shrunk case with its explanation in place of the smallest that was found."""
-        bucket.need, bucket.core, bucket.note = Need.NOTHING, finding.core or bucket.core, ""
-        bucket.tries += not finding.is_whole
-        self._keep(bucket, finding, bucket.source, pending=not finding.is_whole and bucket.tries < TRIES)
+        self.tell(bucket, finding, finding.core, whole=finding.is_whole)
+
+    def tell(self, bucket: Bucket, finding: Finding, core: Rule | None, *, whole: bool) -> None:
+        """The same where another process has explained it: in full, or as far as there was time."""
+        bucket.need, bucket.core, bucket.note = Need.NOTHING, core or bucket.core, ""
+        bucket.tries += not whole
+        self._keep(bucket, finding, bucket.source, pending=not whole and bucket.tries < TRIES)
 
     def note_need(self, bucket: Bucket, found: Recognised) -> None:
         """Keep with the case the calls that must come before it, or that none are known to make it fail again."""

@@ -14,6 +14,7 @@ from rich.console import Console
 from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.pool import Pool, WorkerPool
 from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket, family_of
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.pairing import PairCoverage
 from fuzz.report import console, events
@@ -26,6 +27,7 @@ from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.triage.diagnosis import never
 from fuzz.uses.explaining import explain_findings, note_histories
+from fuzz.uses.fleet.elsewhere import explain_there
 from fuzz.uses.fleet.engine import DaskEngine, is_elsewhere
 from fuzz.uses.fleet.executor import DaskExecutor
 from fuzz.uses.search.process_executor import ProcessExecutor
@@ -151,9 +153,9 @@ class Session:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each cause.
         With an origin, each failure that is explained while others wait is shown in short."""
         self.draw_no_more()
-        for bucket in self.book.seen:
-            if bucket.target in self.elsewhere:
-                bucket.note = bucket.note or "it was seen on another machine, and not tried again here"
+        there = [bucket for bucket in self.book.seen if bucket.target in self.elsewhere and bucket.pending]
+        for bucket in there:
+            bucket.note = bucket.note or "seen on another machine, and not tried again here"
         with Interruption("what is known of the findings is shown") as skip:
             with self.err.status("trying what failed again, in new processes ..."):
                 note_histories(self.book, self._runners, self.targets, self.case_limit, skip)
@@ -161,6 +163,18 @@ class Session:
                 explain_findings(
                     self.book, self.workers, self.targets, seconds, self.err, skip, origin, shrinks=shrinks
                 )
+            piles = dict[str, list[Bucket]]()
+            for bucket in there:
+                piles.setdefault(family_of(bucket), []).append(bucket)
+            for pile in piles.values():
+                if seconds is not None and shrinks and not skip.wanted:
+                    self.explain_there(pile, seconds, lambda: skip.wanted)
+
+    def explain_there(self, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
+        """Explain what failed on a worker with another processor there, in so many seconds for each cause."""
+        if isinstance(self.executor, DaskExecutor):
+            with self.err.status(f"explaining {pile[0].kernel} on a worker ..."):
+                explain_there(self.book, pile, self.executor, seconds, over)
 
     def conclude(
         self, outline: Outline, elapsed: float, pairs: Mapping[str, PairCoverage] = MappingProxyType({}),

@@ -9,7 +9,7 @@ import secrets
 import time
 from base64 import b64decode, b64encode
 from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -44,6 +44,9 @@ _AWAY_S = 30.0
 """A scheduler that is away for so many seconds is given up."""
 _CALLS_S = 10.0
 """A report, or the calls before a finding, are waited for so many seconds after a worker said that they are there."""
+_MOST_CAUSES, _STARTING_S = 4, 60.0
+"""An explanation is waited for as long as that many causes may take, and the start of workers."""
+_ASKING_S = 0.1
 _LEAVING_S = 2.0
 """Workers are told to end something for so many seconds; one that is stopped hears of it later."""
 
@@ -239,6 +242,27 @@ class DaskExecutor:
             calls = answer(b64decode(said["calls"]))
             return tuple(calls.cases) if isinstance(calls, Calls) else ()
         return ()
+
+    def causes(
+        self, target: str, cases: Sequence[dict[str, Any]], seconds: float, over: Callable[[], bool]
+    ) -> Sequence[dict[str, Any]]:
+        """The causes of failures of one target, as a worker that has it found them, in so many seconds for each. Raises
+        TimeoutError where that takes longer, or it is `over`."""
+        group = next(number for number, names in enumerate(self.campaign.groups) if target in names)
+        asked = {"ask": "explain", "group": group, "cases": cases, "seconds": seconds, "seed": 0}
+        future = self._submit(asked, [], self.needs[group])
+        until = time.monotonic() + _MOST_CAUSES * seconds + _STARTING_S
+        try:
+            while future.status == "pending":
+                if over() or time.monotonic() > until:
+                    raise TimeoutError("it was not waited for")
+                time.sleep(_ASKING_S)
+            said = json.loads(future.result(timeout=_CALLS_S))
+        finally:
+            self._client.cancel([future], force=True)
+        self._check(said, "a worker")
+        found: Sequence[dict[str, Any]] = said["causes"]
+        return found
 
     def _send(self, group: int) -> None:
         """What was given, in orders that leave no thread without one. Turns of one search go together."""

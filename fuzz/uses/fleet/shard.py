@@ -195,6 +195,8 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
         if shard is not None:
             shard.end() if what == "end" else shard.send(packed(Cut()))
         return {}
+    if what == "explain":
+        return {"causes": _explained(asked)}
     shard = _shard(key, asked["campaign"], asked["group"])
     if shard.failed and shard.usage:
         return {"refused": shard.failed}
@@ -208,6 +210,15 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
     tasks = msgspec.convert(asked["tasks"], list[Task])
     kept = [(target, case) for target, case in asked["kept"]]
     return {"taken": shard.take(tasks, lessons, kept), "pid": shard.pid, "token": asked["token"]}
+
+
+def _explained(asked: dict[str, Any]) -> Any:
+    """In a process of its own: what a kernel does to it ends neither this one nor the one that takes turns."""
+    command = [sys.executable, "-m", "fuzz.uses.fleet.explaining"]
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ShardEndedError(done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}")
+    return json.loads(done.stdout)
 
 
 def _shard(key: str, campaign: dict[str, Any], group: int) -> _Shard:

@@ -151,6 +151,7 @@ class Night:
             self.limit_s,
             self.runner.before,
             self.session.elsewhere,
+            self.session.explain_there,
         )
         self.runner.observers = [self.recorder, *self.session.observers]
         self.runner.asked_for = self.triage.waiting

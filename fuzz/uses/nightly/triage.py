@@ -48,7 +48,9 @@ class NightTriage:
     """Tells the calls before a finding."""
 
     elsewhere: frozenset[str] = frozenset()
-    """The targets that run on other machines alone: what failed there is not explained here."""
+    """The targets that run on other machines alone."""
+    explain_there: Callable[[Sequence[Bucket], float, Callable[[], bool]], None] = lambda pile, seconds, over: None
+    """Has what failed there explained there, in so many seconds, unless it is over before."""
 
     def __post_init__(self) -> None:
         self._explainer = Explainer(self.pool, self.targets, self.book, _BOUNDS, lambda: self.stopping.wanted)
@@ -75,7 +77,8 @@ class NightTriage:
         return True
 
     def _waits(self, bucket: Bucket) -> bool:
-        return bucket.pending and bucket.written and bucket.target not in self.elsewhere
+        is_there = bucket.target in self.elsewhere and bucket.finding is None
+        return bucket.pending and bucket.written and not is_there
 
     def replay_history(self, file: Kept) -> Judgement | None:
         """What is said of a kept case after its calls, in a new process; None where its target does not run."""
@@ -93,6 +96,10 @@ class NightTriage:
         return {(finding.target, finding.judgement.case) for finding in found if finding is not None}
 
     def _explain(self, bucket: Bucket) -> None:
+        if bucket.target in self.elsewhere:
+            seconds = (self._ends - time.monotonic()) / 2  # further causes and the start of workers take as long
+            self.explain_there([bucket], seconds, lambda: self.stopping.wanted)
+            return
         if bucket.finding is None:
             self._explainer.recall(bucket)
         if bucket.finding is None or bucket.target not in self.book.targets:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+from typing import Any, cast
+
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.toolchain import Host
+from fuzz.findings.tally import Tally
+from fuzz.uses.fleet.campaign import Campaign
 from fuzz.uses.fleet.cluster import groups_by_need, needs_of, threads_for
 from fuzz.uses.fleet.engine import is_elsewhere
+from fuzz.uses.fleet.executor import DaskExecutor, _Order
 from fuzz.uses.search.groups import slow_targets_of
+from fuzz.uses.search.turn_runner import Report, Task, Terms
+from fuzz.uses.search.wire import packed, taken
 from fuzz.uses.starting import select_targets
 
 GRAVITON = Host("aarch64", frozenset({"neon", "fp16", "sve"}))
@@ -37,3 +46,29 @@ def test_targets_go_to_workers_that_name_what_they_need() -> None:
         "b": {"nthreads": 4, "resources": {"x86_64": 1.0, "avx512": 1.0}},
     }
     assert [threads_for(each, workers) for each in ((), ("x86_64",), ("avx512", "x86_64"), ("gpu",))] == [6, 6, 4, 0]
+
+
+class _Ended:
+    """The future of an order that a worker has carried out."""
+
+    status = "finished"
+
+    def __init__(self, said: dict[str, object]) -> None:
+        self._said = said
+
+    def result(self, timeout: float) -> str:
+        return json.dumps(self._said)
+
+
+def test_turns_that_were_taken_twice_count_once_and_under_an_old_token_never() -> None:
+    campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
+    executor = DaskExecutor("dask://somewhere:8786", campaign, [frozenset()], Terms(()))
+    task = Task(0, "rms_norm", 5, 3)
+    report = b64encode(packed(taken(Report(task, Tally(cases=7)), 0, {}))).decode()
+    for token, under in (("new", "new"), ("again", "old")):
+        said: dict[str, object] = {"token": under, "taken": [report], "worker": "w"}
+        executor._orders[token] = _Order(0, (task,), token), cast(Any, _Ended(said))
+    for token in ("new", "new", "again"):
+        executor._joined(token)
+    assert [each.tally.cases for each in executor._ended] == [7]
+    assert executor.dropped == 2

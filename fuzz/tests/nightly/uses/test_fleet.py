@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.base import __version__
+from fuzz.findings.casefile import load
 from fuzz.findings.database import open_store
 from fuzz.findings.database_views import view
 from fuzz.tests.common.cluster import Cluster, children, cluster, end
@@ -203,6 +204,21 @@ def _certify(folder: Path) -> None:
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-keyout", "node.key", "-out", "node.pem")
     for more in (authority, (*node, *signed)):
         subprocess.run(("openssl", *words, *more), cwd=folder, check=True, capture_output=True)
+
+
+def test_what_fails_on_another_kind_of_machine_is_explained_there(two: Cluster) -> None:
+    """This machine has no compiler on its path, so that all kernels run on the workers alone."""
+    bare = {"PATH": str(two.folder), "NO_COLOR": "1"}
+    search = ("--pack", "pack", "--max-cases", "200", "--seed", "3", "--engine", two.engine)
+    only = ("--target", "c-loses-tail@native:*")
+    done = run_cli(two.folder, "run", *search, *only, "--explain-time", "3m", **bare)
+    assert "wrong values when n mod 8 = 7" in done.stdout, done.stdout + done.stderr
+    assert "\n1 bug in 1 kernel: " in done.stdout
+    [kept] = (two.folder / "findings").iterdir()
+    case, found = load(kept)
+    assert (case.elements, found is not None and found.target.startswith("c-loses-tail@native")) == (7, True)
+    told = run_cli(two.folder, "run", *search, *only, "--no-shrink", "--output", "others", **bare)
+    assert "seen on another machine, and not tried again here" in told.stdout
 
 
 def _another_version(folder: Path) -> Path:
