@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 _RETRIES = 3
 """Dask tries turns again so many times where the process or the worker that took them ended."""
-_ORDERS = 1.5
-"""The number of orders on their way for each thread: what the next one is to do is there before the last one ends."""
+_ORDERS = 1.0
+"""The number of orders on their way for each thread. A worker has two threads and one process that takes their turns:
+one order is carried out while the next one comes, and if there were more, each would have fewer turns."""
 _CHUNKS = (1 << 15, 1 << 12, 1 << 9, 1 << 6)
 """Lessons are kept at the workers in pieces of so many places: few pieces, and each is sent to a worker once."""
 _LOOK_S = 2.0
@@ -198,8 +199,9 @@ class DaskExecutor:
         self._given[task.group].append(task)
 
     def take(self, seconds: float) -> Report | None:
-        for group in self._given:
-            self._send(group)
+        if not self._ended:  # all that an order has brought is counted: now more may be given, which goes together
+            for group in self._given:
+                self._send(group)
         if time.monotonic() - self._looked > _LOOK_S:
             self._look()
         if not self._ended:
