@@ -99,7 +99,7 @@ def file_of(text: str, findings: Path, pack: Path | None) -> Path:
         raise UsageError(f"{text!r}: write at least {SHORTEST} characters of a finding's name or digest")
     shown = found or files
     names = ", ".join(path.stem for path in shown[:_LISTED]) + (" ..." if len(shown) > _LISTED else "")
-    there = f"{'it may be' if found else 'there are'}: {names}" if shown else "there is none; see --findings"
+    there = f"{'it may be' if found else 'there are'}: {names}" if shown else "it has none at all; see --findings"
     what = "more than one finding" if found else "no finding"
     raise UsageError(f"{text!r}: no case file, and {what} of that name in {places[0]}; {there}")
 

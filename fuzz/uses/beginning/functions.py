@@ -70,7 +70,7 @@ def _typed() -> Iterator[None]:
         how = "; where that is a number in it, name a function of torch that has the same: --op FILE.py:FUNCTION"
         raise UsageError(f"{error.what}{how if error.is_number else ''}") from error
     except DeclarationError as error:
-        raise UsageError(str(error).removeprefix("prototype: ").replace("arguments:", "--argument", 1)) from error
+        raise UsageError(str(error).removeprefix("prototype: ").replace("arguments:", "--argument:", 1)) from error
 
 
 def _constants(names: Collection[str], wanted: Wanted) -> Mapping[str, float]:

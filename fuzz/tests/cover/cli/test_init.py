@@ -172,7 +172,7 @@ _REFUSED: tuple[tuple[Asked, str], ...] = (
     (Asked("c", "a.c"), "a.c: rescale: its name says no op that there is: name one with --op"),
     (Asked("c", "a.c", op="softmax"), "a.c: argument 'by' of rescale is unclear: say what it is: --argument by=1"),
     (Asked("c", "a.c", op="softmax", arguments=("by",)), "--argument by: write an argument and what it is, such "),
-    (Asked("c", "a.c", op="softmax", arguments=("to=1",)), "a.c: --argument rescale has no argument 'to'"),
+    (Asked("c", "a.c", op="softmax", arguments=("to=1",)), "a.c: --argument: rescale has no argument 'to': it has "),
     (Asked("c", "a.c", op="gelu_"), "--op gelu_: no such op: see kernelfuzz list ops, or name a function, "),
     (
         Asked("c", "a.c", op="rms_norm", arguments=("by=1",)),
