@@ -99,7 +99,8 @@ class ForkServer:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             prefix = () if self._sandbox is None else self._sandbox.command(self._environment)
-            serve = (sys.executable, "-m", "fuzz.transport.python", "serve", str(theirs.fileno()))
+            # Without -P a file of the current folder would be taken for a module that a library looks for.
+            serve = (sys.executable, "-P", "-m", "fuzz.transport.python", "serve", str(theirs.fileno()))
             words = [*prefix, *serve, *self._imports]
 
             def start() -> subprocess.Popen[bytes]:

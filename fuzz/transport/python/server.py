@@ -19,6 +19,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from fuzz.transport.python.keeper import keep_worker
@@ -81,6 +82,8 @@ def _import(names: Sequence[str]) -> None:
                 importlib.import_module(name)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+    with contextlib.suppress(OSError):  # a kernel finds its modules there, as any program of Python does
+        sys.path.insert(0, str(Path.cwd()))
     gc.collect()
     gc.freeze()  # a collection in a worker would write to, and so copy, every page
 

@@ -30,7 +30,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.report.records import environment
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
-from fuzz.tests.conftest import HANG_S
+from fuzz.tests.conftest import CHECKOUT, HANG_S
 from fuzz.transport.python import attest
 from fuzz.transport.python.kernel import Spec
 
@@ -249,3 +249,23 @@ def test_the_packages_that_a_kernel_names_are_attested_or_missing(tmp_path: Path
     assert environment([target.kernel])["packages"].items() >= here.items()
     lacking = replace(target, kernel=replace(target.kernel, packages=("no_such_package",)))
     assert lacking.unavailable() == "no_such_package is not installed"
+
+
+@pytest.mark.whole
+def test_a_file_beside_the_user_is_not_taken_for_a_module_of_a_library(tmp_path: Path) -> None:
+    """Python looks for `nt` and `random` in the current folder first; kernels find theirs there all the same."""
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-P", "-m", "fuzz", *words]
+        own = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+        done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("init", "pack", "--kind", "torch")
+    for name in ("nt", "random"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not meant')\n")
+    (tmp_path / "mylib.py").write_text("ONE = 1.0\n")
+    source = tmp_path / "pack" / "mine.py"
+    source.write_text(source.read_text().replace("import torch\n", "import torch\nfrom mylib import ONE\n", 1))
+    assert "nothing found: 8 judged" in run("run", "--pack", "pack", "--max-cases", "8", "--seed", "1", "-j", "1")
