@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from fuzz.tests.common.trophies import PACKS, fetched, told, trophies
+from fuzz.transport.python.attest import installed_version
 from oracles.tests.common.whole import WHOLE
 
 _CASES = "2000"
@@ -24,7 +23,7 @@ def _needs_library(trophy: Path) -> None:
     versions = fetched(trophy) / "versions"
     if versions.is_file() and f"{name} {number}" in versions.read_text(encoding="utf-8"):
         return
-    found = version(name).partition("+")[0] if find_spec(name) is not None else "not installed"
+    found = (installed_version(name) or "not installed").partition("+")[0]
     if found != number:
         assert not WHOLE, f"{name} is {found}: the night installs .ci/thirdparty.txt, and fetches by .ci/fetch"
         pytest.skip(f"{name} is {found}, not {number}")
