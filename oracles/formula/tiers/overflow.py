@@ -70,9 +70,18 @@ class Way:
         return beyond if unjudged is None else beyond | unjudged
 
     def _lost(self, output: str) -> Mask:
-        """Where float64 overflows as well."""
+        """Where float64 overflows as well on the way, or may: what it comes to, such as 0 over that, says nothing."""
         assert self.endless is not None
-        return ~np.isfinite(self.endless.quick(output)) & _overflows(self.endless.budget)
+        if self.own.wide:
+            return ~np.isfinite(self.endless.quick(output)) & _overflows(self.endless.budget)
+        return self.endless.shaped(output, self._overflown[self.endless.made(output)])
+
+    @lazy
+    def _overflown(self) -> Mapping[Node, Mask]:
+        """Where a value is made of one that overflows in float64."""
+        assert self.endless is not None
+        budget = self.endless.budget
+        return dependent(budget.inputs, {node: _origin(budget, node) for node in budget.forms})
 
     def _open(self, output: str) -> Mask:
         """Where anything is: errors reach a pole, or what there is without overflow is no number of the output's."""
@@ -149,8 +158,9 @@ class Way:
     def _unknown(self, output: str) -> Mask:
         """Where mpmath alone has room for what is on the way."""
         assert self.endless is not None
-        values = self._without(output)
-        return ~np.isfinite(values) & _overflows(self.endless.budget)
+        if self.own.wide:
+            return ~np.isfinite(self._without(output)) & _overflows(self.endless.budget)
+        return self._lost(output)
 
 
 def _is_outside(enclosure: Enclosure, values: F64) -> Mask:
@@ -174,15 +184,16 @@ def _met(budget: Budget, node: Node) -> Mask:
 
 def _overflows(budget: Budget) -> bool:
     """Whether an operation has no number as result, of numbers."""
-    return any(_is_origin(budget, node) for node in budget.forms)
+    return any(bool(_origin(budget, node).any()) for node in budget.forms)
 
 
-def _is_origin(budget: Budget, node: Node) -> bool:
+def _origin(budget: Budget, node: Node) -> Mask:
+    """Where an operation has no number as result, of numbers."""
+    wild: Mask = ~np.isfinite(budget.forms[node].centre)
     if not node.args or node.is_exact:
-        return False
-    wild = ~np.isfinite(budget.forms[node].centre)
+        return np.zeros_like(wild)
     if not wild.any():
-        return False
+        return wild
     for arg in node.args:
         centre = budget.forms[arg].centre
         before = ~np.isfinite(centre)
@@ -191,4 +202,4 @@ def _is_origin(budget: Budget, node: Node) -> bool:
         if node.kind in REDUCED:
             before = np.logical_or.reduce(before, budget.inputs.axes(node), keepdims=True)
         wild = wild & ~before
-    return bool(wild.any())
+    return wild

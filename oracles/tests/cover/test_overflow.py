@@ -349,6 +349,14 @@ def test_what_is_nan_to_every_kernel_stays_so_beside_a_row_with_a_pole() -> None
     assert results(of, contract, got) == ["nonfinite"]
 
 
+def test_a_number_is_right_where_float64_has_no_room_for_it_either() -> None:
+    """No square of 1e200 is a number of f64, and a kernel in f32 has infinities: float64 has 0 of their root alone."""
+    of = Problem("rms_norm", {"eps": 0.0}, {"x": np.array([[1e200, -2e200]])}, {"y": "f64"})
+    assert not disagreements(of, Contract(), np.random.default_rng(0))[2]
+    for y, said in (([0.6324555, -1.264911], "pass"), ([np.inf, np.inf], "nonfinite")):
+        assert results(of, Contract(), {"y": np.array([y])}) == [said]
+
+
 def test_values_of_one_key_are_right_where_scores_overflow() -> None:
     """The exact scores say which key is seen; by the formula they are infinite, and their differences are NaN. No
     infinity is made of numbers."""
