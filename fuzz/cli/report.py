@@ -39,7 +39,7 @@ def report(options: ReportOptions) -> Exit:
     For example: kernelfuzz report STATE
     """
     from fuzz.adapters.pack import found
-    from fuzz.findings.database import open_store
+    from fuzz.findings.database import open_known
     from fuzz.findings.kept import restore
     from fuzz.findings.state import FINDINGS, latest_state, make_state
     from fuzz.report import console
@@ -50,7 +50,7 @@ def report(options: ReportOptions) -> Exit:
     store = options.store if is_url else f"sqlite:///{latest_state(Path(options.store))}"
     folder = options.output if is_url or options.output != Path() else Path(options.store)
     make_state(folder)
-    restore(open_store(store), folder / FINDINGS)
+    restore(open_known(store), folder / FINDINGS)
     pack = loaded(options.pack) if options.pack is not None or found() is not None else None
     results = NightResults(
         folder,

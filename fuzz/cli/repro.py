@@ -69,7 +69,7 @@ def repro(options: ReproOptions) -> Exit:
 
 def _replayed(options: ReproOptions) -> Exit:
     """What the judgements come to. Raises what a pack, a selection or a build raises."""
-    from fuzz.findings.database import open_store
+    from fuzz.findings.database import open_known
     from fuzz.findings.kept import fetch
     from fuzz.report import console
     from fuzz.report.brief import WIDTH, Commands, brief
@@ -87,7 +87,7 @@ def _replayed(options: ReproOptions) -> Exit:
     width = console.room(out)
     replay.check_name(options.script)
     if options.store is not None:
-        fetch(open_store(options.store), options.case, options.findings)
+        fetch(open_known(options.store), options.case, options.findings)
     file = replay.case_path(options.case, options.findings, options.pack)
     check = None
     if options.pack is not None and options.pack.is_file():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,16 @@ def open_store(store: str) -> Engine:
         said = f"{kind}: {said_by(error)}" if isinstance(error, DBAPIError) else f"damaged: {error}"
         raise StateError(f"--store {name_of(engine)}: {said}") from error
     return engine
+
+
+def open_known(store: str) -> Engine:
+    """Open the database of a URL as `open_store` does, where something is to be read: a file that is not there is none.
+    Raises StateError."""
+    with suppress(ArgumentError, ValueError):  # which opening it says
+        url = make_url(store)
+        if _is_file(url) and url.database and not Path(url.database).exists():
+            raise StateError(f"{url.database}: there is no such file")
+    return open_store(store)
 
 
 def open_state(path: Path) -> Engine:

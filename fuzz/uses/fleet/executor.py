@@ -27,7 +27,7 @@ from fuzz.uses.fleet.shard import answered
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
 from fuzz.uses.search.turn_runner import TOGETHER, Report, Task, Terms
-from fuzz.uses.search.wire import Calls, Taken, answer
+from fuzz.uses.search.wire import Calls, RemoteWait, Taken, answer
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -117,6 +117,7 @@ class DaskExecutor:
         self._resident: dict[str, int] = {}
         self._workers: Mapping[str, Mapping[str, Any]] = {}
         self._looked = self._heard = 0.0
+        self._staffed = time.monotonic()
         self._is_cut = False
 
     def __enter__(self) -> DaskExecutor:
@@ -368,6 +369,12 @@ class DaskExecutor:
         try:
             self._workers = workers_of(self._client)
             self._heard = now
+            if self._workers:
+                self._staffed = now
+            else:
+                seconds = now - self._staffed
+                said = f"none is there, {seconds:.0f} s"
+                self.watch([RemoteWait(f"a worker of {self.engine}", None, seconds, math.inf, said)])
         except Exception as error:
             if now - self._heard > _AWAY_S:
                 raise InternalError(f"{self.engine}: the scheduler is away: what was reported is kept") from error

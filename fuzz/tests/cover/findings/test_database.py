@@ -16,7 +16,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import rule_from_text, rule_to_text
-from fuzz.findings.database import open_state, open_store, upsert
+from fuzz.findings.database import open_known, open_state, open_store, upsert
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
 from fuzz.findings.kept import restore
@@ -239,3 +239,12 @@ def test_a_rule_is_the_same_after_it_was_kept() -> None:
     assert rule_from_text(rule_to_text(rule)) == rule
     assert rule_from_text(rule_to_text(None)) is None
     assert rule_from_text(rule_to_text(Rule())) == Rule()
+
+
+def test_what_is_only_read_is_made_by_nobody(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.sqlite"
+    with pytest.raises(StateError, match="there is no such file"):
+        open_known(f"sqlite:///{missing}")
+    assert not missing.exists()
+    with pytest.raises(StateError, match="no URL"):
+        open_known("postgresql://host:port/name")

@@ -6,6 +6,8 @@ import json
 from base64 import b64encode
 from typing import Any, cast
 
+import pytest
+
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.toolchain import Host
 from fuzz.findings.tally import Tally
@@ -72,3 +74,14 @@ def test_turns_that_were_taken_twice_count_once_and_under_an_old_token_never() -
         executor._joined(token)
     assert [each.tally.cases for each in executor._ended] == [7]
     assert executor.dropped == 2
+
+
+def test_that_no_worker_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that counts cases waits for one for as long as it takes."""
+    monkeypatch.setattr("fuzz.uses.fleet.executor.workers_of", lambda client: {})
+    campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
+    executor = DaskExecutor("dask://somewhere:8786", campaign, [frozenset()], Terms(()), client=cast(Any, object()))
+    told = list[str]()
+    executor.watch = lambda waits: told.extend(f"waiting for {each.target}: {each.words}" for each in waits)
+    assert executor.take(0.0) is None
+    assert told == ["waiting for a worker of dask://somewhere:8786: none is there, 0 s"]
