@@ -16,6 +16,7 @@ from typing import Any
 from fuzz.base.capability import Capabilities, DeclarationError
 from oracles.declared import AXIS
 from oracles.op import Op
+from oracles.synonyms import alike
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,14 @@ _ALIKE, _ONE_LETTER = 0.6, 0.8
 
 def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """Why a call by keyword, with the op's tensors and parameters and with `given`, fails every time or leaves out what
-    is meant: the parameter, and what is wrong. Two names that are nearly the same are taken for one."""
+    is meant: the parameter, and what is wrong. Two names that are nearly the same, or usual for the same, are taken for
+    one."""
     known = {*(operand.name for operand in op.operands), *op.params, *given}
     has = f"{op.name} has {', '.join((*(operand.name for operand in op.operands), *op.params))}"
     for name, may_be_left_out in signature.parameters.items():
         near = get_close_matches(name, known, cutoff=_ONE_LETTER if may_be_left_out else _ALIKE)
-        meant = [each for each in near if each not in signature.parameters][:1]
+        other = [] if may_be_left_out else [each for each in sorted(known) if alike(name, each)]
+        meant = [each for each in (*near, *other) if each not in signature.parameters][:1]
         if name not in known and (meant or not may_be_left_out):
             hint = f"did you mean {meant[0]!r}? " if meant else ""
             yield name, f"parameter {name!r} is nothing that it can be called with: {hint}{has}"

@@ -195,6 +195,11 @@ HAS = "rms_norm has x, weight, y, rstd, eps, weight_offset, axis"
         ("def rms_norm(x,\n  wieght=None, *, eps): return x", "", "k.py line 5: parameter 'wieght' is nothing"),
         ("def rms_norm(x, block, *, eps): return x", "", f"'block' is nothing that it can be called with: {HAS}"),
         ("def rms_norm(x, *, epsilon): return x", "", "parameter 'epsilon' is nothing that it can be called with: did"),
+        (
+            "def rms_norm(x, gamma, eps): return x",
+            "",
+            f"parameter 'gamma' is nothing that it can be called with: did you mean 'weight'? {HAS}",
+        ),
         ("def rms_norm(x, y): y[:] = x", "", f"k.py line 4: it has no parameter 'eps': {HAS}"),
         (
             "def rms_norm(x, eps): return x",
