@@ -23,7 +23,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.transport.python.programs import Programs, programs_in
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
-from fuzz.uses.search.search_process import run_search_process
+from fuzz.uses.search.search_process import resident, run_search_process
 from fuzz.uses.search.turn_runner import AHEAD, SEARCHES, Report, Task, Terms
 from fuzz.uses.search.wire import Calls, CallsRequest, Cut, Failed, Start, Started, Take, Taken, Waiting, answer, packed
 
@@ -126,11 +126,12 @@ class ProcessExecutor:
 
     @property
     def words(self) -> str:
-        """Such as '2 processes, 183 MB each at most'."""
+        """Such as '2 processes, 183 MB each at most, beside 120 MB of the main one'."""
         processes = f"{self.count} process{'es' if self.count != 1 else ''}"
         on = f" on {len(self.devices)} GPUs" if len(self.devices) > 1 else ""
         made = f", {self.made}" if self.made is not None and self.made.count else ""
-        return f"{processes}{on}, {self.most_bytes / 1e6:,.0f} MB{' each' if self.count != 1 else ''} at most{made}"
+        most = f"{self.most_bytes / 1e6:,.0f} MB{' each' if self.count != 1 else ''} at most"
+        return f"{processes}{on}, {most}, beside {resident() / 1e6:,.0f} MB of the main one{made}"
 
     @property
     def pids(self) -> Sequence[int]:

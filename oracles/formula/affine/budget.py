@@ -325,7 +325,10 @@ class Budget(SettledProblem):
             held = read.held.get(site)
             if held is not None:
                 value, error = np.where(np.isnan(held), value, held), np.where(np.isnan(held), error, 0.0)
-        return Near(value, error if error.any() and not form.is_exact else 0.0)
+        if not error.any():
+            return Near(value)
+        # That values are exact by chance is said of each: other rows may have others.
+        return Near(value, np.zeros_like(error) if form.is_exact else error)
 
     def half_width(self, form: Form) -> F64:
         """How far values may lie from the centre, rounded up: a half-width is made of sums and products of float64

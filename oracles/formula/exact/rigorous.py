@@ -17,6 +17,8 @@ from oracles.formula.trace import Kind
 
 _U = 2.0**-53 * (1 + 2.0**-20)
 """The relative error of one operation, and of what its bound is calculated with."""
+_MANTISSA = (1 << 52) - 1
+"""The bits of a number that are none of a power of two."""
 _SMALL = 2.0**-960
 """Errors of what is smaller may be subnormal, and off themselves."""
 _LOST = 2.0**-1072
@@ -93,6 +95,9 @@ class Rigorous:
         error: F64 = size * _U
         if kind in ("add", "subtract"):
             return _special(found, size, error + a.error + b.error, a, b)
+        if kind == "divide" and isinstance(a.error, float) and isinstance(b.error, float):
+            # By a power of two nothing is rounded, such as the mean of one element.
+            error = np.where(np.ascontiguousarray(b.value).view(np.int64) & _MANTISSA, error, 0.0)
         if kind == "multiply":
             if not isinstance(a.error, float):
                 error += a.error * (np.abs(b.value) + b.error)
@@ -108,7 +113,10 @@ class Rigorous:
 
     def total(self, values: Near, axis: int) -> Near:
         found = self._plain.total(values.value, axis)
-        error = self._plain.total(np.abs(values.value), axis) * (values.value.shape[axis] * _U)
+        count = values.value.shape[axis]
+        error = self._plain.total(np.abs(values.value), axis) * (count * _U)
+        if count == 1 and isinstance(values.error, float):  # nothing is rounded
+            error = np.zeros_like(found)
         if not isinstance(values.error, float):
             error = error + self._plain.total(np.broadcast_to(values.error, values.value.shape), axis)
         if np.isfinite(found).all():

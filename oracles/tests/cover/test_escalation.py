@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,15 @@ def test_what_is_added_in_float64_is_decided_by_the_fast_tier() -> None:
     r = 1.0 / np.sqrt((values * values).mean(1, keepdims=True))
     dx = r * (dy - values * r * (values * r * dy).mean(1, keepdims=True))
     (check,) = Truth(of).check(Contract("f64"), {"dx": dx.astype(np.float32)})
+    assert (check.result, check.escalated) == ("pass", 0)
+
+
+def test_rows_of_one_element_are_decided_by_the_fast_tier() -> None:
+    """Their mean is the element itself, however large: what is left of it is 0, and no bound of an error."""
+    x = (2.0 ** np.arange(0, 64, 4, dtype="f4"))[:, None]
+    inputs: dict[str, Any] = {"x": x, "weight": np.array([0.7], "f4"), "bias": np.array([-0.3], "f4")}
+    of = Problem("layer_norm", {"eps": 1e-8, "axis": 1}, inputs, {"y": "f32"}, structured=True)
+    (check,) = Truth(of).check(Contract(), {"y": np.full(x.shape, -0.3, "f4")})
     assert (check.result, check.escalated) == ("pass", 0)
 
 

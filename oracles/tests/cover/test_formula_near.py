@@ -101,6 +101,16 @@ def test_of_sums(error: float) -> None:
     assert 0.4 < _of_sum(error) <= 1
 
 
+def test_of_one_exact_term_and_by_a_power_of_two_nothing_is_rounded() -> None:
+    a, four = Near(np.array([[3.1], [-0.7], [np.inf], [0.0]])), Near(np.array(4.0))
+    assert not np.any(Rigorous().total(a, 1).error)
+    assert not np.any(Rigorous().operate("divide", Near(a.value[:2]), four).error)
+    tiny = Near(np.array([3.1, -0.7, 1.0]) * 2.0**-1070)
+    with mpmath.workprec(400):
+        exact = Precise().operate("divide", *(Precise().lift(each.value) for each in (tiny, four)))
+        assert _worst(Rigorous().operate("divide", tiny, four), [exact]) <= 1
+
+
 @pytest.mark.parametrize(("kind", "scale"), [("multiply", 2.0**-530), ("divide", 1.0), ("multiply", 2.0**-480)])
 @pytest.mark.parametrize("error", ERRORS)
 def test_where_results_are_subnormal(kind: Kind, scale: float, error: float) -> None:
