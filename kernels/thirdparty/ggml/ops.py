@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fuzz import Op, Operand, Parameter
 from fuzz import formula as f
 
@@ -68,6 +70,28 @@ def block_dot_above(
     return {"y": f.total(count * (scale_a * scale_b) + least * f.point(s), "g")}
 
 
+def super_block_dot(
+    d: f.Node, scale: f.Node, a: f.Node, least: f.Node, step: f.Node, scale_b: f.Node, b: f.Node, *, bits: f.Node
+) -> f.Outputs:
+    """y = sum(d scale_b sum(scale sum(a b)) - least scale_b sum(step sum(b))) over blocks of 256 codes in 8 groups; the
+    scale and the step of a group have 6 bits, the codes of b 8."""
+    right = _above_least(b)
+    count = f.total(_six(scale) * f.dot(code(a, bits), right, "k"), "s")
+    under = f.total(_six(step) * f.total(right, "k"), "s")
+    return {"y": f.total(count * (d * scale_b) - under * (least * scale_b), "g")}
+
+
+def super_block_dot_six(d: f.Node, scale: f.Node, a: f.Node, scale_b: f.Node, b: f.Node) -> f.Outputs:
+    """y = sum(d scale_b sum(scale sum(a b))) over blocks of 256 codes of 6 bits in 16 groups."""
+    count = f.total(scale * f.dot(_six(a) - 32.0, _above_least(b), "k"), "s")
+    return {"y": f.total(count * (d * scale_b), "g")}
+
+
+def _six(raw: f.Node) -> f.Node:
+    above = raw + 128.0
+    return above - 64.0 * f.floor((above + 0.5) / 64.0)
+
+
 def _above_least(number: f.Node) -> f.Node:
     return f.where(number < -127.0, -127.0, number)
 
@@ -80,6 +104,14 @@ def _scales(name: str) -> Operand:
     return Operand(name, "... g", values="finite_factor", dtype="f16")
 
 
+def _parts(name: str) -> Operand:
+    return Operand(name, "... g s", dtype="int8", values="codes")
+
+
+def _of_part(name: str) -> Operand:
+    return Operand(name, "... g s k", dtype="int8", values="codes")
+
+
 _OF_BLOCKS = (Operand("y", "...", dtype="f32"),)
 OPS = (
     Op(
@@ -90,6 +122,21 @@ OPS = (
         block_dot_above,
         inputs=(_scales("scale_a"), _codes("a"), _scales("least"), _scales("scale_b"), _codes("b")),
         outputs=_OF_BLOCKS, parameters=(Parameter("bits", (4.0, 5.0), least=4.0),), fixed={"k": 32},
+    ),
+    Op(
+        super_block_dot,
+        inputs=(
+            _scales("d"), _parts("scale"), _of_part("a"), _scales("least"), _parts("step"),
+            replace(_scales("scale_b"), dtype="f32"), _of_part("b"),
+        ),
+        outputs=_OF_BLOCKS, parameters=(Parameter("bits", (4.0, 5.0), least=4.0),), fixed={"s": 8, "k": 32},
+    ),
+    Op(
+        super_block_dot_six,
+        inputs=(
+            _scales("d"), _parts("scale"), _of_part("a"), replace(_scales("scale_b"), dtype="f32"), _of_part("b"),
+        ),
+        outputs=_OF_BLOCKS, fixed={"s": 16, "k": 16},
     ),
     Op(dot, inputs=(Operand("a", _ROW), Operand("b", _ROW)), outputs=(Operand("y", "...", dtype="f32"),)),
     Op(scaled, inputs=(Operand("x", _ROW),), outputs=(Operand("y", _ROW),), parameters=(_FACTOR,)),

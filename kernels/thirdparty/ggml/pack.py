@@ -59,6 +59,9 @@ _OF_BLOCKS: dict[str, tuple[str, Contract, Capabilities]] = {
     "blocks": ("block_dot", _BLOCKS, _CODES),
     # The second part of a block of q8_1 is stored as f16.
     "blocks-above": ("block_dot_above", replace(_BLOCKS, points={"s": "f16"}), _CODES),
+    # Blocks of 256 codes, whose scales are codes too: q4_K, q5_K and q6_K by q8_K.
+    "super-blocks": ("super_block_dot", _BLOCKS, _CODES),
+    "super-blocks-six": ("super_block_dot_six", _BLOCKS, _CODES),
     "q8-0": ("q8_0", Contract(points={"step": "f16"}), replace(_ROWS, empty=False)),
 }  # fmt: skip
 # The files have formats that are not asked for here, and what those call is in others.
@@ -85,7 +88,30 @@ def _kernel(name: str, isa: str) -> CKernel:
     )  # fmt: skip
 
 
+# Operators as a graph of one of them has them, on the backend of processors that `sh .ci/fetch ggml` builds.
+_ONCE = Capabilities(empty=False)
+_OPERATORS: dict[str, tuple[str, Contract, Capabilities, tuple[str, ...]]] = {
+    "rms-norm": ("rms_norm", _FREE, replace(_ONCE, takes=("weight",)), ()),
+    "norm": ("layer_norm", _FREE, replace(_ONCE, takes=("weight", "bias")), ()),
+    "soft-max": ("softmax", replace(_FREE, algorithm={"y": "reciprocal"}), _ONCE, ()),
+    "silu": ("silu_mul", replace(_FREE, algorithm={"h": "quotient"}), _ONCE, ("-DSILU_ALONE",)),
+    "swiglu": ("silu_mul", replace(_FREE, algorithm={"h": "quotient"}), _ONCE, ()),
+    "gelu-erf": ("gelu", _FREE, _ONCE, ()),
+    "sum-rows": ("row_sum", _FREE, _ONCE, ()),
+    "mean": ("row_mean", _FREE, _ONCE, ()),
+}
+
+
+def _operator(name: str) -> CKernel:
+    op, contract, able, chosen = _OPERATORS[name]
+    return CKernel(
+        f"ggml-graph-{name}", op, _HERE / "graph.c", "any", contract, able, chosen, include=(_GGML / "include",),
+        libraries=(_GGML / "x86_64" / "libggml.so",), fetch=_FETCH,
+    )  # fmt: skip
+
+
 KERNELS = (
+    *map(_operator, _OPERATORS),
     *(_kernel(name, isa) for isa in _ISAS for name in _FUNCTIONS),
     *(_of_blocks(name, isa) for isa in ("any", *_ARCHES) for name in _OF_BLOCKS if isa != "any" or name != "q8-0"),
 )
