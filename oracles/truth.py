@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import mpmath
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, DoubleDouble, head
-from oracles.dtypes import DTYPES, FORMATS, Integer
+from oracles.dtypes import DTYPES, FORMATS, Integer, judged
 from oracles.elementary.functions import records
 from oracles.enclosure import (
     Comparison,
@@ -28,6 +29,7 @@ from oracles.enclosure import (
 )
 from oracles.formula.contract import Contract
 from oracles.formula.tiers import joined, screen
+from oracles.formula.tiers.conformance import unjudged_in
 from oracles.formula.tiers.elements import Elements
 from oracles.formula.tiers.joined import Answer, Asked, Query, Received
 from oracles.formula.tiers.problem import FormulaProblem
@@ -85,15 +87,20 @@ class OutputCheck:
 class Truth:
     """Judges outputs for one problem. Enclosures are made once per contract and shared by its kernels."""
 
-    def __init__(self, problem: Problem, *, confirms: bool = True) -> None:
+    def __init__(
+        self, problem: Problem, *, confirms: bool = True, unknown: Mapping[str, Mask] = MappingProxyType({})
+    ) -> None:
         """Raises `ProblemError` where inputs, params and outputs do not fit the op or each other.
 
         Without `confirms` the precise tier is not asked about elements that certainly fail, and no check contradicts
-        the contract: for many runs of which only one will be shown.
+        the contract: for many runs of which only one will be shown. Nothing is judged that follows from what is
+        `unknown` of inputs.
         """
         self.problem = problem
         self.confirms = confirms
         self.op = FormulaProblem(problem)
+        self._unjudged = self.op.following(unknown) if unknown else {}
+        """Where outputs are not judged whatever the contract says, as they are enclosed."""
         self.elements = Elements(self.op)
         self._enclosures: dict[tuple[Contract, bool], Mapping[str, Enclosure]] = {}
         self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool], Bounds | None] = {}
@@ -122,7 +129,7 @@ class Truth:
         """
         received = outputs if isinstance(outputs, Received) else self.receive(outputs)
         about = [(self.op, self.problem.structured, [(contract, received)])]
-        asks = self.keeps and (contract, received) not in self._screened
+        asks = self.keeps and not self._unjudged and (contract, received) not in self._screened
         ((known,),) = screen.certain(about) if asks else [[None]]
         each = [None] * len(self.problem.outputs) if known is None else known
         checks = tuple(
@@ -150,21 +157,37 @@ class Truth:
             return checks
         enclosures = self.enclosures(contract, self.problem.structured).items()
         given = {name: each for name, each in enclosures if op.is_input(name)}
-        decided = all((each.outer[0] == each.outer[1]).all() for each in given.values())
-        if decided or not all(self._holds(name, head(each.centre)) for name, each in given.items()):
+        if all((each.outer[0] == each.outer[1]).all() for each in given.values()):
             return checks
-        arrays = {name: self._returned(name, received) for name in self.problem.outputs}
-        answers = self.again(arrays).check(contract, arrays)
+        arrays = {name: self._returned(name, received.values[name]) for name in self.problem.outputs}
+        answers = self.again(arrays, self._unknown(contract, given)).check(contract, arrays)
         failing = {each.output: replace(each, again=True) for each in answers if each.result != "pass"}
         return tuple(failing.get(each.output, each) for each in checks)
 
-    def _holds(self, output: str, values: F64) -> bool:
-        """Whether the dtype of an output holds its values: of a code that does not fit nothing follows."""
-        dtype = DTYPES[self.problem.outputs[output]]
-        return not isinstance(dtype, Integer) or not bool(((values < dtype.lowest) | (values > dtype.highest)).any())
+    def _unknown(self, contract: Contract, given: Mapping[str, Enclosure]) -> Mapping[str, Mask]:
+        """Where nothing follows from outputs: of what is too large for its dtype, or may be so on the way, anything is
+        stored. Near a jump anything is right as well, but a kernel has what it stores."""
+        if all(each.unjudged is None for each in given.values()):
+            return {}
+        with np.errstate(all="ignore"):
+            read = self.op.conformance(self.op.settled(contract), self.problem.structured, self.op.tensors)
+            masks = {
+                name: each.unjudged & (read.wild(name) | self._lost(name, each))
+                for name, each in given.items()
+                if each.unjudged is not None
+            }
+        return {name: self._returned(name, mask).astype(bool) for name, mask in masks.items() if mask.any()}
 
-    def again(self, returned: Mapping[str, NDArray[Any]]) -> Truth:
-        """The truth about outputs that follow from others as these were returned, of an op that knows of such."""
+    def _lost(self, output: str, enclosure: Enclosure) -> Mask:
+        """Where the dtype of an output does not hold its value."""
+        dtype, values = DTYPES[self.problem.outputs[output]], head(enclosure.centre)
+        if not isinstance(dtype, Integer):
+            return np.zeros(values.shape, bool)
+        return (values < dtype.lowest) | (values > dtype.highest)
+
+    def again(self, returned: Mapping[str, NDArray[Any]], unknown: Mapping[str, Mask] = MappingProxyType({})) -> Truth:
+        """The truth about outputs that follow from others as these were returned, of an op that knows of such; see
+        there for what is `unknown` of these."""
         op, of = self.op.of_op.from_returned, self.problem
         assert op is not None, "an op without outputs that follow from others"
         inputs = {**of.inputs, **returned}
@@ -173,12 +196,12 @@ class Truth:
             {each.name: inputs[each.name] for each in op.inputs if each.name in inputs},
             {each.name: of.outputs[each.name] for each in op.outputs if each.name in of.outputs}, of.structured, op,
         )  # fmt: skip
-        return Truth(again, confirms=self.confirms)
+        return Truth(again, confirms=self.confirms, unknown=unknown)
 
-    def _returned(self, name: str, received: Received) -> NDArray[Any]:
-        """An output as the kernel returned it."""
+    def _returned(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """An output as the kernel returned it, from its values as they are enclosed."""
         found = np.empty(self.op.shape(name), stored_as(self.problem.outputs[name]))
-        found.reshape(-1)[self.places(name).reshape(-1)] = received.values[name].reshape(-1)
+        found.reshape(-1)[self.places(name).reshape(-1)] = values.reshape(-1)
         return found
 
     def explain(self, contract: Contract, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
@@ -218,11 +241,17 @@ class Truth:
                 self._enclosures.clear()
             # NaN, inf, overflow and division by zero are ordinary values here.
             with np.errstate(all="ignore"):
-                self._enclosures[key] = self.op.enclose(contract, structured)
+                found = self.op.enclose(contract, structured)
+            for name, mask in self._unjudged.items():
+                own = found[name].unjudged
+                found = {**found, name: replace(found[name], unjudged=mask if own is None else mask | own)}
+            self._enclosures[key] = found
         return self._enclosures[key]
 
     def bounds(self, contract: Contract, output: str, index: tuple[int, ...], structured: bool) -> Bounds | None:
         """The precise tier's conformance set of one element (canonical index), or None where it gives up."""
+        if output in self._unjudged and self._unjudged[output][index]:
+            return unjudged_in(judged(self.problem.outputs[output]))
         key = contract, output, index, structured
         if key not in self._bounds:
             if len(self._bounds) >= _KEEP_BOUNDS:

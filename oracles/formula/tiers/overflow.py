@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, either
+from oracles import doubledouble
+from oracles.doubledouble import F64, DoubleDouble
 from oracles.enclosure import FORBIDDEN, Enclosure, Mask, preferred
 from oracles.formula.affine.budget import Budget
+from oracles.formula.affine.errors import either
 from oracles.formula.affine.reduced import REDUCED
 from oracles.formula.tiers.conformance import Conformance, unjudged_in
 from oracles.formula.tiers.doubts import dependent
@@ -51,7 +53,7 @@ class Way:
         inner = np.where(unsure, np.nan, inner[0]), np.where(unsure, np.nan, inner[1])
         width, centre = np.where(free, np.inf, exact.below), exact.centre
         if isinstance(centre, DoubleDouble):
-            centre = either(free, DoubleDouble(self._without(output)), centre)
+            centre = doubledouble.either(free, DoubleDouble(self._without(output)), centre)
         nan, zeros = (
             None if each is None else np.where(free, 0, each).astype(np.int8) for each in (exact.nan, exact.zeros)
         )
@@ -117,6 +119,12 @@ class Way:
             return number
         return found if mpmath.isnan(centre) else replace(number, low=centre, high=centre)
 
+    def wild(self, output: str) -> Mask:
+        """Where a kernel may overflow on the way, so that what it stored need not be what it went on with."""
+        budget = self.own.budget
+        seeds = {node: _may_overflow(budget, node) for node in budget.forms}
+        return self.own.shaped(output, dependent(budget.inputs, seeds)[self.own.made(output)])
+
     def of(self, output: str, index: Sequence[int]) -> Conformance:
         """Return what an element's exact value and half-width are of."""
         reached = self._reached(output)
@@ -180,6 +188,19 @@ def _met(budget: Budget, node: Node) -> Mask:
     else:
         return np.zeros((1,) * argument.centre.ndim, bool)
     return met & (argument.spread > 0) & np.isfinite(argument.size)
+
+
+def _may_overflow(budget: Budget, node: Node) -> Mask:
+    """Where an operation on numbers may have none as result, and meets no pole."""
+    no = np.zeros((1,) * len(budget.inputs.trace.dims), bool)
+    mask = either([budget.forms[node]])
+    if mask is None or not node.args:
+        return no
+    before = either([budget.forms[arg] for arg in node.args])
+    if before is not None and node.kind in REDUCED:
+        before = np.logical_or.reduce(before, budget.inputs.axes(node), keepdims=True)
+    found: Mask = mask & ~_met(budget, node)
+    return found if before is None else found & ~before
 
 
 def _overflows(budget: Budget) -> bool:

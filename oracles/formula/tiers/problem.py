@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE, form
-from oracles.enclosure import Enclosure, concatenated
+from oracles.enclosure import Enclosure, Mask, concatenated
 from oracles.formula.affine.read import bits_of
 from oracles.formula.affine.setting import ALONE, Joined
 from oracles.formula.algorithm import is_addend
@@ -25,6 +26,7 @@ from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.tiers.conformance import Conformance
+from oracles.formula.tiers.doubts import dependent
 from oracles.formula.tiers.near import Nearest
 from oracles.formula.tiers.plan import Plan
 from oracles.formula.tiers.planning import planned
@@ -180,6 +182,15 @@ class FormulaProblem:
     def returned(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
         """An output as a kernel returns it, from values that have an axis for each dimension of the formula."""
         return self.arrangement.returned(output, values, self.sizes)
+
+    def following(self, unknown: Mapping[str, Mask]) -> Mapping[str, Mask]:
+        """Where outputs follow from what is unknown of some inputs, as they are enclosed."""
+        inputs = Inputs(self.plain.trace, self.tensors, self.parameters)
+        masks = replace(inputs, tensors={name: self._canonical(name, mask) for name, mask in unknown.items()})
+        leaves = {node.label: node for node in inputs.trace.nodes if node.kind == "tensor"}
+        found = dependent(inputs, {leaves[name]: masks.leaf(leaves[name]) != 0 for name in unknown})
+        outputs = {name: self.returned(name, found[inputs.trace.outputs[name]]) for name in self.problem.outputs}
+        return {name: self.arranged(name, mask) for name, mask in outputs.items()}
 
     def place(self, output: str, flat: int) -> tuple[int, ...]:
         """Index into the output as returned, of an element of what is arranged."""

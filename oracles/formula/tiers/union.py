@@ -70,6 +70,11 @@ class Union:
             f"{mpmath.nstr(bounds.centre, 20)} and {mpmath.nstr(width, 20)} in the precise one"
         )
 
+    def wild(self, output: str) -> Mask:
+        """Where a kernel may overflow on the way by one of the algorithms."""
+        found: Mask = np.logical_or.reduce([way.wild(output) for way in self._ways])
+        return found
+
     def widest(self, output: str, index: Sequence[int]) -> Conformance:
         """Return the member that allows an element most."""
         members = [way.of(output, index) for way in self._ways]

@@ -156,6 +156,28 @@ def test_codes_follow_from_the_scale_that_was_returned(rule: int, to: Element, c
             assert told.ratio > 1
 
 
+@pytest.mark.parametrize(
+    ("rule", "most", "code", "stored", "beside", "contract"),
+    [
+        (3, np.float32(3e38), 0.0, 0, 448.0625, Contract(points=dict.fromkeys(EXACT.points, "maybe f16"))),
+        (1, np.float64(1e308), 288.0, 1142 % 256, 1.9375, Contract("f64")),
+    ],
+)
+def test_no_code_follows_from_a_scale_that_was_too_large(
+    rule: int, most: np.floating, code: float, stored: int, beside: float, contract: Contract
+) -> None:
+    """A share beyond f16 makes an infinite scale, and a code of 1142 fits no byte: anything is stored. The block beside
+    it has one of two scales, and the codes of that one."""
+    x = np.concatenate([np.full((1, 32), most), np.full((1, 32), beside, most.dtype)], 1)
+    of = Problem("quantize_mxfp8", {"scale_rule": float(rule)}, {"x": x}, {"q": "e4m3fn", "scale": "uint8"}, True)
+    truth, low = Truth(of), 127 if rule == 3 else 119
+    for scale, half, right in ((low, 1, True), (low + 1, 2, True), (low, 2, False), (low + 1, 1, False)):
+        own = min(beside * 2.0 ** (127 - low) / half, 448.0)
+        given = {"q": np.array([[code] * 32 + [own] * 32]).astype(E4M3), "scale": np.array([[stored, scale]], np.uint8)}
+        codes, scales = truth.check(contract, given)
+        assert (codes.failing, codes.again, scales.result) == (0 if right else 32, not right, "pass")
+
+
 EXACT_4 = Contract(points=dict.fromkeys(("share", "units", "steps", "kept", "step", "ratio"), "f32"))
 E2M1 = ml_dtypes.float4_e2m1fn
 
