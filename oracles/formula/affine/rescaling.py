@@ -78,12 +78,19 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     and a factor that is off by ulp eta multiplies no more than the sum of |v|, since no share is larger than 1: of two
     such factors the other one makes it smaller. For the same reason what there is on the way may overflow where the sum
     of |v| does, however small the shares are at the end.
+
+    Where a score is infinite a kernel may have anything: one that starts with a term, or meets a larger score, has 1
+    for its share, and needs no difference of two infinities. Of scores that are all -inf the shares are zeros, and so
+    is all that is made of them.
     """
     (share, value, scores), dtype, axes = args, here.dtype(node), here.inputs.axes(node)
     times, other = rescalings(here.order(node), here.inputs.number(node)), here.dtype(exponential_of(node.args[0]))
     share = _scaled(here, node, share, scores, times)
     sums = sums_of_products(here, node, (share, value))
     found = dotted(here, node, (share, value), sums)
+    most = greatest(here, node, [scores]).centre
+    endless = np.isposinf(most)
+    found = replace(found, may=marked(found.may, endless if endless.any() else None))
     if not times:
         return found
     keeping, bound = here.contract.keeping("exp"), here.contract.bound("exp")
@@ -95,7 +102,7 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
     unit = eta * (1 + ulp) if keeping.denormals == "preserve" else (3 + ulp) * tiny
     number = np.isfinite(found.centre)
-    errors = np.where(number, errors + (here.inputs.count(axes) + sizes) * unit, 0.0)
+    errors = np.where(number & ~np.isneginf(most), errors + (here.inputs.count(axes) + sizes) * unit, 0.0)
     reach = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * (ulp + bound.growth))
     beyond = number & ~(reach < dtype.limit)
     least = None if found.least is None else np.minimum(found.least, np.maximum(found.least - errors, 0.0))

@@ -210,6 +210,26 @@ def test_a_term_has_no_exponential_to_who_starts_with_it() -> None:
     assert results(shares, online, got) == ["nonfinite"]
 
 
+def test_a_score_that_is_infinite_has_no_share_to_who_starts_with_it() -> None:
+    """Its value is left, and its own logarithm; that of a query that sees nothing is -inf, and a NaN stays one."""
+    bias = np.array([[np.inf, 1.0, 2.0], [0.0, np.inf, 1.0], [-np.inf] * 3, [np.inf, np.nan, 0.0]], np.float32)
+    q, k, v = np.ones((1, 1, 1, 4, 1)), np.zeros((1, 1, 3, 1)), np.array([5.0, 7.0, 9.0]).reshape(1, 1, 3, 1)
+    given = {name: array.astype(np.float32) for name, array in (("q", q), ("k", k), ("v", v))}
+    given["bias"] = bias.reshape(1, 1, 4, 3)
+    of = Problem("attention", {"softmax_scale": 1.0}, given, {"o": "f32", "lse": "f32"}, structured=True)
+    plain, online = Contract(), Contract(algorithm={"mass": "online", "acc": "online"})
+    assert not disagreements(of, online, np.random.default_rng(0))[2]
+    got = simulated(of, online)
+    assert results(of, online, got) == results(of, plain, got) == ["pass", "pass"]
+    got["o"][0, 0, 0, :2, 0], got["lse"][0, 0, 0, :2] = (5.0, 7.0), np.inf
+    assert results(of, online, got) == ["pass", "pass"]
+    assert results(of, plain, got) == ["nonfinite", "nonfinite"]
+    for query in (2, 3):
+        wrong = {name: array.copy() for name, array in got.items()}
+        wrong["o"][0, 0, 0, query], wrong["lse"][0, 0, 0, query] = 5.0, 0.0
+        assert "pass" not in results(of, online, wrong)
+
+
 def test_a_pole_times_nothing_is_zero_or_nan_and_decided() -> None:
     """The sum under the root may be nothing in f16, and its middle is: infinity times a weight of zero."""
     points = {"mean_square": "bf16", "eps": "bf16", "h": "bf16"}
