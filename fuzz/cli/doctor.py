@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from fuzz.base.errors import UsageError
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.cli.options import loaded
+from fuzz.cli.options import loaded, pack_words
 
 _MOST_LINES = 40
 """More targets are told by their sorts: what a terminal shows at once, or nearly."""
@@ -80,7 +81,8 @@ def doctor(options: DoctorOptions) -> Exit:
         out.print(f"{running} of {len(statuses)} targets run here{'; -v names each' if short else ''}")
         if pack is None:
             out.print("no pack is here: idle kernels stand for yours; to try those: kernelfuzz doctor --pack FOLDER")
-        run = "run --max-time 1m" if pack is not None else "run --pack FOLDER --max-time 1m"
+        named = pack_words(options.pack) if pack is not None else ("--pack", "FOLDER")
+        run = shlex.join(["run", *named, "--max-time", "1m"])
         out.print(f"next: kernelfuzz {'doctor --install' if inventory.wanted(tools) else run}")
     return Exit.OK if running else Exit.NOTHING_RAN
 
