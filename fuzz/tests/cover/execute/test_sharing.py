@@ -95,9 +95,11 @@ def test_what_a_kernel_changes_is_told_of_it_alone(tmp_path: Path, cache: Path, 
 def test_what_a_library_sets_up_is_not_told_of_the_kernel_that_runs_next(tmp_path: Path, cache: Path) -> None:
     """The one that imports it is not told of either: libraries set up what they need."""
     imports = _target(tmp_path, "imports", "import this_is_new\ny[:] = x")
-    (tmp_path / "this_is_new.py").write_text("import os\nos.environ['LEFT'] = 'behind'\n")
+    library = tmp_path / "library"  # what lies beside a kernel is its own, and its process then too
+    library.mkdir()
+    (library / "this_is_new.py").write_text("import os\nos.environ['LEFT'] = 'behind'\n")
     imports.kernel.source.write_text(
-        f"import sys\nsys.path.append({str(tmp_path)!r})\n{imports.kernel.source.read_text()}"
+        f"import sys\nsys.path.append({str(library)!r})\n{imports.kernel.source.read_text()}"
     )
     fine = _target(tmp_path, "fine", "y[:] = x\ny[0, 0] = 'LEFT' in __import__('os').environ")
     with WorkerPool([fine, imports], cache=cache, jobs=1) as pool:
