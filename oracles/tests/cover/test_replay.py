@@ -62,6 +62,7 @@ _IN_JAX: Mapping[Callable[..., Any], Mapping[str, NDArray[Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("reference", _IN_JAX, ids=lambda each: each.__name__)
 def test_so_it_is_of_references_in_jax(reference: Callable[..., Any]) -> None:
     """Branches, loops and linear algebra have rounding errors of their own in each turn."""

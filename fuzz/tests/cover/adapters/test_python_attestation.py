@@ -237,6 +237,7 @@ def test_a_wrong_environment_or_package_is_refused(declared: dict[str, Any], sai
         PythonKernel("k", "rms_norm", Path("k.py"), "torch", **declared)
 
 
+@pytest.mark.whole
 def test_the_packages_that_a_kernel_names_are_attested_or_missing(tmp_path: Path, cache: Path) -> None:
     text = "import mpmath\n" + TORCH_HEAD + indented("y.copy_(x)")
     target = python_target(tmp_path, text, packages=("mpmath", "yaml"))

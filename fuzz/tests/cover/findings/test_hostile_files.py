@@ -7,7 +7,7 @@ import json
 import os
 import tracemalloc
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +138,9 @@ def test_a_member_that_is_there_twice_is_named(tmp_path: Path) -> None:
         load(tmp_path / "case.json")
 
 
-def test_what_is_no_regular_text_file_is_refused(tmp_path: Path, cli_here: Cli) -> None:
+@pytest.mark.some(1)
+@pytest.mark.parametrize("command", [("repro",), ("explain-budget",), ("corpus", "add")], ids=" ".join)
+def test_what_is_no_regular_text_file_is_refused(tmp_path: Path, cli_here: Cli, command: Sequence[str]) -> None:
     (tmp_path / "folder.json").mkdir()
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "binary.json").write_bytes(bytes(range(256)))
@@ -147,13 +149,12 @@ def test_what_is_no_regular_text_file_is_refused(tmp_path: Path, cli_here: Cli) 
     (tmp_path / "endless.json").symlink_to("/dev/zero")
     (tmp_path / "a\n::error::b\x1b[2J.json").write_text("{}")
     for path in sorted(tmp_path.iterdir()):
-        for command in (["repro", path.name], ["explain-budget", path.name], ["corpus", "add", path.name]):
-            done = cli_here(*command)
-            assert done.returncode == 4, done.stderr
-            [line] = done.stderr.splitlines()
-            assert line.startswith("kernelfuzz: ")
-            assert path.name.rpartition(".")[0][:1] in line
-            assert line.isprintable()
+        done = cli_here(*command, path.name)
+        assert done.returncode == 4, done.stderr
+        [line] = done.stderr.splitlines()
+        assert line.startswith("kernelfuzz: ")
+        assert path.name.rpartition(".")[0][:1] in line
+        assert line.isprintable()
     done = cli_here("corpus", "verify", "--corpora", ".")
     assert done.returncode == 4
     assert len(done.stderr.splitlines()) == 1

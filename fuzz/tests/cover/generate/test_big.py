@@ -33,6 +33,7 @@ def test_an_op_of_rows_alone_has_big_cases() -> None:
     assert all(Search(op, 1).big_series == () for op in OPS if op not in BIG)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", [op for op in EACH_OP if op in BIG])
 def test_each_big_case_has_a_number_that_no_seed_changes(op: str) -> None:
     one, other = Search(op, 1), Search(op, 2)

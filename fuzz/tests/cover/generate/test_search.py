@@ -207,6 +207,7 @@ def test_most_cases_are_small_and_some_are_large(many: list[Case]) -> None:
     assert sum(count > 4 for count in rows) > 0.08 * len(many)
 
 
+@pytest.mark.whole
 def test_every_capability_gets_its_share_of_the_cases(made: Drawn) -> None:
     """Alike, however many kernels declare it: what nobody asked for is not drawn at all."""
     search = Search("rms_norm", 1, KERNELS)

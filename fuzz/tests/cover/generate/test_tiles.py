@@ -72,6 +72,7 @@ def test_every_dimension_has_tails_of_its_own_beside_those_of_others() -> None:
     assert all(min(len(each), len({size % 16 for size in each})) > 1 for each in long.values())
 
 
+@pytest.mark.whole
 def test_queries_and_values_of_one_head_have_the_sizes_of_published_heads() -> None:
     sizes = [Frame(made.case).sizes for made in _first(anything(ATTEND.name), 512)]
     heads = {size["d"] for size in sizes if size["d"] == size["e"] and min(size["i"], size["j"]) > 1}

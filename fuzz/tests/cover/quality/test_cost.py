@@ -51,6 +51,7 @@ def test_row(a, b):
 _DEAR = ("itself", "a_child_that_it_waited_for", "a_child_that_goes_on")
 
 
+@pytest.mark.whole
 def test_what_is_dear_fails_in_cover_and_nowhere_else(suite: Suite, pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         "from fuzz.tests.common import cost\ncost.LIMIT_S, cost.pace, cost.WHOLE = 0.3, lambda: 1.0, False"

@@ -110,6 +110,7 @@ def test_a_function_with_the_name_of_an_op_that_there_is_is_no_clash(cli_here: C
     assert (tmp_path / "judged" / "softmax" / "pack.py").read_text().count("reference_softmax") > 1
 
 
+@pytest.mark.whole
 def test_a_definition_in_json_is_judged_by_its_reference(cli_here: Cli, tmp_path: Path) -> None:
     """A solution that writes its output, and one that returns it. The reference calls its inputs something else."""
     definition = {
@@ -155,6 +156,7 @@ def test_each_failure_is_told_once_and_what_it_says_to_type_next_works(cli_here:
         assert again.stdout.count("FAIL  ") == 1, "the others have findings of their own"
 
 
+@pytest.mark.whole
 def test_what_is_not_shrunk_is_told_once_with_what_changes_about_it(cli_here: Cli, tmp_path: Path) -> None:
     """Forgetting a tail gives wrong numbers in most cases, and infinities where there is nothing but the tail: one
     kernel, wrong in one way. That no rule was sought is not told as if there were none."""

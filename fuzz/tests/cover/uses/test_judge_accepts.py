@@ -38,6 +38,7 @@ _TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.whole
 def test_what_it_refuses_by_itself_is_one_line_and_no_crash(cli_here: Cli, tmp_path: Path) -> None:
     """All are judged by matrices, as one of them takes nothing else. One that takes a single extent is not right."""
     (tmp_path / "ref.py").write_text(
