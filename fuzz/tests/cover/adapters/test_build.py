@@ -112,6 +112,7 @@ def a_folder(path: Path) -> None:
     (path / "inside").write_text("something")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("what", "damage"), [("worker", a_folder), ("worker", one_bit), ("parts", emptied)])
 def test_a_damaged_cache_is_said_set_aside_and_made_anew(
     target: Target, own_cache: Path, what: str, damage: Callable[[Path], None]

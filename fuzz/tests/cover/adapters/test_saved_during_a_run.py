@@ -61,6 +61,7 @@ def written(pool: WorkerPool, target: Target) -> float:
     return float(np.frombuffer(outcome.outputs["y"], "<f4")[0])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("make", [in_c, in_python])
 def test_what_is_saved_during_a_run_is_of_the_next_run(tmp_path: Path, own_cache: Path, make: object) -> None:
     assert callable(make)

@@ -42,6 +42,7 @@ def test_a_finding_is_named_by_its_digest_or_the_beginning_of_its_file(tmp_path:
         assert chosen_case("k6-fail", where, _pack()).case == cases[6]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("text", "words"),
     [

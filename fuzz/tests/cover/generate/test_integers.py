@@ -134,6 +134,7 @@ def test_pieces_are_empty_in_any_number(share: str) -> None:
     assert not all(n for n, _ in found), "what is cut may be empty"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("share", ["none", "all", "whole blocks", "one more", "one less"])
 def test_lengths_are_any_by_themselves(share: str) -> None:
     sizes = [(Frame(case).sizes, integers(case, "used")) for case in cases(LED)]
@@ -201,6 +202,7 @@ def test_a_case_that_is_wrong_in_more_than_its_places_is_not_given_to_who_checks
     assert not wide.is_dispatched(with_places(case, "label", 7))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("op", "name", "dim"), [(ENTROPY, "label", "n"), (PADDED, "place", "v")])
 def test_who_checks_places_is_given_all_kinds_of_numbers_that_are_none(op: Op, name: str, dim: str) -> None:
     able = Capabilities(mixed=((name, ("int32", "int64")),), checks=(name,))

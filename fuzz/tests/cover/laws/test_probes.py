@@ -98,6 +98,7 @@ def test_a_wrong_answer_that_the_old_values_allow_is_no_cached_one() -> None:
     assert said == {gave["y"]: Verdict.FAIL_LAW, gives["y"]: Verdict.NOT_RUN}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("probe", [FRESH, CALLER, STREAM])
 def test_what_is_right_in_each_way_passes_and_what_is_wrong_has_the_law_broken(probe: str) -> None:
     right = honest(_twin(probe))

@@ -61,6 +61,7 @@ def _known(tmp_path: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.whole
 def test_correct_kernels_of_every_op_pass() -> None:
     for op in OPS.values():
         for seed, (contract, dtypes) in enumerate(CONTRACTS):

@@ -32,6 +32,7 @@ def _planted(name: str) -> Target:
     return next(t for t in expand([mutant.apply(PACK.kernel(mutant.base))]) if t.id.endswith("@native:gcc-O2"))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["c-generic@native:gcc-O2", "c-sve@qemu:vl=256,gcc-O2"])
 def test_the_plain_way_passes_a_correct_kernel(name: str) -> None:
     found = plain.measure(_target(name), SHORT, 0.5, 1)

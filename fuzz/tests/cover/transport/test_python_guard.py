@@ -152,6 +152,7 @@ def test_a_returned_view_that_is_longer_than_its_tensor(tmp_path: Path, cache: P
     assert [outcome.fault for outcome in found] == [Fault("SIGSEGV", "x", 2, 0, "read", 3)] * 2
 
 
+@pytest.mark.whole
 def test_large_memory_is_guarded_too_and_given_back(run_python: RunPython) -> None:
     large = a_case(contiguous((3, 3 << 20)))
     back = PEEK.format(tensor="x", at="(36 << 20 if x.shape[1] > 4 else -1 << 20)", count=1)

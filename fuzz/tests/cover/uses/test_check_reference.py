@@ -75,6 +75,7 @@ def linear(x: Any, w: Any, b: Any) -> Any:
     return torch.nn.functional.linear(x, w, b)
 
 
+@pytest.mark.whole
 def test_an_accumulator_may_start_as_the_bias() -> None:
     def bias_first(x: Any, w: Any, b: Any) -> Any:
         y = b.expand(len(x), len(w))
@@ -213,6 +214,7 @@ def batch_norm(x: Any, w: Any, b: Any, m: Any, v: Any) -> Any:
     return torch.nn.functional.batch_norm(x, m, v.abs(), w, b)
 
 
+@pytest.mark.whole
 def test_a_normalisation_may_make_a_factor_and_a_term_first() -> None:
     def folded(x: Any, w: Any, b: Any, m: Any, v: Any) -> Any:
         factor = w * (v.abs() + 1e-5).rsqrt()
@@ -378,6 +380,7 @@ def _centred(x: Any) -> Any:
     return x - mean, mean
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("kernel", "said"),
     [

@@ -24,6 +24,7 @@ def _own_servers() -> Iterator[None]:
     fork_server.cache_clear()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("options", [(), ("--trusted",)])
 def test_a_server_begins_before_the_problem_is_read_and_is_the_one_that_is_used(
     cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]

@@ -120,6 +120,7 @@ def test_the_reports_of_a_night_are_those_that_run_and_gate_write(nights: Any) -
     assert "::error" not in (folder / "again.txt").read_text()
 
 
+@pytest.mark.whole
 def test_a_second_nightly_on_the_folder_is_refused(nights: Any) -> None:
     _, _, refusal, _ = nights
     assert re.search(r"--state state: in use by another nightly, process \d+: wait for it", refusal)
