@@ -75,7 +75,7 @@ def test_what_computes_the_same_passes(kernel: Callable[..., Any], reference: Ca
     _check(kernel, reference, shapes)
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("kernel", [one_place_off, step_forgotten, tail_dropped], ids=lambda each: each.__name__)
 def test_a_wrong_window_is_found(kernel: Callable[..., Any]) -> None:
     with pytest.raises(fuzz.CheckFailed, match=f"FAIL  {kernel.__name__}  wrong values"):

@@ -146,6 +146,7 @@ def _shown(cli_here: Cli, folder: Path, case: Path, file: str) -> None:
     assert (ran.returncode, ran.stdout.splitlines()[-1]) == (1, "FAILED"), ran.stdout + ran.stderr
 
 
+@pytest.mark.whole
 def test_a_case_of_a_test_is_replayed_by_naming_its_file(
     suite: Callable[..., pytest.RunResult], pytester: pytest.Pytester, cli_here: Cli, tmp_path: Path
 ) -> None:
