@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from fnmatch import fnmatch
 
 from setuptools import find_packages
 
@@ -16,6 +18,15 @@ def test_what_measures_ourselves_is_not_in_the_wheel() -> None:
     assert {"fuzz", "fuzz.cli", "fuzz.uses", "fuzz.uses.selftest", "oracles"} <= set(packages)
     assert (CHECKOUT / "fuzz" / "quality" / "__init__.py").is_file()
     assert not [name for name in packages if "quality" in name or "simulated" in name or "tests" in name]
+
+
+def test_a_worker_that_is_added_as_the_page_adds_one_is_in_the_wheel() -> None:
+    page = (CHECKOUT / "fuzz" / "docs" / "adding-an-adapter.md").read_text()
+    files = re.findall(r"^\+\+\+ b/fuzz/(\S+)", page, re.MULTILINE)
+    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    others = [name for name in files if not name.endswith(".py")]
+    assert "adapters/perl_worker.pl" in others
+    assert [name for name in others if not any(fnmatch(name, each) for each in settings["fuzz"])] == []
 
 
 def test_the_newest_hypothesis_that_is_allowed_is_the_one_that_the_gate_runs_with() -> None:
