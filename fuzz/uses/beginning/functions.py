@@ -147,7 +147,9 @@ def _called(function: ast.FunctionDef, wanted: Wanted) -> PythonFunction:
     if missing:
         with _typed():
             raise LacksError(f"parameter of {function.name}", op, missing[0])
-    options = {name: float(each) if "." in each else int(each) for name, each in meant.items() if each not in names}
+    options = {
+        name: float(each) if {*each} & {*".eE"} else int(each) for name, each in meant.items() if each not in names
+    }
     renamed = {name: each for name, each in meant.items() if each in names and each != name}
     return PythonFunction(function.name, op, renamed, {**constants, **options})
 

@@ -142,6 +142,14 @@ def test_a_kernel_that_is_there_is_called_by_its_prototype(cli_here: Cli, tmp_pa
     assert _found(cli_here, "--no-shrink").returncode == 1
 
 
+@pytest.mark.parametrize(("said", "written"), [("3", 3), ("0.5", 0.5), ("1e-5", 1e-5)])
+def test_a_number_is_given_as_it_is_written(tmp_path: Path, said: str, written: float) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text("def softmax(x, scale):\n    return x\n")
+    begin(tmp_path / "pack", Asked("numpy", str(source), arguments=(f"scale={said}",)))
+    assert f'("scale", {written!r})' in (tmp_path / "pack" / "pack.py").read_text()
+
+
 @pytest.mark.whole
 def test_a_function_of_python_that_is_there_is_called_by_its_name(cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "all.py").write_text("import numpy as np\n\n\ndef _other(x):\n    return x\n\n\ndef my_row_sum(x):\n"
