@@ -14,8 +14,8 @@ from fuzz.execute.blame import Blame
 from fuzz.execute.loop import Loop, Queue
 from fuzz.execute.sharing import Sharing
 from fuzz.execute.worker import Conduct, Encoded, LostError, Worker
+from fuzz.transport.ending import EndedError
 from fuzz.transport.frames import FrameError
-from fuzz.transport.process import EndedError
 from fuzz.transport.steps import Steps, taken
 
 _AT_FAULT = (BuildError, AttestationError, EndedError)

@@ -14,8 +14,9 @@ from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.execute.sharing import Sharing
 from fuzz.transport import records
+from fuzz.transport.ending import EndedError, Ending
 from fuzz.transport.frames import AnswerError, Answers, Response, outcome_of
-from fuzz.transport.process import EndedError, Ending, Process
+from fuzz.transport.process import Process
 from fuzz.transport.steps import Steps
 
 _PATIENCE_S = 1.0
@@ -154,11 +155,14 @@ class Worker:
         self._at_work = True
         try:
             hello = yield from self._hello()
-        except (OSError, EndedError) as error:
+        except OSError as error:
             self._process = None
-            is_cut = isinstance(error, EndedError) and error.ending.cut
-            lost = self._given_up(f"the worker cannot be started: {error}")
-            raise lost from ConnectionError(str(error)) if is_cut else error
+            raise self._given_up(f"the worker cannot be started: {error}") from error
+        except EndedError as error:
+            self._process, ending = None, error.ending
+            hindrance = "" if ending.cut or self._lost is not None else self._program.hindrance()
+            lost = self._given_up(hindrance or f"the worker cannot be started: {error}\n{ending.trace}".strip())
+            raise lost from ConnectionError(str(error)) if ending.cut or hindrance else error
         finally:
             self._at_work = False
         self._sharing.join(self, self._program)

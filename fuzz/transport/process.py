@@ -14,12 +14,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from fuzz.transport import frames, records
 from fuzz.transport.child import CUT, Start
+from fuzz.transport.ending import EndedError, Ending
 from fuzz.transport.frames import AnswerError, Response
 from fuzz.transport.journal import Journal
 from fuzz.transport.sandbox import outside
@@ -48,53 +49,6 @@ _HELLO_BYTES = 1 << 16
 """A hello takes less: it is some lines of text."""
 START_LIMIT_S = 120.0
 """The time that a Python kernel may take to be imported, perhaps with libraries from a cold disk."""
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a worker stopped answering."""
-
-    hung: bool
-    code: int
-    """The exit code, or minus the number of the signal, as in subprocess."""
-    said: str
-    """The end of what it wrote to stderr."""
-    ended: str = ""
-    """Why we ended it, where it did not end by itself and did not hang."""
-    unplaced: bool = False
-    """True where answers were lost with it, so that any case of its frame may be to blame that has none."""
-    early: bool = False
-    """True where it was waited for less than a case may take: that it hung is to be confirmed."""
-    cut: str = ""
-    """The place of another machine, the connection to which ended; what was run there is not to blame."""
-
-    @property
-    def from_outside(self) -> bool:
-        """True for the signals that others send: an operator, or the system when memory runs out."""
-        return not self.hung and not self.ended and self.code in (-signal.SIGKILL, -signal.SIGTERM)
-
-    @property
-    def refuses_frame(self) -> bool:
-        """True where the worker could not read what it was sent."""
-        return self.code == records.BROKEN_FRAME_EXIT and "kernelfuzz worker: broken frame" in self.said
-
-    def __str__(self) -> str:
-        if self.cut:
-            return f"the connection to {self.cut} ended{f': {self.said.splitlines()[-1]}' if self.said else ''}"
-        if self.hung:
-            return "no answer within the time limit"
-        if self.ended:
-            return self.ended
-        how = f"killed by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with exit code {self.code}"
-        return f"{how}{': ' + self.said if self.said else ''}"
-
-
-class EndedError(Exception):
-    """The process died or hung."""
-
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(str(ending))
-        self.ending = ending
 
 
 class Process:

@@ -17,6 +17,7 @@ from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.errors import UsageError
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import WorkerPool
+from fuzz.report.broken import Broken
 
 _PROGRAM = """
 import struct, sys
@@ -89,6 +90,25 @@ def test_a_program_that_is_no_such_worker_is_one_line(
     said, _ = _ran(kernel, cache)
     assert isinstance(said, NotRun)
     assert said.reason.startswith(why), said.reason
+
+
+def test_a_program_with_a_mistake_in_it_is_told_by_its_line_and_its_trace_once(
+    kernel: CommandKernel, cache: Path
+) -> None:
+    kernel.source.write_text(_PROGRAM.replace("import struct, sys", "import struct, sys, no_such"))
+    said, outcomes = _ran(kernel, cache, 1.0, 2.0)
+    assert isinstance(said, NotRun)
+    raised = f"{kernel.source}:2: ModuleNotFoundError: No module named 'no_such'"
+    assert (said.reason, outcomes) == (f"the worker cannot be started: ended with exit code 1: {raised}", [])
+    [_, what, *shown] = Broken("mine", ("a",), said.reason, said.broken).text("", whole=False).splitlines()
+    assert what.endswith(said.reason)
+    assert [line for line in shown if "no_such" in line] == ["        import struct, sys, no_such"]
+
+
+def test_what_ends_a_program_in_a_case_is_one_line_without_its_trace(kernel: CommandKernel, cache: Path) -> None:
+    kernel.source.write_text(_PROGRAM.replace('sys.exit("nine")', 'raise OSError("nine")'))
+    _, [nine] = _ran(kernel, cache, 9.0)
+    assert nine.detail == f"ended with exit code 1: {kernel.source}:17: OSError: nine"
 
 
 def test_what_cannot_be_started_says_why(kernel: CommandKernel, cache: Path) -> None:
