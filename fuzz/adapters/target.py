@@ -297,6 +297,10 @@ class Program(Protocol):
         ...
 
 
+NO_PROGRAM = "."
+"""The suffix of an adapter of whose kernels no program can be written: no file has it."""
+
+
 class Adapter(ABC):
     """What is done with kernels of one kind. Nothing else asks of what kind a kernel is."""
 

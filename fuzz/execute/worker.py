@@ -11,11 +11,11 @@ from typing import NamedTuple
 from fuzz.adapters.build import BuildError
 from fuzz.adapters.target import Attestation, AttestationError, Program, Target, Unavailable
 from fuzz.base.case import Case
-from fuzz.base.outcome import Outcome
+from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.sharing import Sharing
 from fuzz.transport import records
 from fuzz.transport.ending import EndedError, Ending
-from fuzz.transport.frames import AnswerError, Answers, Response, outcome_of
+from fuzz.transport.frames import AnswerError, Answers, CountError, Response, outcome_of
 from fuzz.transport.process import Process
 from fuzz.transport.steps import Steps
 
@@ -290,6 +290,10 @@ class Worker:
         """What the response says; a change that the kernel declares to keep is none. Raises EndedError."""
         try:
             outcome = outcome_of(response, case.case, self.target.id, case.answers)
+        except CountError as error:
+            if not process.foreign:  # our workers count right: this one was written over
+                process.refuse_answer(str(error))
+            return Outcome(self.target.id, Status.WRONG_SHAPE, detail=str(error))
         except AnswerError as error:
             process.refuse_answer(str(error))
         kept = self.target.kernel.keeps

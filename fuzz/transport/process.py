@@ -51,16 +51,22 @@ START_LIMIT_S = 120.0
 """The time that a Python kernel may take to be imported, perhaps with libraries from a cold disk."""
 
 
+_OVERWRITTEN = "the kernel wrote to its worker's descriptors, or over its memory"
+_PRINTED = "its stdout has nothing but answers: what it prints belongs on stderr"
+
+
 class Process:
     """A running worker. `limit` is the longest silence in seconds that is taken for work; `memory` bounds what it may
     allocate, in bytes; it has at least `start_limit` seconds to start, which is no case. It shares the `journal`; one
     that has none sends each answer at once. One that is `sandboxed` has another process id here than it says, and what
-    is `remote`, in the place of that name, has none."""
+    is `remote`, in the place of that name, has none. One that is `foreign` is no program of ours, and what is wrong
+    with its answers is its own."""
 
     def __init__(
         self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S,
-        journal: Journal | None = None, sandboxed: bool = False, remote: str = "",
+        journal: Journal | None = None, sandboxed: bool = False, remote: str = "", foreign: bool = False,
     ) -> None:  # fmt: skip
+        self.foreign = foreign
         self._journal = journal
         self._sandboxed, self._remote = sandboxed, remote
         self._count = 0
@@ -152,9 +158,7 @@ class Process:
 
     def refuse_answer(self, why: str, unplaced: bool = False) -> NoReturn:
         """End a process that answered with what is no answer: raises EndedError."""
-        self.refuse(
-            f"a broken answer: {why} (the kernel wrote to its worker's descriptors, or over its memory)", unplaced
-        )
+        self.refuse(f"a broken answer: {why} ({_PRINTED if self.foreign else _OVERWRITTEN})", unplaced)
 
     def kill(self) -> None:
         """End the process, whatever it is doing. Another thread that waits for its answer gets EndedError."""
@@ -227,7 +231,11 @@ class Process:
             del self._received[:size]
             return found, None
         except AnswerError as error:
-            self.refuse_answer(str(error), unplaced=self.begun > first + 1)
+            unplaced = self.begun > first + len(error.before) + 1
+            try:
+                self.refuse_answer(str(error), unplaced)
+            except EndedError as ended:
+                return error.before, ended
         except EndedError as error:
             found = self._left(first)
             runs = self._journal is not None and self._journal.runs
