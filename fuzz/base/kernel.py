@@ -113,6 +113,12 @@ class Kernel:
         absent = self.absent if self.fetch else None
         return None if absent is None else f"{absent[1].name} is not here: {self.fetch}"
 
+    @property
+    def lost(self) -> str | None:
+        """What is absent, and nobody says how it is got; None where nothing is."""
+        absent = None if self.fetch else self.absent
+        return None if absent is None else f"{absent[0]}: {absent[1]} does not exist"
+
     def at(self, folder: Path) -> Kernel:
         """It as a pack in that folder declares it: what is relative is from there."""
         return self

@@ -123,6 +123,8 @@ class Lane:
         with its first case. Whatever is wrong with the kernel is said of it, and stops no other."""
         self._at_work = True
         try:
+            if self.target.kernel.lost:
+                raise BuildError(self.target.kernel.lost)
             self._program = self.target.adapter.program(self.target, builder)
             worker = self._employed()
             if not at_once and self._program.household:

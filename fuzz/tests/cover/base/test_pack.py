@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from fuzz.adapters.pack import PackError, built_in, load
+from fuzz.adapters.registry import expand
+from fuzz.adapters.target import Attestation, NotRun
+from fuzz.execute.pool import WorkerPool
 from fuzz.tests.conftest import CHECKOUT, GENERIC
 from oracles.declared import OpError
 from oracles.op import Op
@@ -167,6 +170,17 @@ def test_a_kernel_of_an_op_that_is_called_like_a_built_in_one_is_checked_by_its_
     [kernel] = load(tmp_path).kernels
     assert kernel.op == "attention"
     assert [each.name for each in OPS["attention"].inputs] == ["keys"]
+
+
+def test_a_file_that_is_missing_is_told_of_its_kernel_and_the_others_run(tmp_path: Path, cache: Path) -> None:
+    kernels = ", ".join(f"PythonKernel('{name}', 'rms_norm', SOURCE.with_name('{name}.py'), 'numpy')" for name in "ab")
+    (tmp_path / "pack.py").write_text(f"{HEAD}KERNELS = ({kernels})\n")
+    (tmp_path / "a.py").write_text("def rms_norm(x, *, eps): return x\n")
+    with WorkerPool(expand(load(tmp_path).kernels), cache=cache) as pool:
+        there, lost = pool.statuses.values()
+    assert isinstance(there, Attestation)
+    assert isinstance(lost, NotRun)
+    assert lost.broken == f"source: {tmp_path / 'b.py'} does not exist"
 
 
 def test_a_field_that_is_unknown_is_named_with_the_file_beside_the_pack_that_has_it(tmp_path: Path) -> None:
