@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -70,7 +71,7 @@ class CAdapter(Adapter):
             return f"needs a {target.arch} processor with {' '.join(sorted(features))}; QEMU does not have it"
         missing = sorted(features - target.host.features)
         if not target.emulated and missing:
-            return f"this processor has no {' '.join(missing)}"
+            return f"this processor has no {' '.join(missing)}{_meant(missing, target.host.features)}"
         return self._lacking(target)
 
     def _lacking(self, target: Target) -> str | None:
@@ -116,6 +117,13 @@ class CAdapter(Adapter):
             found[path.resolve()] = text
         libraries = [each for each in known.libraries if isinstance(each, Path)]
         return {**found, **{each.resolve(): linking.library(each, known.binaries).digest for each in libraries}}
+
+
+def _meant(missing: Sequence[str], known: Collection[str]) -> str:
+    """The features that a row of instruction sets may mean, where Linux spells them otherwise."""
+    plain = {re.sub(r"\W|_", "", each): each for each in sorted(known)}
+    found = [plain[word] for each in missing if (word := re.sub(r"\W|_", "", each)) in plain]
+    return f"; Linux calls it {' '.join(found)}, and a row has features by those names" if found else ""
 
 
 def _unlinkable(target: Target) -> str | None:

@@ -157,8 +157,12 @@ class Kernel:
             raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(self.source)!r}")
         for kind in self.keeps:
             one_of("keeps", kind, CHANGES)
-        if not isinstance(self.contract, Contract):
-            raise DeclarationError(f"contract: {self.contract!r} is no Contract(...)")
+        for field, wanted in (("contract", Contract), ("capabilities", Capabilities)):
+            given, word = getattr(self, field), wanted.__name__
+            if not isinstance(given, wanted):
+                raise DeclarationError(
+                    f"{field}: {given!r} is no {word}: write {word}(...), or leave it out to declare nothing"
+                )
         object.__setattr__(self, "summary", printable(self.summary))
 
     def check_op(self) -> None:
