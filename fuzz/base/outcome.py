@@ -128,5 +128,4 @@ class Outcome:
 
     def __post_init__(self) -> None:
         if self.detail:
-            lines = (line.strip() for line in self.detail.splitlines())
-            object.__setattr__(self, "detail", printable(" ".join(line for line in lines if line)))
+            object.__setattr__(self, "detail", printable(self.detail))
