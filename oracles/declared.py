@@ -52,6 +52,9 @@ def check_declared(op: Op) -> None:
         for dim, size in extents.items():
             if dim not in op.named or size < 1 or op.fixed.get(dim, size) != size:
                 raise OpError(f"{op.name}: {field}: {dim!r} cannot be {size}: only named dimensions can, and 1 or more")
+    for dim, size in op.multiples.items():
+        if dim not in op.named or not isinstance(size, int) or size < 1 or op.fixed.get(dim, 0) % size:
+            raise OpError(f"{op.name}: multiples: {dim!r} cannot be of {size!r}: named dimensions can, of 1 or more")
     for dims, size in op.least.items():
         if not {*dims.split()} <= {*op.named, *op.made} or not dims.split() or size < 1:
             raise OpError(f"{op.name}: least: {dims!r} cannot be {size}: named dimensions can, and 1 or more")

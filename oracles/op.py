@@ -16,7 +16,7 @@ from typing import Any
 
 from oracles.declared import AXIS, OpError, check_declared
 from oracles.dim import Dim, counts_of, dims_of, steps_of
-from oracles.formula.made import Counts, completed, few, follows
+from oracles.formula.made import Counts, completed, few, follows, parts_of
 from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
 from oracles.operand import OUTER, Flip, Operand, Parameter
@@ -57,6 +57,9 @@ class Op:
     least: Extents = field(default_factory=dict)
     """The number of elements that a dimension has at least, or several together, such as {"h w": 2} of a variance over
     both: of fewer it has no meaning."""
+    multiples: Extents = field(default_factory=dict)
+    """The dimensions that have a multiple of so many elements, such as {"d": 2} where d is even, although the formula
+    takes no part of them."""
     shapes: tuple[Extents, ...] = ()
     """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
     {"group": 8, "head": 4}: a share of the cases has them."""
@@ -165,7 +168,7 @@ class Op:
         found = counts_of(self.formula, self.inputs, self.parameters)
         if wrong := [dim for dim in self.inputs[0].axes if dim in found]:
             raise OpError(f"{self.name}: {wrong[0]!r} follows from others, and its first input has it: say these of it")
-        return found
+        return {**found, **parts_of(self.multiples)}
 
     def whole(self, extents: Extents) -> Extents | None:
         """Return the extents with those that follow from them; None where one would be none, unless those have none,

@@ -34,6 +34,11 @@ def counts_of(nodes: Iterable[Node]) -> Counts:
     return found
 
 
+def parts_of(multiples: Mapping[str, int]) -> Counts:
+    """Return a dimension, which no tensor has, for each of those that have a multiple of so many elements."""
+    return {f"{dim}_by_{size}": Node("extent", label=dim) / float(size) for dim, size in multiples.items()}
+
+
 @lru_cache(maxsize=4096)  # a search asks for each case anew
 def extents_of(count: Node) -> frozenset[str]:
     """Return the dimensions of whose extents a count is made."""

@@ -26,7 +26,7 @@ from oracles.reference.library import dtypes_of, held, recorded, shortens, specs
 from oracles.reference.maps import single, spread
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
-from oracles.reference.relations import likely, rounded_of, said_of
+from oracles.reference.relations import likely, multiples_of, rounded_of, said_of
 from oracles.reference.rewrites import note
 from oracles.reference.rules import RULES
 from oracles.reference.selection import kept
@@ -187,12 +187,9 @@ def _read(
     function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
     if unsaid := asked.counts.keys() - op.made.keys():
-        if unsaid <= {*stated}:
-            raise UnreadableError(
-                f"{' and '.join(sorted(unsaid))}: nothing that it returns says how long that is: have no other"
-                " dimension follow from it in shapes"
-            )
-        return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing)
+        if not unsaid <= {*stated}:
+            return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing)
+        op = replace(op, multiples=multiples_of({each: asked.counts[each] for each in unsaid}))
     extents = [{each.name: each.sizes[which] for each in free.values()} for which in (0, 1)]
     agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
     if agreement.specials and asked.values == ANY:

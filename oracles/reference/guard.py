@@ -263,6 +263,10 @@ def drawn(
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
     """Return values of all inputs, with these extents."""
     found, sizes = dict[str, NDArray[Any]](), op.whole(sizes) or sizes
+    if {dim for each in op.inputs for dim in each.axes} - sizes.keys() - {OUTER}:
+        raise UnreadableError(
+            "what it makes has no elements along some dimension, whatever the extents: leave that out"
+        )
     for each in op.inputs:
         shape = tuple(
             size for dim in each.axes for size in (outer if dim == OUTER and outer is not None else (sizes[dim],))

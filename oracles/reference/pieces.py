@@ -174,6 +174,8 @@ def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Return values beside each other along an axis."""
     some = [each for each in tensors if each.axes != ((),) or each.rank == len(reader.shape())]
     at = range(len(reader.shape()))[dim]
+    # A rest that there never is, such as that of halves of what is even, is no dimension of a formula.
+    some = [each for each in some if pair_along(each, at) != (0, 0)] or some
     pieces, along = list[Value](), list[Dim]()
     for each in some:
         piece, own = single(reader, each, at)

@@ -60,6 +60,21 @@ def said_of(counts: Counts) -> str:
     return " and ".join(f"{name} = {_text(count)}" for name, count in counts.items())
 
 
+def multiples_of(counts: Counts) -> Mapping[str, int]:
+    """Return of how many elements dimensions have a multiple from which others follow that are used nowhere. Raises
+    UnreadableError where that is not all that a relation says."""
+    found = dict[str, int]()
+    for name, count in counts.items():
+        base, *number = count.args or (count,)
+        if base.kind != "extent" or count.kind not in ("divide", "multiply", "add", "subtract"):
+            raise UnreadableError(
+                f"{name}: nothing that it returns says how long that is: let no other dimension follow from it"
+            )
+        if count.kind == "divide":
+            found[base.label] = int(number[0].value)
+    return found
+
+
 def rounded_of(counts: Counts) -> Mapping[str, int]:
     """Return the dimensions of which whole parts are taken, such as d // 2, and how many."""
     found = dict[str, int]()

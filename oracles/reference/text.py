@@ -105,6 +105,7 @@ def written(op: Op, formula: Formula, said: str) -> str:
     fields = [f"    {op.name},", *_operands("inputs", op.inputs), *_operands("outputs", op.outputs)]
     fields += [f"    fixed={dict(op.fixed)!r},".replace("'", '"')] if op.fixed else []
     fields += [f"    least={dict(op.least)!r},".replace("'", '"')] if op.least else []
+    fields += [f"    multiples={dict(op.multiples)!r},".replace("'", '"')] if op.multiples else []
     fields += [f"    shapes={tuple(map(dict, op.shapes))!r},".replace("'", '"')] if op.shapes else []
     fields += [f"    algorithms={formula.algorithms},"] if formula.ways else []
     words = textwrap.fill(f"{said[0].upper()}{said[1:]}.", _WIDEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,11 @@ def partial(x, cos, sin):  # type: ignore[no-untyped-def]
     return torch.cat((x1 * cos - x2 * sin, x2 * cos + x1 * sin, x[..., turned:]), -1)
 
 
+def with_a_rest(x: Any, cos: Any, sin: Any) -> Any:
+    whole = x.shape[-1] // 2 * 2
+    return torch.cat((halves(x[..., :whole], cos, sin), x[..., whole:]), -1)  # type: ignore[no-untyped-call]
+
+
 def packed(x, wb):  # type: ignore[no-untyped-def]
     n = x.shape[-1]
     return x * wb[:n] + wb[n:]
@@ -103,6 +109,7 @@ _READ: Mapping[Callable[..., Any], tuple[str, str]] = {
     written: (_ROPE, "h = d / 2"),
     whole: ("x=... s d, cos=s d, sin=s d", ""),
     partial: (_ROPE, ""),
+    with_a_rest: (_ROPE, "h = d / 2"),
     packed: ("x=m n, wb=k", "k = n * 2"),
     differences: ("x=m n", ""),
     thirds: ("x=m n", ""),
@@ -167,6 +174,25 @@ def test_what_no_extents_fit_is_refused() -> None:
         derive(lambda x: x @ x, "x=n 2n")
     with pytest.raises(UnreadableError, match=r"it takes no x\[5, 11\], y\[13\]: RuntimeError"):
         derive(lambda x, y: x + torch.cat((y, y, y)), "x=m n, y=k")
+
+
+def test_a_relation_that_nothing_depends_on_holds_all_the_same() -> None:
+    found = derive(lambda x: -x, "x=b 3h", name="minus")
+    assert [n for n in range(1, 10) if found.op.whole({"b": 2, "h_times_3": n}) is not None] == [3, 6, 9]
+    assert '    multiples={"h_times_3": 3},\n' in found.module
+    assert not derive(lambda x: -x, "x=b h+1").op.multiples
+    with pytest.raises(UnreadableError, match="h: nothing that it returns says how long that is"):
+        derive(lambda x: -x, "x=b 2h+1")
+    with pytest.raises(OpError, match="multiples: 'k' cannot be of 2"):
+        replace(found.op, multiples={"k": 2})
+
+
+def test_a_rest_that_is_always_empty_is_no_output() -> None:
+    def in_parts(x: Any, cos: Any, sin: Any) -> Any:
+        return with_a_rest(x, cos, sin), x[..., 2 * cos.shape[-1] :] * cos[..., :1]
+
+    with pytest.raises(UnreadableError, match="it makes what has no elements along some dimension"):
+        derive(in_parts, "x=... s d, cos=s d/2, sin=s d/2")
 
 
 def test_an_op_says_of_its_first_input_alone_what_others_follow_from() -> None:
