@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -24,9 +25,11 @@ from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId, Un
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.kernel import Kernel
 from fuzz.transport.child import Child, CompiledWorker
+from fuzz.transport.ending import EndedError
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.sandbox import Sandbox, started
+from fuzz.transport.steps import taken
 from oracles.ops import OPS
 
 OPTS = ("O0", "O2")
@@ -68,7 +71,7 @@ class CAdapter(Adapter):
             return f"needs a {target.arch} processor with {' '.join(sorted(features))}; QEMU does not have it"
         missing = sorted(features - target.host.features)
         if not target.emulated and missing:
-            return f"this processor has no {' '.join(missing)}"
+            return f"this processor has no {' '.join(missing)}{_meant(missing, target.host.features)}"
         return self._lacking(target)
 
     def _lacking(self, target: Target) -> str | None:
@@ -91,7 +94,9 @@ class CAdapter(Adapter):
         except BuildError as error:
             entry = f"the entry is {abi.prototype(op)}; what it is given: kernelfuzz header {op.name}"
             raise error.noted(rf"\bkf_{op.name}(_call)?\b", entry) from None
-        return CProgram(target, path, digest, helper, tuple(build.files), sandbox_of(target.kernel, builder))
+        sandbox = sandbox_of(target.kernel, builder)
+        idle = None if target.own is None and target.emulator is None else partial(_idle, self, target, builder)
+        return CProgram(target, path, digest, helper, tuple(build.files), sandbox, idle)
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         prefix = prefix_of(target)
@@ -112,6 +117,13 @@ class CAdapter(Adapter):
             found[path.resolve()] = text
         libraries = [each for each in known.libraries if isinstance(each, Path)]
         return {**found, **{each.resolve(): linking.library(each, known.binaries).digest for each in libraries}}
+
+
+def _meant(missing: Sequence[str], known: Collection[str]) -> str:
+    """The features that a row of instruction sets may mean, where Linux spells them otherwise."""
+    plain = {re.sub(r"\W|_", "", each): each for each in sorted(known)}
+    found = [plain[word] for each in missing if (word := re.sub(r"\W|_", "", each)) in plain]
+    return f"; Linux calls it {' '.join(found)}, and a row has features by those names" if found else ""
 
 
 def _unlinkable(target: Target) -> str | None:
@@ -170,6 +182,16 @@ def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[P
     return (parts, builder.compiled(f"entry-{digest[:32]}", call)), digest
 
 
+def _idle(adapter: CAdapter, target: Target, builder: Builder) -> CProgram:
+    """What a worker is started from of a kernel that does nothing, where the target's is started. Raises BuildError."""
+    op = next(iter(OPS))
+    text = f'#include "{abi.HEADER}"\nint kf_{op}(const kf_{op}_call *call) {{ return call == 0; }}\n'
+    source = builder.text("idle", f"{op}.c", text)
+    kernel = CKernel("idle", op, source, c_kernel(target.kernel).isa)
+    flags = () if target.own is None else target.own.flags
+    return CAdapter.program(adapter, replace(target, kernel=kernel, flags=flags), builder)
+
+
 @dataclass(frozen=True)
 class CProgram:
     """A worker executable with a C kernel linked in."""
@@ -183,6 +205,8 @@ class CProgram:
     libraries: tuple[Library, ...] = ()
     """The kernel's own, by their files."""
     sandbox: Sandbox | None = None
+    idle: Callable[[], CProgram] | None = None
+    """What a worker is started from that does nothing, where an emulator or a row of the pack's starts it."""
     household = order = ""
     compiled_here: ClassVar[bool] = True
     """Whether the kernel is what was compiled, and so has only what its compiler could use."""
@@ -226,6 +250,24 @@ class CProgram:
                 f"{found.compiler} could not use {lacking} with {found.flags}: this is the code without it"
             )
         return found
+
+    def hindrance(self) -> str:
+        if self.idle is None:
+            return ""
+        try:
+            idle = self.idle()
+            process = idle.process(_START_LIMIT_S)
+        except (BuildError, OSError):
+            return ""
+        try:
+            taken(process.hello())
+        except EndedError as error:
+            ending, what = error.ending, shlex.join(idle.command)
+            first = next(iter(ending.said.splitlines()), "") or str(ending)
+            return f"{self.target.name.place} starts no worker: {first} (to see it: {what})"
+        finally:
+            process.close()
+        return ""
 
     def _absent(self, found: CAttestation) -> str:
         """The features that its code has and its processor has not."""

@@ -12,7 +12,7 @@ from fuzz.adapters import toolchain
 from fuzz.adapters.build import Builder, BuildError
 from fuzz.adapters.command_kernel import CommandKernel, command_kernel
 from fuzz.adapters.export import Script
-from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, sandbox_of
+from fuzz.adapters.target import NO_PROGRAM, Adapter, Attestation, AttestationError, Target, TargetId, sandbox_of
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
@@ -28,8 +28,7 @@ _LIMIT_S, _START_LIMIT_S = 5.0, 60.0
 class CommandAdapter(Adapter):
     """Executables that speak the workers' protocol."""
 
-    suffix = "."
-    """No file has this one: nothing is exported."""
+    suffix = NO_PROGRAM
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         name = TargetId(kernel.kind, kernel.name, "native")
@@ -50,7 +49,7 @@ class CommandAdapter(Adapter):
         return CommandProgram(known, _digest(known), sandbox_of(known, builder))
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
-        raise UsageError(f"--script: {target.kernel.name} is a program of its own: use repro itself")
+        raise UsageError(f"--script: {target.kernel.name} is a program itself: use repro alone")
 
     def definition(self, kernel: Kernel) -> str:
         return command_kernel(kernel).source.name
@@ -97,7 +96,10 @@ class CommandProgram:
         kernel = self.kernel
         words = [*kernel.interpreter, str(kernel.source), *kernel.options]
         start = command(words, sandbox=self.sandbox)
-        return Process(start, limit, start_limit=_START_LIMIT_S, sandboxed=self.sandbox is not None)
+        return Process(start, limit, start_limit=_START_LIMIT_S, sandboxed=self.sandbox is not None, foreign=True)
+
+    def hindrance(self) -> str:
+        return ""  # what the pack names is the kernel's own
 
     def attested(self, hello: str) -> CommandAttestation:
         kernel, lines = self.kernel, dict(line.partition("=")[::2] for line in hello.splitlines())

@@ -125,12 +125,10 @@ def load(path: Path | None, *, sources: bool = True) -> Pack:
         _make_known(op, entry)
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
+    lost = [f"kernel {kernel.name}: {kernel.lost}" for kernel in kernels if kernel.lost]
+    if len(lost) == len(kernels) and sources:  # where some are there they run, and the others are told as broken
+        raise PackError(f"{entry}: {lost[0]}")
     for kernel in kernels:
-        absent = kernel.absent
-        if absent is not None and not kernel.fetch:
-            if not sources:
-                continue
-            raise PackError(f"{entry}: kernel {kernel.name}: {absent[0]}: {absent[1]} does not exist")
         try:
             kernel.check_op()
             _ = kernel.able

@@ -214,6 +214,9 @@ class PythonProgram:
 
         return Process(start, limit, memory, journal=journal, sandboxed=self.sandbox is not None)
 
+    def hindrance(self) -> str:
+        return ""  # nothing stands between it and this machine
+
     def attested(self, hello: str) -> PythonAttestation:
         said = dict(line.split("=", 1) for line in hello.splitlines())
         if "broken" in said:

@@ -127,8 +127,11 @@ static void kfs_compare(const kfs_tensor *t) {
         const kfs_allowed *a = &t->allowed[i];
         const double got = kfs_value(t->dtype, kfs_element(t, a->index));
         if (kfs_conforms(a, got) || ++kfs_failures > KFS_SHOWN) continue;
-        printf("FAILS: %s[%lld] = %.17g, allowed %.17g to %.17g%s%s\n", t->name, (long long)a->index, got, a->low, a->high,
-               a->rule & 8 ? ", or rather NaN" : "", got || !(a->rule & 3) ? "" : a->rule & 1 ? ", with the sign +" : ", with the sign -");
+        printf("FAILS: %s[%lld] = %.17g, allowed ", t->name, (long long)a->index, got);
+        if (a->rule & 8) printf("NaN\n");
+        else if (isinf(a->low) && isinf(a->high) && a->low < a->high) printf("any number\n");
+        else printf("%.17g to %.17g%s%s\n", a->low, a->high, a->rule & 4 ? ", or NaN" : "",
+                    got || !(a->rule & 3) ? "" : a->rule & 1 ? ", with the sign +" : ", with the sign -");
     }
 }
 

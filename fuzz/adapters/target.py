@@ -291,6 +291,15 @@ class Program(Protocol):
         """
         ...
 
+    def hindrance(self) -> str:
+        """Why no worker at all can be started as its is, whatever the kernel, in one line; '' where some can. Asked
+        only of one whose process ended before it said what it is."""
+        ...
+
+
+NO_PROGRAM = "."
+"""The suffix of an adapter of whose kernels no program can be written: no file has it."""
+
 
 class Adapter(ABC):
     """What is done with kernels of one kind. Nothing else asks of what kind a kernel is."""

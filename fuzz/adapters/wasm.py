@@ -71,6 +71,9 @@ class WasmProgram(CProgram):
         start = child.command(self.command, sandbox=self.sandbox)
         return Process(start, limit, start_limit=_START_LIMIT_S, sandboxed=self.sandbox is not None)
 
+    def hindrance(self) -> str:
+        return ""  # its host says itself what it cannot run
+
     def attested(self, hello: str) -> CAttestation:
         if hello.startswith(_MISSING):
             raise Unavailable(hello.removeprefix(_MISSING))

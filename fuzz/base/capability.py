@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Literal, NamedTuple, get_args
 
 from fuzz.base.case import THREADS, Case, Layout, Output, Tensor
@@ -38,7 +39,9 @@ class DeclarationError(ValueError):
 def one_of(field: str, value: object, known: tuple[str, ...]) -> None:
     """Raise DeclarationError unless `value` is one of those."""
     if value not in known:
-        raise DeclarationError(f"{field}: {value!r} is not one of {', '.join(known)}")
+        close = get_close_matches(str(value), known, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise DeclarationError(f"{field}: {value!r} is not one of {', '.join(known)}{hint}")
 
 
 @dataclass(frozen=True)

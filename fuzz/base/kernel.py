@@ -113,6 +113,12 @@ class Kernel:
         absent = self.absent if self.fetch else None
         return None if absent is None else f"{absent[1].name} is not here: {self.fetch}"
 
+    @property
+    def lost(self) -> str | None:
+        """What is absent, and nobody says how it is got; None where nothing is."""
+        absent = None if self.fetch else self.absent
+        return None if absent is None else f"{absent[0]}: {absent[1]} does not exist"
+
     def at(self, folder: Path) -> Kernel:
         """It as a pack in that folder declares it: what is relative is from there."""
         return self
@@ -151,8 +157,12 @@ class Kernel:
             raise DeclarationError(f"source: write a path, Path(__file__).parent / {str(self.source)!r}")
         for kind in self.keeps:
             one_of("keeps", kind, CHANGES)
-        if not isinstance(self.contract, Contract):
-            raise DeclarationError(f"contract: {self.contract!r} is no Contract(...)")
+        for field, wanted in (("contract", Contract), ("capabilities", Capabilities)):
+            given, word = getattr(self, field), wanted.__name__
+            if not isinstance(given, wanted):
+                raise DeclarationError(
+                    f"{field}: {given!r} is no {word}: write {word}(...), or leave it out to declare nothing"
+                )
         object.__setattr__(self, "summary", printable(self.summary))
 
     def check_op(self) -> None:

@@ -128,4 +128,5 @@ class Outcome:
 
     def __post_init__(self) -> None:
         if self.detail:
-            object.__setattr__(self, "detail", printable(self.detail))
+            lines = (line.strip() for line in self.detail.splitlines())
+            object.__setattr__(self, "detail", printable(" ".join(line for line in lines if line)))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class BudgetOptions:
     """The options of `kernelfuzz explain-budget`."""
 
-    case: Annotated[Path, typer.Argument(help="A case file.", show_default=False)]
+    case: options.KeptCase
+    findings: options.Findings = Path("findings")
     output: Annotated[str, typer.Option("--output", help="Name of the output. Default: the first.")] = ""
     index: Annotated[str, typer.Option("--index", metavar="I,J,...", help="Element of the output.")] = ""
     target: Annotated[str | None, typer.Option("--target", help="Whose contract. Default: where it was found.")] = None
@@ -33,19 +34,20 @@ def explain_budget(options: BudgetOptions) -> Exit:
     Nothing is run: the numbers follow from the case and from what the kernel declares. Without --index it is the first
     element.
 
-    For example: kernelfuzz explain-budget findings/CASE.json --pack mine --index 0,3
+    For example: kernelfuzz explain-budget b88a1c --pack mine --index 0,3
     """
     from fuzz.base.selection import SelectionError
-    from fuzz.findings import casefile
     from fuzz.judge.values import problem_of
     from fuzz.report.failure import allowance_lines
     from fuzz.report.words import element
     from fuzz.triage.facts import worst_element
+    from fuzz.uses.replay import chosen_case
     from fuzz.uses.starting import select_targets
     from oracles.truth import Truth
 
     pack = loaded(options.pack)  # before the case, whose op it may bring
-    case, found = casefile.load(options.case)
+    chosen = chosen_case(options.case, options.findings, pack)
+    case, found = chosen.case, chosen.found
     output = options.output or next(iter(case.outputs))
     index = _index(case, output, options.index)
     # The named target, else the one the case was found on, else the first that takes the case.

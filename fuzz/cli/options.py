@@ -112,6 +112,16 @@ def _filled(kind: Any, values: Mapping[str, Any]) -> Any:
 PackFolder = Annotated[
     Path | None, typer.Option("--pack", help="Folder of kernels with a pack.py. Default: the built-in kernels.")
 ]
+KeptCase = Annotated[
+    str,
+    typer.Argument(
+        help="A case file; how a finding's name or digest begins; or SEED:OP:SHARD:NUMBER, a case of a search.",
+        show_default=False,
+    ),
+]
+Findings = Annotated[
+    Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
+]
 Untrusted = Annotated[
     bool,
     typer.Option(
@@ -199,7 +209,7 @@ Require = Annotated[
 class Selection:
     """Which targets of a pack take part."""
 
-    op: Annotated[str, typer.Option("--op", help="Only kernels of this op (a glob).")] = "*"
+    op: Annotated[str, typer.Option("--op", help="Only kernels of these ops: globs, comma-separated.")] = "*"
     target: Targets = ()
     keyword: Keyword = None
 

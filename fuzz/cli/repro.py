@@ -18,16 +18,8 @@ from fuzz.cli.options import loaded
 class ReproOptions:
     """The options of `kernelfuzz repro`."""
 
-    case: Annotated[
-        str,
-        typer.Argument(
-            help="A case file; how a finding's name or digest begins; or SEED:OP:SHARD:NUMBER, a case of a search.",
-            show_default=False,
-        ),
-    ]
-    findings: Annotated[
-        Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
-    ] = Path("findings")
+    case: options.KeptCase
+    findings: options.Findings = Path("findings")
     store: options.Store = None
     target: options.Targets = ()
     pack: options.PackFolder = None

@@ -21,9 +21,7 @@ class ShowOptions:
     case: Annotated[
         str, typer.Argument(help="A case file, or how a finding's name or digest begins.", show_default=False)
     ]
-    findings: Annotated[
-        Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
-    ] = Path("findings")
+    findings: options.Findings = Path("findings")
     pack: options.PackFolder = None
     untrusted: options.Untrusted = False
     snippet: Annotated[

@@ -8,8 +8,8 @@ from dataclasses import replace
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.worker import ATTEMPTS, Conduct, Encoded, LostError, Worker
 from fuzz.transport import records
+from fuzz.transport.ending import Ending
 from fuzz.transport.frames import FrameError
-from fuzz.transport.process import Ending
 from fuzz.transport.steps import Steps
 
 _UNEXPLAINED = 5

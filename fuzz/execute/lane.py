@@ -14,8 +14,8 @@ from fuzz.execute.blame import Blame
 from fuzz.execute.loop import Loop, Queue
 from fuzz.execute.sharing import Sharing
 from fuzz.execute.worker import Conduct, Encoded, LostError, Worker
+from fuzz.transport.ending import EndedError
 from fuzz.transport.frames import FrameError
-from fuzz.transport.process import EndedError
 from fuzz.transport.steps import Steps, taken
 
 _AT_FAULT = (BuildError, AttestationError, EndedError)
@@ -123,6 +123,8 @@ class Lane:
         with its first case. Whatever is wrong with the kernel is said of it, and stops no other."""
         self._at_work = True
         try:
+            if self.target.kernel.lost:
+                raise BuildError(self.target.kernel.lost)
             self._program = self.target.adapter.program(self.target, builder)
             worker = self._employed()
             if not at_once and self._program.household:

@@ -11,11 +11,12 @@ from typing import NamedTuple
 from fuzz.adapters.build import BuildError
 from fuzz.adapters.target import Attestation, AttestationError, Program, Target, Unavailable
 from fuzz.base.case import Case
-from fuzz.base.outcome import Outcome
+from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.sharing import Sharing
 from fuzz.transport import records
-from fuzz.transport.frames import AnswerError, Answers, Response, outcome_of
-from fuzz.transport.process import EndedError, Ending, Process
+from fuzz.transport.ending import EndedError, Ending
+from fuzz.transport.frames import AnswerError, Answers, CountError, Response, outcome_of
+from fuzz.transport.process import Process
 from fuzz.transport.steps import Steps
 
 _PATIENCE_S = 1.0
@@ -154,11 +155,14 @@ class Worker:
         self._at_work = True
         try:
             hello = yield from self._hello()
-        except (OSError, EndedError) as error:
+        except OSError as error:
             self._process = None
-            is_cut = isinstance(error, EndedError) and error.ending.cut
-            lost = self._given_up(f"the worker cannot be started: {error}")
-            raise lost from ConnectionError(str(error)) if is_cut else error
+            raise self._given_up(f"the worker cannot be started: {error}") from error
+        except EndedError as error:
+            self._process, ending = None, error.ending
+            hindrance = "" if ending.cut or self._lost is not None else self._program.hindrance()
+            lost = self._given_up(hindrance or f"the worker cannot be started: {error}\n{ending.trace}".strip())
+            raise lost from ConnectionError(str(error)) if ending.cut or hindrance else error
         finally:
             self._at_work = False
         self._sharing.join(self, self._program)
@@ -286,6 +290,10 @@ class Worker:
         """What the response says; a change that the kernel declares to keep is none. Raises EndedError."""
         try:
             outcome = outcome_of(response, case.case, self.target.id, case.answers)
+        except CountError as error:
+            if not process.foreign:  # our workers count right: this one was written over
+                process.refuse_answer(str(error))
+            return Outcome(self.target.id, Status.WRONG_SHAPE, detail=str(error))
         except AnswerError as error:
             process.refuse_answer(str(error))
         kept = self.target.kernel.keeps

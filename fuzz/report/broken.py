@@ -11,8 +11,8 @@ from fuzz.base.verdict import Verdict
 VERDICT = Verdict.CRASH
 """It ended before its first case."""
 _SHOWN = 12
-"""Lines of what a compiler said that are shown where other kernels are told of too: its first error, and what it points
-at."""
+"""Lines of what a compiler said that are shown where other kernels are told of too, behind its first error: what it
+points at."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Broken:
         more = f" and {len(self.targets) - 1} more" if len(self.targets) > 1 else ""
         yield f"{VERDICT.value}  {self.kernel}  {self.targets[0]}{more}"
         yield f"  what          {self.reason}"
-        said = self.said.splitlines()
-        if len(said) > 1:
-            first = _first_error(said, self.reason)
+        said = self.said.removeprefix(self.reason).strip("\n").splitlines()
+        if said:
+            first = _behind_error(said, self.reason)
             ours = [line for line in said[first + _SHOWN :] if line.startswith(NOTE)]
             shown = said if whole else [*said[first:][:_SHOWN], *ours]
             yield from (f"    {line}" for line in shown)
@@ -62,6 +62,6 @@ def broken_kernels(targets: Iterable[tuple[str, str, str, str]]) -> list[Broken]
     ]
 
 
-def _first_error(said: list[str], reason: str) -> int:
-    """The line that the reason quotes."""
-    return next((number for number, line in enumerate(said) if line.strip() and line.strip() in reason), 0)
+def _behind_error(said: list[str], reason: str) -> int:
+    """The line behind the one that the reason quotes; the first where it quotes none."""
+    return next((number + 1 for number, line in enumerate(said) if line.strip() and reason.endswith(line.strip())), 0)

@@ -185,7 +185,8 @@ def _ratio(ratio: float | None) -> str:
 def allowance_lines(worst: WorstElement) -> Iterator[str]:
     """Yield the exact value, what is allowed, each term of the budget, and what the element was calculated from."""
     yield _line("exact", worst.exact)
-    yield _line("allowed", f"{_number(worst.low)} to {_number(worst.high)}")
+    ends = [_number(each) for each in dict.fromkeys((worst.low, worst.high))]
+    yield _line("allowed", " to ".join(ends))
     for remark in worst.remarks:
         yield _line("note", remark)
     for number, term in enumerate(worst.terms):

@@ -176,7 +176,8 @@ MEANINGS: Mapping[Verdict, Meaning] = {
         "case.",
     ),
     Verdict.NOT_RUN: Meaning(
-        "The target did not run, which is never a pass: a compiler, an emulator, a package or a GPU is missing.",
+        "The target did not run, which is never a pass: a compiler, an emulator, a package or a GPU is missing, or "
+        "starts nothing.",
         "it is declared as a kernel of CuPy, where there is no CuPy or no GPU.",
         _softmax(_EXP, "return e / e.sum(-1, keepdims=True)"),
         "the reason stands beside it; `kernelfuzz doctor` says what can run here. Let a run fail where it must run: "

@@ -86,7 +86,15 @@ class FrameError(InternalError):
 
 class AnswerError(Exception):
     """What came in place of an answer is none. A kernel wrote on descriptors that are not its own, or over the memory
-    of its worker."""
+    of its worker. Those that came `before` it are answers."""
+
+    def __init__(self, why: str, before: Sequence[Response] = ()) -> None:
+        super().__init__(why)
+        self.before = before
+
+
+class CountError(AnswerError):
+    """An answer whose outputs do not have the elements that they should have."""
 
 
 class Response(NamedTuple):
@@ -145,9 +153,9 @@ def decode_responses(data: bytes | bytearray, first: int = 0) -> tuple[list[Resp
         while at + RESPONSE.size <= len(view):
             magic, position, size, *fields, _ = RESPONSE.unpack_from(view, at)
             if magic != RESPONSE_MAGIC:
-                raise AnswerError(f"an answer starts with {magic:08x}")
+                raise AnswerError(f"an answer starts with {magic:08x}", found)
             if position != first + len(found):
-                raise AnswerError(f"answer {position} came in place of {first + len(found)}")
+                raise AnswerError(f"answer {position} came in place of {first + len(found)}", found)
             start, end = at + RESPONSE.size, at + RESPONSE.size + size
             if end > len(view):
                 break
@@ -215,14 +223,15 @@ def _tensor(name: str, tensor: Tensor | Output, alias: int) -> bytes:
 
 def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
     """The outputs, and where in the payload they end."""
-    outputs = {}
+    outputs, there = {}, len(response.payload)
     at = 0
     for name, output in case.outputs.items():
-        end = at + output.layout.size * ITEMSIZE[output.dtype]
+        itemsize, count = ITEMSIZE[output.dtype], output.layout.size
+        end = at + count * itemsize
+        if end > there:
+            raise CountError(f"it returned {(there - at) // itemsize} of the {count} numbers of {name}")
         outputs[name] = response.payload[at:end]
         at = end
-    if at > len(response.payload):
-        raise AnswerError(f"an answer has {len(response.payload)} bytes where the outputs alone take {at}")
     return outputs, at
 
 
@@ -231,7 +240,9 @@ def _shared(response: Response, case: Case, known: Answers) -> dict[str, bytes]:
     for payload, outputs in known:
         if payload == response.payload:
             return outputs
-    outputs, _ = _outputs(response, case)
+    outputs, end = _outputs(response, case)
+    if end < len(response.payload):
+        raise CountError(f"it returned {len(response.payload) - end} bytes beyond all of {' and '.join(outputs)}")
     known.append((response.payload, outputs))
     return outputs
 

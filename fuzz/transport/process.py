@@ -14,12 +14,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from fuzz.transport import frames, records
 from fuzz.transport.child import CUT, Start
+from fuzz.transport.ending import EndedError, Ending
 from fuzz.transport.frames import AnswerError, Response
 from fuzz.transport.journal import Journal
 from fuzz.transport.sandbox import outside
@@ -50,63 +51,22 @@ START_LIMIT_S = 120.0
 """The time that a Python kernel may take to be imported, perhaps with libraries from a cold disk."""
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How a worker stopped answering."""
-
-    hung: bool
-    code: int
-    """The exit code, or minus the number of the signal, as in subprocess."""
-    said: str
-    """The end of what it wrote to stderr."""
-    ended: str = ""
-    """Why we ended it, where it did not end by itself and did not hang."""
-    unplaced: bool = False
-    """True where answers were lost with it, so that any case of its frame may be to blame that has none."""
-    early: bool = False
-    """True where it was waited for less than a case may take: that it hung is to be confirmed."""
-    cut: str = ""
-    """The place of another machine, the connection to which ended; what was run there is not to blame."""
-
-    @property
-    def from_outside(self) -> bool:
-        """True for the signals that others send: an operator, or the system when memory runs out."""
-        return not self.hung and not self.ended and self.code in (-signal.SIGKILL, -signal.SIGTERM)
-
-    @property
-    def refuses_frame(self) -> bool:
-        """True where the worker could not read what it was sent."""
-        return self.code == records.BROKEN_FRAME_EXIT and "kernelfuzz worker: broken frame" in self.said
-
-    def __str__(self) -> str:
-        if self.cut:
-            return f"the connection to {self.cut} ended{f': {self.said.splitlines()[-1]}' if self.said else ''}"
-        if self.hung:
-            return "no answer within the time limit"
-        if self.ended:
-            return self.ended
-        how = f"killed by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with exit code {self.code}"
-        return f"{how}{': ' + self.said if self.said else ''}"
-
-
-class EndedError(Exception):
-    """The process died or hung."""
-
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(str(ending))
-        self.ending = ending
+_OVERWRITTEN = "the kernel wrote to its worker's descriptors, or over its memory"
+_PRINTED = "its stdout has nothing but answers: what it prints belongs on stderr"
 
 
 class Process:
     """A running worker. `limit` is the longest silence in seconds that is taken for work; `memory` bounds what it may
     allocate, in bytes; it has at least `start_limit` seconds to start, which is no case. It shares the `journal`; one
     that has none sends each answer at once. One that is `sandboxed` has another process id here than it says, and what
-    is `remote`, in the place of that name, has none."""
+    is `remote`, in the place of that name, has none. One that is `foreign` is no program of ours, and what is wrong
+    with its answers is its own."""
 
     def __init__(
         self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S,
-        journal: Journal | None = None, sandboxed: bool = False, remote: str = "",
+        journal: Journal | None = None, sandboxed: bool = False, remote: str = "", foreign: bool = False,
     ) -> None:  # fmt: skip
+        self.foreign = foreign
         self._journal = journal
         self._sandboxed, self._remote = sandboxed, remote
         self._count = 0
@@ -198,9 +158,7 @@ class Process:
 
     def refuse_answer(self, why: str, unplaced: bool = False) -> NoReturn:
         """End a process that answered with what is no answer: raises EndedError."""
-        self.refuse(
-            f"a broken answer: {why} (the kernel wrote to its worker's descriptors, or over its memory)", unplaced
-        )
+        self.refuse(f"a broken answer: {why} ({_PRINTED if self.foreign else _OVERWRITTEN})", unplaced)
 
     def kill(self) -> None:
         """End the process, whatever it is doing. Another thread that waits for its answer gets EndedError."""
@@ -273,7 +231,11 @@ class Process:
             del self._received[:size]
             return found, None
         except AnswerError as error:
-            self.refuse_answer(str(error), unplaced=self.begun > first + 1)
+            unplaced = self.begun > first + len(error.before) + 1
+            try:
+                self.refuse_answer(str(error), unplaced)
+            except EndedError as ended:
+                return error.before, ended
         except EndedError as error:
             found = self._left(first)
             runs = self._journal is not None and self._journal.runs

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fuzz.adapters.target import Target
+from fuzz.base.case import Case
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, hangs
@@ -17,7 +18,7 @@ from fuzz.judge.trouble import error_words
 from fuzz.report.brief import Provenance, brief, commands_of
 from fuzz.report.console import print_failure, print_lines
 from fuzz.report.totals import counted
-from fuzz.triage.attribute.history import Need, recognise
+from fuzz.triage.attribute.history import Need, Recognised, recognise
 from fuzz.triage.diagnosis import TimeShares
 from fuzz.triage.explanation import NO_SHRINK
 from fuzz.triage.trial.trial import FreshProcess
@@ -51,12 +52,20 @@ def note_histories(
                 with WorkerPool([target], limit=case_limit, bounded=False) as pool:
                     pool.watch = late(lambda: interruption.overdue)
                     trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                    found = recognise(trial.fails, bucket.case, calls, trial.unsteady)
+                    found = _recognised(trial, calls)
             except Exception as error:  # what was found is shown all the same
                 book.note_error(f"internal error: {error_words(error)}", bucket.case)
                 continue
             if found.need is not Need.NOTHING and not interruption.wanted:
                 book.note_need(bucket, found)
+
+
+def _recognised(trial: FreshProcess, calls: Sequence[Case]) -> Recognised:
+    """Return what the failure needs. A tool that watches a kernel tells of the call itself, and slows each down a
+    hundredfold: what it told is looked for alone."""
+    if trial.target.sanitizer:
+        return Recognised(Need.NOTHING if trial.fails(()) else Need.UNKNOWN)
+    return recognise(trial.fails, trial.case, calls, trial.unsteady)
 
 
 def explain_findings(

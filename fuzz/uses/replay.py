@@ -13,7 +13,7 @@ from rich.table import Table
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import ADAPTERS, expand
 from fuzz.adapters.sanitizer import SETTING
-from fuzz.adapters.target import Target, TargetId
+from fuzz.adapters.target import NO_PROGRAM, Target, TargetId
 from fuzz.base.case import BIG, Case
 from fuzz.base.errors import UsageError
 from fuzz.base.selection import SelectionError
@@ -254,17 +254,21 @@ def facts(case: Case, judgements: Sequence[Judgement]) -> dict[str, Any]:
 
 def check_name(path: Path | None) -> None:
     """Raise UsageError for a file whose language its name does not tell."""
-    if path is not None and path.suffix not in {adapter.suffix for adapter in ADAPTERS.values()}:
-        raise UsageError(f"--script {path}: the name must end in .c or .py")
+    ways = sorted({adapter.suffix for adapter in ADAPTERS.values()} - {NO_PROGRAM})
+    if path is not None and path.suffix not in ways:
+        raise UsageError(f"--script {path}: the name must end in {', '.join(ways[:-1])} or {ways[-1]}")
 
 
 def chosen_for_script(
     path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: Found | None
 ) -> Judgement:
     """The judgement that the program shows: a failure in the language of `path`, that of the file's target first."""
-    fitting = [j for j in judgements if targets[j.target].adapter.suffix == path.suffix]
+    ways = {each.target: targets[each.target].adapter.suffix for each in judgements}
+    fitting = [each for each in judgements if ways[each.target] == path.suffix]
     if not fitting:
-        raise UsageError(f"--script {path}: no chosen kernel is written in that language; choose one with --target")
+        names = " or ".join(f"repro{way}" for way in sorted({*ways.values()} - {NO_PROGRAM}))
+        can = f"no chosen kernel is written in that language; name it {names}, or choose one with --target"
+        raise UsageError(f"--script {path}: {can if names else 'the kernel is a program itself: use repro alone'}")
 
     def rank(judgement: Judgement) -> tuple[bool, bool]:
         return not judgement.verdict.is_finding, found is None or judgement.target != found.target

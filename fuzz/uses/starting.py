@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
@@ -52,9 +51,11 @@ def select_targets(
     there to watch or no tool."""
     wanted = globs(patterns)
     matches_keyword = keyword(expression) if expression else lambda name: True
-    of_op = [kernel for kernel in kernels if fnmatchcase(kernel.op, op)]
-    if not of_op:
-        raise SelectionError(f"no kernel of an op {op!r}; see: kernelfuzz list ops")
+    ops = [each.strip() for each in op.split(",")]
+    for each in ops:
+        if not any(matches_any(kernel.op, [each]) for kernel in kernels):
+            raise SelectionError(f"no kernel of an op {each!r}; see: kernelfuzz list ops")
+    of_op = [kernel for kernel in kernels if matches_any(kernel.op, ops)]
 
     def is_wanted(name: str) -> bool:
         return (not wanted or matches_any(name, wanted)) and matches_keyword(name)

@@ -41,12 +41,12 @@ def rms_norm_eps(x: Any, eps: float) -> Any:
 
 
 def rms_norm_dtype(x: Any, eps: float) -> Any:
-    """Squares and their mean are in the dtype of the input, here bf16."""
+    """Squares and their mean are computed in the dtype of the input, here bf16."""
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
 
 
 def rms_norm_square(x: Any, weight: Any, eps: float) -> Any:
-    """The weight goes along the first axis of its length, which in a square is the wrong one."""
+    """The weight multiplies the first axis of its length, which in a square is the wrong one."""
     y = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)
     places = [1] * x.dim()
     places[list(x.shape).index(len(weight))] = len(weight)

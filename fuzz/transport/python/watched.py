@@ -11,8 +11,10 @@ REPORT = "KERNELFUZZ_REPORT"
 _MARK = "========="
 _END = f"{_MARK} END"
 _NO_ERRORS = ("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY", "Warning:", "Info:")
-"""How a record begins that is not of an error. A warning is what racecheck has of threads of one warp that do not wait
-for one another: it is not known of which right kernels it would say so."""
+"""How a record begins that is not of an error."""
+_RACE = "Warning: Race reported"
+"""How one begins of threads of a warp that do not wait for one another. It is called a warning, since some rely on a
+warp's threads keeping step: from Volta on they need not (CUDA C++ Programming Guide, independent thread scheduling)."""
 _CHANGES = "Address "
 """How a line begins that is another one each time."""
 _MOST_BYTES = 1 << 16
@@ -40,8 +42,8 @@ def _errors(lines: Iterable[str]) -> Iterator[str]:
     for line in (*lines, _END):
         said = line.removeprefix(_MARK).removeprefix(" ")
         if said[:1].strip():
-            if record and not record[0].startswith(_NO_ERRORS):
-                yield " ".join(record).removeprefix("Error: ")
+            if record and (record[0].startswith(_RACE) or not record[0].startswith(_NO_ERRORS)):
+                yield " ".join(record).removeprefix("Error: ").removeprefix("Warning: ")
             record = []
         if words := said.strip():
             record += [] if words.startswith(_CHANGES) else [words]

@@ -34,7 +34,7 @@ def unsteady(pool: Pool, target: Target, case: Case, *, beside: bool = False) ->
     if len({_results(each, case) for each in _called(pool, target, case)}) > 1:
         found = [_called_afresh(pool, target, case) for _ in range(2)]
     elif beside:
-        found = _called_together(target, case)
+        found = _called_together(pool, target, case)
     else:
         return None
     one_by_one = [[_results(each, case) for each in seen] for seen in found]
@@ -49,10 +49,11 @@ def _called_afresh(pool: Pool, target: Target, case: Case) -> list[Outcome]:
     return _called(pool, target, case)
 
 
-def _called_together(target: Target, case: Case) -> list[list[Outcome]]:
-    """What each of several new processes returns, call by call."""
+def _called_together(beside: Pool, target: Target, case: Case) -> list[list[Outcome]]:
+    """What each of several new processes returns, call by call; they are waited for as those of the pool `beside`."""
 
     def called(pool: Pool) -> list[Outcome]:
+        pool.watch = beside.watch
         found, until = _called(pool, target, case), time.monotonic() + _BUSY_S
         while time.monotonic() < until:
             found += _called(pool, target, case)

@@ -17,6 +17,7 @@ from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.errors import UsageError
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import WorkerPool
+from fuzz.report.broken import Broken
 
 _PROGRAM = """
 import struct, sys
@@ -34,8 +35,11 @@ while head := given.read(24):
         x = struct.unpack_from(f"<{rows * n}f", cases, tensor + 152 * (inputs + outputs))
         sums = struct.pack(f"<{rows}f", *(sum(x[row * n : row * n + n]) for row in range(rows)))
         if x[0] == 9.0:
-            sys.exit("nine")
+            sys.exit("nine\\nten")
         status, said = (1, b"it is seven") if x[0] == 7.0 else (0, sums)
+        said = {5.0: said[:-3], 6.0: said + b"more"}.get(x[0], said)
+        if x[0] == 8.0:
+            taken.write(b"it is eight\\n")
         ends = (status, 0, 0, -1, -1, -1, 0, 0, 0, 0, 0)
         taken.write(struct.pack("<4sIIBBBbqqHHiII", b"KFRS", number, len(said), *ends))
         taken.write(said)
@@ -64,13 +68,16 @@ def _ran(kernel: CommandKernel, cache: Path, *firsts: float) -> tuple[NotRun | A
 
 
 def test_a_program_is_sent_cases_and_attested(kernel: CommandKernel, cache: Path) -> None:
-    said, [one, seven, nine, last] = _ran(kernel, cache, 1.0, 7.0, 9.0, 2.0)
+    said, [one, few, many, seven, eight, nine, last] = _ran(kernel, cache, 1.0, 5.0, 6.0, 7.0, 8.0, 9.0, 2.0)
     assert isinstance(said, Attestation)
     assert said.words == f"worker.py {said.digest[:16]}, language Python"
     assert np.frombuffer(one.outputs["y"], "<f4").tolist() == [6.0, 15.0]
     assert (seven.status, seven.detail) == (Status.REJECTED, "it is seven")
+    assert (few.status, few.detail) == (Status.WRONG_SHAPE, "it returned 1 of the 2 numbers of y")
+    assert (many.status, many.detail) == (Status.WRONG_SHAPE, "it returned 4 bytes beyond all of y")
+    assert (eight.status, "what it prints belongs on stderr" in eight.detail) == (Status.DIED, True)
     assert nine.status not in (Status.RAN, Status.REJECTED)
-    assert "nine" in nine.detail
+    assert nine.detail == "ended with exit code 1: nine ten"
     assert np.frombuffer(last.outputs["y"], "<f4").tolist() == [7.0, 15.0]
 
 
@@ -91,6 +98,25 @@ def test_a_program_that_is_no_such_worker_is_one_line(
     assert said.reason.startswith(why), said.reason
 
 
+def test_a_program_with_a_mistake_in_it_is_told_by_its_line_and_its_trace_once(
+    kernel: CommandKernel, cache: Path
+) -> None:
+    kernel.source.write_text(_PROGRAM.replace("import struct, sys", "import struct, sys, no_such"))
+    said, outcomes = _ran(kernel, cache, 1.0, 2.0)
+    assert isinstance(said, NotRun)
+    raised = f"{kernel.source}:2: ModuleNotFoundError: No module named 'no_such'"
+    assert (said.reason, outcomes) == (f"the worker cannot be started: ended with exit code 1: {raised}", [])
+    [_, what, *shown] = Broken("mine", ("a",), said.reason, said.broken).text("", whole=False).splitlines()
+    assert what.endswith(said.reason)
+    assert [line for line in shown if "no_such" in line] == ["        import struct, sys, no_such"]
+
+
+def test_what_ends_a_program_in_a_case_is_one_line_without_its_trace(kernel: CommandKernel, cache: Path) -> None:
+    kernel.source.write_text(_PROGRAM.replace('sys.exit("nine\\nten")', 'raise OSError("nine")'))
+    _, [nine] = _ran(kernel, cache, 9.0)
+    assert nine.detail == f"ended with exit code 1: {kernel.source}:17: OSError: nine"
+
+
 def test_what_cannot_be_started_says_why(kernel: CommandKernel, cache: Path) -> None:
     said, _ = _ran(replace(kernel, interpreter=()), cache)
     assert isinstance(said, NotRun)
@@ -103,5 +129,5 @@ def test_what_cannot_be_started_says_why(kernel: CommandKernel, cache: Path) -> 
 
 def test_no_program_is_written_of_one(kernel: CommandKernel) -> None:
     [target] = expand([kernel])
-    with pytest.raises(UsageError, match=r"^--script: mine is a program of its own"):
+    with pytest.raises(UsageError, match=r"^--script: mine is a program itself"):
         target.adapter.export(target, None, (), "repro.c")  # type: ignore[arg-type]

@@ -92,13 +92,28 @@ def test_a_sanitizer_ends_what_is_right_by_luck(tmp_path: Path, cache: Path, fla
     [
         (OwnTarget("lost", prefix=("no-such-program",)), "no-such-program is not installed"),
         (OwnTarget("lost", prefix=("no-such",), package="some"), "no-such is not installed (apt-get install some)"),
-        (OwnTarget("ends", prefix=("false",)), "the worker cannot be started: ended with exit code 1"),
+        (
+            OwnTarget("ends", prefix=("sh", "-c", "echo no such processor >&2; echo more >&2; exit 1")),
+            "ends starts no worker: no such processor (to see it: ",
+        ),
     ],
 )
-def test_what_does_not_start_says_why(tmp_path: Path, cache: Path, row: OwnTarget, said: str) -> None:
+def test_what_starts_no_worker_is_not_held_against_the_kernel(
+    tmp_path: Path, cache: Path, row: OwnTarget, said: str
+) -> None:
     status, outcome = outcomes_of(target_at(tmp_path, row, ""), cache)
     assert isinstance(status, NotRun)
-    assert (status.reason, outcome) == (said, None)
+    assert status.reason.startswith(said)
+    assert (status.broken, outcome) == ("", None)
+
+
+def test_a_kernel_that_ends_its_own_worker_is_to_blame_under_a_program_too(tmp_path: Path, cache: Path) -> None:
+    target = target_at(tmp_path, OwnTarget("polite", prefix=("nice",)), "")
+    with target.kernel.source.open("a") as source:
+        source.write("__attribute__((constructor)) static void ends(void) { exit(3); }\n")
+    status, outcome = outcomes_of(target, cache)
+    assert isinstance(status, NotRun)
+    assert (status.broken, outcome) == ("the worker cannot be started: ended with exit code 3", None)
 
 
 @pytest.mark.parametrize(

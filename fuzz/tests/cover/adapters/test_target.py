@@ -108,7 +108,9 @@ def test_a_contract_is_resolved_at_the_vector_length() -> None:
 def test_what_cannot_run_says_why_and_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Host("x86_64", frozenset())
     (wide, *_) = expand([_kernel("avx512")], plain)
-    assert "no avx512f" in str(wide.unavailable())
+    assert wide.unavailable() == "this processor has no avx512f f16c fma"
+    spelt = replace(wide, host=Host("x86_64", frozenset({"avx512_f"})))
+    assert "; Linux calls it avx512_f, and a row has features by those" in str(spelt.unavailable())
     (elsewhere, *_) = expand([_kernel("avx512")], ARM)
     assert "needs a x86_64 processor with avx512f" in str(elsewhere.unavailable())
     monkeypatch.setenv("PATH", "/nowhere")

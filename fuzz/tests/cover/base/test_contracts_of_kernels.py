@@ -39,7 +39,7 @@ def test_a_kernel_that_says_nothing_is_plain() -> None:
 
 
 WRONG: Mapping[str, tuple[str, Contract]] = {
-    "contract: 'f16' is no Contract(...)": ("rms_norm", "f16"),  # type: ignore[dict-item]
+    "contract: 'f16' is no Contract: write Contract(...)": ("rms_norm", "f16"),  # type: ignore[dict-item]
     "contract.points: 'total' is not one of": ("fused_add_rms_norm", Contract(points={"total": "sum"})),
     "contract.points: 'rstd' is not one of added, eps, h, mean_square": (
         "fused_add_rms_norm",

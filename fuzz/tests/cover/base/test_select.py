@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.base.selection import SelectionError, globs, keyword, matches_any
+from fuzz.uses.starting import select_targets
 
 SVE = "c-sve@qemu:vl=256,gcc-O0"
 
@@ -23,6 +27,12 @@ def test_a_target_name_matches_itself_and_its_globs() -> None:
     for pattern in (SVE, "c-sve@*", "*vl=256*", "*"):
         assert matches_any(SVE, [pattern])
     assert not matches_any(SVE, ["c-neon@*", "sve"])
+
+
+def test_ops_are_globs_with_commas_between() -> None:
+    kernels = [PythonKernel(op, op, Path("k.py"), "numpy") for op in ("softmax", "row_sum", "row_max")]
+    found = select_targets(kernels, "softmax,*_max")
+    assert [target.kernel.op for target in found] == ["softmax", "row_max"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_the_help_shows_times_as_people_write_them(cli_here: Cli) -> None:
         (["repro", "no-such-finding"], "no case file"),
         (["repro", "1:rms_norm:0:0"], "the search has no case of that number"),
         (["repro", "1:no_such_op:0:1"], "; an op of a pack needs --pack FOLDER"),
-        (["repro", "1:rms_norm:0:1", "--script", "a.rs"], "must end in .c or .py"),
+        (["repro", "1:rms_norm:0:1", "--script", "a.rs"], "must end in .c, .cu or .py"),
         (["gate", "--base", "no-such-commit"], "git knows no such commit"),
         (["gate", "--report", "pdf"], "the formats are"),
         (["nightly"], "--state"),

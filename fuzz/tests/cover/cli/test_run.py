@@ -317,7 +317,7 @@ def test_a_compile_error_is_shown_whole(cli_here: Cli, planted: Planted) -> None
         (["run", "--output", "/etc/passwd"], "/etc/passwd cannot be written"),
         (["run", "--report", "junit=/etc/passwd/a.xml"], "/etc/passwd cannot be written"),
         (["list"], "fuzz list --help"),
-        (["run", "--op", "no_such_op"], "no kernel of an op"),
+        (["run", "--op", "rms_norm,no_such_op"], "no kernel of an op 'no_such_op'"),
         (["run", "-k", "sve and"], "a word is missing at the end"),
         (["run", "--pack", "/nowhere"], "is not a pack"),
         (["run", "--max-cases", "0"], "max-cases"),

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz import Any, Contract, PythonKernel
+from fuzz import Any, CommandKernel, Contract, PythonKernel
+from fuzz.adapters.registry import expand
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
@@ -209,10 +210,14 @@ def test_a_stray_read_is_shown_by_a_python_program(tmp_path: Path, framework: st
 def test_a_program_in_the_wrong_language_is_refused() -> None:
     target = target_on(GENERIC, "native:gcc-O2")
     judgement = Judgement(target.id, "", Verdict.FAIL_NUMERIC)
-    with pytest.raises(UsageError, match=r"end in \.c or \.py"):
+    with pytest.raises(UsageError, match=r"end in \.c, \.cu or \.py"):
         check_name(Path("repro.txt"))
-    with pytest.raises(UsageError, match="written in that language"):
+    with pytest.raises(UsageError, match=r"written in that language; name it repro\.c, or choose one with --target"):
         chosen_for_script(Path("repro.py"), [judgement], {target.id: target}, None)
+    [program] = expand([CommandKernel("wrong", "rms_norm", "worker")])
+    judgement = Judgement(program.id, "", Verdict.FAIL_NUMERIC)
+    with pytest.raises(UsageError, match=r"^--script repro\.c: the kernel is a program itself: use repro alone$"):
+        chosen_for_script(Path("repro.c"), [judgement], {program.id: program}, None)
 
 
 _ALL = """

@@ -21,8 +21,8 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import HANGS, Run, a_case, c_program
 from fuzz.tests.common.python_planted import python_target
 from fuzz.tests.conftest import HANG_S
+from fuzz.transport.ending import EndedError
 from fuzz.transport.frames import Response, encode_case, encode_frame
-from fuzz.transport.process import EndedError
 from fuzz.transport.steps import taken
 
 BAD = a_case(bits=b"\xff" * 48)

@@ -47,7 +47,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "Race reported between Write access at race+0x120 in softmax.cu:3 and Read access at race+0x130 in "
             "softmax.cu:4 [1024 hazards]",
         ),
-        (_WARNING, ""),
+        (_WARNING, "Race reported between Read access at a+0x1 in b.cu:1 and Write access at a+0x2"),
         ("========= ERROR SUMMARY: 0 errors\n", ""),
     ],
 )

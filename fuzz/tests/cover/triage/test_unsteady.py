@@ -14,6 +14,7 @@ from fuzz.tests.common.planted import a_case
 from fuzz.triage.attribute.history import Need, need_line, recognise
 from fuzz.triage.explanation import Unsteady
 from fuzz.triage.trial.unsteady import CALLS, unsteady
+from fuzz.uses.search.stopping import late
 
 _KERNEL = """
 import os
@@ -55,6 +56,24 @@ def test_calls_of_several_processes_at_once_are_compared_one_by_one(tmp_path: Pa
     assert found is not None
     assert found.calls > 4 * CALLS
     assert (found.first, found.changing) == ((1, 2), 1)
+
+
+@pytest.mark.whole
+def test_processes_beside_are_waited_for_as_long_as_the_pool_is(tmp_path: Path) -> None:
+    """Where Ctrl-C was pressed, or the time is over, nothing that hangs in them holds it up."""
+    source = tmp_path / "mine.py"
+    first = tmp_path / "first"
+    source.write_text(
+        f"import os, time\nFIRST = os.path.exists({str(first)!r})\n" + _KERNEL.format(wrong="FIRST or time.sleep(900)")
+    )
+    first.touch()
+    kernel = PythonKernel("mine", "rms_norm", source, "numpy", Contract(), Capabilities())
+    [target] = expand([kernel], this_host())
+    with WorkerPool([target], bounded=False) as pool:
+        assert unsteady(pool, target, a_case()) is None
+        first.unlink()
+        pool.watch = late(lambda: True)
+        assert unsteady(pool, target, a_case(), beside=True) is None
 
 
 def test_what_is_wrong_from_a_certain_call_on_is_no_chance(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from fuzz.adapters.cuda import no_cuda_device
 from fuzz.tests.conftest import CHECKOUT, Cli
 
 _PACK = str(CHECKOUT / "fuzz" / "tests" / "common" / "packs" / "watched_gpu")
-_SEEN = {("races", "racecheck"), ("strays", "memcheck"), ("unset", "initcheck")}
+_SEEN = {("races", "racecheck"), ("in_step", "racecheck"), ("strays", "memcheck"), ("unset", "initcheck")}
 
 
 @pytest.mark.skipif(no_cuda_device() is not None, reason=str(no_cuda_device()))
