@@ -191,7 +191,7 @@ def test_a_rest_that_is_always_empty_is_no_output() -> None:
     def in_parts(x: Any, cos: Any, sin: Any) -> Any:
         return with_a_rest(x, cos, sin), x[..., 2 * cos.shape[-1] :] * cos[..., :1]
 
-    with pytest.raises(UnreadableError, match="it makes what has no elements along some dimension"):
+    with pytest.raises(UnreadableError, match="what it makes has no elements along some dimension"):
         derive(in_parts, "x=... s d, cos=s d/2, sin=s d/2")
 
 
