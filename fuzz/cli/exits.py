@@ -36,18 +36,17 @@ class Exit(IntEnum):
 MEANINGS: Mapping[Exit, str] = {
     Exit.OK: "nothing found",
     Exit.FINDINGS: "findings, or a kernel that cannot be built or started",
-    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM), and nothing was found until then",
-    Exit.INTERNAL: "internal error, such as an oracle that contradicts itself (what was found is still told), or "
+    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM) before anything was found",
+    Exit.INTERNAL: "internal error, such as an oracle that contradicts itself (findings are still reported), or "
     "records that could not be written",
-    Exit.USAGE: "usage error, broken case file: one line says what to mend",
-    Exit.NOTHING_RAN: "nothing ran, or for `doctor`: nothing can",
-    Exit.MOSTLY_NOT_JUDGED: "nothing is wrong with the runs that were judged, and most were not; the last line says "
+    Exit.USAGE: "usage error or broken case file: one line says what to correct",
+    Exit.NOTHING_RAN: "nothing ran; from `doctor`: nothing can run",
+    Exit.MOSTLY_NOT_JUDGED: "all runs that were judged are right, but most runs were not judged; the last line says "
     "why",
     Exit.REQUIRED_NOT_RUN: "a required target did not run (`--require`)",
-    Exit.ORACLE_GAVE_UP: "the oracle gave up on some element",
-    Exit.CANNOT_JUDGE: "`repro`: it cannot be judged here whether the case fails: its kernel cannot be built or "
-    "loaded, is not among the targets or did not run; it hangs, where it was found to fail otherwise; the oracle "
-    "gave up",
+    Exit.ORACLE_GAVE_UP: "the oracle could not decide on some element",
+    Exit.CANNOT_JUDGE: "`repro` cannot tell whether the case fails: its kernel cannot be built or loaded, is not "
+    "among the targets, or did not run; it hangs, though it was found to fail in another way; or the oracle gave up",
 }
 """What each says, in the words of `kernelfuzz explain` and of the page of verdicts."""
 _TYPER_INTERRUPTED = 130

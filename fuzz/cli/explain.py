@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 RULINGS: Mapping[Said, str] = {
     "right": "every run that was judged is within what rounding explains; exit code 0",
-    "wrong": "at least one run fails, or the solution refuses what comes with the problem; exit code 1",
+    "wrong": "at least one run fails, or the solution refuses inputs that come with the problem; exit code 1",
     "undecided": "the oracle gave up on a case, or nothing that the solution takes could be judged; exit code 11",
-    "did not run": "the solution could not be tried here, and the reason is said; exit code 5",
+    "did not run": "the solution could not be run here; a line says why; exit code 5",
 }
 """The verdicts of `kernelfuzz judge`."""
 
@@ -34,14 +34,14 @@ class ExplainOptions:
         tuple[str, ...],
         typer.Argument(
             metavar="[WORD]",
-            help="What a report says, such as FAIL_MEMORY or 'bad elements'; or an exit code. Default: list them.",
+            help="A word of a report, such as FAIL_MEMORY or 'bad elements', or an exit code. Default: list all.",
         ),
     ] = ()
     markdown: options.Markdown = False
 
 
 def explain(options: ExplainOptions) -> Exit:
-    """Say what a word of a report or an exit code means; of a verdict with a kernel that causes it.
+    """Say what a word of a report or an exit code means; for a verdict, show a kernel that causes it.
 
     For example: kernelfuzz explain FAIL_MEMORY
     """
@@ -58,8 +58,8 @@ def explain(options: ExplainOptions) -> Exit:
     if options.markdown:
         _print_sections()
     else:
-        print("recipes, layouts and laws have words of their own: kernelfuzz list recipes, kernelfuzz list laws")
-        print("next: kernelfuzz explain WORD, such as: kernelfuzz explain FAIL_MEMORY")
+        print("names of recipes, layouts and laws: kernelfuzz list recipes, kernelfuzz list laws")
+        print("next: kernelfuzz explain WORD, for example: kernelfuzz explain FAIL_MEMORY")
     return Exit.OK
 
 
@@ -76,7 +76,7 @@ def _explained(word: str) -> Iterator[str]:
     if not chosen:
         near = get_close_matches(plain, known, 1)
         hint = f"did you mean {known[near[0]]!r}? " if near else ""
-        raise UsageError(f"{word}: no report has that word: {hint}kernelfuzz explain lists those that there are")
+        raise UsageError(f"{word}: no report has that word: {hint}kernelfuzz explain lists all of them")
     yield from meanings[known[chosen]]
 
 

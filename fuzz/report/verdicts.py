@@ -69,34 +69,34 @@ MEANINGS: Mapping[Verdict, Meaning] = {
         "Every element lies where a correct kernel can put it, and nothing else was touched.",
         "this softmax is right.",
         _softmax(_EXP, "return e / e.sum(-1, keepdims=True)"),
-        "nothing. A pass says that these cases are right, not that all are: search longer with `kernelfuzz run "
+        "nothing. A pass says that these cases are right, not that all are. To search longer: `kernelfuzz run "
         "--max-time 10m`.",
     ),
     Verdict.FAIL_NUMERIC: Meaning(
         "A value is further from the exact result than rounding can explain.",
         "an eps that softmax does not have makes each row sum to less than 1.",
         _softmax(_EXP, "return e / (e.sum(-1, keepdims=True) + 1e-3)"),
-        "look at the smallest case and at the line `fails when`: `kernelfuzz show NAME`. If the kernel rounds more "
-        "than you declared, on purpose, declare that in its contract; never widen a tolerance.",
+        "look at the smallest case and at the line `fails when`: `kernelfuzz show NAME`. If the kernel is meant to "
+        "round more than you declared, declare that in its contract; never widen a tolerance.",
     ),
     Verdict.FAIL_NONFINITE: Meaning(
-        "There is a NaN or an infinity where the exact result is a number, or none where it must be.",
+        "There is a NaN or an infinity where the exact result is a number, or a number where one of these must be.",
         "`exp` overflows from 89 on, and infinity over infinity is NaN.",
         _softmax("e = np.exp(x)  # the maximum of the row is not subtracted", "return e / e.sum(-1, keepdims=True)"),
-        "look for an overflow, 0/0 or a mask: `kernelfuzz show NAME` prints the values that do it.",
+        "look for an overflow, 0/0 or a mask: `kernelfuzz show NAME` prints the values that cause it.",
     ),
     Verdict.FAIL_LAW: Meaning(
         "A property that must hold bit for bit does not, such as `rerun`: the same call gives the same bits.",
-        "the additions are made in another order each time.",
+        "each call adds in another order.",
         _softmax(
             _EXP, "order = np.random.permutation(x.shape[-1])",
             "return e / e[..., order].sum(-1, keepdims=True)"),
         "look for atomics, races, or state that is kept between calls. If that is meant, leave the law out of "
-        "`laws=(...)`; `kernelfuzz list laws` says what each asks.",
+        "`laws=(...)`; `kernelfuzz list laws` says what each demands.",
     ),
     Verdict.FAIL_MEMORY: Meaning(
         "The kernel reads or writes outside its tensors.",
-        "one element is read behind the end of each row.",
+        "it reads one element past the end of each row.",
         _softmax(
             "n, wide = x.shape[-1], np.lib.stride_tricks.as_strided",
             "more = wide(x, (*x.shape[:-1], n + 1), x.strides)",
@@ -117,71 +117,70 @@ MEANINGS: Mapping[Verdict, Meaning] = {
             "wide = x.astype(np.float64)",
             "e = np.exp(wide - wide.max(-1, keepdims=True))",
             "return e / e.sum(-1, keepdims=True)"),
-        "cast the result to the dtype of the input, or declare with `mixed` that outputs may differ.",
+        "cast the result to the dtype of the input, or declare with `mixed` that outputs may have another dtype.",
     ),
     Verdict.FAIL_INPUT_MODIFIED: Meaning(
         "The kernel changes an input that is not one of its outputs.",
         "`-=` works in place.",
         _softmax("x -= x.max(-1, keepdims=True)", "e = np.exp(x)", "return e / e.sum(-1, keepdims=True)"),
-        "write to memory of the kernel's own, or declare the alias if the kernel works in place: "
+        "write to the kernel's own memory, or declare the alias if the kernel works in place: "
         "`aliases=((\"y\", \"x\"),)`.",
     ),
     Verdict.FAIL_UNWRITTEN: Meaning(
-        "An output element holds what it held before the call: it was never written, or it was made of that.",
-        "what is left behind the last whole block of 4 is never written.",
+        "An output element still holds what it held before the call, or was calculated from that.",
+        "the elements after the last whole block of 4 are never written.",
         _softmax(
             _EXP, "whole = x.shape[-1] // 4 * 4",
             "y[..., :whole] = (e / e.sum(-1, keepdims=True))[..., :whole]", head="def softmax(x, y):"),
-        "look at the tail of the loop. Outputs are filled with NaN before each call, so this is no accident of memory.",
+        "look at the tail of the loop. Outputs are filled with NaN before each call, so this is no accident.",
     ),
     Verdict.FAIL_ACCEPTED_INVALID: Meaning(
-        "The kernel took an input that it says it rejects.",
-        "it declares float32 alone and to reject all else, and looks at nothing.",
+        "The kernel took an input that it declares to reject.",
+        "it declares to take float32 only and to reject everything else, but checks nothing.",
         _softmax(_EXP, "return e / e.sum(-1, keepdims=True)"),
         "check inputs and raise `ValueError` (in C return `KF_REJECTED`), or do not declare `outside=\"rejects\"`.",
         _PLAIN.replace("empty=False", 'empty=False, outside="rejects"'),
     ),
     Verdict.FAIL_PROCESS: Meaning(
-        "The values are right, and the kernel left its process changed.",
-        "the setting stays when the call is over.",
+        "The values are right, but the kernel left its process changed.",
+        "the setting stays after the call.",
         _softmax('np.seterr(all="ignore")', _EXP, "return e / e.sum(-1, keepdims=True)"),
-        "put it back (`with np.errstate(...)`), or declare what it keeps on purpose: `keeps=(\"threads\",)`.",
+        "restore it (`with np.errstate(...)`), or declare what the kernel keeps on purpose: `keeps=(\"threads\",)`.",
     ),
     Verdict.CRASH: Meaning(
         "The kernel raises, is ended by a signal, exits, or cannot be built or started.",
-        "a row that is no multiple of 4 cannot be seen as blocks of 4.",
+        "a row whose length is not a multiple of 4 cannot be viewed as blocks of 4.",
         _softmax(_EXP, "blocks = e.reshape(*e.shape[:-1], -1, 4)", "return e / blocks.sum((-2, -1))[..., None]"),
-        "`kernelfuzz repro NAME` makes the call again. If it is meant to take multiples only, declare it: "
+        "`kernelfuzz repro NAME` makes the call again. If the kernel is meant to take multiples only, declare it: "
         "`multiple_of={\"n\": 4}`.",
     ),
     Verdict.TIMEOUT: Meaning(
-        "There is no answer within the time limit of a case.",
-        "what is left is never 0 where 4 does not divide the length.",
+        "The kernel does not return within the time limit of a case.",
+        "`left` is never 0 if 4 does not divide the length.",
         _softmax(
             _EXP, "left = x.shape[-1]", "while left != 0:", "    left -= 4", "return e / e.sum(-1, keepdims=True)"),
         "look at the condition of the loop. A kernel that is slow, not stuck, gets more time: `--case-limit 60s`.",
     ),
     Verdict.REJECTED: Meaning(
         "The kernel refuses an input that it is declared to take.",
-        "it takes multiples of 4, and does not say so.",
+        "it takes only multiples of 4, but does not declare that.",
         _softmax(
             "if x.shape[-1] % 4:", '    raise ValueError("n is no multiple of 4")',
             _EXP, "return e / e.sum(-1, keepdims=True)"),
-        "declare what it takes, `multiple_of={\"n\": 4}`, or take the rest too. The report says what to declare.",
+        "declare what it takes, `multiple_of={\"n\": 4}`, or make it take the rest. The report says what to declare.",
     ),
     Verdict.ORACLE_GAVE_UP: Meaning(
-        "The exact result lies so close to the border between two numbers that 2,560 bits do not tell on which side.",
+        "The exact result lies so close to the border between two numbers that 2,560 bits cannot tell on which side.",
         "", "",
-        "nothing is wrong with the kernel, and nothing is proved; the run ends with exit code 11. Please report the "
-        "case.",
+        "nothing is known to be wrong, and nothing is proved; the run ends with exit code 11. Please report the case.",
     ),
     Verdict.NOT_RUN: Meaning(
-        "The target did not run, which is never a pass: a compiler, an emulator, a package or a GPU is missing, or "
-        "starts nothing.",
-        "it is declared as a kernel of CuPy, where there is no CuPy or no GPU.",
+        "The target did not run, which is never a pass: a compiler, an emulator, a package or a GPU is missing or does "
+        "not work.",
+        "it is declared as a CuPy kernel, on a machine without CuPy or a GPU.",
         _softmax(_EXP, "return e / e.sum(-1, keepdims=True)"),
-        "the reason stands beside it; `kernelfuzz doctor` says what can run here. Let a run fail where it must run: "
-        "`--require 'cupy-*'`.",
+        "the line gives the reason; `kernelfuzz doctor` says what can run here. To make a run fail if a target did not "
+        "run: `--require 'cupy-*'`.",
         _PLAIN.replace('"numpy"', '"cupy"'),
     ),
 }  # fmt: skip
