@@ -124,6 +124,8 @@ class Worker:
         self._has_guests = False
         """Whether other kernels have run in its process."""
         self._wants_fresh = False
+        self._is_apart = False
+        """Whether it shares no process: it cannot be loaded where others have been."""
         self._lost: str | None = None
         self._recent = _Recent()
         self._running: tuple[Sequence[Encoded], list[Outcome], int] = (), [], 0
@@ -165,11 +167,17 @@ class Worker:
             raise lost from ConnectionError(str(error)) if ending.cut or hindrance else error
         finally:
             self._at_work = False
-        self._sharing.join(self, self._program)
+        if not self._is_apart:
+            self._sharing.join(self, self._program)
         try:
             return self._program.attested(hello)
         except (Unavailable, BuildError, AttestationError) as error:
+            had_guests = self._has_guests
             self.renew()
+            if had_guests:  # they may have registered or patched what it does, too
+                self._is_apart = True
+                self._sharing.leave(self, self._program)
+                return (yield from self.start())
             raise self._given_up(str(error)) from error
         except (LookupError, ValueError) as error:
             self.renew()
@@ -242,7 +250,7 @@ class Worker:
     def _hello(self) -> Steps[str]:
         """Take over a process, unless a fresh one is wanted, or start one; another one when somebody kills it before it
         speaks."""
-        found = None if self._wants_fresh else self._sharing.taken_over(self, self._program)
+        found = None if self._wants_fresh or self._is_apart else self._sharing.taken_over(self, self._program)
         if found is not None:
             try:
                 self._process, self._has_guests = found, True

@@ -13,9 +13,13 @@ from types import ModuleType
 
 
 def loaded(text: str, copy: Path, home: Path, siblings: Collection[str], top: str) -> ModuleType:
-    """Return the module of a text, which `copy` has too. It is of a private package `top`, so that it can import what
-    lies beside it relatively, and by their names alone some `siblings`."""
+    """Return the module of a text, which `copy` has too: kernels of one file have one, as if they were imported. It is
+    of a private package `top`, so that it can import what lies beside it relatively, and by their names alone some
+    `siblings`."""
     beside = _Beside(f"{top}.{home.name}", siblings, copy.parent, home)
+    known = sys.modules.get(f"{beside.package}.{copy.stem}")
+    if known is not None and known.__spec__ is not None and known.__spec__.origin == str(copy):
+        return known
     for name, places in ((top, [home.parent]), (beside.package, [copy.parent, home])):
         start, folders = places[-1] / "__init__.py", [*map(str, places)]
         package = importlib.util.spec_from_file_location(name, start, submodule_search_locations=folders)
@@ -27,7 +31,11 @@ def loaded(text: str, copy: Path, home: Path, siblings: Collection[str], top: st
     module = importlib.util.module_from_spec(loading)
     module.__file__ = str(home / copy.name)
     sys.modules[module.__name__] = module
-    exec(compile(text, str(copy), "exec"), module.__dict__)
+    try:
+        exec(compile(text, str(copy), "exec"), module.__dict__)
+    except BaseException:
+        del sys.modules[module.__name__]
+        raise
     return module
 
 

@@ -36,6 +36,9 @@ sys.modules["vllm.platforms"].current_platform.is_cuda_alike = torch.cuda.is_ava
 sys.modules["vllm.triton_utils"].tl = tl
 sys.modules["vllm.triton_utils"].triton = triton
 sys.modules["vllm.utils.platform_utils"].num_compute_units = lambda device: 8
+sys.modules["vllm.utils.mem_utils"].get_max_shared_memory_bytes = lambda: (
+    torch.cuda.get_device_properties(0).shared_memory_per_block_optin
+)
 
 from vllm.model_executor.determinism import batch_invariant  # noqa: E402
 from vllm.v1.attention.ops import triton_merge_attn_states as merging  # noqa: E402

@@ -69,6 +69,30 @@ def test_kernels_of_other_variables_share_nothing(tmp_path: Path, cache: Path) -
         assert len(set(pool.pids.values())) == 2
 
 
+def test_kernels_of_one_file_have_one_module(tmp_path: Path, cache: Path) -> None:
+    """It may register what can be registered once."""
+    one = _target(tmp_path, "one", "y[:] = x\ny[0, 0] = (id(mine) >> 4) % 2**24")
+    one.kernel.source.write_text(f"mine = []\n{one.kernel.source.read_text()}\nagain = rms_norm\n")
+    other = replace(one, kernel=replace(one.kernel, entry="again"), name=replace(one.name, kernel="other"))
+    with WorkerPool([one, other], cache=cache, jobs=1) as pool:
+        first, second = (_told(pool, a_case(), each)["one"] for each in (one, other))
+    assert first == second
+
+
+def test_what_cannot_be_loaded_where_others_have_been_has_a_process_of_its_own(tmp_path: Path, cache: Path) -> None:
+    """Two files that register the same are none the worse for it."""
+    names = ("one", "other", "third")
+    targets = [_target(tmp_path, name, "y[:] = x") for name in names]
+    for target in targets[:2]:
+        source, name = target.kernel.source, target.kernel.name
+        registers = f"if sys.modules.setdefault('mine', {name!r}) != {name!r}:\n    raise RuntimeError('known')"
+        source.write_text(f"import sys\n{registers}\n{source.read_text()}")
+    with WorkerPool(targets, cache=cache, jobs=1) as pool:
+        found = [_outcome(pool, a_case(), each).status for each in (*targets, *targets)]
+        assert len(set(pool.pids.values())) == 2
+    assert found == [Status.RAN] * 6
+
+
 def test_a_death_is_the_finding_of_the_kernel_that_died(tmp_path: Path, cache: Path) -> None:
     """Not of one before it, nor of the next, which loses nothing."""
     dies = _target(tmp_path, "dies", "if x[0, 0] != x[0, 0]: os._exit(9)\ny[:] = x")
