@@ -182,7 +182,7 @@ Written = Callable[[Path], None]
 @pytest.mark.parametrize(
     ("write", "said"),
     [
-        (lambda path: path.unlink(), "No such file"),
+        (lambda path: path.unlink(), "does not exist"),
         (lambda path: path.write_bytes(b"\xff\xfe"), "it is not UTF-8 text"),
     ],
 )
