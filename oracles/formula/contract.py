@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import product
@@ -11,7 +11,9 @@ from typing import Final, Literal, get_args, get_origin, get_type_hints
 from oracles.dtypes import CUTS, DOUBLE, FORMATS, SINGLE, Format, form, point_form
 from oracles.elementary import CORRECT
 from oracles.elementary.functions import NAMES, records
+from oracles.formula.chains import Chain
 from oracles.formula.node import Node
+from oracles.formula.trace import Trace
 from oracles.formula.within import Within, within
 from oracles.lazy import lazy
 from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
@@ -72,9 +74,10 @@ class Contract:
     "tf32" of factors, too."""
     mean: Literal["divide", "reciprocal"] = "divide"
     """A mean is sum / n, or sum * (1/n) with 1/n rounded first."""
-    addend: Literal["last", "either"] = "last"
+    addend: Literal["last", "either", "any"] = "last"
     """What is added to a sum is added last; or with 'either' its accumulator may also start as that, as BLAS does with
-    beta = 1: then it is rounded as often as any other term."""
+    beta = 1: then it is rounded as often as any other term. With 'any' the terms of `a + b - c + d` are added in any
+    order besides, those of sums among them too."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
     denormals: Denormals = "preserve"
@@ -201,6 +204,18 @@ class Contract:
     @lazy
     def _orders(self) -> Mapping[frozenset[str], Summation]:
         return {frozenset(name.split()): order for name, order in self.sums.items()}
+
+    def chains(self, trace: Trace, whole: Collection[Node]) -> Mapping[Node, Chain]:
+        """The sums of a formula whose terms are added in any order: not those that go through another dtype, which is a
+        rounding of its own, or through `whole` numbers, which are counted."""
+        if self.addend != "any":
+            return {}
+
+        def is_open(last: Node, chain: Chain) -> bool:
+            dtypes = {self.dtypes.get(trace.names.get(node, ""), self.compute) for node in (last, *chain.inner)}
+            return len(dtypes) == 1 and last not in whole and chain.inner.isdisjoint(whole)
+
+        return {last: chain for last, chain in trace.chains.items() if is_open(last, chain)}
 
     def bound(self, name: str) -> Within:
         """The error bound of an elementary function or of "divide"."""

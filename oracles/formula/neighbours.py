@@ -127,7 +127,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "denormals": ("preserve", "flush operands", "flush results", "flush"),
         "zeros": ("ieee", "any"),
         "mean": ("divide", "reciprocal"),
-        "addend": ("last", "either") if any(graph.started for graph in graphs) else ("last",),
+        "addend": addends(graphs),
         "fused": (True, False),
         "saturate": (False, True),
         "sums": [{dim: order} for dim in dims for order in ORDERS],
@@ -136,6 +136,13 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "compute": DTYPES,
         "nonfinite": ("ieee", "overflow"),
     }
+
+
+def addends(graphs: Sequence[Trace]) -> Sequence[str]:
+    """Return what contracts may say of what these formulas add to sums, and one by one."""
+    if any(graph.chains for graph in graphs):
+        return "last", "either", "any"
+    return ("last", "either") if any(graph.started for graph in graphs) else ("last",)
 
 
 def _graphs(op: Op) -> list[Trace]:

@@ -22,6 +22,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from oracles.elementary.functions import NAMES
+from oracles.formula.chains import ADDING, Chain, chains_of
 from oracles.formula.made import Counts, counts_of, extents_of
 from oracles.formula.node import (
     CONTRACTIONS,
@@ -269,9 +270,14 @@ class Trace:
         found = (node for node in self.nodes if node.kind in ("sum", "dot") and node not in self.outputs.values())
 
         def is_start(use: Node, node: Node) -> bool:
-            return use.kind in ("add", "subtract") and use.dims.isdisjoint(node.over)
+            return use.kind in ADDING and use.dims.isdisjoint(node.over)
 
         return frozenset(node for node in found if all(is_start(use, node) for use in self.uses[node]))
+
+    @lazy
+    def chains(self) -> Mapping[Node, Chain]:
+        """The sums whose terms are added one by one, by their last additions."""
+        return chains_of(self.nodes, self.uses, self.outputs.values(), self.started)
 
     @lazy
     def joined(self) -> frozenset[Node]:

@@ -1,12 +1,13 @@
 """Other ways to what a reference writes out by itself, as JAX's functions do: a row that is made normal, a logarithm of
-shares. Kernels take them, and a sum that cancels errs by more in one than in the other."""
+shares, a polynomial. Kernels take them, and a sum that cancels errs by more in one than in the other."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oracles.reference.lines import Line, Lines, called, is_number, template
+from oracles.reference.lines import Line, Lines, called, is_number, number, template
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ def note(lines: Lines) -> None:
             line.ways["apart"] = template(text, {"x": found.x, "mean": found.mean, "scale": found.scale})
         _fold(lines, line, normal)
         _by_lse(lines, line)
+    within = set[str]()
+    for line in reversed([*lines.found.values()]):
+        if not line.ways and line.key not in within:
+            _expand(lines, line, within)
 
 
 def _of(lines: Lines, expression: ast.expr) -> ast.expr:
@@ -108,3 +113,67 @@ def _by_lse(lines: Lines, line: Line) -> None:
     terms = _of(lines, mass.args[0]) if isinstance(mass, ast.Call) and called(mass) == "total" else mass
     if isinstance(terms, ast.Call) and called(terms) == "exp" and ast.dump(terms.args[0]) == ast.dump(whole.left):
         line.ways["by_lse"] = template("x - (a + most)", {"x": less[0], "a": whole.right, "most": less[1]})
+
+
+def _expand(lines: Lines, line: Line, within: set[str]) -> None:
+    """A polynomial in Horner's form, (a x + b) x + c, as a x^2 + b x + c: in the budget of such a sum of terms is any
+    other scheme as well. `within` are the lines that others are made of."""
+    for x in _factors(lines, line.expression):
+        terms, inner, rest = list[_Multiple](), list[str](), _Multiple(line.expression)
+        while (found := _horner(lines, rest, x)) is not None:
+            constant, rest = found
+            terms.append(constant)
+            inner += [each.id for each in ast.walk(rest.of) if isinstance(each, ast.Name)]
+        if len(terms) > 1:
+            texts = (each.text(power) for power, each in enumerate([*terms, rest]))
+            given = {f"c{power}": each.of for power, each in enumerate([*terms, rest])}
+            line.ways["expanded"] = template("".join(texts).removeprefix("+"), {**given, "x": x})
+            within.update(inner)
+            return
+
+
+@dataclass(frozen=True)
+class _Multiple:
+    """An expression, or its negative."""
+
+    of: ast.expr
+    sign: int = 1
+
+    def text(self, power: int) -> str:
+        """In a template, times a power of x."""
+        return f"{'+' if self.sign > 0 else '-'}{' * '.join([f'c{power}', *['x'] * power])}"
+
+
+def _factors(lines: Lines, expression: ast.expr) -> Sequence[ast.expr]:
+    """What one side of a sum is a product of, as far as it has a name."""
+    sides = (expression.left, expression.right) if isinstance(expression, ast.BinOp) else ()
+    products = (each for each in (_of(lines, side) for side in sides) if isinstance(each, ast.BinOp))
+    return [
+        factor
+        for each in products
+        if isinstance(each.op, ast.Mult)
+        for factor in (each.left, each.right)
+        if isinstance(factor, ast.Name)
+    ]
+
+
+def _horner(lines: Lines, of: _Multiple, x: ast.expr) -> tuple[_Multiple, _Multiple] | None:
+    """Return b and a of a sum a x + b."""
+    whole = _of(lines, of.of)
+    if not isinstance(whole, ast.BinOp) or not isinstance(whole.op, ast.Add | ast.Sub):
+        return None
+    less = -1 if isinstance(whole.op, ast.Sub) else 1
+    sides = _Multiple(whole.left, of.sign), _Multiple(whole.right, of.sign * less)
+    for side, other in (sides, sides[::-1]):
+        if _is_same(side.of, x):
+            return other, _Multiple(number(1.0), side.sign)
+        scaled = _of(lines, side.of)
+        if isinstance(scaled, ast.BinOp) and isinstance(scaled.op, ast.Mult):
+            for factor, rest in ((scaled.left, scaled.right), (scaled.right, scaled.left)):
+                if _is_same(factor, x):
+                    return other, _Multiple(rest, side.sign)
+    return None
+
+
+def _is_same(a: ast.expr, b: ast.expr) -> bool:
+    return ast.dump(a) == ast.dump(b)

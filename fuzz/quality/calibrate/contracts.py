@@ -13,6 +13,7 @@ from typing import Any
 from oracles.dtypes import COMPUTED, DOUBLE, NARROW
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, MAYBE, Contract
+from oracles.formula.neighbours import addends
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import REDUCTIONS, Trace
 from oracles.op import Op
@@ -41,7 +42,7 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
         "sums": tuple(dict.fromkeys(over, order) for order in _ORDERS),
         "accuracy": ({}, _LOOSE),
         "mean": ("divide", "reciprocal"),
-        "addend": ("last", "either") if graph.started else ("last",),
+        "addend": addends([graph]),
         "fused": (True, False),
         "denormals": ("preserve", "flush", "flush operands", "flush results"),
         "nonfinite": ("ieee", "overflow", "unspecified"),

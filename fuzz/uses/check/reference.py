@@ -226,7 +226,7 @@ def lenient(op: Op, arrays: Arrays, dtypes: Sequence[str], *, strict: bool = Fal
     home, plain = platform_of(arrays, "cpu"), Contract()
     accuracy = {name: max(_ULP, plain.ulp(name)) for name, each in records().items() if not each.is_exact}
     found = replace(
-        home.undeclared(op, dtypes), addend="either", accuracy={**accuracy, DIVIDE: _ULP / 2}, absolute=home.absolute,
+        home.undeclared(op, dtypes), addend="any", accuracy={**accuracy, DIVIDE: _ULP / 2}, absolute=home.absolute,
         platform="widens",
     )  # fmt: skip
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")

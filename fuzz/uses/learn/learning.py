@@ -207,5 +207,5 @@ def _loosest(op: Op, compute: str = SINGLE.name, unsaid: Collection[str] = ()) -
     return Contract(
         compute=compute, sums=dict.fromkeys(dims, Sequential()), accuracy=dict.fromkeys(sorted(kinds), BOUNDS[-1]),
         mean="reciprocal", denormals="flush", zeros="any",
-        addend="either" if any(each.addend == "either" for each in known) else "last",
+        addend=next((way for way in ("any", "either") if any(each.addend == way for each in known)), "last"),
     )  # fmt: skip

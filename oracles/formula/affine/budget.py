@@ -16,6 +16,7 @@ import numpy as np
 from oracles.doubledouble import F64, two_sum
 from oracles.dtypes import DOUBLE, Format, form, judged
 from oracles.formula.affine import noise
+from oracles.formula.affine.added import in_any_order
 from oracles.formula.affine.edges import carried, lowered
 from oracles.formula.affine.errors import again, either, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
@@ -28,6 +29,7 @@ from oracles.formula.affine.reductions import started
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.sums import any_along
+from oracles.formula.chains import ADDING, Chain
 from oracles.formula.contract import Point
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Replaced, step
@@ -62,7 +64,7 @@ class Budget(SettledProblem):
     def read(self) -> Read:
         """All of it. Raises FormulaError for a formula that has no budget."""
         found = Read()
-        signs = Signs(self.inputs, found.forms, self.complete)
+        signs = Signs(self.inputs, found.forms, self.complete, self.chains)
         with np.errstate(all="ignore"):
             for node in self.inputs.trace.nodes:
                 form = self._form(found, node) if node.args else self._leaf(node)
@@ -154,6 +156,16 @@ class Budget(SettledProblem):
     def _counted(self) -> frozenset[Node]:
         return counted(self.inputs.trace, self.inputs.integers)
 
+    @lazy
+    def chains(self) -> Mapping[Node, Chain]:
+        """The sums whose terms are added in any order, by their last additions."""
+        return self.contract.chains(self.inputs.trace, self._counted if self.contract.addend == "any" else ())
+
+    @lazy
+    def within(self) -> frozenset[Node]:
+        """The additions before the last ones of these: a kernel may do without."""
+        return frozenset(node for chain in self.chains.values() for node in chain.inner)
+
     def _whole(self, read: Read, node: Node) -> Form:
         """A count, which every kernel has alike."""
         args: list[F64 | Mask] = [read.forms[arg].centre for arg in node.args]
@@ -167,12 +179,14 @@ class Budget(SettledProblem):
             return self._whole(read, node)
         if node.kind == "point":
             return self._rounded_at(read, node)
+        if node in self.chains:
+            return self.operated(read, node)
         args = self._taken(read, node)
         if node.kind == "function" and not args[0].is_exact:
             return self._applied(read, node, args[0])
         if node.kind in ("at_most", "less"):
             return self._compared(read, node, args)
-        if node.kind in ("add", "subtract") and not any(arg.args for arg in node.args):
+        if node.kind in ADDING and node not in self.within and not any(arg.args for arg in node.args):
             return self._added(read, node, args)
         found = self._step(node, args)
         if found.ranks is not None and found.ranks.doubt is not None:
@@ -255,7 +269,16 @@ class Budget(SettledProblem):
 
     def _unrounded(self, read: Read, node: Node) -> Form:
         """What a node is before its rounding."""
-        return self._step(node, self._taken(read, node), last=True)
+        return self.operated(read, node, last=True)
+
+    def operated(self, read: Read, node: Node, *, last: bool = False) -> Form:
+        """Return what an operation makes of what it takes; with `last` without its rounding."""
+        if node not in self.chains:
+            return self._step(node, self._taken(read, node), last=last)
+        chain = self.chains[node]
+        taken = {taker: self._taken(read, taker) for taker in dict.fromkeys(term.taker for term in chain.terms)}
+        args = [taken[term.taker][term.place] for term in chain.terms]
+        return self._beside(node, args, in_any_order(self, node, chain, args, last=last))
 
     def pointed(self, node: Node) -> Point | None:
         """What happens at a point."""
@@ -388,8 +411,12 @@ class Budget(SettledProblem):
             found = REDUCED[node.kind](self, node, args)
         else:
             found = OPERATIONS[node.kind](self, node, args, last)
-            if node.kind in ("add", "subtract") and self.contract.addend == "either":
+            if node.kind in ("add", "subtract") and self.contract.addend != "last":
                 found = started(self, node, args, found)
+        return self._beside(node, args, found)
+
+    def _beside(self, node: Node, args: Sequence[Form], found: Form) -> Form:
+        """The form with what is known of it where numbers overflow, or are none."""
         if self.contract.nonfinite == "ieee":
             return carried(self, node, args, found)
         return self._marked(node, args, found)

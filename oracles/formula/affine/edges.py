@@ -42,7 +42,7 @@ def _edged(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) 
         return _reciprocal(here, node.function, args[0], here.dtype(node), found)
     if node.kind == "sum":
         found = _summed(here, node, args[0], found)
-    if node.kind in ("add", "divide"):
+    if node.kind in ("add", "divide") and len(args) == 2:  # a chain of additions has more
         found = _overflowing(node, args, found)
     edges = [each.edge for each in args if each.edge is not None]
     if not edges:

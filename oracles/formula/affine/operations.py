@@ -32,10 +32,10 @@ def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) ->
     def half() -> tuple[F64, F64]:
         return a.centre / 2 + sign * b.centre / 2, here.far(a) / 2 + here.far(b) / 2
 
-    centre = _reached(dtype, a.centre + sign * b.centre, half)
-    least = a.least + _exactly(b) if a.least is not None and sign > 0 else None
+    centre = reached(dtype, a.centre + sign * b.centre, half)
+    least = a.least + exactly(b) if a.least is not None and sign > 0 else None
     if b.least is not None and sign > 0:
-        least = b.least + _exactly(a) if least is None else np.fmax(least, b.least + _exactly(a))
+        least = b.least + exactly(a) if least is None else np.fmax(least, b.least + exactly(a))
     found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, marked(a.may, b.may), least=least)
     if not last:
         least = None if least is None else least - np.abs(least) * dtype.u * (1 + 2.0**-20)
@@ -53,7 +53,7 @@ def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) ->
     return found
 
 
-def _reached(dtype: Format, centre: F64, half: Callable[[], tuple[F64, F64]]) -> F64:
+def reached(dtype: Format, centre: F64, half: Callable[[], tuple[F64, F64]]) -> F64:
     """The centre, with the largest number where float64 has an infinity and some kernels a number: `half` of the
     result, and of how far the exact one and kernels' may be from it, leave the range of float64 later."""
     if dtype is not DOUBLE or not np.isinf(centre).any():
@@ -64,7 +64,7 @@ def _reached(dtype: Format, centre: F64, half: Callable[[], tuple[F64, F64]]) ->
     return np.where(within, np.copysign(dtype.max, middle), centre)
 
 
-def _exactly(form: Form) -> F64:
+def exactly(form: Form) -> F64:
     return np.where(np.isfinite(form.centre) & (form.spread == 0), form.centre, np.nan)
 
 
@@ -91,7 +91,7 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
         far, other = here.far(a) / 2, here.far(b)
         return a.centre / 2 * b.centre, far * (np.abs(b.centre) + other) + np.abs(a.centre) / 2 * other
 
-    centre = _reached(dtype, a.centre * b.centre, half)
+    centre = reached(dtype, a.centre * b.centre, half)
     found = Form(centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least)
     added = _is_only_added(here, node)
     inexact = (a.spread > 0) | (b.spread > 0)
@@ -158,7 +158,7 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         middle = a.centre / 2 / b.centre
         return middle, np.abs(middle) * growth + here.far(a) / 2 / np.abs(b.centre) * (1 + growth)
 
-    centre = _reached(dtype, centre, half)
+    centre = reached(dtype, centre, half)
     if not b.is_exact:
         remainder = np.abs(centre) * share * growth + here.far(a) / np.abs(b.centre) * growth
         remainder = np.where(b.spread == 0, 0.0, upwards(remainder, dtype, b.spread))

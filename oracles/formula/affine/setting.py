@@ -126,7 +126,7 @@ class SettledProblem:
 
     def starts(self, node: Node) -> bool:
         """Whether the accumulator of a sum may start as what is added to the sum."""
-        return self.contract.addend == "either" and node in self.inputs.trace.started
+        return self.contract.addend != "last" and node in self.inputs.trace.started
 
     @lazy
     def sizes(self) -> dict[Node, F64]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from oracles.enclosure import Flags, Mask
 from oracles.formula.affine.forms import Form
+from oracles.formula.chains import Chain
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import contracted, is_contraction
@@ -32,9 +33,11 @@ _MINUS, _FREE, _PLUS = np.int8(-1), np.int8(0), np.int8(1)
 class Signs:
     """The sign of each node: 1 or -1 where all kernels have it, zeros included, and 0 where they need not."""
 
-    def __init__(self, inputs: Inputs, forms: Mapping[Node, Form], complete: bool) -> None:
-        """`complete` says that no operand is absent that would be added."""
-        self.inputs, self.forms, self.complete = inputs, forms, complete
+    def __init__(
+        self, inputs: Inputs, forms: Mapping[Node, Form], complete: bool, chains: Mapping[Node, Chain]
+    ) -> None:
+        """`complete` says that no operand is absent that would be added; `chains` are the sums of any order."""
+        self.inputs, self.forms, self.complete, self.chains = inputs, forms, complete, chains
         self._found: dict[Node, Flags] = {}
 
     def __getitem__(self, node: Node) -> Flags:
@@ -70,8 +73,16 @@ class Signs:
         else:
             known = np.where(np.abs(form.centre) > form.spread * _CERTAIN, sign, _FREE)
             if self.complete and not known.all():  # what it is made of says more only of these
-                known = np.where(known != 0, known, self._of_zero(node, [self[arg] for arg in node.args]))
+                known = np.where(known != 0, known, self._of_sum_or_other(node))
         return np.where(np.isnan(form.centre), _FREE, known).astype(np.int8, copy=False)
+
+    def _of_sum_or_other(self, node: Node) -> Flags:
+        if node not in self.chains:
+            return self._of_zero(node, [self[arg] for arg in node.args])
+        first, *others = (self[term.node] * np.int8(term.sign) for term in self.chains[node].terms)
+        for other in others:
+            first = np.where(first == other, first, _FREE)
+        return first
 
     def _of_zero(self, node: Node, args: list[Flags]) -> Flags:
         """The sign that the operation gives, as far as it follows from those of its arguments."""

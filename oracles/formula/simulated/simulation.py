@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format, form, judged
+from oracles.formula.chains import Chain, Term
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, step
@@ -199,23 +200,57 @@ class Simulated:
             return values
         return self._rounding.flushed(values, form(dtype))
 
+    @lazy
+    def _chains(self) -> Mapping[Node, Chain]:
+        return self.contract.chains(self.inputs.trace, self._counted)
+
+    def _in_any_order(self, node: Node) -> F64:
+        """The sum of the terms of a chain, any two of which are added first, again and again. A sum among them that
+        nothing was added to yet may start as another one."""
+        dtype, terms = self._dtype(node), list[tuple[F64, Term | None]]()
+        for term in self._chains[node].terms:
+            product = self._unrounded(term.node, node)
+            value = self._taken(term.taker)[term.place] if product is None else product
+            terms.append((value * term.sign, term))
+        while len(terms) > 1:
+            (a, of_a), (b, _) = (terms.pop(self.random.integers(len(terms))) for _ in range(2))
+            if of_a is not None and self._starts(of_a, node) and self.random.integers(2):
+                found = self._summed(of_a.node, self._taken(of_a.node), b * of_a.sign) * of_a.sign
+            else:
+                found = self._rounding.sum(self._rounding.taken(a, dtype), self._rounding.taken(b, dtype), dtype)
+            terms.append((found, None))
+        return terms[0][0]
+
+    def _starts(self, term: Term, last: Node) -> bool:
+        of = term.node
+        apart = last.dims.isdisjoint(of.over) and self._dtype(of) is self._dtype(last)
+        return apart and of in self.inputs.trace.started
+
     def _added(self, node: Node, args: list[F64]) -> F64:
+        if node in self._chains:
+            return self._in_any_order(node)
         sign = 1.0 if node.kind == "add" else -1.0
         for place, arg in enumerate(node.args):
-            if self.contract.addend == "either" and arg in self.inputs.trace.started and self.random.integers(2):
+            if self.contract.addend != "last" and arg in self.inputs.trace.started and self.random.integers(2):
                 turned = sign if place else 1.0  # what is subtracted from its start is what that is subtracted from
                 first = self._converted(args[1 - place], node.args[1 - place], self._dtype(arg))
                 found = self._summed(arg, self._taken(arg), first * (turned if place else sign)) * turned
                 return self._converted(found, arg, self._dtype(node))
         for place in (0, 1):
-            product = node.args[place]
-            is_fused = self.fused and product.kind == "multiply" and self._may_fuse(product, node)
-            if is_fused and self.random.random() < _FUSED:
-                # A product of two numbers of at most 24 bits is exact in float64.
-                a, b = (round_to(self._known[arg], self._dtype(product)) for arg in product.args)
-                args = [a * b if at == place else arg for at, arg in enumerate(args)]
+            product = self._unrounded(node.args[place], node)
+            if product is not None:
+                args = [product if at == place else arg for at, arg in enumerate(args)]
                 break
         return self._rounding.sum(args[0], sign * args[1], self._dtype(node))
+
+    def _unrounded(self, product: Node, node: Node) -> F64 | None:
+        """A product that goes into a sum as it is; None of what does not. One of two numbers of at most 24 bits is
+        exact in float64."""
+        is_fused = self.fused and product.kind == "multiply" and self._may_fuse(product, node)
+        if not is_fused or self.random.random() >= _FUSED:
+            return None
+        a, b = (round_to(self._known[arg], self._dtype(product)) for arg in product.args)
+        return a * b
 
     def _may_fuse(self, product: Node, node: Node) -> bool:
         """Whether a sum may take a product as it is: of one that is declared in another dtype it takes what that

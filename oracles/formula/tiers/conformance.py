@@ -379,7 +379,7 @@ class Conformance:
 
     @lazy
     def _signs(self) -> Signs:
-        return Signs(self.inputs, self.budget.forms, self.complete)
+        return Signs(self.inputs, self.budget.forms, self.complete, self.budget.chains)
 
 
 def unjudged_in(dtype: Format) -> Bounds:

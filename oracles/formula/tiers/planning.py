@@ -25,6 +25,8 @@ def planned(plan: Plan) -> Plan | None:
     trace = plan.trace
     if any(node.kind in SELECTS for node in trace.nodes):
         return None
+    if plan.contract.addend == "any" and trace.chains:
+        return None
     if counted(trace, {name for name, dtype in plan.tensors.items() if dtype not in FORMATS}):
         return None
     if trace.joined or len(trace.dims) != 2 or OUTER not in trace.dims or plan.is_wide:
@@ -81,7 +83,7 @@ def _known(plan: Plan, node: Node) -> Value:
 def _added(plan: Plan, node: Node, args: Sequence[Value], positive: bool) -> Value:
     """Two operands are rounded alike by every kernel; of sums that kernels round in their own ways none may cancel."""
     dtype = plan.dtype(node)
-    if plan.contract.addend == "either" and not plan.trace.started.isdisjoint(node.args):
+    if plan.contract.addend != "last" and not plan.trace.started.isdisjoint(node.args):
         plan.apart.append(node)  # errors of what is added are in proportion to that
     if any(arg.args for arg in node.args) or not (args[0].exact and args[1].exact):
         if len(node.dims) == len(plan.trace.dims) or not positive:

@@ -47,7 +47,7 @@ class Alone(Budget):
 
     def _rounding_too(self, node: Node, carried: Form, *, last: bool) -> Form:
         assert self.whole is not None
-        if node not in self.rounding or (node, None) in self.whole.read.held:
+        if node not in self.rounding or (node, None) in self.whole.read.held or self._is_passed(node):
             return carried
         forms = self.whole.forms
         if node.kind == "point":
@@ -56,8 +56,14 @@ class Alone(Budget):
             own = self.whole._form(Read({arg: _exactly(forms[arg]) for arg in node.args}), node)
             return more(carried, own.spread) if own.spread.any() else carried
         exact = Read({each: _exactly(forms[each]) for each in ordered(node.args)})
-        own = self.whole._step(node, self.whole._taken(exact, node), last=last)
+        own = self.whole.operated(exact, node, last=last)
         return more(carried, own.spread) if own.spread.any() else carried
+
+    def _is_passed(self, node: Node) -> bool:
+        """Whether it is an addition of a sum of any order alone, whose last one has the errors of all."""
+        assert self.whole is not None
+        outputs = self.inputs.trace.outputs.values()
+        return node in self.whole.within and len(self.inputs.trace.uses[node]) == 1 and node not in outputs
 
     def _left(self, read: Read, node: Node) -> Read:
         """What a node takes: where all kernels' values lie between numbers of a dtype, that share of the errors which
@@ -174,7 +180,7 @@ class Element:
             return "" if point is None or point.always else f" or not, to {point.dtype.name}"
         read = Read({each: _exactly(budget.forms[each]) for each in ordered(node.args)})
         with np.errstate(all="ignore"):
-            own = budget._step(node, budget._taken(read, node))
+            own = budget.operated(read, node)
         share = self._relative(own.centre, own.spread) / u
         return f" {share:.4g} u" if share else ""
 

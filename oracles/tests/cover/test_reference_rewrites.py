@@ -37,21 +37,31 @@ def log_softmax(x: Any) -> Any:
     return jax.nn.log_softmax(x)
 
 
+def horner(x: Any, w: Any, b: Any) -> Any:
+    y = (1.0 - b) - x * (0.25 - x * w)
+    return y * x + b
+
+
 _NORM = {"normal": "apart", "y": "folded"}
 _WAYS: Mapping[Callable[..., Any], Mapping[str, str]] = {
     in_torch: _NORM, in_numpy: _NORM, in_jax: _NORM, log_shares: {"y": "by_lse"}, log_softmax: {"y": "by_lse"},
+    horner: {"y": "expanded"},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("reference", _WAYS, ids=lambda each: each.__name__)
 def test_known_rewrites_are_ways_to_what_is_written_out(reference: Callable[..., Any]) -> None:
     """All of them have the exact value of the formula: else it would not be traced."""
-    op = derive(reference, "x=b n, w=n, b=n" if _WAYS[reference] is _NORM else "x=b n").op
+    op = derive(reference, "x=b n, w=n, b=n" if reference.__code__.co_argcount == 3 else "x=b n").op
     assert {local: [*ways] for local, ways in op.algorithms.items()} == {
         local: [way] for local, way in _WAYS[reference].items()
     }
     for local, way in _WAYS[reference].items():
         assert local in traced(op, [each.name for each in op.operands], {local: way}).locals
+
+
+def shifted_twice(x: Any, y: Any) -> Any:
+    return (x * y + 1.0) * (x + y) + 1.0
 
 
 def covariance(x: Any, y: Any) -> Any:
@@ -62,7 +72,9 @@ def away(x: Any) -> Any:
     return x - x.mean(-1, keepdim=True), (x - x.mean(-1, keepdim=True)) * x.sqrt().mean(-1, keepdim=True)
 
 
-@pytest.mark.parametrize(("reference", "shapes"), [(covariance, "x=b n, y=b n"), (away, "x=b n")])
+@pytest.mark.parametrize(
+    ("reference", "shapes"), [(covariance, "x=b n, y=b n"), (shifted_twice, "x=b n, y=b n"), (away, "x=b n")]
+)
 def test_nothing_else_is_taken_apart(reference: Callable[..., Any], shapes: str) -> None:
     """A covariance that is a difference of products is no normal row: kernels of it lose all digits."""
     assert derive(reference, shapes).op.algorithms == {}

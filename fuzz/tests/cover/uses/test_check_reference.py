@@ -92,6 +92,29 @@ def test_an_accumulator_may_start_as_the_bias() -> None:
         _check(bias_twice, linear, shapes=shapes)
 
 
+def taps(x: Any, w: Any, b: Any) -> Any:
+    n = x.shape[2] - 2
+    return sum(torch.einsum("bcn,oc->bon", x[..., k : k + n], w[..., k]) for k in range(3)) + b[:, None]
+
+
+def test_terms_that_a_reference_adds_one_by_one_may_be_added_in_any_order() -> None:
+    """A kernel has one sum over channels and taps, which starts as the bias."""
+    shapes, fixed = {"x": "b c n", "w": "o c three", "b": "o"}, {"three": 3}
+    _check(lambda x, w, b: torch.nn.functional.conv1d(x, w, b), taps, shapes=shapes, fixed=fixed)
+
+
+@pytest.mark.whole
+def test_a_term_that_is_missing_is_found_among_others_of_any_order() -> None:
+    def short(x: Any, w: Any, b: Any) -> Any:
+        y = torch.nn.functional.conv1d(x, w, b)
+        y[..., 5:6] -= x[:, :1, 7:8] * w[:, 0, 2:]
+        return y
+
+    shapes, fixed = {"x": "b c n", "w": "o c three", "b": "o"}, {"three": 3}
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  short  wrong values"):
+        _check(short, taps, shapes=shapes, fixed=fixed)
+
+
 def test_no_shapes_are_needed_where_rows_or_examples_say_them() -> None:
     _check(lambda x: torch.exp(torch.log_softmax(x, -1)) if x.shape[-1] == 1 else torch.softmax(x, -1), softmax)
     assert OPS["reference_softmax"].inputs[0].dims == "... n"

@@ -1,0 +1,131 @@
+"""Chains: terms that a formula adds one by one, `a + b - c + d`, of which a kernel may add any two first.
+
+A chain ends at an addition and goes back through those that make its operands. It stops at one that something else is
+made of too, where another term is made of that: who has `h + f(h)` had h before. Where a term would come in with both
+signs, as in `(a + b) - a`, the order is the algorithm, and there is no chain: what a compensated sum keeps is what an
+order rounds off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from oracles.formula.node import Node
+
+ADDING = "add", "subtract"
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """What one addition of a chain takes from outside of it."""
+
+    taker: Node
+    place: int
+    sign: float
+    """What it is multiplied by in the sum."""
+
+    @property
+    def node(self) -> Node:
+        """The term itself."""
+        return self.taker.args[self.place]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The terms of a sum."""
+
+    terms: Sequence[Term]
+    inner: frozenset[Node]
+    """The additions, and changes of sign, that it goes through before the last one."""
+
+
+def chains_of(
+    nodes: Sequence[Node], uses: Mapping[Node, Sequence[Node]], outputs: Collection[Node], sums: Collection[Node]
+) -> Mapping[Node, Chain]:
+    """Return the chains of a formula's nodes by their last additions: those of three terms or more, and of two that are
+    sums of many."""
+    of, found, within = _Nodes(nodes, uses, frozenset(outputs)), dict[Node, Chain](), set[Node]()
+    for node in reversed(nodes):
+        if node.kind not in ADDING or node in within or of.meets_its_opposite(node):
+            continue
+        chain = of.chain(node)
+        of_terms = [term.node for term in chain.terms if not _is_nothing(term.node)]
+        if len(of_terms) > 2 or {*of_terms} <= {*sums}:
+            found[node] = chain
+            within.update(filter(of.is_alone, chain.inner))
+    return found
+
+
+def _is_nothing(node: Node) -> bool:
+    return node.kind == "constant" and not node.value and not node.low
+
+
+class _Nodes:
+    """What chains ask of the nodes of a formula, of which each has a bit of the numbers below."""
+
+    def __init__(self, nodes: Sequence[Node], uses: Mapping[Node, Sequence[Node]], outputs: frozenset[Node]) -> None:
+        self._uses, self._outputs = uses, outputs
+        self._bits = {node: 1 << at for at, node in enumerate(nodes)}
+        self._made_of: dict[Node, int] = {}
+        self._signs: dict[Node, tuple[int, int]] = {}
+        """What is added to make each, and what is taken off."""
+        for node in nodes:
+            own = self._bits[node]
+            for arg in node.args:
+                own |= self._made_of[arg]
+            self._made_of[node] = own
+            self._signs[node] = self._signs_of(node)
+
+    def _signs_of(self, node: Node) -> tuple[int, int]:
+        if node.kind == "negate":
+            plus, minus = self._signs[node.args[0]]
+            return minus, plus
+        if node.kind not in ADDING:
+            return self._bits[node], 0
+        (plus, minus), other = (self._signs[arg] for arg in node.args)
+        more, less = other if node.kind == "add" else other[::-1]
+        return plus | more, minus | less
+
+    def meets_its_opposite(self, node: Node) -> bool:
+        """Whether it is a sum of something and its opposite."""
+        plus, minus = self._signs[node]
+        return bool(plus & minus)
+
+    def is_alone(self, node: Node) -> bool:
+        """Whether it is used once."""
+        return len(self._uses[node]) == 1 and node not in self._outputs
+
+    def chain(self, last: Node) -> Chain:
+        """Return the chain that ends at an addition."""
+        closed = set[Node]()
+        while True:
+            chain = self._chain(last, closed)
+            made_of = 0
+            for term in chain.terms:
+                made_of |= self._made_of[term.node]
+            needed = {node for node in chain.inner if made_of & self._bits[node]}
+            if not needed:
+                return chain
+            closed |= needed
+
+    def _chain(self, last: Node, closed: Collection[Node]) -> Chain:
+        terms, inner, waiting = list[Term](), set[Node](), [(last, 1.0)]
+        while waiting:
+            node, sign = waiting.pop()
+            for place, arg in enumerate(node.args):
+                own, through = -sign if place and node.kind == "subtract" else sign, [arg]
+                while through[-1].kind == "negate":
+                    through.append(through[-1].args[0])
+                is_open = (each not in closed and each not in inner and self._is_open(each, last) for each in through)
+                if through[-1].kind in ADDING and all(is_open):
+                    inner.update(through)
+                    waiting.append((through[-1], own if len(through) % 2 else -own))
+                else:
+                    terms.append(Term(node, place, own))
+        return Chain(terms, frozenset(inner))
+
+    def _is_open(self, node: Node, last: Node) -> bool:
+        """Whether a kernel may add it in another order than by itself: what is used elsewhere too has the dimensions of
+        the sum, as others would be calculated once."""
+        return self.is_alone(node) or node.dims == last.dims
