@@ -377,6 +377,8 @@ class Budget(SettledProblem):
             each = read.forms[arg]
             if not node.is_exact and holds(each, dtype):
                 each = self._converted(read, arg, each, dtype)
+            elif not node.is_exact and self._may_start(node):  # in the dtype of the sum, before anything is rounded
+                each = maybe_narrowed(each, dtype, self.contract)
             elif not node.is_exact:
                 narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
@@ -388,6 +390,12 @@ class Budget(SettledProblem):
             moves = node.kind in _MOVING or (node.kind == "where" and not place)
             args.append(each if moves else taken(each, self.contract.keeping(node.operation)))
         return args
+
+    def _may_start(self, node: Node) -> bool:
+        """Whether a sum of another dtype may start as what is added to it."""
+        return node.kind in ADDING and any(
+            self.starts(arg) and self.dtype(arg) is not self.dtype(node) for arg in node.args
+        )
 
     def _is_formed_anew(self, node: Node) -> bool:
         return node.kind == "multiply" and self.is_fused(node) and len(self.inputs.trace.uses[node]) > 1

@@ -233,7 +233,10 @@ class Simulated:
         for place, arg in enumerate(node.args):
             if self.contract.addend != "last" and arg in self.inputs.trace.started and self.random.integers(2):
                 turned = sign if place else 1.0  # what is subtracted from its start is what that is subtracted from
-                first = self._converted(args[1 - place], node.args[1 - place], self._dtype(arg))
+                other, given = node.args[1 - place], args[1 - place]
+                if self._dtype(arg) is not self._dtype(node) and self.random.integers(2):  # never in the node's dtype
+                    given = self._known[other]
+                first = self._converted(given, other, self._dtype(arg))
                 found = self._summed(arg, self._taken(arg), first * (turned if place else sign)) * turned
                 return self._converted(found, arg, self._dtype(node))
         for place in (0, 1):
