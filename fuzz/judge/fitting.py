@@ -129,9 +129,10 @@ class Run:
                     continue
                 centre = head(each.centre)
                 size = np.log(np.fmax(each.below, each.above) + half_gap(centre, each.form, centre < 0))
+                size = np.where(np.isfinite(centre), size, np.nan)
                 if each.unjudged is not None:
                     size = np.where(each.unjudged, np.inf, size)
-                size = np.where(np.isfinite(centre), size, np.nan).reshape(-1)
+                size = size.reshape(-1)
                 if self.mask is not None:
                     size = size[self.mask.reshape(-1)[self.judge.oracle.truth.places(name).reshape(-1)]]
                 found.append(size[~np.isnan(size)])

@@ -36,6 +36,8 @@ _FEW = 4
 """The number of smallest failing runs of which a neighbour must explain one to be tried in a pair."""
 _LARGEST = 1 << 14
 """Runs of more elements take the oracle too long to be judged under a hundred contracts."""
+_STEP = 1.1
+"""Contracts of which one allows less than that much more are as wide as each other whatever else there is."""
 _USED = 1 / 32
 """A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
 a larger share of its budget than that, and a bug that happens to fit has less."""
@@ -65,6 +67,14 @@ class Fitting:
         enough that it has no number as result wherever the kernel fails, and one where it passes."""
         breaks_down = self.width == math.inf and self.neighbour.changed == ("algorithm",)
         return self.typical <= WIDE and (self.width <= ALIKE or self.used >= _USED or breaks_down)
+
+    @property
+    def rank(self) -> tuple[bool, float, float, int]:
+        """What puts the narrowest first: where the kernel fails, then where it passes. Of those that are as wide as
+        each other the one that is derived first stays so: "input" before a dtype by its name."""
+        fails, passes = (each if each > ALIKE else 1.0 for each in (self.width, self.typical))
+        steps = math.log(min(max(self.width, 1.0), ALIKE), _STEP)
+        return not self.telling, fails, passes, round(steps)
 
     @property
     def told(self) -> FittingContract:
@@ -98,8 +108,7 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
         fit = runs.fitting(islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS))
     found = [_measured(each, declared, failing, passing) for each in fit]
-    # Of those that are as wide as each other the one that is derived first: "input" before a dtype by its name.
-    found.sort(key=lambda each: (not each.telling, each.width if each.width > ALIKE else 1.0))
+    found.sort(key=lambda each: each.rank)
     if not found or over() or not runs.conform(found[0].neighbour.contract):
         return None
     first = found[0]

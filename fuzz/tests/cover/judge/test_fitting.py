@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import cast
 
+import numpy as np
 import pytest
 
+from fuzz.base.outcome import Outcome, Status
 from fuzz.judge.fitting import Run, times_as_wide
+from fuzz.tests.common.handmade import a_case, dense
 from oracles.formula.contract import Contract
 
 ONE, OTHER = Contract("f32"), Contract("f64")
@@ -40,3 +43,14 @@ def test_it_is_a_mean_over_runs_where_that_is_a_number_and_else_over_those_that_
 ) -> None:
     runs = [cast(Run, _Run(share)) for share in shares]
     assert times_as_wide(runs, ONE, OTHER) == pytest.approx(expected)
+
+
+def test_what_judges_nothing_of_a_row_allows_anything_there_whatever_the_row_comes_to() -> None:
+    """The formula makes NaN of a row that has an infinity: what is kept up to date with the maximum may be anything,
+    and with another maximum, 0, it is the infinity and nothing else."""
+    case = a_case("logsumexp", grid=(1, 2), layout=dense, scale=math.inf)
+    run = Run(case, Outcome("", Status.RAN, {"y": np.array([math.inf], np.float32).tobytes()}), np.array([True]), "y")
+    online, finite = Contract(algorithm={"mass": "online"}), Contract(algorithm={"most": "finite"})
+    assert run.ratio(Contract()) is None
+    assert times_as_wide([run], online, Contract()) == math.inf
+    assert times_as_wide([run], finite, Contract()) == 1.0

@@ -77,6 +77,16 @@ def test_what_fits_everything_is_not_said_first(width: float, typical: float, us
     assert ("proves little" in contract_words(found.told)) != telling
 
 
+def test_of_those_that_fit_the_narrowest_is_told() -> None:
+    """Where the kernel fails first, where it passes then, and by a tenth last."""
+    known = neighbours(OPS["logsumexp"], Contract())
+    widths = [(1.0, 3.1), (1.0, 1.4), (1.3, 1.0), (0.9, 1.2), (1.0, 1.0), (2.0, 1.0)]
+    found = [Fitting(each, Contract(), *both, 0.5, 12, 6) for each, both in zip(known, widths, strict=False)]
+    assert [widths.index((each.width, each.typical)) for each in sorted(found, key=lambda each: each.rank)] == [
+        1, 3, 4, 2, 0, 5,
+    ]  # fmt: skip
+
+
 def test_an_algorithm_that_breaks_down_wherever_the_kernel_fails_is_said_first() -> None:
     """For another field that judges nothing there it is not enough: 'nonfinite' fits any bug of large values."""
     known = neighbours(OPS["layer_norm"], Contract())
