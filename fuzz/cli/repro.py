@@ -80,7 +80,7 @@ def _replayed(options: ReproOptions) -> Exit:
     replay.check_name(options.script)
     if options.store is not None:
         fetch(open_known(options.store), options.case, options.findings)
-    file = replay.case_path(options.case, options.findings, options.pack)
+    file = replay.case_path(options.case, options.findings, options.pack, "--store" if options.store else "")
     check = None
     if options.pack is not None and options.pack.is_file():
         check = retrieved(options.pack, file)

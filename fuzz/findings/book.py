@@ -123,7 +123,7 @@ class FindingBook:
 
     def tell(self, bucket: Bucket, finding: Finding, core: Rule | None, *, whole: bool) -> None:
         """The same where another process has explained it: in full, or as far as there was time."""
-        bucket.need, bucket.core, bucket.note = Need.NOTHING, core or bucket.core, ""
+        bucket.need, bucket.core, bucket.note, bucket.option = Need.NOTHING, core or bucket.core, "", ""
         bucket.tries += not whole
         self._keep(bucket, finding, bucket.source, pending=not whole and bucket.tries < TRIES)
 

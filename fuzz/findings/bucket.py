@@ -49,6 +49,8 @@ class Bucket:
     """Whether the case file holds this very finding. When the disk is full, it keeps the one before."""
     note: str = ""
     """What is known of the finding beyond its judgement, where it is not explained."""
+    option: str = ""
+    """The option that gives it time, where there was none."""
     need: Need | None = None
     """What its failures need to show again. It is None until that has been tried."""
     core: Rule | None = None
@@ -132,7 +134,7 @@ class Bucket:
     def told(self) -> Explanation:
         """What is known of the finding, of a bucket that has failed in this session."""
         told = self.explanation or replace(explanation_of(self.found, None), kernel=self.kernel)
-        return replace(told, note=self.note or told.note)
+        return replace(told, note=self.note or told.note, option=told.option or self.option)
 
     def record(self) -> Found:
         """What its case file says besides the case."""

@@ -81,7 +81,13 @@ class Explainer:
         if self._left < self.bounds.least_s and not self.stop():
             for bucket in self.book.buckets.values():
                 if bucket.pending and not bucket.is_explained and not bucket.note and not bucket.history:
-                    bucket.note = f"not explained: the time for explaining was over; see {self.bounds.option}"
+                    bucket.note, bucket.option = self._untried(seconds), self.bounds.option
+
+    def _untried(self, seconds: float) -> str:
+        """What is said of a failure whose turn did not come, for which there was that time with others."""
+        spent = f"went into {self._number} other{'s' * (self._number != 1)}" if self._number else "is too short"
+        more = f"; {self.bounds.option} gives more" if self.bounds.option else ""
+        return f"not explained, and shown as it was found: the time for all, {seconds:.3g} s, {spent}{more}"
 
     def explain(self, bucket: Bucket, ends: float) -> None:
         """Put one bucket for each cause in the place of this one, by that time."""

@@ -24,7 +24,7 @@ from fuzz.report.words import (
     what_is_wrong,
 )
 from fuzz.report.wrapping import wrapped
-from fuzz.triage.explanation import Explanation, Memory, SmallestCase
+from fuzz.triage.explanation import NO_SHRINK, Explanation, Memory, SmallestCase
 from oracles.declared import AXIS
 
 WIDTH = 80
@@ -224,4 +224,4 @@ def _wants_rule(told: Explanation) -> bool:
 
 
 def _wants_time(told: Explanation) -> bool:
-    return told.explained == "in part" and _wants_rule(told)
+    return told.explained != "whole" and told.option != NO_SHRINK and _wants_rule(told)

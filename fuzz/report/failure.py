@@ -81,7 +81,7 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
         counted = " and ".join(f"{count} {verdict}" for verdict, count in sorted(told.beside.items()))
         yield _line("also here", f"{counted}, which no rule tells from this failure")
     if told.explained == "in part":
-        more = f"; see {told.option}" if told.option else ""
+        more = f"; {told.option} gives more" if told.option else ""
         yield _line("not finished", f"the time for explaining was over{more}")
     if told.note and (told.rule is not None or told.explained != "in part"):  # else the rule's line has it
         yield _line("note", told.note)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +32,8 @@ from fuzz.report.totals import (
     not_run_lines,
     undeclared_by_op,
 )
+
+_UNEXPLAINED = "not explained: the share of the night for that was over; a longer --max-time gives more"
 
 
 def pairs_of(seen: NightView, kernels: Iterable[Kernel]) -> dict[str, PairCoverage]:
@@ -64,7 +67,7 @@ def print_night(
     print_lines(console, not_exercised(_undeclared(seen, kernels)))
     if pairs:
         console.print(f"{pairs_words(pairs)}; the page names the others, by op", soft_wrap=True)
-    failing = [(bucket.row.kernel, bool(bucket.row.explanation)) for bucket in seen.failing]
+    failing = [(bucket.row.kernel, bucket.told.explained != "not yet") for bucket in seen.failing]
     found = bugs_words(failing) if failing else "nothing found"
     missed = max(seen.targets, key=lambda row: row.not_run, default=None)
     if not failing and missed is not None and sum(row.not_run for row in seen.targets) > seen.judged:
@@ -182,6 +185,8 @@ def _lines(seen: NightView) -> list[KernelLine]:
 def failure_of(bucket: BucketTotals, seen: NightView, kernels: Mapping[str, Kernel] = MappingProxyType({})) -> Failure:
     """Return a bug of a night as all reports show it; without its kernel its place is not known."""
     row, told = bucket.row, bucket.told
+    if told.explained == "not yet" and not told.note:
+        told = replace(told, note=_UNEXPLAINED)
     place = location_of(kernels[row.kernel]) if row.kernel in kernels else Location(row.kernel, 1)
     origin = Provenance(seen.night.seed, row.found_by, pack_option(seen.night.command))
     path = seen.findings / row.case_file if row.case_file else None

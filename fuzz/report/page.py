@@ -194,7 +194,7 @@ def _facts(
 def _verdict(seen: NightView) -> tuple[str, str]:
     """Class and words of the banner."""
     failing, broken = len(seen.failing), len({each.kernel for each in broken_of(seen)})
-    found = [f"{failing} bug{'s' if failing != 1 else ''} found"] if failing else []
+    found = [f"{failing} kind{'s' if failing != 1 else ''} of failure"] if failing else []
     found += [f"{broken} kernel{'s' if broken != 1 else ''} broken"] if broken else []
     if found:
         return "bad", ", ".join(found)

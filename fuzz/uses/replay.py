@@ -66,11 +66,11 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())
 
 
-def case_path(text: str, findings: Path, pack: Path | None) -> Path | None:
+def case_path(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -> Path | None:
     """The case file that `text` names; None for a case of a search. Raises UsageError."""
     if (_PLACE.fullmatch(text) or _WITHOUT_SHARD.fullmatch(text)) and not Path(text).exists():
         return None
-    return file_of(text, findings, pack)
+    return file_of(text, findings, pack, elsewhere)
 
 
 def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
@@ -85,9 +85,9 @@ def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
     return replace(chosen, case=case, found=None) if changes else chosen
 
 
-def file_of(text: str, findings: Path, pack: Path | None) -> Path:
+def file_of(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -> Path:
     """The case file of that path, or whose name or digest begins so, perhaps in the folder of a pack that was judged.
-    Raises UsageError."""
+    Raises UsageError, which names `elsewhere` too, where it was looked for in vain."""
     if Path(text).is_file() or Path(text).suffix == ".json":
         return Path(text)
     places = folders(findings, pack)
@@ -101,7 +101,8 @@ def file_of(text: str, findings: Path, pack: Path | None) -> Path:
     names = ", ".join(path.stem for path in shown[:_LISTED]) + (" ..." if len(shown) > _LISTED else "")
     there = f"{'it may be' if found else 'there are'}: {names}" if shown else "it has none at all; see --findings"
     what = "more than one finding" if found else "no finding"
-    raise UsageError(f"{text!r}: no case file, and {what} of that name in {places[0]}; {there}")
+    where = f"{places[0]} and {elsewhere}" if elsewhere and not found else str(places[0])
+    raise UsageError(f"{text!r}: no case file, and {what} of that name in {where}; {there}")
 
 
 def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:

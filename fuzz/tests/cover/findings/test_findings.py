@@ -10,11 +10,13 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.casefile import load
+from fuzz.findings.explainer import Explainer
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.judge.judge import Judgement
 from fuzz.report.brief import brief_of
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
+from fuzz.triage.diagnosis import TimeShares
 from oracles.truth import OutputCheck
 
 
@@ -68,6 +70,15 @@ def test_the_tally_counts_findings_and_worst_passes_apart() -> None:
     assert (tally.judged, tally.findings, tally.gave_up, target.not_run) == (5, 1, 1, 1)
     assert target.worst["f32"].where == "2x9 normal"
     assert {dtype: worst.ratio for dtype, worst in target.worst.items()} == {"f32": 0.75, "f16": 0.5}
+
+
+def test_what_there_was_no_time_for_says_so_with_the_option_that_gives_more(tmp_path: Path) -> None:
+    book = book_in(tmp_path, 7)
+    bucket = book.add("k", _case(5), _judgement(_case(5)), {})
+    with WorkerPool([]) as pool:
+        Explainer(pool, (), book, TimeShares(1.0, option="--explain-time")).explain_all(0.5)
+    said = "not explained, and shown as it was found: the time for all, 0.5 s, is too short; --explain-time gives more"
+    assert (bucket.told.note, bucket.told.option) == (said, "--explain-time")
 
 
 def test_what_is_split_off_for_lack_of_time_still_tells_what_the_kernel_returned(tmp_path: Path) -> None:

@@ -108,13 +108,15 @@ def test_a_broken_kernel_and_cases_that_were_left_out_are_told(
     monkeypatch.delenv("COLUMNS", raising=False)
     page, seen = tmp_path / "report.html", _night(tmp_path)
     write_page(page, seen)
-    assert "<h1>1 bug found, 1 kernel broken</h1>" in page.read_text()
+    assert "<h1>1 kind of failure, 1 kernel broken</h1>" in page.read_text()
     assert "Not every case was run on some targets." in page.read_text()
     print_night(results(), seen, (), page)
     said = capsys.readouterr().out
     assert f"NOT_RUN c-{_EVIL}@native:gcc-O2: {_EVIL}" in said
     assert f"CRASH  {_EVIL}  c-broken@native" in said
     assert "NOT_RUN c-broken@native" not in said
+    assert "1 kind of failure in 1 kernel, not explained, broken: " in said
+    assert "not explained: the share of the night for that was over" in " ".join(said.split())
 
 
 def test_pairs_of_conditions_are_told_beside_other_coverage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,8 @@ def test_what_fits_so_far_is_told_with_the_command_that_goes_on() -> None:
     assert f"no rule was found in time: {so_far}; --explain-time gives more" in " ".join(said.split())
     assert said.endswith("\n  more time: kernelfuzz run --seed 1 --explain-time 5m")
     assert full_text(told, Commands()).count("so far") == 1
+    untold = replace(told, explained="not yet", note="not explained")
+    assert "more time: run --explain-time 5m" in brief(untold, Commands("repro", "show", found_by="run"), 120)
     unset = replace(told, unset=UnsetRead((), ("ones",)))
     assert "more time" not in brief(unset, Commands("repro", "show", found_by="run"), 120), "that says why"
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from fuzz.adapters.pack import built_in, load
+from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
 from fuzz.findings.casefile import Found, formula_of, from_json, to_json
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.hunting import GENERIC, given_case, target_of
-from fuzz.uses.replay import fitting_targets, found_lines, script_line, worth_explaining
+from fuzz.uses.replay import file_of, fitting_targets, found_lines, script_line, worth_explaining
 
 
 def _absent(target: str, strides: str = "contiguous") -> str:
@@ -32,6 +35,11 @@ def test_a_target_of_another_pack_needs_that_pack() -> None:
     assert _absent("c-mine@native:gcc-O2") == (
         "c-mine@native:gcc-O2 is not among the targets here: name its kernels with --pack FOLDER"
     )
+
+
+def test_a_digest_that_a_store_has_not_either_is_said_to_be_in_neither(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=rf"'deadbeef': .* no finding of that name in {tmp_path} and --store; it has"):
+        file_of("deadbeef", tmp_path, None, "--store")
 
 
 def test_a_program_for_a_target_that_passes_says_so_and_who_fails() -> None:

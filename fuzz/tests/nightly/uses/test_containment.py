@@ -26,7 +26,7 @@ def test_a_night_goes_on_without_it_and_outlasts_a_hang_and_its_page_says_so(ker
     assert re.search(r"^good +1 of 1 +[1-9]", said, re.MULTILINE), said
     assert "Traceback" not in progress
     page = (tmp_path / "state" / "report.html").read_text()
-    assert "<h1>1 bug found, 1 kernel broken</h1>" in page
+    assert "<h1>1 kind of failure, 1 kernel broken</h1>" in page
     assert "undeclared" in page
     again = finish(tmp_path, "--report-only")
     assert (again[0], "CRASH  bad" in again[1]) == (1, True)
