@@ -41,7 +41,6 @@ class CudaKernel(PrototypedKernel):
     arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
     """What other arguments are, by their names: see `SharedKernel.arguments`."""
     contract: Contract = PLAIN
-    """What it promises; of nothing but doubles it is calculated in double where nothing is declared."""
     capabilities: Capabilities = CONTIGUOUS_F32
     """Dtypes, layouts and tensors that the prototype settles need not be declared."""
     flags: tuple[str, ...] = ()
@@ -70,9 +69,6 @@ class CudaKernel(PrototypedKernel):
         super().__post_init__()
         if not self.function.is_void:
             raise DeclarationError(f"prototype: {self.function.name} returns {self.function.result}: a kernel is void")
-        pointers = {each.type.word for each in self.function.arguments if each.type.pointer}
-        if self.contract == PLAIN and "double" in pointers and "float" not in pointers:
-            object.__setattr__(self, "contract", Contract(compute="f64"))
 
     def check_op(self) -> None:
         super().check_op()

@@ -39,7 +39,6 @@ class SharedKernel(PrototypedKernel, CompiledKernel):
     isa: str = "runtime"
     """The instruction set that it needs, as `fuzz/adapters/isa.py` names it: then it runs at each setting of that."""
     contract: Contract = PLAIN
-    """What it promises; of nothing but doubles it is calculated in double where nothing is declared."""
     capabilities: Capabilities = CONTIGUOUS_F32
     """Dtypes, layouts and tensors that the prototype settles need not be declared."""
     before: tuple[Path | str, ...] = ()
@@ -66,9 +65,6 @@ class SharedKernel(PrototypedKernel, CompiledKernel):
         object.__setattr__(self, "arguments", pairs(self.arguments))
         super().__post_init__()
         one_of("isa", self.isa, tuple(name for name in ISAS if name != "any"))
-        pointers = {each.type.word for each in self.function.arguments if each.type.pointer}
-        if self.contract == PLAIN and "double" in pointers and "float" not in pointers:
-            object.__setattr__(self, "contract", Contract(compute="f64"))
 
     def at(self, folder: Path) -> SharedKernel:
         before = tuple(plain_path(folder / each) for each in self.before)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from oracles import summation
-from oracles.dtypes import DOUBLE, SINGLE
 from oracles.elementary.functions import records
 from oracles.formula.algorithm import traced
-from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, WIDE, Contract, Denormals
+from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, Contract, Denormals
 from oracles.formula.node import CONTRACTIONS, Node
 from oracles.formula.trace import REDUCTIONS, ordered, run
 from oracles.formula.within import Within
@@ -163,11 +162,10 @@ class Platform:
             return "flush"
         return FLUSHES_BF16 if "bf16" in dtypes and self.flushing_bf16 & used else "preserve"
 
-    def undeclared(self, op: Op, dtypes: Collection[str]) -> Contract:
-        """Return the contract of a function that takes such dtypes, of which nothing is declared."""
-        compute = WIDE if DOUBLE.name in dtypes else SINGLE.name
+    def undeclared(self, op: Op) -> Contract:
+        """Return the contract of a function of which nothing is declared."""
         either = any(isinstance(each.value, OfEitherSign) for each in self.facts)
-        return Contract(compute, sums=self._orders(op), zeros="any" if either else "ieee")
+        return Contract(sums=self._orders(op), zeros="any" if either else "ieee")
 
     def _orders(self, op: Op) -> Mapping[str, summation.Summation]:
         loose = any(isinstance(each.value, InAnyOrder) for each in self.facts)

@@ -11,7 +11,7 @@ from fuzz.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
 from oracles.declared import AXIS
 from oracles.dtypes import FORMATS, form
-from oracles.formula.contract import Contract
+from oracles.formula.contract import WIDE, Contract, widest
 from oracles.ops import OPS
 from oracles.summation import Sequential, Summation
 
@@ -72,8 +72,8 @@ def coarse(contract: Contract, dtype: str) -> bool:
 
 def _sum(contract: Contract, dtype: str) -> tuple[str, Summation]:
     """The dtype and the order of the sums along rows; of several kinds of them the first that is named."""
-    compute = contract.compute if contract.compute in FORMATS else dtype
-    return compute, next(iter(contract.sums.values()), Sequential())
+    compute = widest([dtype]) if contract.compute == WIDE else contract.compute
+    return compute if compute in FORMATS else dtype, next(iter(contract.sums.values()), Sequential())
 
 
 @lru_cache(maxsize=65536)

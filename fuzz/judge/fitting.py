@@ -66,6 +66,17 @@ class Run:
         """The contract where it ran."""
         return contract if self.target is None else self.target.meant(contract)
 
+    def settled(self, contract: Contract) -> Contract:
+        """The contract for the dtypes of its operands."""
+        return self.judge.oracle.truth.op.settled(contract)
+
+    def tells(self, contract: Contract, other: Contract) -> bool:
+        """Whether the two say something else of it: not where they name one dtype in two ways."""
+        try:
+            return self.settled(contract) != self.settled(other)
+        except NumericsError:  # nothing is calculated in what its first input is stored in
+            return True
+
     def ratio(self, contract: Contract) -> float | None:
         """The worst err/budget under the contract; None where it is certainly contradicted, or cannot be judged.
 
@@ -158,6 +169,14 @@ class Runs:
             self._order.remove(against)
             self._order.insert(0, against)
         return against is None
+
+    def computes(self, contract: Contract) -> frozenset[str]:
+        """The dtypes that they are calculated in under it."""
+        return frozenset(run.settled(contract).compute for run in self.kept)
+
+    def tell(self, contract: Contract, other: Contract) -> bool:
+        """Whether the two say something else of one of them."""
+        return any(run.tells(contract, other) for run in self.kept)
 
     def fitting(self, near: Iterable[Neighbour]) -> list[Neighbour]:
         """Those of the contracts that fit."""

@@ -88,7 +88,7 @@ def undeclared(options: UndeclaredOptions) -> Exit:
 def costs(op: Op, dtype: str, rows: int, n: int, seed: int) -> Iterator[Cost]:
     """For everything that can be wrong with a kernel of the op but its parameters."""
     declared = Subject(FormulaProblem(plain(op, dtype, rows, n, seed)), usual(op, dtype), seed)
-    loose = without(op, (dtype,))
+    loose = without(op)
     tight = narrowed(loose, declared)
     subjects = [declared, replace(declared, contract=loose), replace(declared, contract=tight)]
     judges: list[Judge] = [*(each.caught for each in subjects), partial(declared.noticed, TORCH[dtype])]
@@ -99,13 +99,13 @@ def costs(op: Op, dtype: str, rows: int, n: int, seed: int) -> Iterator[Cost]:
             yield Cost(op.name, mutant.words, dtype, n, *sizes)
 
 
-def without(op: Op, dtypes: Sequence[str], *, strict: bool = False) -> Contract:
+def without(op: Op, *, strict: bool = False) -> Contract:
     """Return what a kernel of an op is judged by that declares nothing: it may round where the formula says that some
     do, and take any of its algorithms. Only where it is `strict` numbers that overflow or are subnormal are judged."""
     trace = traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)])
     points = dict.fromkeys((trace.names[node.args[0]] for node in trace.nodes if node.kind == "point"), MAYBE + INPUT)
     algorithm = {local: (FORMULA, *ways) for local, ways in op.algorithms.items()}
-    return replace(lenient(op, "torch", dtypes, strict=strict), points=points, algorithm=algorithm)
+    return replace(lenient(op, "torch", strict=strict), points=points, algorithm=algorithm)
 
 
 def narrowed(loose: Contract, declared: Subject) -> Contract:

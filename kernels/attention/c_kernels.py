@@ -40,7 +40,7 @@ KERNELS: tuple[CKernel, ...] = (
         summary="all scores of a query, then their shares; any strides",
     ),
     CKernel(
-        "attention-double", "attention", _C / "attention.c", "any", Contract("f64"), _DOUBLES,
+        "attention-double", "attention", _C / "attention.c", "any", Contract(), _DOUBLES,
         (*_FLAGS, "-DREAL=double"), laws=_LAWS, summary="the same in float64",
     ),
     CKernel(

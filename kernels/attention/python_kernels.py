@@ -18,7 +18,7 @@ _ANYWHERE = Capabilities(
 )  # fmt: skip
 _LIBRARY = Capabilities(dtypes=_ANYWHERE.dtypes, strides="any", empty=False)
 _ANY_ORDER = {"d": Any(), "j": Any()}
-_FREE = Contract("at least f32", sums=_ANY_ORDER, zeros="any")
+_FREE = Contract(sums=_ANY_ORDER, zeros="any")
 # What is hidden has minus infinity added to it.
 _ADDED = {"near": "added", "seen": "added"}
 _MATH = replace(_FREE, algorithm={**_ADDED, "s": "roots", "o": "shares"})
@@ -27,7 +27,7 @@ _MATH = replace(_FREE, algorithm={**_ADDED, "s": "roots", "o": "shares"})
 _FUSED = replace(_FREE, algorithm={**_ADDED, "o": "sum"}, accuracy={"exp": 20.0}, nonfinite="unspecified")
 
 _BLOCKED = replace(
-    _FREE, compute="f32", sums={"d": Any(), "j": Steps(16)},
+    _FREE, sums={"d": Any(), "j": Steps(16)},
     algorithm={"capped": "quotient", "mass": "online", "acc": "online"},
 )  # fmt: skip
 # Each head of each query block is a program, for which an interpreter takes 0.1 s: of 192 it would take half a minute.

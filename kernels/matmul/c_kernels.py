@@ -34,7 +34,7 @@ KERNELS: tuple[CKernel, ...] = (
         summary="one element at a time; any strides",
     ),
     CKernel(
-        "matmul-double", "matmul", _C / "matmul.c", "any", Contract("f64"), _DOUBLES, (*_FLAGS, "-DREAL=double"),
+        "matmul-double", "matmul", _C / "matmul.c", "any", Contract(), _DOUBLES, (*_FLAGS, "-DREAL=double"),
         laws=_LAWS, summary="the same in float64",
     ),
     *(

@@ -23,7 +23,7 @@ _HALVES = Capabilities(
     dtypes=("f16", "bf16"), strides="any", mixed=(("bias", ("a", "f32")), ("c", ("a", "f32"))),
 )  # fmt: skip
 # A library adds in an order that depends on the shape, the processor and the number of threads.
-_FREE = Contract("at least f32", sums={"k": Any()}, zeros="any")
+_FREE = Contract(sums={"k": Any()}, zeros="any")
 # Tensor cores add 16 terms at once to what there is, and cut off what lies below its last bit.
 _CORES = Contract(sums={"k": Blocks(16, truncates=True)}, denormals="flush", zeros="any")
 # Of TF32 they add 8. Whether they round f32 to it or cut it off is their affair; an interpreter does neither.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import product
+from types import MappingProxyType
 from typing import Final, Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import CUTS, DOUBLE, FORMATS, SINGLE, Format, form, point_form
@@ -21,9 +22,10 @@ from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
 DIVIDE = "divide"
 """The operator whose accuracy a contract states beside those of functions; the others are rounded correctly."""
 INPUT = "input"
-WIDE = "at least f32"
-"""The dtype of what calculates 16 bits in f32, and f64 in that itself: f64 where the first input is of it, else f32."""
 """In place of a dtype: that of the first input."""
+WIDE = "at least f32"
+"""The dtype of what calculates 16 bits in f32, and f64 in that itself: f64 where an input is of it, else f32. Outputs
+do not count: what is calculated in f32 may be stored in f64."""
 _CORRECTLY = Within(CORRECT)
 Denormals = Literal["preserve", "flush", "flush operands", "flush results", "flush bf16"]
 """What may become of subnormal numbers."""
@@ -44,14 +46,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Contract:
-    """The numeric contract of one kernel. Defaults are those of a plain float32 kernel on a processor, but for what is
-    taken from its platform.
+    """The numeric contract of one kernel. Defaults are those of a plain kernel on a processor, but for what is taken
+    from its platform.
 
-    Names are those of the formula's locals. Any dtype may be "input", that of the first input, "at least f32", the
-    longer one of both, or the name of an operand, whose dtype it is.
+    Names are those of the formula's locals. Any dtype may be "input", that of the first input, "at least f32", f64
+    where an input is of it and else f32, or the name of an operand, whose dtype it is.
     """
 
-    compute: str = "f32"
+    compute: str = WIDE
     """The dtype of all operations."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """The dtype of the last operation of each of these locals, where it is another one: of a mean, the division's, and
@@ -143,15 +145,16 @@ class Contract:
         points = (dtype.removeprefix(MAYBE) for dtype in self.points.values())
         return frozenset((self.compute, *self.dtypes.values(), *points)) - {*FORMATS, *CUTS}
 
-    def settled(self, dtypes: Mapping[str, str]) -> Contract:
-        """The same contract for operands of these dtypes, by name; the first of them is the first input.
+    def settled(self, inputs: Mapping[str, str], others: Mapping[str, str] = MappingProxyType({})) -> Contract:
+        """The same contract for operands of these dtypes, by name: inputs that are there, the first of which is the
+        first input; and outputs, and what is absent.
 
         Raises `NumericsError` where one cannot calculate in such a dtype, and for a word that is neither.
         """
         if self.is_settled:
             return self
-        first = next(iter(dtypes.values()))
-        known = {INPUT: first, WIDE: DOUBLE.name if first == DOUBLE.name else SINGLE.name, **dtypes}
+        dtypes = {**others, **inputs}
+        known = {INPUT: next(iter(inputs.values())), WIDE: widest(inputs.values()), **dtypes}
         for word in self.words - {*known}:
             form(word, "contract")
         narrow = any(dtype == "bf16" for dtype in dtypes.values())
@@ -255,6 +258,11 @@ class Contract:
         return node.kind in ("add", "subtract", "multiply") or (
             node.kind == DIVIDE and self.bound(DIVIDE) == _CORRECTLY
         )
+
+
+def widest(dtypes: Collection[str]) -> str:
+    """Return what "at least f32" is where inputs have these dtypes."""
+    return DOUBLE.name if DOUBLE.name in dtypes else SINGLE.name
 
 
 def _check_bound(name: str, bound: Within) -> None:

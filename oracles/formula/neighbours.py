@@ -10,7 +10,7 @@ from typing import Any
 
 from oracles.dtypes import CUTS, DOUBLE, NARROW, SINGLE
 from oracles.elementary import CORRECT
-from oracles.formula.contract import DIVIDE, INPUT, MAYBE, Contract, stated
+from oracles.formula.contract import DIVIDE, INPUT, MAYBE, WIDE, Contract, stated
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace
 from oracles.formula.within import within
@@ -29,7 +29,7 @@ SCALABLE: Sequence[Summation] = tuple(
 """The same of code for vectors of any length."""
 BOUNDS = (CORRECT, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Bounds of functions in ulp. What errs by more is an estimate, and any small error of a kernel would fit it."""
-DTYPES = (DOUBLE.name, SINGLE.name, INPUT, *NARROW)
+DTYPES = (DOUBLE.name, SINGLE.name, WIDE, INPUT, *NARROW)
 _REDUCED = ("sum", "dot", "welford_mean", "welford_squares", "online", "online_dot")
 
 

@@ -102,7 +102,9 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
         return None
     declared, op = trials.target.contract, OPS[trials.target.kernel.op]
     passing = _passing(trials, drawn)
-    known, runs = neighbours(op, declared), Runs((*failing, *passing), over)
+    runs = Runs((*failing, *passing), over)
+    meant = _meant(declared, runs)
+    known = [each for each in neighbours(op, meant) if runs.tell(each.contract, meant)]
     fit = runs.fitting(known)
     if not fit:  # two fields are wrong only where each explains a part
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
@@ -113,6 +115,13 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
         return None
     first = found[0]
     return replace(first, others=sum(each.width > first.width for each in found))
+
+
+def _meant(declared: Contract, runs: Runs) -> Contract:
+    """What is declared, with the dtype of all operations by its name where all runs have one: of such a contract it is
+    known what it says without a word."""
+    computes = runs.computes(declared)
+    return replace(declared, compute=min(computes)) if len(computes) == 1 else declared
 
 
 def _drawn(trials: Trials, key: int) -> list[Case]:

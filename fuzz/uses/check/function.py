@@ -136,7 +136,7 @@ def declared(
         op=op,
         source=_source(function),
         framework=arrays,
-        contract=contract or platform_of(arrays, device).undeclared(of_op, able.dtypes),
+        contract=contract or platform_of(arrays, device).undeclared(of_op),
         capabilities=able,
         entry=getattr(function, "__name__", op),
         devices=(device,),

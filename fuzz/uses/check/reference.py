@@ -210,7 +210,7 @@ def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool
 def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
     """Return what a kernel of a reference is judged by that declares nothing: `lenient`, and it may round where the
     reference does, calculate in f32 what is f64 if that does, and take any way to a value that is known."""
-    plain = lenient(found.op, arrays, dtypes, strict=strict)
+    plain = lenient(found.op, arrays, strict=strict)
     return replace(
         plain,
         compute=SINGLE.name if _F64 in dtypes and found.shortens else plain.compute,
@@ -219,14 +219,14 @@ def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict
     )
 
 
-def lenient(op: Op, arrays: Arrays, dtypes: Sequence[str], *, strict: bool = False) -> Contract:
+def lenient(op: Op, arrays: Arrays, *, strict: bool = False) -> Contract:
     """Return a contract that holds no order of additions against a kernel, nor that a bias comes first, nor how
     accurate its library is, be that the one where it runs or another; unless it is `strict`, also nothing about what is
     no number, overflows or is subnormal."""
     home, plain = platform_of(arrays, "cpu"), Contract()
     accuracy = {name: max(_ULP, plain.ulp(name)) for name, each in records().items() if not each.is_exact}
     found = replace(
-        home.undeclared(op, dtypes), addend="any", accuracy={**accuracy, DIVIDE: _ULP / 2}, absolute=home.absolute,
+        home.undeclared(op), addend="any", accuracy={**accuracy, DIVIDE: _ULP / 2}, absolute=home.absolute,
         platform="widens",
     )  # fmt: skip
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")

@@ -10,8 +10,9 @@ from fuzz.base.case import Case
 from fuzz.judge.fitting import Runs, times_as_wide
 from fuzz.uses.learn.evidence import KernelRuns
 from oracles.dtypes import SINGLE, form
-from oracles.formula.contract import INPUT, MAYBE, Contract
+from oracles.formula.contract import INPUT, MAYBE, WIDE, Contract
 from oracles.formula.neighbours import BOUNDS, DTYPES, SCALABLE, Neighbour, neighbours
+from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.summation import Sequential
 
@@ -83,8 +84,7 @@ class Learning:
     def learned(self) -> LearnedContracts:
         """The contracts that fit, with the evidence."""
         found, starts = list[Contract](), list[Contract]()
-        only_stored = any(form(main).only_stores for main in self._mains)
-        computes = [each for each in DTYPES if each != INPUT or not only_stored]
+        computes = self._computes()
         for compute in computes:
             start = self._repaired(_loosest(self.op, compute, self._growing))
             if start is None or (found and self.over()):
@@ -103,7 +103,7 @@ class Learning:
         best = min(sure or found, key=lambda each: self.width(each, found[0]))
         near = {each: self.width(each.contract, best) for each in self.near(best)}
         fit = [each for each in near if self.runs.fits(each.contract)]
-        alike = [each for each in fit if _is_alike(near[each])]
+        alike = [replace(each, contract=self._said(each.contract)) for each in fit if _is_alike(near[each])]
         others = {*found, *(each.contract for each in fit if near[each] > ALIKE)} - {best}
         wider = sorted(others, key=lambda each: self.width(each, best))
         narrower = sorted(
@@ -112,6 +112,24 @@ class Learning:
         fitting = [self._candidate(each, best) for each in (best, *wider[:_SHOWN])]
         against = [self._candidate(each.contract, best) for each in narrower[:_SHOWN]]
         return LearnedContracts(fitting, alike, against, not self.over())
+
+    def _computes(self) -> list[str]:
+        """The dtypes to calculate in, but for those that mean the same in all runs as one before."""
+        only_stored, found = any(form(main).only_stores for main in self._mains), list[str]()
+        for each in DTYPES:
+            if (each != INPUT or not only_stored) and all(self.runs.tell(Contract(each), Contract(o)) for o in found):
+                found.append(each)
+        return found
+
+    @lazy
+    def _usual(self) -> str:
+        """What all runs are calculated in where a contract says nothing of it; where that differs, what it says."""
+        first, *others = self.runs.computes(Contract())
+        return WIDE if others else first
+
+    def _said(self, contract: Contract) -> Contract:
+        """The contract as it is declared, in as few words."""
+        return replace(contract, compute=WIDE) if contract.compute == self._usual else contract
 
     def _repaired(self, contract: Contract) -> Contract | None:
         """The contract, with other words in a few fields where it is contradicted; None where that is of no use."""
@@ -177,7 +195,7 @@ class Learning:
     def _candidate(self, contract: Contract, best: Contract) -> Candidate:
         first = next((run.case for run in self.evidence.runs if run.ratio(contract) is None), None)
         worst = max(run.ratio(contract) or 0.0 for run in self.evidence.runs)
-        return Candidate(contract, self._contradictions(contract), first, worst, self.width(contract, best))
+        return Candidate(self._said(contract), self._contradictions(contract), first, worst, self.width(contract, best))
 
 
 def _in_input(contract: Contract) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -14,13 +14,12 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.dtypes import from_bits, quantise
 from fuzz.judge.fitting import Run
-from oracles.dtypes import SINGLE, form
-from oracles.formula.contract import Contract
+from oracles.dtypes import DOUBLE, SINGLE, form
+from oracles.formula.contract import WIDE, Contract
 from oracles.operand import OUTER
 from oracles.ops import OPS
 from oracles.summation import NumericsError
 
-_WORDS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"}
 _USED, _TRIED = 1 / 32, 16
 _FEW, _MOST_WORK = 3, 1 << 20
 """The number of runs that are looked at, and what the terms of all may be where more are: some seconds."""
@@ -39,25 +38,30 @@ def right_as(runs: Sequence[Run], contract: Contract) -> str:
     wrong = [run for run in judged[: max(_FEW, bisect_right(total, _MOST_WORK))] if _is_wrong(run, contract)]
     if not wrong:
         return ""
-    expected = contract.compute
-    if expected not in _WORDS:
-        dtypes = {tensor.dtype for run in judged for tensor in list(run.case.inputs.values())[:1]}
-        expected = dtypes.pop() if len(dtypes) == 1 else "its inputs' dtype"
-    for name, fits in _others(wrong[:_TRIED], contract, expected):
+    computes = {run.settled(contract).compute for run in judged}
+    for name, fits in _others(wrong[:_TRIED], contract, computes):
         if all(fits(run) for run in (*wrong, *judged)):
-            return f"right as {name}; wrong as {expected}"
+            return f"right as {name}; wrong as {_expected(contract, computes)}"
     return ""
 
 
-def _others(runs: Sequence[Run], contract: Contract, expected: str) -> Iterator[tuple[str, Callable[[Run], bool]]]:
-    if expected == "f64":
-        yield "f32", lambda run: not _is_wrong(run, replace(contract, compute="f32"))
-    if expected == SINGLE.name:
+def _expected(contract: Contract, computes: Collection[str]) -> str:
+    if len(computes) == 1:
+        return min(computes)
+    return WIDE if contract.compute == WIDE else "its inputs' dtype"
+
+
+def _others(
+    runs: Sequence[Run], contract: Contract, computes: Collection[str]
+) -> Iterator[tuple[str, Callable[[Run], bool]]]:
+    if DOUBLE.name in computes:
+        yield SINGLE.name, lambda run: not _is_wrong(run, replace(contract, compute=SINGLE.name))
+    if {*computes} == {SINGLE.name}:
         for name, bits in (("TF32", _TF32), ("f32 with inputs rounded to bf16", _BF16)):
             for rounding in _ROUNDINGS.values():
                 yield name, lambda run, bits=bits, rounding=rounding: _fits_rounded(run, contract, bits, rounding)  # type: ignore[misc]
     for dtype in ("f16", "bf16"):
-        if dtype != expected and form(dtype).precision < SINGLE.precision:
+        if {dtype} != {*computes} and form(dtype).precision < SINGLE.precision:
             other = replace(contract, compute=dtype)
             # Of so few bits nearly anything is right; what uses them up is meant.
             used = max((run.ratio(other) or 0.0 for run in runs), default=0.0)

@@ -52,7 +52,7 @@ def _kernel(arch: str, routine: str, letter: str) -> SharedKernel:
     return SharedKernel(
         f"openblas-{letter}{routine}-{arch}", "matmul", folder / "openblas-pthread" / "libopenblas.so.0",
         prototype.format(t=letter, c=word), arguments, isa=isa,
-        contract=replace(_FREE, compute=dtype),
+        contract=_FREE,
         capabilities=replace(
             _MATRICES, dtypes=(dtype,), max=single, multiple_of=single,
             strides="contiguous" if routine == "dot" else "spaced",

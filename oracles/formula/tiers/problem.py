@@ -159,7 +159,12 @@ class FormulaProblem:
 
     def settled(self, contract: Contract) -> Contract:
         """The contract for the dtypes of the operands."""
-        return contract if contract.is_settled else contract.settled(self._dtypes)
+        return contract if contract.is_settled else contract.settled(self._given, self._dtypes)
+
+    @lazy
+    def _given(self) -> Mapping[str, str]:
+        """The dtypes of the inputs that are there."""
+        return {name: dtype for name, dtype in self._dtypes.items() if name in self.problem.inputs}
 
     @lazy
     def _dtypes(self) -> Mapping[str, str]:

@@ -69,14 +69,14 @@ GRADIENT = Op(
 OPS = (dims.PRODUCT, dims.GEMM, dims.ATTEND, CHAIN, NORMED, GRADIENT)
 CONTRACTS: Mapping[str, Contract] = {
     **dims.CONTRACTS,
-    "long": Contract(sums={dim: Sequential() for dim in "kdjine"}),
-    "unfused": Contract(fused=False),
+    "long": Contract("f32", sums={dim: Sequential() for dim in "kdjine"}),
+    "unfused": Contract("f32", fused=False),
     "f64": Contract("f64"),
     "f16": Contract("f16"),
     "bf16": Contract("bf16"),
-    "points": Contract(points={"c": "bf16", "t": "bf16", "p": "f16", "s": "f16", "u": "e4m3fn"}),
-    "overflow": Contract(nonfinite="overflow"),
-    "flush results": Contract(denormals="flush results"),
+    "points": Contract("f32", points={"c": "bf16", "t": "bf16", "p": "f16", "s": "f16", "u": "e4m3fn"}),
+    "overflow": Contract("f32", nonfinite="overflow"),
+    "flush results": Contract("f32", denormals="flush results"),
 }
 _SCALES = {"f64": (1e-160, 1e160), "f32": (1e-20, 1e20), "bf16": (1e-20, 1e19), "f16": (1e-4, 300.0)}
 """Products of numbers of these sizes under- and overflow now and then."""

@@ -101,13 +101,13 @@ def problem(
 
 
 CONTRACTS: Mapping[str, Contract] = {
-    "plain": Contract(),
-    "lanes": Contract(sums={dim: Lanes(4, 2, "scalar") for dim in "kdj"}),
-    "any": Contract(sums={dim: AnyOrder() for dim in "kdj"}, accuracy={"exp": 4.0, "divide": 2.0}),
-    "flush": Contract(denormals="flush"),
+    "plain": Contract("f32"),
+    "lanes": Contract("f32", sums={dim: Lanes(4, 2, "scalar") for dim in "kdj"}),
+    "any": Contract("f32", sums={dim: AnyOrder() for dim in "kdj"}, accuracy={"exp": 4.0, "divide": 2.0}),
+    "flush": Contract("f32", denormals="flush"),
     "input": Contract("input", sums={dim: Tiles(4) for dim in "kdj"}),
-    "wild": Contract(nonfinite="unspecified", saturate=True, zeros="any"),
-    "narrow": Contract(points={"p": "bf16"}),
+    "wild": Contract("f32", nonfinite="unspecified", saturate=True, zeros="any"),
+    "narrow": Contract("f32", points={"p": "bf16"}),
 }
 
 

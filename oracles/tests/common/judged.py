@@ -25,7 +25,7 @@ from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD
 from oracles.truth import OutputCheck, Truth
 
 X = Operand("x", "... n")
-PLAIN = Contract()
+PLAIN = Contract("f32")
 
 
 def toy_gelu(x: Node, residual: Node, bias: Node | None = None, *, scale: Node) -> Outputs:

@@ -31,11 +31,11 @@ def added_and_scaled(
 
 SCALED, ADDED = replace(rms_norm.OP, formula=scaled), replace(fused_add_rms_norm.OP, formula=added_and_scaled)
 IN_X = {"h": "input", "w": "input", "y": "input"}
-LLAMA = Contract(points={"h": "input"})
+LLAMA = Contract("f32", points={"h": "input"})
 CONTRACTS: Mapping[str, Contract] = {
     "f32 after the point": LLAMA,
-    "all in the dtype of x": Contract(points={"h": "input"}, dtypes=IN_X),
-    "the weight in the dtype of x": Contract(points={"h": "input"}, dtypes={"w": "input", "y": "input"}),
+    "all in the dtype of x": Contract("f32", points={"h": "input"}, dtypes=IN_X),
+    "the weight in the dtype of x": Contract("f32", points={"h": "input"}, dtypes={"w": "input", "y": "input"}),
     "everything": Contract("input", points={"h": "input"}),
 }
 

@@ -14,17 +14,17 @@ from oracles.tests.common.adversary import row, store
 
 MULTIPLIED: Mapping[str, str] = dict.fromkeys(("h", "m", "w", "y", "dx", "dsummed"), "f32")
 CONTRACTS: Mapping[str, Contract] = {
-    "plain": Contract(),
-    "simd": Contract(sums={"n": Lanes(16, 4, "scalar")}, mean="reciprocal", accuracy={"rsqrt": 2.0}),
+    "plain": Contract("f32"),
+    "simd": Contract("f32", sums={"n": Lanes(16, 4, "scalar")}, mean="reciprocal", accuracy={"rsqrt": 2.0}),
     "f64 sums": Contract("f64", dtypes=MULTIPLIED, sums={"n": Lanes(4, 4, "predicated")}, fused=False),
-    "llama": Contract(points={"h": "input"}, sums={"n": Tiles(8)}),
+    "llama": Contract("f32", points={"h": "input"}, sums={"n": Tiles(8)}),
     "input": Contract("input", sums={"...": Pairwise(2)}),
     "input sums": Contract("input", points={"eps": "input"}, zeros="any"),
-    "weight": Contract(dtypes={"w": "weight"}, sums={"n": Pairwise(8)}),
-    "flush": Contract(denormals="flush", sums={"n": Any()}),
-    "flush results": Contract(denormals="flush results"),
-    "fast math": Contract(nonfinite="unspecified", saturate=True),
-    "dw 16 bit": Contract(dtypes={"dw": "input"}, points={"h": "input"}, mean="reciprocal"),
+    "weight": Contract("f32", dtypes={"w": "weight"}, sums={"n": Pairwise(8)}),
+    "flush": Contract("f32", denormals="flush", sums={"n": Any()}),
+    "flush results": Contract("f32", denormals="flush results"),
+    "fast math": Contract("f32", nonfinite="unspecified", saturate=True),
+    "dw 16 bit": Contract("f32", dtypes={"dw": "input"}, points={"h": "input"}, mean="reciprocal"),
 }
 """For the ops of RMSNorm."""
 

@@ -130,9 +130,9 @@ def _exact(value: float) -> flint.arb:
 
 
 CONTRACTS = (
-    Contract(),
-    Contract(mean="reciprocal", accuracy={"rsqrt": 2.0}),
-    Contract(sums={"n": Lanes(16, 4, "scalar")}),
+    Contract("f32"),
+    Contract("f32", mean="reciprocal", accuracy={"rsqrt": 2.0}),
+    Contract("f32", sums={"n": Lanes(16, 4, "scalar")}),
 )
 
 
@@ -160,16 +160,16 @@ def test_half_widths_follow_the_formulas(n: int, structured: bool) -> None:
 
 
 OTHERS = {
-    "mean": Contract(mean="reciprocal"),
-    "rsqrt": Contract(accuracy={"rsqrt": 1.1}),
-    "sum": Contract(sums={"n": Lanes(4, 1, "scalar")}),
+    "mean": Contract("f32", mean="reciprocal"),
+    "rsqrt": Contract("f32", accuracy={"rsqrt": 1.1}),
+    "sum": Contract("f32", sums={"n": Lanes(4, 1, "scalar")}),
 }
 
 
 @pytest.mark.parametrize("term", OTHERS)
 def test_what_another_contract_allows_is_noticed(term: str) -> None:
     """Where the least terms are as large as others: of eight elements."""
-    assert deviation(OTHERS[term], EPS, 8, True, Contract()) > 1e-2
+    assert deviation(OTHERS[term], EPS, 8, True, Contract("f32")) > 1e-2
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.9, 1.1])
@@ -179,13 +179,13 @@ def test_a_halved_or_inflated_sum_is_noticed(factor: float, monkeypatch: pytest.
         return down * factor, up * factor, statistical
 
     monkeypatch.setattr("oracles.formula.affine.setting.sum_budget", planted)
-    assert deviation(Contract(), EPS, 40, True, Contract()) > 1e-2
+    assert deviation(Contract("f32"), EPS, 40, True, Contract("f32")) > 1e-2
 
 
 def _alarms(rows: int, n: int) -> int:
     """False alarms of simulated kernels, on rows of random values."""
     rng = np.random.default_rng(3)
-    contract, found = Contract(fused=False), 0
+    contract, found = Contract("f32", fused=False), 0
     for dtype in ("f32", "f16"):
         contract = replace(contract, compute=dtype)
         x = rng.uniform(0, 1, (rows, n)).astype(STORAGE[dtype])
@@ -217,7 +217,7 @@ def test_a_zero_where_a_subnormal_is_due_is_as_far_off_as_it_is() -> None:
     x = np.array([[2.0**-120, 1.0]], np.float32)
     truth = Truth(Problem("rms_norm", {"eps": 2.0**40}, {"x": x}, {"y": "f32"}, structured=True))
     exact = 2.0**-120 / np.sqrt(2.0**40 + 0.5)
-    explanation = truth.explain(Contract(), "y", (0, 0), 0.0)
+    explanation = truth.explain(Contract("f32"), "y", (0, 0), 0.0)
     assert not explanation.passes
     assert explanation.terms[-1].value == 2.0**-150
     assert explanation.ratio > 1e5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,10 @@ import pytest
 from oracles import Any, Blocks, Contract, Lanes, Pairwise, Sequential, Steps, Summation, Tiles
 from oracles.dtypes import DtypeError, form
 from oracles.formula.simulated.simulation import ORDERS
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.trace import Node, Outputs
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.problem import Problem, ProblemError
 from oracles.rounding import STORAGE, round_to
@@ -266,3 +270,48 @@ def test_a_code_is_off_by_a_number_of_codes() -> None:
     x = np.array([[127.0, -3.0, 64.0, 0.0]], np.float32)
     truth = Truth(Problem("quantize_rows", {}, {"x": x}, {"q": "int8", "scale": "f32"}))
     assert [truth.ulps_off(Contract(), "q", (0, 2), got) for got in (64.0, 66.0, 61.0)] == [0.0, 2.0, -3.0]
+
+
+@pytest.mark.some(3)
+@pytest.mark.parametrize("op", ["softmax", "layer_norm", "row_sum", "logsumexp", "matmul", "rms_norm_backward"])
+def test_what_takes_f64_is_calculated_in_it_where_nobody_says_otherwise(op: str) -> None:
+    of = problem(OPS[op], "normal", "f64", (3, 17), np.random.default_rng(3))
+    wide, narrow = simulated(of, Contract("f64")), simulated(of, Contract("f32"))
+    assert passes(of, Contract(), wide)
+    assert not passes(of, Contract(), narrow)
+    assert passes(of, Contract("f32"), narrow)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "compute"),
+    [
+        ({"x": "f32", "weight": "f64"}, {"y": "f32"}, "f64"),
+        ({"x": "bf16", "weight": "f32"}, {"y": "f32"}, "f32"),
+        ({"x": "f32"}, {"y": "f64"}, "f32"),
+    ],
+)
+def test_any_input_of_f64_is_enough_and_no_output(
+    inputs: Mapping[str, str], outputs: Mapping[str, str], compute: str
+) -> None:
+    rng = np.random.default_rng(4)
+    given = {name: store(rng.standard_normal((4, 9)[name == "weight" :]), dtype) for name, dtype in inputs.items()}
+    of = Problem("rms_norm", {"eps": EPS, "weight_offset": 0.0}, given, outputs)
+    right, wider, other = (
+        simulated(of, Contract(each)) for each in (compute, "f64", "f32" if compute == "f64" else "f16")
+    )
+    assert passes(of, Contract(), right)
+    assert passes(of, Contract(), wider)
+    assert not passes(of, Contract(), other)
+
+
+def test_an_absent_input_of_f64_says_nothing() -> None:
+    """Nor does what it would be of."""
+
+    def scaled(x: Node, w: Node | None = None) -> Outputs:
+        return {"y": x * x if w is None else x * w}
+
+    op = Op(scaled, (Operand("x", "... n"), Operand("w", "n", optional=True, dtype="f64")), (Operand("y", "... n"),))
+    x = store(np.random.default_rng(5).standard_normal((2, 9)), "f32")
+    alone = Problem("scaled", {}, {"x": x}, {"y": "f64"}, known=op)
+    beside = replace(alone, inputs={"x": x, "w": np.ones(9)})
+    assert [FormulaProblem(each).settled(Contract()).compute for each in (alone, beside)] == ["f32", "f64"]

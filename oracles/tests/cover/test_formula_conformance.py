@@ -21,7 +21,7 @@ from oracles.summation import Tiles
 from oracles.tests.common.formulas import EPS, FORMULAS, problems, traced
 from oracles.tests.common.ops import LAYER_NORM, SOFTMAX
 
-ORDERED = Contract(sums={"n": Tiles(8), "k": Tiles(8), "j": Tiles(4), "d": Tiles(4)})
+ORDERED = Contract("f32", sums={"n": Tiles(8), "k": Tiles(8), "j": Tiles(4), "d": Tiles(4)})
 
 
 UPDATED = {
@@ -38,7 +38,7 @@ def _conformances(name: str, contract: Contract, n: int = 24, rows: int = 3) -> 
 
 
 @pytest.mark.some(7)
-@pytest.mark.parametrize("contract", [Contract(), ORDERED], ids=["sequential", "tiles"])
+@pytest.mark.parametrize("contract", [Contract("f32"), ORDERED], ids=["sequential", "tiles"])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_correct_kernels_conform(name: str, contract: Contract) -> None:
     random = np.random.default_rng(12)
@@ -122,7 +122,7 @@ def test_what_it_cannot_judge_is_refused() -> None:
     given = {"x": np.ones((2, 3), np.float32), "weight": np.ones(3, np.float32)}
     inputs = Inputs(traced("rms_norm"), given, {"eps": EPS})
     with pytest.raises(FormulaError, match="no output z; there are y, rstd"):
-        Conformance(inputs, Contract(), {"z": "f32"})
+        Conformance(inputs, Contract("f32"), {"z": "f32"})
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_sum_that_may_overflow_leaves_zero_or_the_value_and_one_that_must_zero
     x = np.array([[edge, edge], [3e38, 3e38]], np.float32)
     inputs = Inputs(traced("rms_norm"), {"x": x, "weight": np.ones(2, np.float32)}, {"eps": EPS})
     # Where products may go into the sum unrounded, not all kernels overflow in the same place.
-    each = Conformance(inputs, Contract(fused=False), {"y": "f32", "rstd": "f32"})
+    each = Conformance(inputs, Contract("f32", fused=False), {"y": "f32", "rstd": "f32"})
     right = x[0] / np.sqrt(np.mean(np.square(x[0].astype(np.float64))))
     for first, wrong in (([0.0, right[1]], [False] * 2), ([123.0, np.nan], [True] * 2), ([-0.0, 0.5], [True] * 2)):
         found = compare(each.enclosure("y"), np.array([first, [0.0, 1.0]]))

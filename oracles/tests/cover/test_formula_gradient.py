@@ -87,7 +87,7 @@ def test_it_has_the_value_and_about_the_width_of_what_people_write(name: str, by
         "weight": random.normal(size=n).astype(np.float32), "bias": random.normal(size=n).astype(np.float32),
     }  # fmt: skip
     graph = gradient(traced(name), "y", ["x"])
-    budgets = [Budget(Inputs(each, tensors, {"eps": EPS}), Contract(), True) for each in (graph, traced(by_hand))]
+    budgets = [Budget(Inputs(each, tensors, {"eps": EPS}), Contract("f32"), True) for each in (graph, traced(by_hand))]
     derived, written = (each.output("dx", "f32") for each in budgets)
     widths = [
         of_shape(each, "dx", each.half_width(kept)) for each, kept in zip(budgets, (derived, written), strict=True)

@@ -76,8 +76,8 @@ def test_a_product_that_ties_in_the_dtype_of_the_output_is_rounded_to_even_in_bo
     assert (low != high).sum() > 5, "ties"
     right = np.array([round_precise(mpmath.mpf(each), form("bf16")) for each in exact.ravel()]).reshape(exact.shape)
     for contract, dtype in (
-        (Contract(points={"product": "bf16"}), "f32"),
-        (Contract(), "bf16"),
+        (Contract("f32", points={"product": "bf16"}), "f32"),
+        (Contract("f32"), "bf16"),
         (Contract("bf16"), "bf16"),
     ):
         found = Conformance(inputs, contract, {"y": dtype})
@@ -97,7 +97,7 @@ def test_the_sets_are_those_between_the_roundings_of_both_ends(dtype: str, weigh
     scale = 2.0**-70 if dtype == "bf16" else 1.0
     of = problem(dtype, (6, 16), rng, eps=0.0, scale=scale, out="f32", without=() if weighted else ("weight",))
     before = FormulaProblem(replace(of, inputs={"x": of.inputs["x"]}, params={"eps": 0.0}))
-    plain = before.conformance(Contract(), True, before.tensors).members[0]
+    plain = before.conformance(Contract("f32"), True, before.tensors).members[0]
     found, truth = Truth(of).enclosures(LLAMA.settled({"x": dtype}), True)["y"], Truth(of)
     width = plain.width("y")
     for row, column in np.ndindex(6, 16):
@@ -145,7 +145,7 @@ def test_the_sum_of_two_operands_is_what_every_kernel_has() -> None:
     """bf16 x + residual ties in bf16 half of the time; a kernel adds in f32, exactly, and rounds once."""
     rng = np.random.default_rng(9)
     of = problem("bf16", (8, 16), rng, op=ADDED)
-    contract = Contract(points={"added": "sum"}, dtypes={"added": "f32"})
+    contract = Contract("f32", points={"added": "sum"}, dtypes={"added": "f32"})
     exact = of.inputs["x"].astype(float) + of.inputs["residual"].astype(float)
     right = round_to(exact, form("bf16"))
     found = Truth(of).enclosures(contract, True)["sum"]
@@ -154,7 +154,7 @@ def test_the_sum_of_two_operands_is_what_every_kernel_has() -> None:
     got = {**returned(of, kernel(of, contract, rng)), "sum": right.astype(STORAGE["bf16"])}
     assert {check.result for check in Truth(of).check(contract, got)} == {"pass"}
     # What is normalised is the rounded sum, so that no other is.
-    other = Truth(of).check(Contract(dtypes={"added": "f32"}), returned(of, kernel(of, contract, rng)))
+    other = Truth(of).check(Contract("f32", dtypes={"added": "f32"}), returned(of, kernel(of, contract, rng)))
     assert [check.result for check in other] == ["numeric", "pass"]
 
 
@@ -180,11 +180,11 @@ def test_rows_are_the_same_by_themselves_and_among_others(contract: Contract) ->
 def test_what_float64_decides_by_chance_is_left_to_the_precise_tier() -> None:
     """With ends that lie next to the middle between two numbers."""
     graph = trace(lambda x: {"s": total(x, "n")}, {"x": ("n",)})
-    some = Budget(Inputs(graph, {"x": np.ones(4, np.float32) / 3}, {}), Contract())
+    some = Budget(Inputs(graph, {"x": np.ones(4, np.float32) / 3}, {}), Contract("f32"))
     value = replace(some.output("s", "f64"), centre=np.array([1.0 + 2.0**-9]))
     middle = 2.0**-8 - 2.0**-9  # from the centre to that between 1 and 1 + 2^-7
     for most, doubtful in ((middle * (1 - 2.0**-30), False), (middle, True), (middle * (1 + 2.0**-30), False)):
-        found = narrowed(value, form("bf16"), Contract(), Spread(np.array([most]), np.array([middle * 2.0**-40])))
+        found = narrowed(value, form("bf16"), Contract("f32"), Spread(np.array([most]), np.array([middle * 2.0**-40])))
         assert (found.doubt is not None) == doubtful, most
     assert found.form.centre.tolist() == [1.0 + 2.0**-8]
     assert found.form.spread.tolist() == [2.0**-8]
@@ -208,7 +208,7 @@ def test_a_product_is_rounded_before_it_goes_into_a_sum_of_another_dtype() -> No
     graph = trace(lambda x, y: {"d": y - x * y}, {"x": ("n",), "y": ("n",)})
     rng = np.random.default_rng(16)
     x, y = (rng.normal(size=500).astype(np.float32) for _ in range(2))
-    inputs, contract = Inputs(graph, {"x": x, "y": y}, {}), Contract(dtypes={"d": "f16"})
+    inputs, contract = Inputs(graph, {"x": x, "y": y}, {}), Contract("f32", dtypes={"d": "f16"})
     found = Conformance(inputs, contract, {"d": "f16"})
     for _ in range(6):
         got = Simulated(inputs, contract, rng, fused=True).output("d", "f16")
@@ -252,7 +252,7 @@ def test_a_wrong_rounding_rejects_correct_kernels(kind: str, monkeypatch: pytest
                 "bf16", (8, 32), rng, op=(ADDED, SCALED)[number % 2], eps=0.0, out="f32",
                 scale=2.0 ** (-70 * (number % 3)),
             )  # fmt: skip
-            contract = Contract(points={"h": "input", "added": "input"})
+            contract = Contract("f32", points={"h": "input", "added": "input"})
             with np.errstate(all="ignore"):
                 found += not all(
                     passes(each, got) or not compare(each, got).failing.any()
@@ -269,7 +269,7 @@ def test_a_wrong_rounding_rejects_correct_kernels(kind: str, monkeypatch: pytest
 def test_a_point_that_is_not_declared_fails() -> None:
     rng = np.random.default_rng(13)
     of = problem("bf16", (8, 32), rng, out="f32")
-    for did, said in ((LLAMA, Contract()), (Contract(), LLAMA)):
+    for did, said in ((LLAMA, Contract("f32")), (Contract("f32"), LLAMA)):
         got = returned(of, kernel(of, did, rng))
         assert [check.result for check in Truth(of).check(said, got)] == ["numeric"]
         assert [check.result for check in Truth(of).check(did, got)] == ["pass"]

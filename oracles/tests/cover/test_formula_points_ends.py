@@ -35,7 +35,7 @@ def test_what_may_overflow_at_a_narrowing_or_not_is_not_judged() -> None:
     graph = trace(lambda x, y: {"p": x * y, "q": (x * y) * 0.5}, {"x": ("n",), "y": ("n",)})
     x = np.array([65520.0 / 3, 65000.0 / 3, 66000.0 / 3], np.float32)
     inputs = Inputs(graph, {"x": x, "y": np.full(3, 3.0, np.float32)}, {})
-    may = Budget(inputs, Contract(dtypes={"q": "f16"})).output("q", "f16").may
+    may = Budget(inputs, Contract("f32", dtypes={"q": "f16"})).output("q", "f16").may
     assert may is not None
     assert may.tolist() == [True, False, False]
 
@@ -64,7 +64,7 @@ def test_what_overflows_at_a_point_in_the_dtype_of_the_output_is_not_judged(nonf
         return {"y": point(y)}
 
     inputs = Inputs(trace(tripled, {"x": ("n",)}), {"x": np.array([1e18, 65500.0 / 3, 2.0], np.float32)}, {})
-    contract = Contract(points={"y": "f16"}, nonfinite=nonfinite, saturate=saturate)
+    contract = Contract("f32", points={"y": "f16"}, nonfinite=nonfinite, saturate=saturate)
     unjudged = Conformance(inputs, contract, {"y": "f16"}).enclosure("y").unjudged
     assert unjudged is not None
     assert unjudged.tolist() == [True, False, False]
@@ -94,7 +94,7 @@ def test_a_point_flushes_what_is_subnormal_in_its_dtype() -> None:
     rng = np.random.default_rng(18)
     of = problem("f32", (20, 16), rng, without=("weight",))
     of.inputs["x"][...] *= 2.0 ** rng.integers(-26, 1, (20, 16)).astype(np.float32)
-    contract = Contract(points={"h": "f16"}, denormals="flush results")
+    contract = Contract("f32", points={"h": "f16"}, denormals="flush results")
     got = returned(of, kernel(of, contract, rng))
     assert [check.result for check in Truth(of).check(contract, got)] == ["pass"]
     kept = replace(contract, denormals="preserve")
@@ -105,14 +105,14 @@ def test_a_point_in_a_format_without_infinity_leaves_nan() -> None:
     rng = np.random.default_rng(11)
     of = problem("f32", (4, 4096), rng, out="f32")
     of.inputs["x"][0, 1:], of.inputs["x"][1, 2:] = 0, 0
-    contract = Contract(points={"h": "e5m2"})
+    contract = Contract("f32", points={"h": "e5m2"})
     wide = replace(of, inputs={**of.inputs, "x": of.inputs["x"] * np.float32(3)})
-    for each, promised in ((of, contract), (wide, Contract(points={"h": "e4m3fn"}))):
+    for each, promised in ((of, contract), (wide, Contract("f32", points={"h": "e4m3fn"}))):
         got = returned(each, kernel(each, promised, rng))
         assert {check.result for check in Truth(each).check(promised, got)} == {"pass"}
     graph = trace(lambda x: {"y": point(x) * 2.0}, {"x": ("n",)})
     big = Inputs(graph, {"x": np.array([400.0, 500.0, -500.0], np.float32)}, {})
-    centre = Budget(big, Contract(points={"x": "e4m3fn"})).output("y", "f32").centre
+    centre = Budget(big, Contract("f32", points={"x": "e4m3fn"})).output("y", "f32").centre
     assert np.isnan(centre).tolist() == [False, True, True]
 
 
@@ -121,7 +121,7 @@ def test_what_rounds_to_zero_keeps_its_sign() -> None:
     graph = trace(lambda x, y: {"r": 1.0 / x, "s": 1.0 / total(y, "n")}, {"x": ("...", "n"), "y": ("...", "n")})
     x = np.array([[2.0**-100, -(2.0**-100)]], np.float32)
     y = np.array([[2.0**-100, 2.0**-125 - 2.0**-100]], np.float32)
-    budget = Budget(Inputs(graph, {"x": x, "y": y}, {}), Contract(dtypes={"r": "f16", "s": "f16"}))
+    budget = Budget(Inputs(graph, {"x": x, "y": y}, {}), Contract("f32", dtypes={"r": "f16", "s": "f16"}))
     assert budget.output("r", "f16").centre.tolist() == [[np.inf, -np.inf]]
     unknown = budget.output("s", "f16")
     assert unknown.may is not None

@@ -35,27 +35,28 @@ CASES: Mapping[str, Case] = {
         {"x": [[2.0**-540, 2.0**-541], [2.0**-1030, 1.0]]},
     ),
     "a subnormal number of a point beside what may be flushed before": (
-        lambda x, z: {"y": point(x) * z}, Contract(points={"x": "f16"}, denormals="flush"),
+        lambda x, z: {"y": point(x) * z}, Contract("f32", points={"x": "f16"}, denormals="flush"),
         {"x": [[2.0**-20, 1.0], [2.0**-140, 1.0]], "z": [PLAIN[:2]] * 2},
     ),
     "what overflows in some kernels beside an infinity": (
-        lambda x: {"y": rsqrt(total(x * x, "n"))}, Contract(), {"x": [NEAR, [np.inf, 1.0, 1.0]]},
+        lambda x: {"y": rsqrt(total(x * x, "n"))}, Contract("f32"), {"x": [NEAR, [np.inf, 1.0, 1.0]]},
     ),
     "what overflows in some kernels beside a divisor that may be anything": (
-        lambda x, z: {"y": total(x * x, "n") / total(z, "n")}, Contract(),
+        lambda x, z: {"y": total(x * x, "n") / total(z, "n")}, Contract("f32"),
         {"x": [NEAR, PLAIN], "z": [PLAIN, [3e38, 3e38, -3e38]]},
     ),
     "a root at its pole beside a pole of the other factor": (
-        lambda x, z: {"y": rsqrt(total(x * x, "n")) * rsqrt(total(z * z, "n"))}, Contract(),
+        lambda x, z: {"y": rsqrt(total(x * x, "n")) * rsqrt(total(z * z, "n"))}, Contract("f32"),
         {"x": [SMALL, PLAIN, PLAIN, SMALL], "z": [PLAIN, SMALL, PLAIN, SMALL]},
     ),
     "a long sum beside one whose root may be of zero": (
         lambda x: {"y": rsqrt(avg((c := x - welford_mean(x, "n")) * c, "n") + 2.0**-27)},
-        Contract(sums={"n": Lanes(16, 4, "predicated")}, denormals="flush operands"),
+        Contract("f32", sums={"n": Lanes(16, 4, "predicated")}, denormals="flush operands"),
         {"x": [[100.0] * 89, [1000.0] * 89]},
     ),
     "one element beside another is no constant": (
-        lambda x, z: {"y": where(x <= z, x, point(z)) * point(z) + x}, Contract(points={"z": "bf16"}, fused=False),
+        lambda x, z: {"y": where(x <= z, x, point(z)) * point(z) + x},
+        Contract("f32", points={"z": "bf16"}, fused=False),
         {"x": [[1.0], [1 + 2.0**-20]], "z": [[3.0], [2.0]]},
     ),
 }  # fmt: skip

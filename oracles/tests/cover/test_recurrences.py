@@ -121,7 +121,7 @@ def test_right_kernels_of_every_order_lie_within_the_budget(
     graph, random = _graph(formula), np.random.default_rng(1)
     inputs = _inputs(graph, factors)
     for denormals in ("preserve", "flush"):
-        contract = Contract(sums={"t": order}, denormals=denormals, nonfinite="unspecified")
+        contract = Contract("f32", sums={"t": order}, denormals=denormals, nonfinite="unspecified")
         budget = Budget(inputs, contract)
         for way in ORDERS:
             for fused in (False, True):
@@ -134,7 +134,7 @@ def test_the_budget_is_no_wider_than_a_few_roundings_a_place(formula: Callable[.
     """A factor that is off by 2^-12, one step that is left out, and what starts a place too late lie outside."""
     graph = _graph(formula)
     inputs, out = _inputs(graph, "near one"), graph.outputs["y"]
-    budget = Budget(inputs, Contract(sums={"t": AnyOrder()}, nonfinite="unspecified"))
+    budget = Budget(inputs, Contract("f32", sums={"t": AnyOrder()}, nonfinite="unspecified"))
     right = evaluate(inputs, Float64())[out]
     coarse = Inputs(graph, {name: each * np.float32(1 + 2.0**-12) for name, each in inputs.tensors.items()}, {})
     late = np.concatenate([right[:, :1], right[:, :-1]], 1)
@@ -165,10 +165,10 @@ def test_of_no_elements_there_is_nothing_and_their_product_is_one() -> None:
         for arithmetic in (Float64(), Precise()):
             assert evaluate(inputs, arithmetic)[graph.outputs["y"]].reshape(-1).tolist() == wanted
         for order in ORDERS:
-            contract = Contract(sums={"t": AnyOrder()})
+            contract = Contract("f32", sums={"t": AnyOrder()})
             kernel = Simulated(inputs, contract, np.random.default_rng(1), order)
             assert kernel.output("y", "f32").reshape(-1).tolist() == wanted
-        kept = Budget(inputs, Contract()).output("y", "f32")
+        kept = Budget(inputs, Contract("f32")).output("y", "f32")
         assert kept.centre.reshape(-1).tolist() == wanted
 
 
@@ -176,6 +176,6 @@ def test_sums_of_nothing_but_zeros_have_a_budget_in_order() -> None:
     """What is exact at the first place has fewer axes than at the next."""
     x = np.zeros((6, 5), np.float32)
     truth = Truth(Problem("cumsum", {"axis": 1}, {"x": x}, {"y": "f32"}))
-    in_order = Contract(sums={"n": Sequential()})
+    in_order = Contract("f32", sums={"n": Sequential()})
     assert [check.result for check in truth.check(in_order, {"y": x})] == ["pass"]
     assert [check.failing for check in truth.check(in_order, {"y": x + np.float32(1e-30)})] == [30]

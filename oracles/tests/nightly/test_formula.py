@@ -18,16 +18,16 @@ from oracles.tests.common.simulated import simulated
 
 _ORDERS: Mapping[str, Summation] = {"n": Tiles(32), "k": Lanes(8, 2, "scalar"), "j": Pairwise(4), "...": Pairwise(2)}
 CONTRACTS = {
-    "plain": Contract(),
-    "orders": Contract(sums=_ORDERS),
+    "plain": Contract("f32"),
+    "orders": Contract("f32", sums=_ORDERS),
     "sloppy": Contract(
-        accuracy={"rsqrt": 4.0, "exp": 8.0, "divide": 2.5, "tanh": 6.0, "sigmoid": 5.0}, mean="reciprocal"
+        "f32", accuracy={"rsqrt": 4.0, "exp": 8.0, "divide": 2.5, "tanh": 6.0, "sigmoid": 5.0}, mean="reciprocal"
     ),
-    "flush": Contract(denormals="flush"),
-    "flush operands": Contract(denormals="flush operands", sums=_ORDERS),
-    "flush results": Contract(denormals="flush results"),
-    "wild": Contract(nonfinite="unspecified", saturate=True, zeros="any"),
-    "narrow": Contract(dtypes={"rstd": "f16", "e": "f16", "h": "f16"}, points={"p": "f16"}),
+    "flush": Contract("f32", denormals="flush"),
+    "flush operands": Contract("f32", denormals="flush operands", sums=_ORDERS),
+    "flush results": Contract("f32", denormals="flush results"),
+    "wild": Contract("f32", nonfinite="unspecified", saturate=True, zeros="any"),
+    "narrow": Contract("f32", dtypes={"rstd": "f16", "e": "f16", "h": "f16"}, points={"p": "f16"}),
 }
 
 
@@ -51,7 +51,7 @@ def test_no_correct_kernel_is_outside_of_many(name: str, contract: str) -> None:
 @pytest.mark.parametrize("name", FORMULAS)
 def test_no_correct_kernel_in_sixteen_bits_is_outside(name: str) -> None:
     for n, rows in ((2, 60), (48, 20), (300, 4)):
-        for contract in (Contract("f16"), Contract(), Contract("f16", denormals="flush")):
+        for contract in (Contract("f16"), Contract("f32"), Contract("f16", denormals="flush")):
             found = simulated(name, np.float16, n, rows, contract, seed=n)
             assert not found.outside, found
 
@@ -62,7 +62,7 @@ def test_nor_is_one_of_another_algorithm(way: tuple[Op, str, str]) -> None:
     needed = {each.name for each in op.parameters if each.neutral is None}
     graph = traced(op, {each.name for each in op.operands} | needed, {local: algorithm})
     for n, rows in ((3, 40), (64, 10)):
-        for contract in (Contract(), CONTRACTS["orders"], CONTRACTS["flush"]):
+        for contract in (Contract("f32"), CONTRACTS["orders"], CONTRACTS["flush"]):
             found = simulated(graph, np.float32, n, rows, contract, seed=n)
             assert not found.outside, found
         found = simulated(graph, np.float16, n, rows, Contract("f16"), seed=n)

@@ -52,8 +52,9 @@ def test_tiers_agree_where_the_weight_is_not_finite(recipe: str, name: str) -> N
 
 
 FORMULA_CONTRACTS = (
-    Contract(), Contract(sums={"n": Lanes(4, 2, "scalar")}, mean="reciprocal"), Contract("input"), Contract("f64"),
-    Contract(denormals="flush", fused=False), Contract(nonfinite="unspecified", saturate=True, zeros="any"),
+    Contract("f32"), Contract("f32", sums={"n": Lanes(4, 2, "scalar")}, mean="reciprocal"), Contract("input"),
+    Contract("f32", denormals="flush", fused=False), Contract("f64"),
+    Contract("f32", nonfinite="unspecified", saturate=True, zeros="any"),
     Contract("f32", dtypes={"rstd": "bf16", "e": "f16", "shifted": "f16"}), Contract("bf16", denormals="flush results"),
 )  # fmt: skip
 

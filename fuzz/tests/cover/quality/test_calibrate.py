@@ -33,7 +33,7 @@ from oracles.formula.contract import Contract
 from oracles.ops import OPS
 from oracles.summation import Any, Tiles
 
-CONTRACT = Contract(sums={"n": Tiles(8)}, mean="reciprocal")
+CONTRACT = Contract("f32", sums={"n": Tiles(8)}, mean="reciprocal")
 
 
 def judged(folder: Path, op: str, contract: Contract, runs: int = 120) -> ContractMeasurement:
@@ -164,7 +164,7 @@ def test_an_op_of_any_dimensions_is_calibrated_with_both_kernels(op: str, tmp_pa
     with unknown_afterwards():
         load(tmp_path / "own")
         work = Work(op, 0, tmp_path / "kernels", 3, 60, pack=tmp_path / "own")
-        found = measured(work, Pair(OPS[op], Contract(nonfinite="overflow"), 0))
+        found = measured(work, Pair(OPS[op], Contract("f32", nonfinite="overflow"), 0))
     assert (found.alarms, found.found) == ([], 0)
     assert "C" not in found.not_run
     assert min(found.runs[build] for build in ("simulated", "gcc-O0", "gcc-O2")) >= 8
@@ -179,7 +179,7 @@ def test_inputs_of_integers_are_read_by_the_kernel_in_c(tmp_path: Path) -> None:
         load(tmp_path / "own")
         for op in ("cross_entropy", "embedded", "masked_mean"):
             work = Work(op, 0, tmp_path / op, 3, 60, pack=tmp_path / "own")
-            found = measured(work, Pair(OPS[op], Contract(), 0))
+            found = measured(work, Pair(OPS[op], Contract("f32"), 0))
             assert (found.alarms, found.found, "C" in found.not_run) == ([], 0, False), op
             assert found.runs["gcc-O2"] >= 8
     assert (
@@ -205,7 +205,7 @@ def test_places_that_follow_from_several_dimensions_are_read_by_the_kernel_in_c(
     (tmp_path / "own" / "pack.py").write_text(MAPS)
     with unknown_afterwards():
         load(tmp_path / "own")
-        found = measured(Work(op, 0, tmp_path / op, 3, 60, pack=tmp_path / "own"), Pair(OPS[op], Contract(), 0))
+        found = measured(Work(op, 0, tmp_path / op, 3, 60, pack=tmp_path / "own"), Pair(OPS[op], Contract("f32"), 0))
     assert (found.alarms, found.found, "C" in found.not_run) == ([], 0, False)
     assert min(found.runs[build] for build in ("simulated", "gcc-O0", "gcc-O2")) >= 8
 
@@ -215,7 +215,9 @@ def test_places_that_follow_from_several_dimensions_are_read_by_the_kernel_in_c(
 def test_recurrences_have_kernels_in_c(op: str, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "pack.py").write_text(RECURRENCES)
-    contract = Contract(sums={"t": Any(), "s": Any()} if op == "selective" else {"t": Any()}, nonfinite="unspecified")
+    contract = Contract(
+        "f32", sums={"t": Any(), "s": Any()} if op == "selective" else {"t": Any()}, nonfinite="unspecified"
+    )
     with unknown_afterwards():
         load(tmp_path / "own")
         found = measured(Work(op, 0, tmp_path / op, 3, 60, pack=tmp_path / "own"), Pair(OPS[op], contract, 0))

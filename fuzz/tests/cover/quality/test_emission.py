@@ -62,12 +62,12 @@ def test_any_two_values_of_two_fields_meet_in_a_contract(op: Op) -> None:
     ],
 )
 def test_what_a_contract_says_stands_in_the_kernel(contract: Contract, fused: bool, words: str) -> None:
-    assert words in source(Emission(OPS["rms_norm"], contract, fused=fused))
+    assert words in source(Emission(OPS["rms_norm"], contract.settled({"x": "f32"}), fused=fused))
 
 
 def test_each_tensor_lies_in_memory_as_its_own_dimensions_say() -> None:
     """The output of this product is transposed, and a dimension is measured where an input has it."""
-    text = source(Emission(GEMM, Contract()))
+    text = source(Emission(GEMM, Contract("f32")))
     for words in (
         "const int64_t n_n = call->b.shape[call->b.rank - 1];",
         "dot_0s[at_m * n_n + at_n] = sum_sequential_f32(terms_f32, n_k);",
@@ -97,7 +97,7 @@ def test_a_recurrence_is_what_a_loop_makes_of_it_in_every_order(
     order: Summation, turn: int, words: str, tmp_path: Path
 ) -> None:
     """Small whole numbers are tried, as nothing of them is rounded."""
-    emission = Emission(DECAYED, Contract(sums={"t": order}), fused=True, turn=turn)
+    emission = Emission(DECAYED, Contract("f32", sums={"t": order}), fused=True, turn=turn)
     text = source(emission)
     assert words in text
     called = re.search(r"^static void (scan_\w+)", text, re.MULTILINE)

@@ -32,7 +32,7 @@ def test_to_round_to_the_dtype_in_which_everything_is_calculated_is_no_contract(
     with WorkerPool([target]) as pool:
         for case, outcomes in zip(cases, pool.submit(cases).outcomes(), strict=True):
             evidence.add(case, [(target, outcomes[target.id])])
-    near = Learning(OPS["rms_norm"], evidence, lambda: False).near(Contract())
+    near = Learning(OPS["rms_norm"], evidence, lambda: False).near(Contract("f32"))
     assert len(evidence.runs) == len(cases)
     assert any("f16" in each.contract.points.values() for each in near)
     assert any(INPUT in each.contract.points.values() for each in near) == rounds

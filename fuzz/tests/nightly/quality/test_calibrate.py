@@ -30,7 +30,7 @@ _AS_THEY_ARE = ("row_max", "embedding", "row_sum_backward", "row_max_backward")
 
 @pytest.mark.parametrize("op", OPS)
 def test_both_kernels_pass_the_ordinary_search(op: str, tmp_path: Path) -> None:
-    contract = Contract(sums=dict.fromkeys(OPS[op].named, Tiles(8)), mean="reciprocal")
+    contract = Contract("f32", sums=dict.fromkeys(OPS[op].named, Tiles(8)), mean="reciprocal")
     found = measured(Work(op, 0, tmp_path, 3, 1000), Pair(OPS[op], contract, 0))
     assert (found.alarms, found.found) == ([], 0)
     assert found.runs["simulated"] >= 200

@@ -39,7 +39,7 @@ def test_an_order_that_is_declared_is_among_those_that_are_measured(kernel: Kern
         except UnmeasurableError as error:
             pytest.skip(f"without a GPU {error}")
         orders, unread = orders_at(bench, "n")
-        found = measured(pool, target, lenient(OPS[kernel.op], "torch", target.kernel.able.dtypes))
+        found = measured(pool, target, lenient(OPS[kernel.op], "torch"))
     assert found.repeats
     assert bool(orders) == (kernel.name not in _UNSEEN), unread
     if not orders:
