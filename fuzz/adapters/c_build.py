@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,8 @@ from fuzz.adapters.toolchain import Tool
 from oracles.ops import OPS
 
 _OBJECT = ".o"
+_EXPORTED = NATIVE / "dynamic" / "malloc.c"
+_HAS_MALLOC = re.compile(r"-fsanitize=.*(address|leak|memory|thread)")
 _USUAL = "gcc"
 """The compiler of targets that do not name one, as nothing depends on it."""
 
@@ -124,6 +127,14 @@ class Build:
         """The libraries as the linker is told of them."""
         return [word for each in self.libraries for word in ([each] if isinstance(each, str) else each.words)]
 
+    @property
+    def exported(self) -> Path | None:
+        """What gives shared libraries memory that is filled; None where there are none, and where a sanitizer has a
+        malloc of its own."""
+        wanted = any(each.shared for each in self.files) and not is_static(self.target)
+        sanitized = any(map(_HAS_MALLOC.match, self.target.flags))
+        return _EXPORTED if wanted and not sanitized else None
+
     def digest(self, parts: str) -> str:
         """The digest of all that is compiled and linked, the worker's `parts` among it."""
         target, linker = self.target, linker_of(self.target)
@@ -137,6 +148,7 @@ class Build:
             target.flags,
             is_static(target),
             linking.WRAPPED,
+            "" if self.exported is None else self.exported.read_text(encoding="utf-8"),
             tools,
             parts,
             self.header,
@@ -164,8 +176,9 @@ class Build:
                 *unit.tool.command, *unit.words[:1], *flags, *identity, *self._includes(unit, root, own),
                 *unit.words[1:], "-c", str(below(root, plain_path(unit.path))), "-o", str(compiled),
             ]  # fmt: skip
+        exported = [] if self.exported is None else ["-x", "c", str(self.exported), "-x", "none"]
         yield [
-            *linker_of(self.target).command, *flags, *map(str, (*objects, *parts)),
+            *linker_of(self.target).command, *flags, *map(str, (*objects, *parts)), *exported,
             *linking.WRAPPED, *(["-static"] if is_static(self.target) else []), *self.linked, *runtime_of(self.target),
             "-o", str(output),
         ]  # fmt: skip

@@ -41,14 +41,15 @@ __attribute__((noinline)) void fill_stack(void) {
 }
 
 /* Only for a kernel: what the worker asks for it writes itself. */
-static void *filled(void *block, size_t from, size_t bytes) {
+void *fill_fresh(void *block, size_t from, size_t bytes) {
     if (block == NULL || !inside_kernel || from >= bytes) return block;
     const size_t end = bytes - from < HEAP_BYTES ? bytes : from + HEAP_BYTES;
     poison_bytes((uint8_t *)block + from, (uint8_t *)block + end, of_heap);
     return block;
 }
 
-/* The linker is told to give a kernel these in place of the real ones: see WRAPPED in adapters/linking.py. */
+/* The linker is told to give a kernel these in place of the real ones: see WRAPPED in adapters/linking.py. What a shared
+ * library is given is in dynamic/malloc.c. */
 void *__real_malloc(size_t bytes);
 void *__real_realloc(void *block, size_t bytes);
 void *__real_aligned_alloc(size_t alignment, size_t bytes);
@@ -57,28 +58,28 @@ void *__real__Znwm(size_t bytes) __attribute__((weak)); /* of C++, where that is
 void *__real__Znam(size_t bytes) __attribute__((weak));
 
 void *__wrap_malloc(size_t bytes) {
-    return filled(__real_malloc(bytes), 0, bytes);
+    return fill_fresh(__real_malloc(bytes), 0, bytes);
 }
 
 void *__wrap_realloc(void *block, size_t bytes) {
     const size_t had = inside_kernel && block != NULL ? malloc_usable_size(block) : 0;
-    return filled(__real_realloc(block, bytes), had, bytes);
+    return fill_fresh(__real_realloc(block, bytes), had, bytes);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
-    return filled(__real_aligned_alloc(alignment, bytes), 0, bytes);
+    return fill_fresh(__real_aligned_alloc(alignment, bytes), 0, bytes);
 }
 
 int __wrap_posix_memalign(void **block, size_t alignment, size_t bytes) {
     const int failed = __real_posix_memalign(block, alignment, bytes);
-    if (!failed) filled(*block, 0, bytes);
+    if (!failed) fill_fresh(*block, 0, bytes);
     return failed;
 }
 
 void *__wrap__Znwm(size_t bytes) {
-    return filled(__real__Znwm(bytes), 0, bytes);
+    return fill_fresh(__real__Znwm(bytes), 0, bytes);
 }
 
 void *__wrap__Znam(size_t bytes) {
-    return filled(__real__Znam(bytes), 0, bytes);
+    return fill_fresh(__real__Znam(bytes), 0, bytes);
 }

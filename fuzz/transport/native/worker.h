@@ -207,6 +207,7 @@ const char *lost_register(void);
 void find_registers(void);
 void choose_fill(const test_case *c, bool again);
 void fill_stack(void);
+void *fill_fresh(void *block, size_t from, size_t bytes);
 
 /* state.c */
 typedef struct {

@@ -12,12 +12,15 @@ import pytest
 import torch
 
 from fuzz.adapters.cuda_build import functions
-from fuzz.base.case import Case, CaseError
+from fuzz.adapters.registry import expand
+from fuzz.base.case import Case, CaseError, Output, Tensor, contiguous
 from fuzz.base.dtypes import from_bits
 from fuzz.base.fill import FILL, FILLS, HUGE, NAN, UNSET, ZERO, fill_of, filled, refilled
 from fuzz.base.validity import check_case
+from fuzz.tests.common.forms import pack, softmax
 from fuzz.tests.common.planted import Run, a_case
 from fuzz.tests.common.python_planted import outcomes, python_target
+from fuzz.tests.conftest import Cli
 from fuzz.transport.python import shared_memory
 from fuzz.transport.python.unset import _fill_on_gpu
 
@@ -53,6 +56,64 @@ def test_it_is_what_the_case_asks_for_everywhere_or_0_in_a_part(run: Run) -> Non
         registers, stack, heap, _ = (0 if part in without else word for part in UNSET)
         found = np.frombuffer(outcome.outputs["y"], "<u4")[:5].tolist()
         assert found == [registers] * 3 + [stack, heap], (kind, without)
+
+
+_LIBRARY = """
+#include <stdlib.h>
+void softmax_f32(const float *x, float *y, int n) {
+    float *volatile made = malloc(64), *volatile cleared = calloc(16, 4), *volatile aligned = aligned_alloc(64, 64);
+    void *volatile placed = NULL;
+    const int failed = posix_memalign((void **)&placed, 64, 64);
+    y[0] = made[5], y[1] = aligned[5], y[2] = failed ? x[0] : ((float *)placed)[5], y[3] = cleared[5];
+    made[0] = 7;
+    made = realloc(made, 4096);
+    y[4] = made[0], y[5] = made[1000];
+    free(made), free(cleared), free(aligned), free(placed);
+}
+"""
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize(("prefix", "isa"), [("", "runtime"), ("aarch64-linux-gnu-", "neon")])
+def test_a_library_that_was_linked_before_is_given_memory_that_is_filled(
+    tmp_path: Path, cache: Path, prefix: str, isa: str
+) -> None:
+    (tmp_path / "heap.c").write_text(_LIBRARY)
+    words = [f"{prefix}gcc", "-O1", "-shared", "-fPIC", "heap.c", "-o", "libheap.so"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    row = contiguous((1, 6))
+    case = Case("softmax", {"axis": 1}, {"x": Tensor("f32", row, bytes(24))}, {"y": Output("f32", row)})
+    target = expand([replace(softmax(tmp_path / "libheap.so"), isa=isa)])[0]
+    for word, outcome in zip(
+        FILLS.values(), outcomes(target, cache, *(filled(case, kind) for kind in range(len(FILLS)))), strict=True
+    ):
+        fresh, kept = word * 0x10001, int(np.float32(7).view("<u4"))
+        assert np.frombuffer(outcome.outputs["y"], "<u4").tolist() == [fresh, fresh, fresh, 0, kept, fresh]
+
+
+_SUMS = """
+#include <stdlib.h>
+#include <string.h>
+float sum_f32(const float *x, int n) {{
+    float *volatile sums = {};
+    for (int i = 0; i < n; i++) sums[i % 4] += x[i];
+    const float sum = sums[0] + sums[1] + sums[2] + sums[3];
+    free(sums);
+    return sum;
+}}
+"""
+_CLEARED = ("memset(malloc(16), 0, 16)", "calloc(4, 4)", "memset(realloc(malloc(4), 16), 0, 16)")
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("sums", ["malloc(16)", *_CLEARED])
+def test_what_a_library_never_cleared_is_found_within_20_cases(tmp_path: Path, cli: Cli, sums: str) -> None:
+    (tmp_path / "sum.c").write_text(_SUMS.format(sums))
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "sum.c", "-o", "libsum.so"], cwd=tmp_path, check=True)
+    declared = 'SharedKernel("sum", "row_sum", "libsum.so", "float sum_f32(const float *x, int n)"),'
+    pack(tmp_path, declared)
+    found = cli("run", "--pack", str(tmp_path), "--max-cases", "20", "--seed", "1", "--no-shrink")
+    assert found.returncode == (0 if sums in _CLEARED else 1), found.stdout
 
 
 def test_each_kind_is_what_its_name_says_in_each_wide_dtype() -> None:
