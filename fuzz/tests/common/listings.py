@@ -6,6 +6,7 @@ What stands behind a listing's language says what is done with it:
 - ``gate``, ``nightly`` or ``gpu`` executes it there: of ``console`` every line that begins with ``$``, whose output
   must then have the lines that follow it (``...`` stands for any others) and whose exit code is 0, or what a line
   ``# exit code N`` says; ``python`` as a program. What costs seconds is for the gate.
+- What a command leaves running (a line that ends with ``&``) is ended with the page.
 - a language in braces, such as ``{toctree}``, is a directive of the site, and no listing.
 - ``patch`` (of the language ``diff``, a place a hunk, without line numbers) is applied to a copy of the checkout, from
   which every later command runs.
@@ -16,9 +17,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,9 +112,19 @@ class Reader:
     checkout: Path
     executed: list[str] = field(default_factory=list)
     """what was executed, by place."""
+    running: list[int] = field(default_factory=list)
+    """the groups of processes that commands have left running."""
 
     def follow(self, page: Path, costs: Sequence[str]) -> None:
         """Do what the page says, as far as it costs one of `costs`. Fails with the listing's place."""
+        try:
+            self._follow(page, costs)
+        finally:
+            for group in self.running:
+                with suppress(ProcessLookupError):
+                    os.killpg(group, signal.SIGKILL)
+
+    def _follow(self, page: Path, costs: Sequence[str]) -> None:
         for listing in listings(page):
             if listing.mark.startswith("file="):
                 self._write(listing)
@@ -150,16 +163,25 @@ class Reader:
             assert_prints(done.stdout, command.prints, said)
 
     def _run(self, command: Sequence[str], folder: Path, given: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, cwd=folder, env=self._environment(), input=given, text=True, timeout=_COMMAND_LIMIT_S,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-        )  # fmt: skip
+        with subprocess.Popen(
+            command, cwd=folder, env=self._environment(), text=True, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as process:  # fmt: skip
+            try:
+                printed, _ = process.communicate(given, _COMMAND_LIMIT_S)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, 0)  # it raises where nothing of the group is left
+                    self.running.append(process.pid)
+                if process.returncode is None:
+                    process.kill()
+        return subprocess.CompletedProcess(command, process.returncode, printed)
 
     def _environment(self) -> dict[str, str]:
-        """`kernelfuzz` and `python3` are those of the checkout that the page is about."""
+        """`kernelfuzz`, `python3` and `dask` are those of the checkout that the page is about."""
         programs = self.folder / ".programs"
         programs.mkdir(exist_ok=True)
-        for name, arguments in (("kernelfuzz", "-m fuzz "), ("python3", "")):
+        for name, arguments in (("kernelfuzz", "-m fuzz "), ("python3", ""), ("dask", "-m dask ")):
             (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments}"$@"\n')
             (programs / name).chmod(0o755)
         path = os.pathsep.join([str(programs), os.environ["PATH"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,15 @@ def test_commands_have_their_output_and_exit_code() -> None:
     assert_prints("a\nb 12 c\nd\n", ("a", "...", "b ... c"), "said")
     with pytest.raises(AssertionError, match="missing: a"):
         assert_prints("a\nb\n", ("b", "a"), "said")
+
+
+def test_what_a_page_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console gate\n$ sleep 60 > /dev/null 2>&1 &\n$ false\n```\n")
+    reader = Reader(tmp_path, CHECKOUT)
+    with pytest.raises(AssertionError, match="exit code 1, not 0"):
+        reader.follow(page, ("gate",))
+    [group] = reader.running
+    told = subprocess.run(("ps", "-e", "-o", "pgid=,stat="), capture_output=True, text=True, check=True).stdout
+    left = [stat for leader, stat in map(str.split, told.splitlines()) if int(leader) == group]
+    assert all(stat.startswith("Z") for stat in left), "it still runs"
