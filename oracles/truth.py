@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import mpmath
 import numpy as np
@@ -51,6 +52,29 @@ SAMPLE = 64
 """One pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
 
 
+MOST_S = 60.0
+"""The seconds of processor time for those elements of an output that only the precise tier can decide: what is left of
+them then stays undecided. What float64 encloses badly may be all of a large output, at milliseconds to seconds each."""
+
+
+class Step(NamedTuple):
+    """How far the precise tier has come with an output."""
+
+    op: str
+    output: str
+    done: int
+    of: int
+    seconds: float
+
+
+def _unwatched(step: Step) -> None:
+    """Says nothing."""
+
+
+watch: Callable[[Step], None] = _unwatched
+"""Told before each such element, in a process that has somebody to tell."""
+
+
 class OracleDisagreement(RuntimeError):  # noqa: N818 (not an error of the caller)
     """The two tiers contradict each other: an error in the oracle. No judgement of the run can be trusted."""
 
@@ -75,6 +99,8 @@ class OutputCheck:
     """True: the worst element lies outside the worst-case budget too: no kernel that keeps the contract returns it."""
     escalated: int = 0
     """The number of elements that only the precise tier could decide."""
+    late: int = 0
+    """The number of those that it had no time for."""
     blunt: bool = False
     """True of a pass whose ratio means nothing: the rounding of the worst element hides more than what is allowed
     besides."""
@@ -354,15 +380,17 @@ class Truth:
         self, name: str, contract: Contract, enclosure: Enclosure, comparison: Comparison, got: F64
     ) -> OutputCheck:
         """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
-        failing, ratio, gave_up = self._settle(name, contract, comparison, got)
+        failing, ratio, gave_up, late = self._settle(name, contract, comparison, got)
         flat = int(ratio.argmax())
         index = index_of(flat, got.shape)
         escalated = int(comparison.unsure.sum())
         worst = self.op.place(name, flat)
         if not failing.any():
-            result: Result = "gave_up" if gave_up else "pass"
+            result: Result = "gave_up" if gave_up or late else "pass"
             blunt = is_blunt(enclosure, got, flat)
-            return OutputCheck(name, result, worst, float(ratio.flat[flat]), escalated=escalated, blunt=blunt)
+            return OutputCheck(
+                name, result, worst, float(ratio.flat[flat]), escalated=escalated, late=late, blunt=blunt
+            )
         value, contradicts = float(got[index]), False
         if comparison.repeated is not None and comparison.repeated[index]:
             contradicts = True  # it stands there twice, which nothing allows
@@ -379,9 +407,15 @@ class Truth:
             name, result, worst, float(ratio.flat[flat]), int(failing.sum()), contradicts, escalated, mask=mask
         )
 
-    def _settle(self, name: str, contract: Contract, comparison: Comparison, got: F64) -> tuple[Mask, F64, int]:
+    def _settle(self, name: str, contract: Contract, comparison: Comparison, got: F64) -> tuple[Mask, F64, int, int]:
+        """Where elements fail, their ratios, how many nothing decides, and for how many there was no time."""
         failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
-        for place in np.argwhere(comparison.unsure):
+        places, began = np.argwhere(comparison.unsure), time.process_time()
+        for done, place in enumerate(places):
+            spent = time.process_time() - began
+            if spent >= MOST_S:
+                return failing, ratio, gave_up, len(places) - done
+            watch(Step(self.problem.op, name, done, len(places), spent))
             index = tuple(int(i) for i in place)
             bounds = self.bounds(contract, name, index, self.problem.structured)
             if bounds is None:
@@ -391,7 +425,7 @@ class Truth:
                 ratio[index] = max(ratio[index], np.nextafter(1.0, 2.0))
             elif not np.isfinite(got[index]):
                 ratio[index] = 0.0  # NaN or infinite as it must be: no error
-        return failing, ratio, gave_up
+        return failing, ratio, gave_up, 0
 
     def _confirm(
         self, name: str, contract: Contract, index: tuple[int, ...], got: float, passing: bool

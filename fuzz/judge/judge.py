@@ -18,7 +18,7 @@ from fuzz.laws.law import Difference, LawCheck, Probe, first_difference
 from fuzz.laws.registry import Entry
 from oracles.formula.contract import Contract
 from oracles.summation import NumericsError
-from oracles.truth import OutputCheck
+from oracles.truth import MOST_S, OutputCheck
 
 _BY_CHECK: Mapping[str, Verdict] = {
     "pass": Verdict.PASS,
@@ -107,6 +107,9 @@ class Judge:
         verdict, ratio = _BY_CHECK[worst.result], worst.worst_ratio
         if verdict is Verdict.PASS and outcome.changes:
             verdict, reason = Verdict.FAIL_PROCESS, changes_text(outcome.changes)
+        if worst.late:
+            left = f"{worst.late:,} of {worst.escalated:,} elements that take many digits"
+            reason = f"not decided in {MOST_S:g} s: {left}"
         shown = None if verdict is Verdict.FAIL_PROCESS else worst
         kept = outcome if verdict is not Verdict.PASS else None
         return Judgement(outcome.target, self.case, verdict, ratio, shown, reason, outcome=kept)

@@ -170,7 +170,8 @@ MEANINGS: Mapping[Verdict, Meaning] = {
         "declare what it takes, `multiple_of={\"n\": 4}`, or make it take the rest. The report says what to declare.",
     ),
     Verdict.ORACLE_GAVE_UP: Meaning(
-        "The exact result lies so close to the border between two numbers that 2,560 bits cannot tell on which side.",
+        "The exact result lies so close to the border between two numbers that 2,560 bits, or a minute, cannot tell on "
+        "which side.",
         "", "",
         "nothing is known to be wrong, and nothing is proved; the run ends with exit code 11. Please report the case.",
     ),

@@ -14,6 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judge, Judgement
 from fuzz.tests.common.examples import plain
 from oracles.formula.contract import Contract
+from oracles.truth import OutputCheck
 
 TARGET = "c-test@native:gcc-O2"
 
@@ -123,6 +124,16 @@ def test_memory_damage_is_found_even_when_all_values_are_right() -> None:
 def test_only_pass_gave_up_and_not_run_are_no_findings() -> None:
     silent = {verdict for verdict in Verdict if not verdict.is_finding}
     assert silent == {Verdict.PASS, Verdict.ORACLE_GAVE_UP, Verdict.NOT_RUN}
+
+
+def test_what_there_is_no_time_to_decide_says_how_much_that_is() -> None:
+    case, outcome = _case(), Outcome(TARGET, Status.RAN, {"y": _correct(_case()).tobytes()})
+    judge = Judge(case)
+    late = OutputCheck("y", "gave_up", (0, 0), 0.5, escalated=5000, late=4000)
+    judge.oracle.known[Contract(), judge.bits(outcome)] = late
+    said = judge.judge(outcome, Contract())
+    words = "not decided in 60 s: 4,000 of 5,000 elements that take many digits"
+    assert (said.verdict, said.reason) == (Verdict.ORACLE_GAVE_UP, words)
 
 
 def test_invalid_input_must_be_rejected_and_nothing_else_counts() -> None:

@@ -9,6 +9,8 @@ from multiprocessing import Pipe
 from fuzz.execute.pool import WorkerPool
 from fuzz.uses.search.search_process import SearchProcess
 from fuzz.uses.search.turn_runner import Report, Terms, TurnRunner
+from fuzz.uses.search.wire import Waiting, answer
+from oracles.truth import Step
 
 
 class _Knot:
@@ -39,3 +41,16 @@ def test_what_a_batch_leaves_is_freed_although_python_does_not_look() -> None:
     finally:
         gc.enable()
     assert [each() for each in turn_runner.left] == [None]
+
+
+def test_an_output_that_takes_long_to_judge_is_told_of_once_a_second() -> None:
+    here, there = Pipe()
+    member = SearchProcess(here, [], Terms([]), WorkerPool([]))
+    for step in (Step("softmax", "y", 0, 5000, 0.5), *(Step("softmax", "y", 120, 5000, 12.0),) * 2):
+        member.judging(step)
+    said = answer(there.recv_bytes())
+    assert isinstance(said, Waiting)
+    [wait] = said.waits
+    assert (wait.target, wait.seconds) == ("the oracle", 12.0)
+    assert wait.words == "y of softmax in many digits, 120 of 5,000 elements in 12 s of 60 s"
+    assert not there.poll()
