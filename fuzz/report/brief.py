@@ -193,6 +193,8 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
     ending = tested_words(told.rule) if told.rule is not None else ""
     if told.explained == "not yet":
         ending = told.note
+    elif told.contract is not None and told.contract.telling and told.contract.meaning:
+        yield f"that is, with {told.contract.meaning}"
     elif told.unset is not None:
         yield unset_evidence(told.unset)
     elif told.unsteady is not None:

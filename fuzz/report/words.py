@@ -192,7 +192,8 @@ def contract_words(found: FittingContract) -> str:
     runs = f"all {found.failing} failing" + (f" and {found.passing} passing" if found.passing else "") + " runs tried"
     more = f"; {found.others} wider neighbours fit too" if found.others > 1 else ""
     more = "; a wider neighbour fits too" if found.others == 1 else more
-    said = f"conforms to {found.says} in {runs}, which allows {_times(found.width)} there{more}"
+    meant = f", that is, with {found.meaning}," if found.meaning else ""
+    said = f"conforms to {found.says}{meant} in {runs}, which allows {_times(found.width)} there{more}"
     if found.telling:
         return f"{said}: is {found.declared} right?"
     used = f"the kernel uses {found.used:.2g} of that"

@@ -240,6 +240,8 @@ class FittingContract:
     """How many wider contracts fit too."""
     telling: bool
     """Whether it is narrow enough to say much: what allows everything proves nothing."""
+    meaning: str = ""
+    """What it declares otherwise, in plain words."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.fitting import Run, Runs, times_as_wide, usually_as_wide
 from fuzz.judge.judge import Judgement
 from fuzz.triage.evidence.refutation import searched
+from fuzz.triage.explain.meaning import meaning
 from fuzz.triage.explanation import ALIKE, WIDE, FittingContract
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
@@ -60,6 +61,8 @@ class Fitting:
     """How many runs of each kind it fits."""
     others: int = 0
     """How many wider neighbours fit them too."""
+    meaning: str = ""
+    """What the neighbour says otherwise, in plain words."""
 
     @property
     def telling(self) -> bool:
@@ -81,7 +84,7 @@ class Fitting:
         """What is told of it."""
         return FittingContract(
             self.neighbour.text, self.neighbour.of(self.declared), self.width, self.typical, self.used,
-            self.failing, self.passing, self.others, self.telling,
+            self.failing, self.passing, self.others, self.telling, self.meaning,
         )  # fmt: skip
 
 
@@ -114,7 +117,8 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
     if not found or over() or not runs.conform(found[0].neighbour.contract):
         return None
     first = found[0]
-    return replace(first, others=sum(each.width > first.width for each in found))
+    said = meaning(op, first.neighbour.contract, declared, first.neighbour.changed)
+    return replace(first, others=sum(each.width > first.width for each in found), meaning=said)
 
 
 def _meant(declared: Contract, runs: Runs) -> Contract:

@@ -50,7 +50,7 @@ FULL = Explanation(
     worst=WorstElement("y", (0, 1), _ONE, _ONE, _ONE, _ONE, "1.0", None, 2.5, 3, 4, contradicts=True,
                        terms=(BudgetTerm("y", None, "u"),), facts=(("n", "3"),), given=(("x", "1"),), remarks=("r",)),
     verdicts={"c-k@qemu": "PASS"}, beside={"CRASH": 2},
-    contract=FittingContract("mean='divide'", "mean='reciprocal'", 1.5, 1.0, 0.5, 12, 6, 1, telling=True),
+    contract=FittingContract("mean='divide'", "mean='reciprocal'", 1.5, 1.0, 0.5, 12, 6, 1, telling=True, meaning="m"),
     suggestion=Suggestion("Capabilities(empty=False)", 3, 4),
     counterfactuals=(Counterfactual("eps", 0.25, (1e-6, 4), ("x",)),),
     attribution=Attribution("compiler and flags", "k fails at -O0"),
