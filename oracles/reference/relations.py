@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from oracles.formula.made import Counts, extents_of
 from oracles.formula.node import Node, ordered
+from oracles.operand import OUTER
 from oracles.reference.dims import UnreadableError
 
 _RELATIVE = re.compile(r"(\d*)([a-z_][a-z0-9_]*)(?:/(\d+))?([+-]\d+)?")
@@ -22,6 +23,8 @@ def related(dims: Dims) -> tuple[Dims, Counts]:
     counts, names = dict[str, Node](), dict[str, str]()
     for token in dict.fromkeys(token for some in dims.values() for token in some):
         found = _RELATIVE.fullmatch(token)
+        if found is None and token != OUTER:
+            raise UnreadableError(f"shapes: {token!r} is no name of a dimension, nor one such as 2h, d/2 or n+1")
         if found is not None and found[2] != token:
             times, base, by, more = found.groups()
             names[token] = _name(base, times, by, more)

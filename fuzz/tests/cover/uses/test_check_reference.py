@@ -153,6 +153,10 @@ def test_what_is_no_tensor_is_the_same_to_both() -> None:
         fuzz.CheckError, match=r"shapes has no 'by': say its dimensions, such as 'by=b n', or .*'by=1.0'"
     ):
         _check(mine, scaled, shapes="x=m n")
+    with pytest.raises(
+        fuzz.CheckError, match=r"shapes: '\(h' is no name of a dimension, nor one such as 2h, d/2 or n\+1"
+    ):
+        _check(_other, shapes={"x": "b (h n)", "w": "n"})
     with pytest.raises(fuzz.CheckError, match=r"x=3 n: 3 is no name of a dimension: .* by fixed={'n': 3}"):
         _check(mine, scaled, shapes="x=3 n, by=3.0")
 
