@@ -148,11 +148,12 @@ class _Added:
     @lazy
     def _exact(self) -> Mask:
         """Where no addition rounds: whole multiples of one unit, whose magnitudes add up to a number of few bits."""
-        if self._sums or not all(form.is_exact for form in self.forms):
+        alike: Mask = reduce(np.logical_and, [form.spread == 0 for form in self.forms])
+        if self._sums or not alike.any():
             return np.zeros((1,) * self.forms[0].centre.ndim, bool)
         parts = [form.centre / times for times, form in zip(self._times, self.forms, strict=True)]
         unit = reduce(np.minimum, map(_unit, parts))
-        return np.asarray(self._size <= np.ldexp(1.0, np.minimum(unit + self._dtype.precision, 1023)))
+        return alike & (self._size <= np.ldexp(1.0, np.minimum(unit + self._dtype.precision, 1023)))
 
     @lazy
     def _least(self) -> F64 | None:

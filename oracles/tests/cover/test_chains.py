@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oracles.formula.contract import Contract
 from oracles.formula.simulated.simulation import simulate
-from oracles.formula.trace import Node, Outputs, avg, dot, exp, total, trace
+from oracles.formula.trace import Node, Outputs, avg, dot, exp, total, trace, where
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
@@ -41,6 +41,12 @@ def running(a: Node, b: Node, c: Node, w: Node) -> Outputs:
     return {"one": one, "two": two, "three": three, "four": three + a * w, "lost": (two - c) - one}
 
 
+def some_exact(a: Node, b: Node, c: Node, w: Node) -> Outputs:
+    """What is added to a is a number where c is none above zero, and else an exponential, which kernels round."""
+    d = where(c <= 0.0, b, exp(b))
+    return {"y": a + d + w}
+
+
 INPUTS = tuple(Operand(name, " ".join(dims)) for name, dims in _DIMS.items())
 MIXED = Op(mixed, INPUTS, tuple(Operand(name, "m" if name in "uv" else "m n") for name in "ytzuv"))
 RUNNING = Op(running, INPUTS, tuple(Operand(name, "m n") for name in ("one", "two", "three", "four", "lost")))
@@ -54,12 +60,13 @@ def plain(a: Node, b: Node, c: Node) -> Outputs:
     return {"y": a + b + c}
 
 
+SOME = Op(some_exact, INPUTS, (Operand("y", "m n"),))
 PLAIN = Op(plain, INPUTS[:3], (Operand("y", "m n"),))
 
 
 @pytest.fixture(autouse=True)
 def _known() -> Iterator[None]:
-    with known(MIXED, RUNNING, PLAIN):
+    with known(MIXED, RUNNING, PLAIN, SOME):
         yield
 
 
@@ -117,7 +124,7 @@ def test_what_goes_on_is_taken_apart_where_nothing_needs_it_whole() -> None:
     assert not _terms(running, "lost")
 
 
-@pytest.mark.parametrize("op", [MIXED, RUNNING], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [MIXED, RUNNING, SOME], ids=lambda op: op.name)
 def test_correct_kernels_of_any_order_pass(op: Op) -> None:
     found, outside = [], 0
     for seed in range(8):
@@ -138,7 +145,7 @@ def test_correct_kernels_of_any_order_pass(op: Op) -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_both_tiers_say_the_same(dtype: str) -> None:
-    for op in (MIXED, RUNNING):
+    for op in (MIXED, RUNNING, SOME):
         of = problem(op, dict.fromkeys(op.named, 2), (), dtype, 1, spread=6)
         compared, _, wrong = disagreements(of, Contract(dtype, addend="any"), np.random.default_rng(0))
         assert compared
@@ -168,3 +175,13 @@ def test_whole_numbers_stay_exact() -> None:
     assert _one(of, np.nextafter(np.float32(1114104.0), np.float32(0.0))) == "numeric"
     assert _one(_sum([3.0], [-3.0], [0.0]), 1e-30) == "numeric"
     assert _one(_sum([1.5], [2.0**-24], [0.0]), np.nextafter(np.float32(1.5), np.float32(2.0))) == "numeric", "no third"
+
+
+def test_what_is_exact_is_so_beside_what_is_not() -> None:
+    a, b, w = (np.array([each] * 2, np.float32).T for each in ([3.0], [4.0], [5.0]))
+    inputs = {"a": a, "b": b, "c": np.array([0.0, 1.0], np.float32), "w": w}
+    of = Problem("some_exact", {"axis": 1}, inputs, {"y": "f32"})
+    y = np.array([[12.0, 8.0 + np.exp(4.0)]], np.float32)
+    assert results(of, ANY, {"y": y}) == ["pass"]
+    y[0, 0] = np.nextafter(y[0, 0], np.float32(13.0))
+    assert results(of, ANY, {"y": y}) == ["numeric"]
