@@ -37,7 +37,7 @@ from fuzz.cli.exits import leave
 
 app = typer.Typer(
     name="kernelfuzz",
-    help="Find the inputs that a numerical kernel gets wrong, and say which, how wrong, and when.",
+    help="Find the inputs that a numerical kernel gets wrong; say which they are, how far off the result is, and when.",
     epilog="To begin with: kernelfuzz demo",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -50,7 +50,7 @@ def _top(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
     events: bool = typer.Option(
-        False, "--events", envvar="KERNELFUZZ_EVENTS", help="On stderr, a JSON object a line in place of words."
+        False, "--events", envvar="KERNELFUZZ_EVENTS", help="Write progress on stderr as JSON, one object a line."
     ),
 ) -> None:
     if events:

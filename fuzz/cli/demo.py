@@ -22,7 +22,7 @@ class DemoOptions:
             "--explain-time",
             parser=options.duration,
             metavar="12s",
-            help="For making the case small, and for its rule.",
+            help="Time to make the case small and to find the rule.",
         ),
     ] = 12.0
 

@@ -19,19 +19,22 @@ class DeriveOptions:
         str,
         typer.Option(
             "--shapes", metavar="'x=... n, eps=1e-5'",
-            help="The dimensions of its tensors, by names, and the values of other arguments.",
+            help="The dimensions of its tensors, by name, and the values of other arguments.",
         ),
     ] = ""  # fmt: skip
     fixed: Annotated[
-        tuple[str, ...], typer.Option("--fixed", metavar="DIM=SIZE", help="A dimension that always has so many.")
+        tuple[str, ...], typer.Option("--fixed", metavar="DIM=SIZE", help="A dimension whose extent never changes.")
     ] = ()
     dtype: Annotated[
-        str, typer.Option("--dtype", metavar="f32|f16|bf16", help="Called with it: what is rounded to that shows.")
+        str,
+        typer.Option(
+            "--dtype", metavar="f32|f16|bf16", help="Call the function with this dtype, to see what it rounds."
+        ),
     ] = "f32"
 
 
 def derive(options: DeriveOptions) -> Exit:
-    """Print the formula of a function as Python for a pack: to read, to keep and to change.
+    """Print the formula of a function as Python for a pack, to read, keep and change.
 
     The file is run, and the function is traced with torch. The formula has the function's value, which was compared in
     float64. The name of the op, its dimensions and the order of its operations are yours to change.

@@ -30,7 +30,7 @@ class DoctorOptions:
         bool,
         typer.Option(
             "--platform",
-            help="Measure instead what kernelfuzz list platforms says: at all numbers of f16, and a million of f32.",
+            help="Instead, measure what kernelfuzz list platforms says, at all numbers of f16 and a million of f32.",
         ),
     ] = False
     verbose: options.Verbose = False
@@ -38,11 +38,11 @@ class DoctorOptions:
 
 
 def doctor(options: DoctorOptions) -> Exit:
-    """Say which tools are here, which targets really run, and how to get what is missing.
+    """Say which tools are installed, which targets really run, and how to get what is missing.
 
     Every target is built, started and asked what it is: instruction set, vector length, emulator, compiler. Without a
-    pack its targets are those of a kernel that does nothing. With --platform, what each platform documents is measured
-    here. Then exit code 1 says that one is not as documented.
+    pack, a kernel that does nothing is used. --platform measures what each platform documents; then exit code 1 means
+    that something is not as documented.
 
     For example: kernelfuzz doctor --pack mine
     """

@@ -24,7 +24,9 @@ class BudgetOptions:
     findings: options.Findings = Path("findings")
     output: Annotated[str, typer.Option("--output", help="Name of the output. Default: the first.")] = ""
     index: Annotated[str, typer.Option("--index", metavar="I,J,...", help="Element of the output.")] = ""
-    target: Annotated[str | None, typer.Option("--target", help="Whose contract. Default: where it was found.")] = None
+    target: Annotated[
+        str | None, typer.Option("--target", help="The target whose contract applies. Default: the one that failed.")
+    ] = None
     pack: options.PackFolder = None
 
 

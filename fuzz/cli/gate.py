@@ -27,16 +27,16 @@ class GateOptions:
 
     base: Annotated[
         str | None,
-        typer.Option("--base", metavar="REF", help="Search only the kernels that differ from this commit or branch."),
+        typer.Option("--base", metavar="REF", help="Search only kernels that differ from this commit or branch."),
     ] = None
     selection: options.Selection = field(default_factory=options.Selection)
-    max_cases: Annotated[int, typer.Option("--max-cases", min=0, help="Cases of the search.")] = 2000
+    max_cases: Annotated[int, typer.Option("--max-cases", min=0, help="Number of cases of the search.")] = 2000
     require: options.Require = ()
     known: Annotated[
         Path | None, typer.Option("--known", help="Known failures, each with an issue and an expiry date (TOML, JSON).")
     ] = None
     strict_accuracy: Annotated[
-        bool, typer.Option("--strict-accuracy", help="Fail where a kernel lost more than a quarter of its accuracy.")
+        bool, typer.Option("--strict-accuracy", help="Fail if a kernel lost more than a quarter of its accuracy.")
     ] = False
     update_accuracy: Annotated[
         bool, typer.Option("--update-accuracy", help="Write the accuracy measured now to accuracy.json.")
@@ -58,8 +58,8 @@ class GateOptions:
 def gate(options: GateOptions) -> Exit:
     """Run all kernels on the kept cases and the published suites, then search those that a change touches.
 
-    The same commit gets the same answer every time: cases are counted, not timed, and no seed is drawn. Without --base
-    every kernel is searched.
+    The same commit gets the same answer every time: the gate counts cases, not seconds, and its seed is fixed. Without
+    --base every kernel is searched.
 
     For example: kernelfuzz gate --pack mine --base origin/main --report github
     """

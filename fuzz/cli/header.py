@@ -21,9 +21,9 @@ class HeaderOptions:
 
 
 def header(options: HeaderOptions) -> Exit:
-    """Print kernelfuzz.h, as a kernel of this op in C includes it.
+    """Print kernelfuzz.h, which a C kernel of this op includes.
 
-    Write it to a file for an editor that does not find it.
+    kernelfuzz itself needs no copy; write one to a file for your editor.
 
     For example: kernelfuzz header rms_norm > kernelfuzz.h
     """

@@ -21,40 +21,46 @@ class InitOptions:
         typer.Option(
             "--kind",
             metavar="c|c++|shared|cuda|torch|numpy|triton|dlpack|command",
-            help="What the kernel is written in; by default what --from is.",
+            help="What the kernel is written in. Default: what the file of --from shows.",
         ),
     ] = ""
     given: Annotated[
         str, typer.Option("--from", metavar="FILE[:FUNCTION]", help="Your kernel: its source, or a shared library.")
     ] = ""
     prototype: Annotated[
-        str, typer.Option("--prototype", metavar="'void f(...)'|FILE.h", help="How C declares it.")
+        str,
+        typer.Option(
+            "--prototype", metavar="'void f(...)'|FILE.h", help="The C prototype of the function, or a header with it."
+        ),
     ] = ""
     op: Annotated[
         str,
         typer.Option(
             "--op",
             metavar="OP|FILE.py:FUNCTION",
-            help="What it computes: one of kernelfuzz list ops, or a function that says it; by default by its name.",
+            help="What the kernel computes: an op of kernelfuzz list ops, or a Python function that computes the same. "
+            "Default: the op of the kernel's name.",
         ),
     ] = ""
     shapes: Annotated[
-        str, typer.Option("--shapes", metavar="'x=... n, w=n'", help="The dimensions of that function's tensors.")
+        str,
+        typer.Option("--shapes", metavar="'x=... n, w=n'", help="The dimensions of that Python function's tensors."),
     ] = ""
     arguments: Annotated[
         tuple[str, ...],
         typer.Option(
             "--argument",
             metavar="NAME=MEANING",
-            help="What an argument of another name is: a tensor, a dimension, a parameter or a number. Repeatable.",
+            help="What an argument of the kernel means, if its name does not say: a tensor, a dimension, a parameter "
+            "or a number. Repeatable.",
         ),
     ] = ()
 
 
 def init(options: InitOptions) -> Exit:
-    """Write a pack that runs, with comments on what to change: of your kernel, or of a softmax to begin with.
+    """Write a pack that runs, for your kernel or for a softmax to begin with; its comments say what to change.
 
-    Nothing that is there is overwritten.
+    Nothing is overwritten.
 
     For example: kernelfuzz init mine --from softmax.c
     """
@@ -66,7 +72,7 @@ def init(options: InitOptions) -> Exit:
     begun = begin(options.folder, asked)
     if begun.taken:
         meant = ", ".join(f"{name} is {meaning}" for name, meaning in begun.taken.items())
-        print(f"{meant}; --argument NAME=MEANING says otherwise")
+        print(f"{meant}; --argument NAME=MEANING changes that")
     for path in begun.paths:
         print(f"wrote {path}")
     print(f"next: kernelfuzz run --pack {shlex.quote(str(options.folder))} --max-cases 200")

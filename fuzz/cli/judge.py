@@ -35,8 +35,8 @@ class JudgeOptions:
         str,
         typer.Option(
             "--against", metavar="FILE[:NAME]",
-            help="What it should compute: a function of torch tensors, a class Model with get_inputs, or a definition"
-            " in JSON. It runs as your own code.",
+            help="The reference, which says what is right: a function of torch tensors, a class Model with get_inputs,"
+            " or a definition in JSON. It is trusted, and runs without a sandbox.",
         ),
     ] = ""  # fmt: skip
     shapes: Annotated[
@@ -47,15 +47,15 @@ class JudgeOptions:
         ),
     ] = None  # fmt: skip
     full: Annotated[bool, typer.Option("--full", help=f"Judge {FULL:,} cases instead of {QUICK}.")] = False
-    max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Judge so many cases instead.")] = None
-    trusted: Annotated[bool, typer.Option("--trusted", help="Run the solution without a sandbox: it is yours.")] = False
+    max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Judge this many cases instead.")] = None
+    trusted: Annotated[bool, typer.Option("--trusted", help="Run the solution without a sandbox.")] = False
     values: Annotated[
-        str, typer.Option("--values", metavar="finite|any", help="any: judge NaN, infinities and overflow too.")
+        str, typer.Option("--values", metavar="finite|any", help="any: also judge NaN, infinities and overflow.")
     ] = "finite"
     target: options.Targets = ()
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None
     json: Annotated[bool, typer.Option("--json", help="Print the ruling as one JSON object, and nothing else.")] = False
-    output: Annotated[Path, typer.Option("--output", help="Folder for what is judged and for failing cases.")] = Path(
+    output: Annotated[Path, typer.Option("--output", help="Folder for the solutions and for failing cases.")] = Path(
         "judged"
     )
     explaining: options.Explaining = field(default_factory=lambda: options.Explaining(explain_time=20.0))
@@ -64,11 +64,10 @@ class JudgeOptions:
 
 
 def judge(options: JudgeOptions) -> Exit:
-    """Judge solutions by the function that says what they should compute.
+    """Judge whether solutions compute what a reference function computes.
 
-    Nothing else is needed: the exact values, and how far a correct kernel may be from them, follow from the function.
-    The solution runs in a sandbox, gets tensors and gives bytes. Exit code 0: right, 1: wrong, 11: undecided, 5: it did
-    not run.
+    The exact values, and how far a correct kernel may be from them, follow from the reference. The solution runs in a
+    sandbox. Exit code 0: right, 1: wrong, 11: undecided, 5: it did not run.
 
     For example: kernelfuzz judge mine.py --against reference.py --shapes 'x=... n, w=n'
     """
@@ -76,7 +75,7 @@ def judge(options: JudgeOptions) -> Exit:
     from fuzz.uses.judge.ahead import begun
 
     if not options.against:
-        raise UsageError("--against: name the file of the function that says what it should compute")
+        raise UsageError("--against: name the file of the reference, the function that computes the right result")
     if options.values not in ("finite", "any"):
         raise UsageError(f"--values {options.values}: it is finite or any")
     with begun(tuple(options.solution), options.against, options.output, untrusted=not options.trusted):

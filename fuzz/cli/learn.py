@@ -42,7 +42,7 @@ class LearnOptions:
 
 
 def learn(options: LearnOptions) -> Exit:
-    """Find out what a kernel promises of its arithmetic: print the narrowest contract that fits its results.
+    """Find out what a kernel can promise about its arithmetic: print the narrowest contract that fits its results.
 
     Its runs are judged under the contracts of its op, whatever it declares. What no run contradicts is a guess that
     fits; more cases may contradict it too. Exit code 1: every contract that was tried is contradicted.

@@ -34,9 +34,9 @@ class ListOptions:
 
 
 def list_things(options: ListOptions) -> Exit:
-    """List what there is: kernels, targets, ops, functions of formulas, recipes, laws, platforms.
+    """List kernels, targets, ops, functions of formulas, recipes, laws or platforms.
 
-    Of a target that cannot run here, it says why. Of a platform, it gives the sources of what is documented.
+    For a target that cannot run here it says why; for a platform it names the documents.
 
     For example: kernelfuzz list ops
     """

@@ -19,7 +19,7 @@ class McpOptions:
 
 
 def mcp(options: McpOptions) -> Exit:
-    """Serve judge, show and tolerance to agents, by the Model Context Protocol over stdin and stdout.
+    """Serve judge, show and tolerance to agents, through the Model Context Protocol on stdin and stdout.
 
     It needs the extra `mcp`. An agent's settings name the command.
 

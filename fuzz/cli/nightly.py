@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 class NightlyOptions:
     """The options of `kernelfuzz nightly`."""
 
-    state: Annotated[Path, typer.Option("--state", help="Folder of the state; made if it does not exist.")]
+    state: Annotated[
+        Path, typer.Option("--state", help="Folder for the state of the nights; made if it does not exist.")
+    ]
     store: options.Store = None
     engine: options.Engine = "local"
     max_time: Annotated[
@@ -37,12 +39,12 @@ class NightlyOptions:
         typer.Option("--max-time", parser=options.duration, metavar="30s|5m|8h", help="How long a night is."),
     ] = 8 * 3600.0
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the latest night where it was stopped or killed.")
+        bool, typer.Option("--resume", help="Continue the latest night from where it was stopped or killed.")
     ] = False
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Only write page and reports again, from what the state holds.")
+        bool, typer.Option("--report-only", help="Only write the page and the reports again, from the state.")
     ] = False
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Repeat the night of this seed.")] = None
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Repeat the night that had this seed.")] = None
     selection: options.Selection = field(default_factory=options.Selection)
     require: options.Require = ()
     pack: options.PackFolder = None
@@ -56,10 +58,10 @@ class NightlyOptions:
 
 
 def nightly(options: NightlyOptions) -> Exit:
-    """Replay what is known, then search all ops on all targets with fresh seeds until the night is over.
+    """Replay earlier findings and kept cases, then search all ops on all targets with fresh seeds, for a time.
 
-    Findings, counts and coverage are saved twice a second, so that a kill or a full disk loses nothing. --resume goes
-    on with such a night. It ends with a page, STATE/report.html.
+    Findings, counts and coverage are saved twice a second, so that a kill or a full disk loses nothing; --resume
+    continues such a night. It ends with a page, STATE/report.html.
 
     For example: kernelfuzz nightly --max-time 8h --state STATE --pack mine
     """

@@ -115,12 +115,12 @@ PackFolder = Annotated[
 KeptCase = Annotated[
     str,
     typer.Argument(
-        help="A case file; how a finding's name or digest begins; or SEED:OP:SHARD:NUMBER, a case of a search.",
+        help="A case file; the beginning of a finding's name or digest; or SEED:OP:SHARD:NUMBER, a case of a search.",
         show_default=False,
     ),
 ]
 Findings = Annotated[
-    Path, typer.Option("--findings", help="Where findings are looked up: a run's --output, or a nightly's --state.")
+    Path, typer.Option("--findings", help="The folder that has the findings: a run's --output, or a nightly's --state.")
 ]
 Untrusted = Annotated[
     bool,
@@ -138,15 +138,16 @@ Keyword = Annotated[
 Json = Annotated[Path | None, typer.Option("--json", help="Write machine-readable records to this file.")]
 FailFast = Annotated[bool, typer.Option("--fail-fast", help="Stop at the first case that fails, and explain it.")]
 Verbose = Annotated[
-    bool, typer.Option("-v", "--verbose", help="Show each target, and all that did not run or was not exercised.")
+    bool,
+    typer.Option("-v", "--verbose", help="List each target, and everything that did not run or was not exercised."),
 ]
 Engine = Annotated[
     str,
     typer.Option(
         "--engine",
         metavar="local|dask://HOST:PORT",
-        help="Who searches: the processors of this machine, or the workers of a scheduler of Dask, which runs what it "
-        "is sent: trust it like a shell.",
+        help="Search on this machine, or on the workers of a Dask scheduler. Whoever reaches that scheduler can run "
+        "any program on its workers.",
     ),
 ]
 Store = Annotated[
@@ -154,22 +155,25 @@ Store = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help="The database that remembers, which many machines may share: postgresql://USER@HOST/NAME, or "
+        help="Database of the findings of all nights, for one or many machines: postgresql://USER@HOST/NAME or "
         "sqlite:///FILE.",
     ),
 ]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 Output = Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")]
 Corpora = Annotated[
-    Path | None, typer.Option("--corpora", help="The corpus folder. Default: corpora/ of the checkout or of here.")
+    Path | None,
+    typer.Option("--corpora", help="The folder of kept cases. Default: corpora/ in the checkout or in this folder."),
 ]
-Jobs = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Targets that run at a time. 0: one per processor.")]
+Jobs = Annotated[
+    int, typer.Option("-j", "--jobs", min=0, help="Targets that run at the same time. 0: one per processor.")
+]
 Cache = Annotated[
     Path | None,
     typer.Option(
         "--cache",
         metavar="DIR",
-        help="Folder of what is compiled, to keep or carry along. Default: $KERNELFUZZ_CACHE or ~/.cache/kernelfuzz.",
+        help="Folder for compiled kernels. Default: $KERNELFUZZ_CACHE or ~/.cache/kernelfuzz.",
     ),
 ]
 Processes = Annotated[int, typer.Option("-j", "--jobs", min=0, help="Processes that search. 0: one per processor.")]
@@ -179,16 +183,16 @@ CaseLimit = Annotated[
         "--case-limit",
         parser=duration,
         metavar="5s",
-        help="A case that takes longer is a TIMEOUT: 5s, and 30s to 120s where kernels are compiled first, by default; "
-        "a quarter of --max-time at most.",
+        help="A case that takes longer is a TIMEOUT. Default: 5s, or 30s to 120s for kernels that are compiled first, "
+        "but at most a quarter of --max-time.",
     ),
 ]
 Sanitize = Annotated[
     bool,
     typer.Option(
         "--sanitize",
-        help="Run kernels on a GPU under compute-sanitizer too: slow, but it sees stray reads, reads of what nobody "
-        "wrote, and races in shared memory.",
+        help="Also run GPU kernels under compute-sanitizer: slow, but it finds reads outside tensors, reads of memory "
+        "that was never written, and races in shared memory.",
     ),
 ]
 Report = Annotated[
@@ -233,7 +237,7 @@ class Explaining:
     """What is done with a finding after the search."""
 
     no_shrink: Annotated[
-        bool, typer.Option("--no-shrink", help="Show findings as they were found: neither shrunk nor explained.")
+        bool, typer.Option("--no-shrink", help="Report findings as they were found, neither shrunk nor explained.")
     ] = False
     explain_time: Annotated[
         float,
@@ -241,7 +245,7 @@ class Explaining:
             "--explain-time",
             parser=duration,
             metavar="45s",
-            help="For shrinking and explaining one finding, after the search; all of them get at most four times that.",
+            help="Time to shrink and explain one finding after the search; all findings get at most four times that.",
         ),
     ] = 45.0
 

@@ -18,13 +18,14 @@ class ReportOptions:
     """The options of `kernelfuzz report`."""
 
     store: Annotated[
-        str, typer.Argument(metavar="URL|DIR", help="The URL of a store, or a nightly's --state.", show_default=False)
+        str,
+        typer.Argument(metavar="URL|DIR", help="The URL of a store, or a night's --state folder.", show_default=False),
     ]
     output: Annotated[
         Path, typer.Option("--output", help="Folder for report.html and findings/. Default: DIR, or here.")
     ] = Path()
     since: Annotated[
-        int, typer.Option("--since", metavar="NIGHT", min=0, help="Trends begin with the night of this number.")
+        int, typer.Option("--since", metavar="NIGHT", min=0, help="The number of the night with which trends begin.")
     ] = 0
     pack: options.PackFolder = None
     json: options.Json = None
@@ -34,7 +35,7 @@ class ReportOptions:
 def report(options: ReportOptions) -> Exit:
     """Write the page of the latest night again, with the case files that it names. Nothing is run.
 
-    What no kernel declares is told of those of --pack, or of the built-in ones where they are here.
+    The page lists what the kernels of --pack do not declare; the default are the built-in kernels, if they are here.
 
     For example: kernelfuzz report STATE
     """

@@ -27,12 +27,14 @@ class ReproOptions:
     json: options.Json = None
     script: Annotated[
         Path | None,
-        typer.Option("--script", metavar="repro.c|repro.py", help="Write a program that shows it by itself."),
+        typer.Option(
+            "--script", metavar="repro.c|repro.py", help="Write a program that shows the failure without kernelfuzz."
+        ),
     ] = None
     case_limit: options.CaseLimit = None
     change: Annotated[
         tuple[str, ...],
-        typer.Option("--set", metavar="n=4", help="Change one thing of the case, as its 'nearby' says. Repeatable."),
+        typer.Option("--set", metavar="n=4", help="Change one thing of the case, as in its line 'nearby'. Repeatable."),
     ] = ()
     sanitize: options.Sanitize = False
     jobs: options.Jobs = 0

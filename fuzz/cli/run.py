@@ -26,7 +26,7 @@ class RunOptions:
             "--max-time",
             parser=options.duration,
             metavar="30s|5m|8h",
-            help="Search for this long; starting and explaining come on top.",
+            help="Search for this long. Starting and explaining take extra time.",
         ),
     ] = None
     max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Stop after this many cases.")] = None
@@ -42,7 +42,7 @@ class RunOptions:
     report: options.Report = ()
     coverage: Annotated[
         bool,
-        typer.Option("--coverage", help="Print what the cases visited of the input space, and each coverage gap."),
+        typer.Option("--coverage", help="Print which parts of the input space the cases visited, and which not."),
     ] = False
     explaining: options.Explaining = field(default_factory=options.Explaining)
     case_limit: options.CaseLimit = None

@@ -23,25 +23,25 @@ class SelftestOptions:
         int, typer.Option("--max-cases", min=1, help="Cases per mutant before it counts as missed.")
     ] = 4000
     explain: Annotated[
-        bool, typer.Option("--explain", help="Shrink and explain each mutant too, and compare with what was planted.")
+        bool, typer.Option("--explain", help="Also shrink and explain each mutant, and compare with what was planted.")
     ] = False
     against: Annotated[
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help="Make bugs in the pack's kernels and run your own tests on each, in a copy: 'pytest tests/'.",
+            help="Plant bugs in the pack's kernels and run your own tests on each, in a copy: 'pytest tests/'.",
         ),
     ] = None
-    project: Annotated[Path, typer.Option(help="With --against: the folder that is copied, and where it runs.")] = (
-        Path()
-    )
-    bugs: Annotated[int, typer.Option("--bugs", min=1, help="With --against: at most so many bugs.")] = 30
+    project: Annotated[
+        Path, typer.Option(help="With --against: the folder that is copied, in which the command runs.")
+    ] = Path()
+    bugs: Annotated[int, typer.Option("--bugs", min=1, help="With --against: at most this many bugs.")] = 30
     each: Annotated[
         float | None,
         typer.Option(
             metavar="60s",
             parser=duration,
-            help="With --against: the most for one run of your tests. Default: 5 times what they take without a bug.",
+            help="With --against: time limit for one run of your tests. Default: 5 times the time without a bug.",
         ),
     ] = None
     keyword: options.Keyword = None
@@ -51,7 +51,8 @@ class SelftestOptions:
 
 
 def selftest(options: SelftestOptions) -> Exit:
-    """Plant every known bug in a correct kernel and see it caught, for the right reason, with its base clean.
+    """Plant every known bug in a correct kernel, and check that it is found, for the right reason, and that the correct
+    kernel passes.
 
     With --against, bugs are made in the kernels of your pack, and your own tests are run on each: which do they notice?
 

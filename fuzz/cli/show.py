@@ -19,7 +19,7 @@ class ShowOptions:
     """The options of `kernelfuzz show`."""
 
     case: Annotated[
-        str, typer.Argument(help="A case file, or how a finding's name or digest begins.", show_default=False)
+        str, typer.Argument(help="A case file, or the beginning of a finding's name or digest.", show_default=False)
     ]
     findings: options.Findings = Path("findings")
     pack: options.PackFolder = None
@@ -31,7 +31,7 @@ class ShowOptions:
 
 
 def show(options: ShowOptions) -> Exit:
-    """Print all that is known of a finding: tensors, what is allowed and why, who else fails, and when.
+    """Print all that is known about a finding: tensors, what is allowed and why, which other targets fail, and when.
 
     No kernel is run. `kernelfuzz repro` runs the case again.
 

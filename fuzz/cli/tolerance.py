@@ -24,14 +24,14 @@ class ToleranceOptions:
     """The options of `kernelfuzz tolerance`."""
 
     op: Annotated[str, typer.Argument(help="An op, see kernelfuzz list ops.", show_default=False)]
-    dtype: Annotated[str, typer.Option("--dtype", metavar="f64|f32|f16|bf16", help="That of the inputs.")] = "f32"
+    dtype: Annotated[str, typer.Option("--dtype", metavar="f64|f32|f16|bf16", help="Dtype of the inputs.")] = "f32"
     n: Annotated[int, typer.Option("--n", min=1, help="Elements in a row of the first input.")] = 4096
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of normal values that are looked at.")] = 32
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Number of rows of normal values to look at.")] = 32
     extent: Annotated[
         tuple[str, ...],
         typer.Option(
             metavar="NAME=N",
-            help="That of another dimension, as list ops shows them: j=4096 keys of attention. Repeatable.",
+            help="Extent of another dimension, see kernelfuzz list ops: j=4096 keys of attention. Repeatable.",
         ),
     ] = ()
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False
@@ -39,9 +39,9 @@ class ToleranceOptions:
 
 
 def tolerance(options: ToleranceOptions) -> Exit:
-    """Say which tolerance a correct kernel needs, beside those of assert_close and allclose.
+    """Say which tolerance a correct kernel needs, compared with those of assert_close and allclose.
 
-    No kernel is run: the numbers follow from the exact result and from how far rounding can lead away from it.
+    No kernel is run: the numbers follow from the exact result and from how far rounding can move a result.
 
     For example: kernelfuzz tolerance softmax --dtype bf16 --n 4096
     """

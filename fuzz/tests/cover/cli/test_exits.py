@@ -27,7 +27,7 @@ Planted = Callable[..., Path]
 CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
 
 WRONG = {
-    "judge": (["mine.py"], "--against: name the file of the function that says what it should compute"),
+    "judge": (["mine.py"], "--against: name the file of the reference, the function that computes the right result"),
     "learn": (["nobody"], "nobody"),
     "corpus": (["add", "/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "demo": (["--explain-time", "soon"], "'soon' is not a time: write 30s, 5m or 8h"),
