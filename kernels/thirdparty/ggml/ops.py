@@ -39,6 +39,13 @@ def q8_0(x: f.Node) -> f.Outputs:
     return {"q": f.where(scale == 0.0, 0.0, f.round(ratio)), "scale": scale}
 
 
+def q8_k(x: f.Node) -> f.Outputs:
+    """y = q step, step = max(abs(x)) / 127; q = x over that, rounded."""
+    most = f.greatest(abs(x), "n")
+    step = most / 127.0
+    return {"y": f.where(most == 0.0, 0.0, f.round(x * (127.0 / most)) * step)}
+
+
 def scaled_add(x: f.Node, z: f.Node, *, factor: f.Node) -> f.Outputs:
     """y = z + x factor."""
     return {"y": z + x * factor}
@@ -87,6 +94,16 @@ def super_block_dot_six(d: f.Node, scale: f.Node, a: f.Node, scale_b: f.Node, b:
     return {"y": f.total(count * (d * scale_b), "g")}
 
 
+def super_block(d: f.Node, scale: f.Node, a: f.Node, least: f.Node, step: f.Node, *, bits: f.Node) -> f.Outputs:
+    """y = d scale a - least step, of blocks of 256 codes in 8 groups, whose scale and step have 6 bits."""
+    return {"y": code(a, bits) * (d * _six(scale)) - least * _six(step)}
+
+
+def super_block_six(d: f.Node, scale: f.Node, a: f.Node) -> f.Outputs:
+    """y = d scale a, of blocks of 256 codes of 6 bits in 16 groups."""
+    return {"y": (_six(a) - 32.0) * (d * scale)}
+
+
 def _six(raw: f.Node) -> f.Node:
     above = raw + 128.0
     return above - 64.0 * f.floor((above + 0.5) / 64.0)
@@ -113,6 +130,8 @@ def _of_part(name: str) -> Operand:
 
 
 _OF_BLOCKS = (Operand("y", "...", dtype="f32"),)
+_OF_CODES = (Operand("y", "... g s k", dtype="f32"),)
+_FOUR_OR_FIVE = Parameter("bits", (4.0, 5.0), least=4.0)
 OPS = (
     Op(
         block_dot, inputs=(_scales("scale_a"), _codes("a"), _scales("scale_b"), _codes("b")), outputs=_OF_BLOCKS,
@@ -121,7 +140,7 @@ OPS = (
     Op(
         block_dot_above,
         inputs=(_scales("scale_a"), _codes("a"), _scales("least"), _scales("scale_b"), _codes("b")),
-        outputs=_OF_BLOCKS, parameters=(Parameter("bits", (4.0, 5.0), least=4.0),), fixed={"k": 32},
+        outputs=_OF_BLOCKS, parameters=(_FOUR_OR_FIVE,), fixed={"k": 32},
     ),
     Op(
         super_block_dot,
@@ -129,7 +148,7 @@ OPS = (
             _scales("d"), _parts("scale"), _of_part("a"), _scales("least"), _parts("step"),
             replace(_scales("scale_b"), dtype="f32"), _of_part("b"),
         ),
-        outputs=_OF_BLOCKS, parameters=(Parameter("bits", (4.0, 5.0), least=4.0),), fixed={"s": 8, "k": 32},
+        outputs=_OF_BLOCKS, parameters=(_FOUR_OR_FIVE,), fixed={"s": 8, "k": 32},
     ),
     Op(
         super_block_dot_six,
@@ -137,6 +156,17 @@ OPS = (
             _scales("d"), _parts("scale"), _of_part("a"), replace(_scales("scale_b"), dtype="f32"), _of_part("b"),
         ),
         outputs=_OF_BLOCKS, fixed={"s": 16, "k": 16},
+    ),
+    Op(
+        super_block, inputs=(_scales("d"), _parts("scale"), _of_part("a"), _scales("least"), _parts("step")),
+        outputs=_OF_CODES, parameters=(_FOUR_OR_FIVE,), fixed={"s": 8, "k": 32},
+    ),
+    Op(
+        super_block_six, inputs=(_scales("d"), _parts("scale"), _of_part("a")), outputs=_OF_CODES,
+        fixed={"s": 16, "k": 16},
+    ),
+    Op(
+        q8_k, inputs=(Operand("x", _ROW, values="coded"),), outputs=(Operand("y", _ROW),), fixed={"n": 256},
     ),
     Op(dot, inputs=(Operand("a", _ROW), Operand("b", _ROW)), outputs=(Operand("y", "...", dtype="f32"),)),
     Op(scaled, inputs=(Operand("x", _ROW),), outputs=(Operand("y", _ROW),), parameters=(_FACTOR,)),

@@ -59,11 +59,18 @@ _OF_BLOCKS: dict[str, tuple[str, Contract, Capabilities]] = {
     "blocks": ("block_dot", _BLOCKS, _CODES),
     # The second part of a block of q8_1 is stored as f16.
     "blocks-above": ("block_dot_above", replace(_BLOCKS, points={"s": "f16"}), _CODES),
-    # Blocks of 256 codes, whose scales are codes too: q4_K, q5_K and q6_K by q8_K.
+    # Blocks of 256 codes, whose scales are codes too: q4_K, q5_K and q6_K, by q8_K.
     "super-blocks": ("super_block_dot", _BLOCKS, _CODES),
     "super-blocks-six": ("super_block_dot_six", _BLOCKS, _CODES),
+    # What they stand for, and what q8_K leaves of a number.
+    "super-values": ("super_block", Contract(zeros="any"), _CODES),
+    "super-values-six": ("super_block_six", Contract(zeros="any"), _CODES),
+    # Of a row of subnormal numbers the reciprocal of a step overflows.
+    "q8-k": ("q8_k", Contract(zeros="any", nonfinite="overflow"), replace(_ROWS, empty=False)),
     "q8-0": ("q8_0", Contract(points={"step": "f16"}), replace(_ROWS, empty=False)),
 }  # fmt: skip
+# What is in a file that takes seconds to compile.
+_VALUES = ("super_block", "super_block_six", "q8_k")
 # The files have formats that are not asked for here, and what those call is in others.
 _FEW = ("-ffunction-sections", "-Wl,--gc-sections")
 # That of RISC-V has assembly which clang does not take, and no compiler of Debian's else has its vectors.
@@ -73,10 +80,12 @@ _ARCHES = {"avx2": "x86", "avx512": "x86", "neon": "arm", "sve": "arm", "vsx": "
 def _of_blocks(name: str, isa: str) -> CKernel:
     op, contract, able = _OF_BLOCKS[name]
     own = (_CPU / "arch" / _ARCHES[isa] / "quants.c",) if isa in _ARCHES else ()
+    source = "blocks.c" if op.startswith("block") or op == "q8_0" else "supers.c"
+    values = (_GGML / "src" / "ggml-quants.c",) if op in _VALUES else ()
     return CKernel(
-        f"ggml-{name}-{isa}", op, _HERE / "blocks.c", isa, contract, able,
+        f"ggml-{name}-{isa}", op, _HERE / source, isa, contract, able,
         (_RELEASED, *_FEW, *_ISAS[isa], *(() if own else ("-DGGML_CPU_GENERIC",))),
-        sources=(_CPU / "quants.c", *own), include=(_GGML / "include", _GGML / "src", _CPU), fetch=_FETCH,
+        sources=(_CPU / "quants.c", *values, *own), include=(_GGML / "include", _GGML / "src", _CPU), fetch=_FETCH,
     )  # fmt: skip
 
 
