@@ -80,7 +80,7 @@ def doctor(options: DoctorOptions) -> Exit:
         out.print()
         out.print(f"{running} of {len(statuses)} targets run here{'; -v names each' if short else ''}")
         if pack is None:
-            out.print("no pack is here: idle kernels stand for yours; to try those: kernelfuzz doctor --pack FOLDER")
+            out.print("no pack is here, so kernels that do nothing were run; yours: kernelfuzz doctor --pack FOLDER")
         named = pack_words(options.pack) if pack is not None else ("--pack", "FOLDER")
         run = shlex.join(["run", *named, "--max-time", "1m"])
         out.print(f"next: kernelfuzz {'doctor --install' if inventory.wanted(tools) else run}")

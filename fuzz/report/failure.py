@@ -82,7 +82,7 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
         yield _line("also here", f"{counted}, which no rule tells from this failure")
     if told.explained == "in part":
         more = f"; {told.option} gives more" if told.option else ""
-        yield _line("not finished", f"the time for explaining was over{more}")
+        yield _line("not finished", f"the time for explaining ended{more}")
     if told.note and (told.rule is not None or told.explained != "in part"):  # else the rule's line has it
         yield _line("note", told.note)
 

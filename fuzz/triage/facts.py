@@ -143,7 +143,7 @@ def _so_far(conclusion: Conclusion) -> str:
         return ""
     said = "; or ".join(str(core.alone) for core in cores)
     fitting = f"all {learned.probes:,}" if learned.exact else f"{learned.agreeing:,} of {learned.probes:,}"
-    return f"so far {said} fits {fitting} cases that were tried, and is not put to the test"
+    return f"so far {said} fits {fitting} cases that were tried, but is untested on others"
 
 
 def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:

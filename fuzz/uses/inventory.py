@@ -70,7 +70,7 @@ def tool_table(found: Sequence[Tool]) -> PlainTable:
 
 def target_table(statuses: Statuses) -> PlainTable:
     """What each target attested, or why it did not run."""
-    return PlainTable(("target", "attested"), [(name, _words(status)) for name, status in statuses.items()])
+    return PlainTable(("target", "what it reported"), [(name, _words(status)) for name, status in statuses.items()])
 
 
 def summary_table(statuses: Statuses) -> PlainTable:
@@ -78,7 +78,7 @@ def summary_table(statuses: Statuses) -> PlainTable:
     sorts = Counter(status.kind if isinstance(status, Attestation) else _words(status) for status in statuses.values())
     ran = [status.kind for status in statuses.values() if isinstance(status, Attestation)]
     rows = sorted(sorts.items(), key=lambda row: (row[0] not in ran, -row[1]))
-    return PlainTable(("targets", "attested"), [(str(count), words) for words, count in rows])
+    return PlainTable(("targets", "what they reported"), [(str(count), words) for words, count in rows])
 
 
 def not_judged(statuses: Statuses) -> dict[str, int]:

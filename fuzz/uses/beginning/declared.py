@@ -23,7 +23,7 @@ _GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\
 """A kernel of CUDA, without what only nvcc knows."""
 _ABLE = """        # What it takes: dtypes=("f32", "bf16"), strides="any", empty=True, ...
         capabilities=Capabilities({able}),
-        # What it promises of its arithmetic, beside what its platform documents: kernelfuzz learn finds out what fits.
+        # What it promises about its arithmetic, beyond what its platform documents; kernelfuzz learn finds what fits.
         contract={contract},
     ),
 )
@@ -118,7 +118,7 @@ def command(folder: Path, asked: Beginning) -> Declared:
 
 def in_c(folder: Path, asked: Beginning) -> Declared:
     """The files for a source in C or C++. Raises UsageError."""
-    flags = '        # The compiler flags that it is shipped with, and its instruction set: isa="avx2", "sve", ...\n'
+    flags = '        # Your compiler flags, and the instruction set: isa="avx2", "sve", ...\n'
     flags += '        flags=("-ffp-contract=off",),\n'
     if asked.given is None:
         _check_sample(asked)
@@ -234,7 +234,7 @@ def _pack(folder: Path, asked: Beginning, kind: str, lines: str, able: str = "em
         ("Contract", "") if asked.own is None else ("", f"\nfrom .{Path(MODULE).stem} import CONTRACT, OPS\n")
     )
     names = ", ".join(sorted(filter(None, ("Capabilities", contract, kind)), key=str.lower))
-    head = f'"""Kernels to be searched: kernelfuzz run --pack {folder} --max-cases 200"""\n\n{path}'
+    head = f'"""The kernels of this pack. To search them: kernelfuzz run --pack {folder} --max-cases 200"""\n\n{path}'
     declared = _ABLE.format(able=able, contract="CONTRACT" if own else "Contract()")
     return f"{head}from fuzz import {names}\n{own}\nKERNELS = (\n{lines}{declared}"
 

@@ -126,12 +126,12 @@ class ProcessExecutor:
 
     @property
     def words(self) -> str:
-        """Such as '2 processes, 183 MB each at most, beside 120 MB of the main one'."""
+        """Such as '2 processes, 183 MB each at most, and 120 MB in the main one'."""
         processes = f"{self.count} process{'es' if self.count != 1 else ''}"
         on = f" on {len(self.devices)} GPUs" if len(self.devices) > 1 else ""
         made = f", {self.made}" if self.made is not None and self.made.count else ""
         most = f"{self.most_bytes / 1e6:,.0f} MB{' each' if self.count != 1 else ''} at most"
-        return f"{processes}{on}, {most}, beside {resident() / 1e6:,.0f} MB of the main one{made}"
+        return f"{processes}{on}, {most}, and {resident() / 1e6:,.0f} MB in the main one{made}"
 
     @property
     def pids(self) -> Sequence[int]:

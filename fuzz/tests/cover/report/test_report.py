@@ -90,7 +90,7 @@ def test_what_one_change_does_is_told_where_there_was_no_time_for_a_rule() -> No
 
 
 def test_what_fits_so_far_is_told_with_the_command_that_goes_on() -> None:
-    so_far = "so far n mod 8 != 0 fits all 49 cases that were tried, and is not put to the test"
+    so_far = "so far n mod 8 != 0 fits all 49 cases that were tried, but is untested on others"
     told = replace(NOTHING, explained="in part", option="--explain-time", note=so_far)
     said = brief(told, Commands("repro", "show", found_by="kernelfuzz run --seed 1"), 120)
     assert f"no rule was found in time: {so_far}; --explain-time gives more" in " ".join(said.split())

@@ -65,7 +65,7 @@ def test_always_is_not_said_of_what_unknown_values_hide() -> None:
 def test_what_was_not_put_to_the_test_in_time_is_told_as_such() -> None:
     """It fits all that was tried: a reader sees what it is likely to be."""
     short = replace(_concluded(Rule((_LONG,))), stands=False)
-    assert _so_far(short) == "so far n >= 9 fits all 9 cases that were tried, and is not put to the test"
+    assert _so_far(short) == "so far n >= 9 fits all 9 cases that were tried, but is untested on others"
     nearly = replace(short, learned=Learned(Rule((_LONG,)), 428, 431))
     assert "so far n >= 9 fits 428 of 431 cases that were tried" in _so_far(nearly), "values hide it in some"
     assert _so_far(replace(short, learned=Learned(Rule((_LONG,)), 300, 431))) == "", "much is against it"
