@@ -74,9 +74,8 @@ class Way:
     def _lost(self, output: str) -> Mask:
         """Where float64 overflows as well on the way, or may: what it comes to, such as 0 over that, says nothing."""
         assert self.endless is not None
-        if self.own.wide:
-            return ~np.isfinite(self.endless.quick(output)) & _overflows(self.endless.budget)
-        return self.endless.shaped(output, self._overflown[self.endless.made(output)])
+        lost = self.endless.shaped(output, self._overflown[self.endless.made(output)])
+        return lost & ~np.isfinite(self.endless.quick(output)) if self.own.wide else lost
 
     @lazy
     def _overflown(self) -> Mapping[Node, Mask]:
@@ -166,9 +165,8 @@ class Way:
     def _unknown(self, output: str) -> Mask:
         """Where mpmath alone has room for what is on the way."""
         assert self.endless is not None
-        if self.own.wide:
-            return ~np.isfinite(self._without(output)) & _overflows(self.endless.budget)
-        return self._lost(output)
+        lost = self.endless.shaped(output, self._overflown[self.endless.made(output)])
+        return lost & ~np.isfinite(self._without(output)) if self.own.wide else lost
 
 
 def _is_outside(enclosure: Enclosure, values: F64) -> Mask:
