@@ -263,7 +263,8 @@ class CProgram:
             taken(process.hello())
         except EndedError as error:
             ending, what = error.ending, shlex.join(idle.command)
-            first = next(iter(ending.said.splitlines()), "") or str(ending)
+            nothing = f"it is not ready after {process.start_limit:g} s" if ending.hung else str(ending)
+            first = next(iter(ending.said.splitlines()), "") or nothing
             return f"{self.target.name.place} starts no worker: {first} (to see it: {what})"
         finally:
             process.close()

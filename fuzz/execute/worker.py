@@ -161,9 +161,12 @@ class Worker:
             self._process = None
             raise self._given_up(f"the worker cannot be started: {error}") from error
         except EndedError as error:
-            self._process, ending = None, error.ending
+            process, self._process, ending = self._process, None, error.ending
+            said = str(error)
+            if ending.hung and process is not None:
+                said = f"it is not ready after {process.start_limit:g} s{f': {ending.said}' if ending.said else ''}"
             hindrance = "" if ending.cut or self._lost is not None else self._program.hindrance()
-            lost = self._given_up(hindrance or f"the worker cannot be started: {error}\n{ending.trace}".strip())
+            lost = self._given_up(hindrance or f"the worker cannot be started: {said}\n{ending.trace}".strip())
             raise lost from ConnectionError(str(error)) if ending.cut or hindrance else error
         finally:
             self._at_work = False

@@ -73,7 +73,8 @@ class Process:
         self._limit = limit
         self.patience = limit
         """The seconds of silence at a case after which it is ended; no more than the limit."""
-        self._start_limit = max(limit, start_limit)
+        self.start_limit = max(limit, start_limit)
+        """The seconds after which it must have said what it is."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         fcntl.fcntl(self._errors, fcntl.F_SETFL, fcntl.fcntl(self._errors, fcntl.F_GETFL) | os.O_APPEND)
         stdin, self._to = os.pipe()
@@ -99,7 +100,7 @@ class Process:
 
     def hello(self) -> Steps[str]:
         """The text of the hello frame. Raises EndedError."""
-        magic, size = records.HELLO.unpack((yield from self._take(records.HELLO.size, self._start_limit)))
+        magic, size = records.HELLO.unpack((yield from self._take(records.HELLO.size, self.start_limit)))
         if magic != records.HELLO_MAGIC or size > _HELLO_BYTES:
             self.refuse_answer(f"it is no worker: it starts with {magic:08x}")
         text = (yield from self._take(size, self._limit)).decode(errors="replace")
@@ -113,7 +114,7 @@ class Process:
         """Have it run another kernel from now on, whose cases have that limit: the text of its hello. Raises
         EndedError."""
         self._limit = self.patience = limit
-        self._start_limit = max(limit, START_LIMIT_S)
+        self.start_limit = max(limit, START_LIMIT_S)
         yield from self._send(frames.encode_load(spec))
         return (yield from self.hello())
 

@@ -42,7 +42,8 @@ _CHUNKS = (1 << 15, 1 << 12, 1 << 9, 1 << 6)
 _LOOK_S = 2.0
 """Seconds between two looks which workers there are."""
 _AWAY_S = 30.0
-"""A scheduler that is away for so many seconds is given up."""
+"""A scheduler that is away for so many seconds is given up, and so is a worker at the start: Dask would wait for it for
+minutes, and with it all others."""
 _CALLS_S = 10.0
 """A report, or the calls before a finding, are waited for so many seconds after a worker said that they are there."""
 _MOST_CAUSES, _STARTING_S = 4, 60.0
@@ -119,6 +120,8 @@ class DaskExecutor:
         self._looked = self._heard = 0.0
         self._staffed = time.monotonic()
         self._is_cut = False
+        self._silent: set[str] = set()
+        """Workers that were given up at the start: they are asked for nothing more."""
 
     def __enter__(self) -> DaskExecutor:
         """Raises UsageError where a worker cannot take part."""
@@ -138,12 +141,18 @@ class DaskExecutor:
         return self
 
     def _started(self, name: str, future: Future) -> Mapping[str, Any]:
-        """What a worker says of its targets; nothing where it is gone before. Raises UsageError where it refuses."""
+        """What a worker says of its targets; nothing where it is gone before, or silent. Raises UsageError where it
+        refuses, or there is no other."""
+        heard, since = None, time.monotonic()
         while name in self._workers:
             try:
                 said: Mapping[str, Any] = json.loads(future.result(timeout=_LOOK_S))
             except TimeoutError:  # kernels are built, or Dask waits for a worker of that name
                 self._look()
+                last = self._workers.get(name, {}).get("last_seen")
+                heard, since = last, time.monotonic() if last != heard else since
+                if time.monotonic() - since > _AWAY_S:
+                    self._give_up(name)
             except Exception as error:
                 self._client.close()
                 raise UsageError(f"--engine {self.engine}: the worker {name} cannot take part: {error}") from error
@@ -151,6 +160,14 @@ class DaskExecutor:
                 self._check(said, name)
                 return said
         return {"missing": {}, "attested": {}}
+
+    def _give_up(self, name: str) -> None:
+        """Raises UsageError where it is the only worker."""
+        self._silent.add(name)
+        self._workers = {each: worker for each, worker in self._workers.items() if each != name}
+        if not self._workers:
+            self._client.close(timeout=_LEAVING_S)
+            raise UsageError(f"--engine {self.engine}: the worker {name} is silent for {_AWAY_S:.0f} s at its start")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -185,7 +202,9 @@ class DaskExecutor:
         """Such as '4 workers of Dask, 210 MB each at most'."""
         most = max(self._resident.values(), default=0) / 1e6
         old = f", {self.dropped} reports under an old token dropped" if self.dropped else ""
-        return f"{len(self._workers)} workers of Dask, {most:,.0f} MB each at most{old}"
+        silent = f", {len(self._silent)} more silent at the start and left out" if self._silent else ""
+        there = f"{len(self._workers)} worker{'s' * (len(self._workers) != 1)} of Dask"
+        return f"{there}{silent}, {most:,.0f} MB each at most{old}"
 
     def ready(self, seconds: float) -> bool:
         return True
@@ -352,6 +371,8 @@ class DaskExecutor:
 
     def _submit(self, asked: dict[str, Any], chunks: Sequence[Future], needs: Collection[str], **how: Any) -> Future:
         resources = requested(needs)
+        if self._silent and "workers" not in how:
+            how["workers"] = [*self._workers]
         return self._client.submit(
             answered, self._text(asked), *chunks, pure=False, retries=_RETRIES, resources=resources or None, **how
         )
@@ -367,7 +388,9 @@ class DaskExecutor:
         """Which workers there are now. Raises InternalError where nobody tells for long."""
         self._looked = now = time.monotonic()
         try:
-            self._workers = workers_of(self._client)
+            self._workers = {
+                name: worker for name, worker in workers_of(self._client).items() if name not in self._silent
+            }
             self._heard = now
             if self._workers:
                 self._staffed = now

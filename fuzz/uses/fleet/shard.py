@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Sequence
@@ -22,9 +23,15 @@ from typing import Any
 import msgspec
 
 from fuzz.adapters.toolchain import this_host
+from fuzz.transport.process import START_LIMIT_S
 from fuzz.uses.fleet.campaign import code_digest
 from fuzz.uses.search.turn_runner import Task
 from fuzz.uses.search.wire import Calls, CallsRequest, Cut, Failed, Passed, Start, Started, Take, packed, passing
+
+_LOOK_S = 1.0
+_SILENT_S = START_LIMIT_S + 30.0
+"""The seconds for which a process may say nothing at its start: it tells each second of what is built or started, and
+before that it loads the pack, which may import what a kernel may."""
 
 
 class ShardEndedError(Exception):
@@ -74,6 +81,7 @@ class _Shard:
         self._calls: SimpleQueue[Calls] = SimpleQueue()
         self._told: dict[tuple[str, int], int] = {}
         self._ready = threading.Event()
+        self._heard = time.monotonic()
         self.started: Started | None = None
         self.failed = ""
         self.usage = False
@@ -98,7 +106,12 @@ class _Shard:
             pass
 
     def wait_ready(self) -> None:
-        self._ready.wait()
+        """Wait until it is started, or has failed. One that says nothing for long is ended."""
+        while not self._ready.wait(_LOOK_S):
+            if time.monotonic() - self._heard > _SILENT_S:
+                self.failed = f"says nothing for {_SILENT_S:.0f} s at the start of its process, which is ended"
+                self.usage = True
+                self.end()
 
     def take(self, tasks: list[Task], lessons: _Lessons, kept: list[tuple[str, str]]) -> list[str]:
         """What came of turns of one search. Raises ShardEndedError."""
@@ -134,6 +147,7 @@ class _Shard:
         try:
             while True:
                 said = self._connection.recv_bytes()
+                self._heard = time.monotonic()
                 message = passing(said)
                 if isinstance(message, Started):
                     self.started = message
@@ -199,6 +213,7 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
         return {"causes": _explained(asked)}
     shard = _shard(key, asked["campaign"], asked["group"])
     if shard.failed and shard.usage:
+        _SHARDS.pop(key, None)  # who asks again may have mended it
         return {"refused": shard.failed}
     if shard.failed or shard.started is None:
         raise ShardEndedError(shard.failed)
@@ -224,7 +239,7 @@ def _explained(asked: dict[str, Any]) -> Any:
 def _shard(key: str, campaign: dict[str, Any], group: int) -> _Shard:
     with _OPENING:
         known = _SHARDS.get(key)
-        if known is None or (known.ended and not known.usage):
+        if known is None or known.ended:
             known = _SHARDS[key] = _Shard(campaign, group)
     known.wait_ready()
     return known

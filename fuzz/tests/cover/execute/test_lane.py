@@ -159,7 +159,7 @@ def test_a_python_kernel_that_ends_when_it_is_loaded_is_to_blame(
     [
         ("_Exit(3);", "the worker cannot be started: ended with exit code 3"),
         (_EVERYWHERE.format('"no hello of a worker, but a long text"', 36), "it is no worker"),
-        (HANGS, "the worker cannot be started: no answer within the time limit"),
+        (HANGS, "the worker cannot be started: it is not ready after 1 s"),
         (_LIES, "its worker says of itself what cannot be read: "),
     ],
 )

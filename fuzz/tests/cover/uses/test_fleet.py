@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from base64 import b64encode
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.toolchain import Host
+from fuzz.base.errors import UsageError
 from fuzz.findings.tally import Tally
 from fuzz.uses.fleet.campaign import Campaign
 from fuzz.uses.fleet.cluster import groups_by_need, needs_of, threads_for
 from fuzz.uses.fleet.engine import is_elsewhere
 from fuzz.uses.fleet.executor import DaskExecutor, _Order
+from fuzz.uses.fleet.shard import _Shard
 from fuzz.uses.search.groups import slow_targets_of
 from fuzz.uses.search.turn_runner import Report, Task, Terms
 from fuzz.uses.search.wire import packed, taken
@@ -85,3 +89,51 @@ def test_that_no_worker_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     executor.watch = lambda waits: told.extend(f"waiting for {each.target}: {each.words}" for each in waits)
     assert executor.take(0.0) is None
     assert told == ["waiting for a worker of dask://somewhere:8786: none is there, 0 s"]
+
+
+class _Pending:
+    """The future of an order that nobody carries out."""
+
+    def result(self, timeout: float) -> str:
+        raise TimeoutError
+
+
+class _Client:
+    def close(self, timeout: float) -> None:
+        """Do nothing."""
+
+
+def test_a_worker_that_is_silent_at_the_start_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask would wait for it for minutes. Who is heard of may take as long as its kernels do."""
+    heard, now = iter(range(1000)), iter(range(0, 10000, 5))
+    there: dict[str, dict[str, Any]] = {"silent": {"last_seen": 1.0, "nthreads": 2}, "busy": {"nthreads": 2}}
+    monkeypatch.setattr(
+        "fuzz.uses.fleet.executor.workers_of",
+        lambda client: {**there, "busy": {**there["busy"], "last_seen": float(next(heard))}},
+    )
+    monkeypatch.setattr("fuzz.uses.fleet.executor.time.monotonic", lambda: float(next(now)))
+    campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
+    executor = DaskExecutor("dask://s", campaign, [frozenset()], Terms(()), client=cast(Any, _Client()))
+    executor._look()
+    assert executor._started("silent", cast(Any, _Pending())) == {"missing": {}, "attested": {}}
+    executor._look()
+    assert [*executor._workers] == ["busy"]
+    assert executor.words.startswith("1 worker of Dask, 1 more silent at the start and left out, ")
+    there["busy"]["nthreads"] = 1
+    monkeypatch.setattr("fuzz.uses.fleet.executor.workers_of", lambda client: {"busy": {"last_seen": 1.0}})
+    with pytest.raises(UsageError, match=r"^--engine dask://s: the worker busy is silent for 30 s at its start$"):
+        executor._started("busy", cast(Any, _Pending()))
+
+
+def test_a_process_of_kernels_that_is_silent_at_its_start_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hangs = tmp_path / "hangs"
+    hangs.write_text("#!/bin/sh\nexec sleep 60\n")
+    hangs.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(hangs))
+    monkeypatch.setattr("fuzz.uses.fleet.shard._SILENT_S", 0.05)
+    monkeypatch.setattr("fuzz.uses.fleet.shard._LOOK_S", 0.01)
+    shard = _Shard({}, 0)
+    shard.wait_ready()
+    assert (shard.failed, shard.usage) == ("says nothing for 0 s at the start of its process, which is ended", True)
