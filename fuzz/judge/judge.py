@@ -255,7 +255,7 @@ class EntryJudge:
                 raise InternalError(f"{target.id}: {probe.stale(case)}")
             return Judgement(target.id, usual.of, Verdict.PASS, law=law)
         if usual.verdict is not Verdict.PASS or judgement.verdict in (Verdict.NOT_RUN, Verdict.TIMEOUT):
-            reason = judgement.reason or "its case fails in the usual way to call"
+            reason = judgement.reason or "its case fails already when called in the usual way"
             return Judgement(target.id, usual.of, Verdict.NOT_RUN, reason=reason, law=law)
         if judgement.verdict is Verdict.ORACLE_GAVE_UP:
             return judgement

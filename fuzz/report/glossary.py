@@ -80,7 +80,7 @@ RUNS: Mapping[str, str] = {
     "measured": "what specially designed inputs showed about the kernel's arithmetic",
     "accepts": "what the kernel does with inputs that it does not declare; this never counts as a failure",
     "by replay": "compared with the reference itself run in float64, which judges less sharply than a formula",
-    "detection floor": "if outputs are off by this share of their value, a replay notices half of them",
+    "detection floor": "if outputs are off by this share of their value, half of them are noticed",
     "not searched": "the gate looked for no new cases; the line says why",
     "known failure": "a failure listed in a file or a store: it does not fail the gate",
     "not judged": "kernelfuzz says nothing about it",

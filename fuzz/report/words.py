@@ -98,7 +98,7 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
 
 def shared_words(shared: SharedCondition) -> str:
     """Return what all failing cases have in common."""
-    return f"in all failing cases {shared.condition} (each of {shared.passing:,} others that were tried passes)"
+    return f"in all failing cases {shared.condition} (all {shared.passing:,} others that were tried pass)"
 
 
 def no_rule(told: Explanation) -> str:

@@ -21,9 +21,9 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
-    lines += [f"detection floor: of outputs that are off by this share of their value, half are seen: {floors}"] * bool(
-        floors
-    )
+    lines += [
+        f"detection floor: half of all outputs that are off by this share of their value are noticed: {floors}"
+    ] * bool(floors)
     lines += [*ruling.not_exercised, *([ruling.guarantee] if ruling.guarantee else [])]
     return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
 
