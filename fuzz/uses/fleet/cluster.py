@@ -67,7 +67,9 @@ def connected(engine: str) -> Client:
 
 def workers_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
     """What the scheduler knows of each worker, by its address. Raises TimeoutError."""
-    found: Mapping[str, Mapping[str, Any]] = within(lambda: client.scheduler_info(n_workers=-1))["workers"]
+    # `scheduler_info` may return what the client has asked for itself meanwhile, every two seconds: without workers.
+    said: Any = within(lambda: client.sync(client.scheduler.identity, n_workers=-1))
+    found: Mapping[str, Mapping[str, Any]] = said["workers"]
     return found
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,7 +17,7 @@ from fuzz.adapters.toolchain import Host
 from fuzz.base.errors import UsageError
 from fuzz.findings.tally import Tally
 from fuzz.uses.fleet.campaign import Campaign
-from fuzz.uses.fleet.cluster import groups_by_need, needs_of, threads_for
+from fuzz.uses.fleet.cluster import groups_by_need, needs_of, threads_for, workers_of
 from fuzz.uses.fleet.engine import is_elsewhere
 from fuzz.uses.fleet.executor import DaskExecutor, _Order
 from fuzz.uses.fleet.shard import _Shard
@@ -89,6 +91,21 @@ def test_that_no_worker_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     executor.watch = lambda waits: told.extend(f"waiting for {each.target}: {each.words}" for each in waits)
     assert executor.take(0.0) is None
     assert told == ["waiting for a worker of dask://somewhere:8786: none is there, 0 s"]
+
+
+def test_which_workers_there_are_is_asked_of_the_scheduler_itself() -> None:
+    """What a client remembers has no workers, wherever it has just looked whether the scheduler is there."""
+
+    class Forgetful:
+        scheduler = SimpleNamespace(identity=lambda n_workers: {"workers": {"w": {"nthreads": 2}} if n_workers else {}})
+
+        def sync(self, asked: Callable[..., Any], **how: int) -> Any:
+            return asked(**how)
+
+        def scheduler_info(self, n_workers: int = 5) -> Any:
+            return self.scheduler.identity(n_workers=0)
+
+    assert workers_of(cast(Any, Forgetful())) == {"w": {"nthreads": 2}}
 
 
 class _Pending:
