@@ -47,12 +47,24 @@ def command(
     def start(stdin: int, stdout: int, stderr: int) -> Child:
         # A session of its own: an interrupt from the keyboard is ours to handle, not the workers'.
         worker = partial(
-            subprocess.Popen[bytes], [*prefix, *words], stdin=stdin, stdout=stdout, stderr=stderr, env=environment,
+            _Leader, [*prefix, *words], stdin=stdin, stdout=stdout, stderr=stderr, env=environment,
             start_new_session=True,
         )  # fmt: skip
         return worker() if sandbox is None else started(worker)
 
     return start
+
+
+class _Leader(subprocess.Popen[bytes]):
+    """A program, and what it starts: a tool that watches a worker leaves it behind, with its end of our pipes."""
+
+    def terminate(self) -> None:
+        """End all of its session, of which it is the first process."""
+        if self.returncode is None:  # not waited for yet, so that its number is its own
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    kill = terminate
 
 
 class _RemoteChild(subprocess.Popen[bytes]):

@@ -21,8 +21,10 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import HANGS, Run, a_case, c_program
 from fuzz.tests.common.python_planted import python_target
 from fuzz.tests.conftest import HANG_S
+from fuzz.transport.child import command
 from fuzz.transport.ending import EndedError
 from fuzz.transport.frames import Response, encode_case, encode_frame
+from fuzz.transport.process import Process
 from fuzz.transport.steps import taken
 
 BAD = a_case(bits=b"\xff" * 48)
@@ -233,10 +235,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_no_worker_outlives_a_killed_parent(make_target: Callable[[str], Target], cache: Path) -> None:
     """An idle worker sees the end of its input; one in an endless loop has an alarm."""
     target = make_target(CUE % HANGS)
-    command = [sys.executable, "-c", PARENT, *c_program(target, Builder(cache)).command]
+    words = [sys.executable, "-c", PARENT, *c_program(target, Builder(cache)).command]
     for case in (a_case(), BAD):
         frame = encode_frame([encode_case(case)], limit_s=1)
-        parent = subprocess.run(command, input=frame, stdout=subprocess.PIPE, check=False)
+        parent = subprocess.run(words, input=frame, stdout=subprocess.PIPE, check=False)
         assert parent.returncode == -signal.SIGKILL
         deadline = time.monotonic() + HANG_S
         while _is_alive(int(parent.stdout)):
@@ -250,6 +252,21 @@ def _is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):  # it may be gone between opening and reading
         return False
+
+
+def test_a_worker_below_a_tool_is_ended_with_it(tmp_path: Path) -> None:
+    """While it starts, too: it has an end of our pipes, and would be waited for until it has started."""
+    told = tmp_path / "pid"
+    process = Process(
+        command(["sh", "-c", 'sleep 900 & echo $! > "$0.new" && mv "$0.new" "$0"; wait', str(told)]), 60.0
+    )
+    while not told.exists():
+        time.sleep(0.02)
+    process.kill()
+    with pytest.raises(EndedError):
+        taken(process.hello())
+    process.close()
+    assert not _is_alive(int(told.read_text()))
 
 
 def test_looking_for_a_leak_is_not_taken_for_a_hang(tmp_path: Path, cache: Path) -> None:
