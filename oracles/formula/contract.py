@@ -80,6 +80,8 @@ class Contract:
     """What is added to a sum is added last; or with 'either' its accumulator may also start as that, as BLAS does with
     beta = 1: then it is rounded as often as any other term. With 'any' the terms of `a + b - c + d` are added in any
     order besides, those of sums among them too."""
+    wider: bool = False
+    """Whether any operation may be in a wider dtype than is said, and take what has more bits as it is."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
     denormals: Denormals = "preserve"

@@ -181,7 +181,7 @@ def read(
     rounded = " and ".join(points)
     text = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
     if measures and _F64 in dtypes and found.shortens:
-        text = f"{text}; f64 is judged as calculated in f32, which the reference casts to"
+        text = f"{text}; f64 is judged as calculated in f32 at least, which the reference casts to"
     unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
     said = f"{text}; not judged: {words}" if words else text
@@ -210,10 +210,11 @@ def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool
 def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
     """Return what a kernel of a reference is judged by that declares nothing: `lenient`, and it may round where the
     reference does, calculate in f32 what is f64 if that does, and take any way to a value that is known."""
-    plain = lenient(found.op, arrays, strict=strict)
+    plain, shortens = lenient(found.op, arrays, strict=strict), _F64 in dtypes and found.shortens
     return replace(
         plain,
-        compute=SINGLE.name if _F64 in dtypes and found.shortens else plain.compute,
+        compute=SINGLE.name if shortens else plain.compute,
+        wider=shortens,
         points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
         algorithm={local: (FORMULA, *ways) for local, ways in found.op.algorithms.items()},
     )

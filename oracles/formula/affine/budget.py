@@ -186,7 +186,7 @@ class Budget(SettledProblem):
             return self._applied(read, node, args[0])
         if node.kind in ("at_most", "less"):
             return self._compared(read, node, args)
-        if node.kind in ADDING and node not in self.within and not any(arg.args for arg in node.args):
+        if node.kind in ADDING and self._is_rounded_alike(node):
             return self._added(read, node, args)
         found = self._step(node, args)
         if found.ranks is not None and found.ranks.doubt is not None:
@@ -194,6 +194,10 @@ class Budget(SettledProblem):
         if node.kind == "take" and (unsure := is_unsure(args[1])).any():
             read.held[node, None] = np.where(unsure & (found.spread > 0), found.centre, np.nan)
         return found
+
+    def _is_rounded_alike(self, node: Node) -> bool:
+        """Whether every kernel has the same operands of an addition, and rounds their sum."""
+        return not (self.contract.wider or node in self.within or any(arg.args for arg in node.args))
 
     def _applied(self, read: Read, node: Node, arg: Form) -> Form:
         """A function of what kernels have in different ways. Where float64 has the argument so wrong that the function
@@ -377,7 +381,7 @@ class Budget(SettledProblem):
             each = read.forms[arg]
             if not node.is_exact and holds(each, dtype):
                 each = self._converted(read, arg, each, dtype)
-            elif not node.is_exact and self._may_start(node):  # in the dtype of the sum, before anything is rounded
+            elif not node.is_exact and (self.contract.wider or self._may_start(node)):  # before anything is rounded
                 each = maybe_narrowed(each, dtype, self.contract)
             elif not node.is_exact:
                 narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))

@@ -129,7 +129,11 @@ class Simulated:
         return Roundings(self.contract, self.random)
 
     def _round(self, values: F64, node: Node) -> F64:
-        return self._rounding.result(values, self._dtype(node))
+        return values if self._is_wider() else self._rounding.result(values, self._dtype(node))
+
+    def _is_wider(self) -> bool:
+        """Whether an operation does without a rounding."""
+        return self.contract.wider and bool(self.random.integers(2))
 
     def _dtype(self, node: Node) -> Format:
         return form(self.contract.dtypes.get(self.inputs.trace.names.get(node, ""), self.contract.compute))
@@ -188,7 +192,9 @@ class Simulated:
     def _taken(self, node: Node) -> list[F64]:
         """The arguments of an operation in its dtype."""
         dtype = self._dtype(node)
-        args = [self._converted(self._known[arg], arg, dtype) for arg in node.args]
+        args = [
+            self._known[arg] if self._is_wider() else self._converted(self._known[arg], arg, dtype) for arg in node.args
+        ]
         return [self._rounding.taken(arg, dtype) for arg in args]
 
     def _operand(self, node: Node) -> F64:

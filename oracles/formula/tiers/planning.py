@@ -25,7 +25,7 @@ def planned(plan: Plan) -> Plan | None:
     trace = plan.trace
     if any(node.kind in SELECTS for node in trace.nodes):
         return None
-    if plan.contract.addend == "any" and trace.chains:
+    if plan.contract.wider or (plan.contract.addend == "any" and trace.chains):
         return None
     if counted(trace, {name for name, dtype in plan.tensors.items() if dtype not in FORMATS}):
         return None

@@ -315,3 +315,30 @@ def test_an_absent_input_of_f64_says_nothing() -> None:
     alone = Problem("scaled", {}, {"x": x}, {"y": "f64"}, known=op)
     beside = replace(alone, inputs={"x": x, "w": np.ones(9)})
     assert [FormulaProblem(each).settled(Contract()).compute for each in (alone, beside)] == ["f32", "f64"]
+
+
+def _of_f64(x: np.ndarray, op: str = "row_sum") -> Problem:
+    return Problem(op, {}, {"x": x}, {"y": "f64"})
+
+
+def test_what_may_be_calculated_in_more_bits_is_right_in_both_and_in_none_of_fewer() -> None:
+    """One number is its own sum: in f64 what it is, and what it is rounded to in f32."""
+    of, wider = _of_f64(np.array([[1.0 + 2.0**-25]])), Contract("f32", wider=True)
+    both = ({"y": np.array([1.0 + 2.0**-25])}, {"y": np.array([1.0])})
+    assert [passes(of, wider, y) for y in both] == [True, True]
+    assert [passes(of, Contract("f32"), y) for y in both] == [False, True]
+    assert not passes(of, wider, {"y": np.array([1.0 + 2.0**-22])})
+    far = _of_f64(np.array([[99999.9999886, 100000.0011029]]), "softmax")
+    assert all(passes(far, wider, simulated(far, Contract(each))) for each in ("f64", "f32"))
+    assert not passes(far, Contract("f32"), simulated(far, Contract("f64")))
+
+
+@pytest.mark.some(3)
+@pytest.mark.parametrize("op", ["softmax", "layer_norm", "logsumexp", "silu_mul", "rms_norm_backward", "quantize_rows"])
+def test_each_operation_may_be_in_more_bits_or_not(op: str) -> None:
+    wider = Contract("f32", wider=True)
+    for seed, kind in enumerate(("normal", "mean 1e4", "half zeros")):
+        of = problem(OPS[op], kind, "f64", (3, 17), np.random.default_rng(seed))
+        for contract in (wider, Contract("f32"), Contract("f64")):
+            assert passes(of, wider, simulated(of, contract, seed)), (kind, contract)
+    assert not passes(of, wider, simulated(of, Contract("bf16")))

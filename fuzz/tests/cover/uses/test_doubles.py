@@ -142,3 +142,24 @@ def test_a_check_says_that_f64_is_calculated_in_f32(dtypes: tuple[str, ...], mea
     able = Capabilities(dtypes, empty=False)
     with pytest.raises(fuzz.CheckFailed, match=f"right as f32; wrong as {meant}"):
         fuzz.check(mine, reference=softmax, shapes="x=b n", capabilities=able, max_cases=30, seed=1)
+
+
+@pytest.mark.whole
+def test_a_reference_that_casts_to_f32_lets_a_kernel_keep_f64() -> None:
+    import torch
+
+    def softmax(x: Any) -> Any:
+        return torch.softmax(x.float(), -1).to(x.dtype)
+
+    def total(x: Any) -> Any:
+        return x.float().sum(-1).to(x.dtype)
+
+    able = Capabilities(_F64, empty=False)
+    for reference, wide in ((softmax, lambda x: torch.softmax(x, -1)), (total, lambda x: x.sum(-1))):
+        for right in (reference, wide):
+            fuzz.check(right, reference=reference, shapes="x=b n", capabilities=able, max_cases=60, seed=1)
+    with pytest.raises(fuzz.CheckFailed, match="f64 is judged as calculated in f32 at"):
+        fuzz.check(
+            lambda x: softmax(x.bfloat16()).double(), reference=softmax, shapes="x=b n", capabilities=able, seed=1,
+            max_cases=60,
+        )  # fmt: skip
