@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import mpmath
 import numpy as np
@@ -28,6 +27,7 @@ from oracles.enclosure import (
     worst_of,
     worst_pass,
 )
+from oracles.escalation import Step, settled
 from oracles.formula.contract import Contract
 from oracles.formula.tiers import joined, screen
 from oracles.formula.tiers.conformance import unjudged_in
@@ -50,29 +50,6 @@ _KEEP_BOUNDS = 1 << 14
 """The number of bounds of single elements that are held for other kernels, of some hundred bytes each."""
 SAMPLE = 64
 """One pass in SAMPLE + n is confirmed by the precise tier, whose cost is in proportion to the n elements it reads."""
-
-
-MOST_S = 60.0
-"""The seconds of processor time for those elements of an output that only the precise tier can decide: what is left of
-them then stays undecided. What float64 encloses badly may be all of a large output, at milliseconds to seconds each."""
-
-
-class Step(NamedTuple):
-    """How far the precise tier has come with an output."""
-
-    op: str
-    output: str
-    done: int
-    of: int
-    seconds: float
-
-
-def _unwatched(step: Step) -> None:
-    """Says nothing."""
-
-
-watch: Callable[[Step], None] = _unwatched
-"""Told before each such element, in a process that has somebody to tell."""
 
 
 class OracleDisagreement(RuntimeError):  # noqa: N818 (not an error of the caller)
@@ -380,7 +357,10 @@ class Truth:
         self, name: str, contract: Contract, enclosure: Enclosure, comparison: Comparison, got: F64
     ) -> OutputCheck:
         """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
-        failing, ratio, gave_up, late = self._settle(name, contract, comparison, got)
+        failing, ratio, gave_up, late = settled(
+            comparison, got, lambda index: self.bounds(contract, name, index, self.problem.structured),
+            Step(self.problem.op, name, 0, int(comparison.unsure.sum())),
+        )  # fmt: skip
         flat = int(ratio.argmax())
         index = index_of(flat, got.shape)
         escalated = int(comparison.unsure.sum())
@@ -406,26 +386,6 @@ class Truth:
         return OutputCheck(
             name, result, worst, float(ratio.flat[flat]), int(failing.sum()), contradicts, escalated, mask=mask
         )
-
-    def _settle(self, name: str, contract: Contract, comparison: Comparison, got: F64) -> tuple[Mask, F64, int, int]:
-        """Where elements fail, their ratios, how many nothing decides, and for how many there was no time."""
-        failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
-        places, began = np.argwhere(comparison.unsure), time.process_time()
-        for done, place in enumerate(places):
-            spent = time.process_time() - began
-            if spent >= MOST_S:
-                return failing, ratio, gave_up, len(places) - done
-            watch(Step(self.problem.op, name, done, len(places), spent))
-            index = tuple(int(i) for i in place)
-            bounds = self.bounds(contract, name, index, self.problem.structured)
-            if bounds is None:
-                gave_up += 1
-            elif not conforms(bounds, float(got[index])):
-                failing[index] = True
-                ratio[index] = max(ratio[index], np.nextafter(1.0, 2.0))
-            elif not np.isfinite(got[index]):
-                ratio[index] = 0.0  # NaN or infinite as it must be: no error
-        return failing, ratio, gave_up, 0
 
     def _confirm(
         self, name: str, contract: Contract, index: tuple[int, ...], got: float, passing: bool

@@ -16,9 +16,10 @@ from fuzz.judge.values import Bits, CaseOracle, Query
 from fuzz.judge.words import changes_text, damage_text, fault_text, unwritten_text
 from fuzz.laws.law import Difference, LawCheck, Probe, first_difference
 from fuzz.laws.registry import Entry
+from oracles.escalation import MOST_S
 from oracles.formula.contract import Contract
 from oracles.summation import NumericsError
-from oracles.truth import MOST_S, OutputCheck
+from oracles.truth import OutputCheck
 
 _BY_CHECK: Mapping[str, Verdict] = {
     "pass": Verdict.PASS,

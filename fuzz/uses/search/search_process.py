@@ -40,7 +40,7 @@ from fuzz.uses.search.wire import (
     packed,
     taken,
 )  # fmt: skip
-from oracles import truth
+from oracles import escalation
 
 TOLD_S = 1.0
 """A case that runs for so many seconds is told of, and no more often: a live line names it from two on."""
@@ -119,7 +119,7 @@ class SearchProcess:
 
     def _started(self) -> TurnRunner:
         """Workers are started when they are asked for: by then what they run is built."""
-        self._pool.watch, truth.watch = self._watch, self.judging
+        self._pool.watch, escalation.watch = self._watch, self.judging
         pool = self._pool.__enter__()
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
         attested = {name: status_record(status) for name, status in pool.statuses.items() if name not in missing}
@@ -141,14 +141,14 @@ class SearchProcess:
             self._send(Waiting([RemoteWait(each.target, None, each.seconds, each.limit, each.words) for each in long]))
         return [wait.target for wait in waits] if self._cut else ()
 
-    def judging(self, step: truth.Step) -> None:
+    def judging(self, step: escalation.Step) -> None:
         """Tell of an output that takes long to judge."""
         now = time.monotonic()
         if step.seconds >= TOLD_S and now - self._told >= TOLD_S:
             self._told = now
-            done = f"{step.done:,} of {step.of:,} elements in {step.seconds:.0f} s of {truth.MOST_S:g} s"
+            done = f"{step.done:,} of {step.of:,} elements in {step.seconds:.0f} s of {escalation.MOST_S:g} s"
             words = f"{step.output} of {step.op} in many digits, {done}"
-            self._send(Waiting([RemoteWait("the oracle", None, step.seconds, truth.MOST_S, words)]))
+            self._send(Waiting([RemoteWait("the oracle", None, step.seconds, escalation.MOST_S, words)]))
 
     def _send(self, message: Started | Waiting | Taken | Calls) -> None:
         self._connection.send_bytes(packed(message))

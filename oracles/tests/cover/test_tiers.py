@@ -8,8 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from oracles import Contract
-from oracles import truth as truths
+from oracles import Contract, escalation
 from oracles.dtypes import form
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.precise import Bounds, stable
@@ -81,12 +80,12 @@ def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) 
         truth, "enclosures", lambda *_: {"y": replace(right, unsure=np.ones(y.shape, bool), inner=right.outer[::-1])}
     )
     monkeypatch.setattr(truth, "bounds", lambda *_: None)
-    steps = list[truths.Step]()
-    monkeypatch.setattr(truths, "watch", steps.append)
+    steps = list[escalation.Step]()
+    monkeypatch.setattr(escalation, "watch", steps.append)
     check = truth.check(Contract(), {"y": y})[0]
     assert (check.result, check.escalated, check.late) == ("gave_up", 8, 0)
     assert [(each.op, each.output, each.done, each.of) for each in steps] == [("rms_norm", "y", k, 8) for k in range(8)]
-    monkeypatch.setattr(truths, "MOST_S", 0.0)
+    monkeypatch.setattr(escalation, "MOST_S", 0.0)
     check = truth.check(Contract(), {"y": y})[0]
     assert (check.result, check.escalated, check.late) == ("gave_up", 8, 8)
     with pytest.raises(GaveUp):

@@ -10,7 +10,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.uses.search.search_process import SearchProcess
 from fuzz.uses.search.turn_runner import Report, Terms, TurnRunner
 from fuzz.uses.search.wire import Waiting, answer
-from oracles.truth import Step
+from oracles.escalation import Step
 
 
 class _Knot:

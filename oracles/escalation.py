@@ -1,0 +1,59 @@
+"""What only the precise tier can decide of an output: one element after the other, as long as there is time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.enclosure import Comparison, Mask
+from oracles.precise import Bounds, conforms
+
+MOST_S = 60.0
+"""The seconds of processor time for those elements of an output that only the precise tier can decide: what is left of
+them then stays undecided. What float64 encloses badly may be all of a large output, at milliseconds to seconds each."""
+
+
+class Step(NamedTuple):
+    """How far the precise tier has come with an output."""
+
+    op: str
+    output: str
+    done: int
+    of: int
+    seconds: float = 0.0
+
+
+def _unwatched(step: Step) -> None:
+    """Says nothing."""
+
+
+watch: Callable[[Step], None] = _unwatched
+"""Told before each such element, in a process that has somebody to tell."""
+
+
+def settled(
+    comparison: Comparison, got: F64, bounds: Callable[[tuple[int, ...]], Bounds | None], start: Step
+) -> tuple[Mask, F64, int, int]:
+    """Return where elements fail, their ratios, how many nothing decides, and for how many there was no time. `bounds`
+    are what an element may be, None where the precise tier gives up; `start` is told of, further and further."""
+    failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
+    places, began = np.argwhere(comparison.unsure), time.process_time()
+    for done, place in enumerate(places):
+        spent = time.process_time() - began
+        if spent >= MOST_S:
+            return failing, ratio, gave_up, len(places) - done
+        watch(start._replace(done=done, seconds=spent))
+        index = tuple(int(i) for i in place)
+        found = bounds(index)
+        if found is None:
+            gave_up += 1
+        elif not conforms(found, float(got[index])):
+            failing[index] = True
+            ratio[index] = max(ratio[index], np.nextafter(1.0, 2.0))
+        elif not np.isfinite(got[index]):
+            ratio[index] = 0.0  # NaN or infinite as it must be: no error
+    return failing, ratio, gave_up, 0
