@@ -103,7 +103,12 @@ class Tool:
     @property
     def missing(self) -> str | None:
         """Why it cannot be used and how to get it, or None when it is there."""
-        return None if self.path is not None else f"{self.name} is not installed{how(self.package)}"
+        if self.path is not None:
+            return None
+        if "/" in self.name:  # a file that somebody names, and no package has
+            wrong = f"is not executable: chmod +x {self.name}" if Path(self.name).exists() else "does not exist"
+            return f"{self.name} {wrong}"
+        return f"{self.name} is not installed{how(self.package)}"
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,8 @@ RUNS: Mapping[str, str] = {
     "broken": "the kernel cannot be built or started",
     "tested on": "how many cases were drawn to refute the rule, beyond those that it was learnt from",
     "no simple rule says when": "no short condition holds for all failing cases and for no others",
+    "not explained": "it is shown as it was found, neither made smaller nor with a rule: there was no time, or "
+    "--no-shrink",
     "no rule was found in time": "the time for explaining ended first; --explain-time gives more. The conditions "
     "shown fit the cases tried so far, but were not tested on others",
     "more time": "the command that searches again and explains for longer",

@@ -92,6 +92,8 @@ def test_a_sanitizer_ends_what_is_right_by_luck(tmp_path: Path, cache: Path, fla
     [
         (OwnTarget("lost", prefix=("no-such-program",)), "no-such-program is not installed"),
         (OwnTarget("lost", prefix=("no-such",), package="some"), "no-such is not installed (apt-get install some)"),
+        (OwnTarget("lost", prefix=("/no/such",)), "/no/such does not exist"),
+        (OwnTarget("lost", prefix=("/etc/passwd",)), "/etc/passwd is not executable: chmod +x /etc/passwd"),
         (
             OwnTarget("ends", prefix=("sh", "-c", "echo no such processor >&2; echo more >&2; exit 1")),
             "ends starts no worker: no such processor (to see it: ",
