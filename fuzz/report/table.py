@@ -18,7 +18,7 @@ _CELLS = 10
 _LEAST_NAME = 8
 """A kernel's name gets at least so many columns; a terminal of 60 has them beside the numbers."""
 _HEAD = ("targets", "runs", "failing", "largest error")
-_NOTE = "largest error: in the worst passing run, in % of what is allowed; up to 100% is right"
+_NOTE = "largest error: of all passing runs, in % of what is allowed; 100% is still right"
 
 
 @dataclass(frozen=True)
