@@ -59,7 +59,10 @@ class _Added:
         if here.contract.denormals != "preserve":  # every partial sum may be lost where it is subnormal
             n = len(self.forms) + sum(here.inputs.count(here.inputs.axes(each)) for each in self._sums)
             found = more(found, np.where(self._count < 2, 0.0, np.minimum(self._size, n * dtype.tiny)))
-        certain = self._size * _CLEAR <= np.abs(found.centre)
+        finite = _total([np.where(np.isfinite(size), size, 0.0) for size in self._sizes])
+        certain = np.where(  # beside an infinite term others may overflow to the other side first
+            np.isinf(self._size), finite * (1 + self._worst) < dtype.limit, self._size * _CLEAR <= np.abs(found.centre)
+        )
         return rounded(
             found, Rounding(underflow=0.0, reach=self._size * (1 + self._worst), certain=certain), here.contract
         )

@@ -185,3 +185,11 @@ def test_what_is_exact_is_so_beside_what_is_not() -> None:
     assert results(of, ANY, {"y": y}) == ["pass"]
     y[0, 0] = np.nextafter(y[0, 0], np.float32(13.0))
     assert results(of, ANY, {"y": y}) == ["numeric"]
+
+
+def test_beside_an_infinity_others_may_overflow_to_the_other_side_first() -> None:
+    of = _sum([3e38], [-np.inf], [3e38])
+    assert _one(of, -np.inf) == _one(of, np.nan) == "pass"  # 3e38 + 3e38 is an infinity by itself
+    of = _sum([3e38], [-np.inf], [1e37])
+    assert _one(of, -np.inf) == "pass"
+    assert _one(of, np.nan) == "nonfinite"
