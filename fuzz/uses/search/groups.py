@@ -98,10 +98,11 @@ def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -
     if max_cases is not None:
         wanted = min(wanted, math.ceil(max_cases / BATCH))
     here = [target for target in targets if target.unavailable() is None]
-    on_device = [target for target in here if target.sanitizable]
+    on_device = [target for target in here if target.sanitizable or target.sanitizer]
     if on_device:
         free = free_device_memory() if all(target.shares for target in on_device) else ()
-        contexts = 2 if any(target.sanitizer for target in here) else 1  # a process for watched ones beside each
+        tools = {target.sanitizer for target in on_device}
+        contexts = min(2, len(tools)) if "" in tools else len(tools)  # beside each a process for watched ones
         fit = sum(each // (contexts * _CONTEXT_BYTES) for each in free)
         wanted = min(wanted, fit if free else _MOST_WITH_DEVICE)
     return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(here)))

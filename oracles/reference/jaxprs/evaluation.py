@@ -136,7 +136,7 @@ def _scanned(each: Equation, given: Sequence[Any], turn: Callable[[Any], Step]) 
     import jax
 
     [body] = each.bodies
-    consts, carried = each.params["num_consts"], each.params["num_carry"]
+    consts, carried = each.constants_and_carried
     first, rest = tuple(given[consts : consts + carried]), tuple(given[consts + carried :])
 
     def turned(carry: Any, own: Any) -> Any:

@@ -164,7 +164,7 @@ class _Recorder:
 
     def _scan(self, one: Equation, other: Equation, given: Sequence[Known]) -> None:
         """A loop: one turn, and markers for what it takes of each place and of the turn before."""
-        consts, carried = one.params["num_consts"], one.params["num_carry"]
+        consts, carried = one.constants_and_carried
         reverse, at, [first], [second] = one.params["reverse"], one.places, one.bodies, other.bodies
         turns = self._step(TURNS, {"length": (one.params["length"], other.params["length"])}, [()], "int32", at)
         for number, known in zip(first.inputs, given[:consts], strict=False):

@@ -46,6 +46,15 @@ class Equation:
     primitive: Any
     bodies: tuple[Program, ...] = ()
 
+    @property
+    def constants_and_carried(self) -> tuple[int, int]:
+        """The number of constants that a loop takes first, and of values that each turn has of the one before. Raises
+        UnreadableError where JAX does not say them: 0.11 does not."""
+        try:
+            return self.params["num_consts"], self.params["num_carry"]
+        except KeyError as error:
+            raise UnreadableError("has a loop, which can be read of jax<0.11: install that") from error
+
 
 @dataclass(frozen=True)
 class Program:

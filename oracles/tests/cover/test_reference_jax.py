@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from oracles.reference.arrays import library_of
 from oracles.reference.derive import derive
 from oracles.reference.dims import UnreadableError
+from oracles.reference.jaxprs.tracing import program
 
 jnp, lax = jax.numpy, jax.lax
 Array = Any
@@ -267,3 +269,12 @@ def test_jax_is_told_by_what_a_function_is_and_nobodys_settings_change() -> None
     assert library_of(np.exp) == library_of(lambda x: np.exp(x)) == "numpy"
     assert library_of(only_methods) in ("jax", "numpy")
     assert not jax.config.jax_enable_x64
+
+
+def test_a_loop_of_a_jax_that_is_too_new_is_refused_with_a_way_out() -> None:
+    """0.11 says its parts in another way."""
+    looped = program(lambda x: lax.scan(lambda c, each: (c + each, c), 0.0, x), {"x": ((3,), "float32")})
+    [scan] = [each for each in looped.equations if each.name == "scan"]
+    assert scan.constants_and_carried == (0, 1)
+    with pytest.raises(UnreadableError, match=r"jax<0\.11: install that"):
+        _ = replace(scan, params={"length": 3, "reverse": False}).constants_and_carried
