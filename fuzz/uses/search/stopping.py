@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 
@@ -123,18 +123,14 @@ class Stopping(Interruption):
         """Seconds until the limit; 0 once a stop is wanted."""
         return 0.0 if self.wanted else max(0.0, self._until - time.monotonic())
 
-    @contextmanager
-    def abortable(self, seconds: float | None = None) -> Iterator[None]:
+    def abortable(self, seconds: float | None = None) -> AbstractContextManager[None]:
         """Inside, what runs may be cut off so many seconds after the wish to stop, by default GRACE_S. Ends quietly
         when it is; `wanted` is set then."""
-        self._allowed, self._at_once = GRACE_S if seconds is None else seconds, False
-        try:
-            try:
-                yield
-            finally:
-                self._allowed = math.inf
-        except OutOfTime:  # also one that came in the line above
-            self.wanted = True
+        return _Abortable(self, GRACE_S if seconds is None else seconds)
+
+    def allow(self, seconds: float) -> None:
+        """What runs from now on may be cut off so many seconds after the wish to stop; with inf it may not."""
+        self._allowed, self._at_once = seconds, False
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
@@ -168,8 +164,34 @@ class Stopping(Interruption):
     def _overdue(self, number: int, frame: FrameType | None) -> None:
         self.wanted = True
         over = self._at_once or time.monotonic() >= self._until + self._allowed
-        if over and self._allowed < math.inf:
+        if over and self._allowed < math.inf and not _at_the_border(frame):
             raise OutOfTime
+
+
+class _Abortable:
+    """What `abortable` returns. A class, since a signal can come at any instruction of a function, its first one too:
+    those of `contextlib` around a generator would let OutOfTime out, and it would then end whatever cleans up."""
+
+    def __init__(self, stopping: Stopping, seconds: float) -> None:
+        self._stopping = stopping
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        self._stopping.allow(self._seconds)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> bool:
+        self._stopping.allow(math.inf)
+        return isinstance(error, OutOfTime)
+
+
+_BORDER = {_Abortable.__enter__.__code__, _Abortable.__exit__.__code__}
+
+
+def _at_the_border(frame: FrameType | None) -> bool:
+    """True where `abortable` is just entered or left, in `frame` or in what called it, such as another handler."""
+    while frame is not None and frame.f_code not in _BORDER:
+        frame = frame.f_back
+    return frame is not None
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,22 @@ def test_what_runs_too_long_is_cut_off_but_never_inside_a_shield(monkeypatch: py
     assert not issubclass(OutOfTime, Exception), "Hypothesis and kernels catch Exception"
 
 
+def test_nothing_is_raised_where_what_may_be_cut_off_begins_or_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal may come at any instruction, and half of those that run here enter or leave."""
+    monkeypatch.setattr(stopping_module, "GRACE_S", 0.0)
+    monkeypatch.setattr(stopping_module, "_AGAIN_S", 5e-4)
+    tries, until = 0, time.monotonic() + 0.4
+    with Stopping(0.0) as stopping:
+        while time.monotonic() < until:
+            tries += 1
+            with stopping.abortable():
+                str(tries)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        time.sleep(0.02)  # a signal that was on its way meets its handler
+    assert tries > 1000
+    assert stopping.wanted
+
+
 def test_a_second_signal_cuts_off_at_once_and_only_what_is_running(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stopping_module, "GRACE_S", 3600.0)
     steps = []
