@@ -32,6 +32,8 @@ _PACKAGES = {
     "triton": "triton", "jax": "dlpack", "mlx": "dlpack", "cupy": "dlpack", "torch": "torch", "numpy": "numpy",
 }  # fmt: skip
 """The kinds by what a file in Python imports, the most telling first."""
+_IMPORTED = re.compile(r"(?:^|;)[ \t]*(?:import|from) ([^;\n]+)", re.MULTILINE)
+"""What a line imports, or from where."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ def _kind_of(path: Path | None) -> str:
         return ""
     if path.suffix != ".py":
         return _SUFFIXES.get(path.suffix, "")
-    imported = re.findall(r"^\s*(?:import|from) (\w+)", read(path), re.MULTILINE) if path.is_file() else []
+    named = _IMPORTED.findall(read(path)) if path.is_file() else []
+    imported = [re.split(r"\W", each.strip())[0] for names in named for each in names.split(" import ")[0].split(",")]
     return next((kind for package, kind in _PACKAGES.items() if package in imported), "")
 
 

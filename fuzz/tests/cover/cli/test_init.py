@@ -231,6 +231,21 @@ def test_what_cannot_be_begun_with_is_one_line(
     assert not list(Path("pack").glob("*.*"))
 
 
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("import torch, triton, triton.language as tl", "triton"),
+        ("import numpy as np; import torch", "torch"),
+        ("from jax import numpy, jit as triton", "jax"),
+    ],
+)
+def test_a_file_is_of_the_kind_of_all_that_it_imports(tmp_path: Path, line: str, kind: str) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text(f"{line}\n\n\ndef softmax(x):\n    return x\n")
+    begin(tmp_path / "pack", Asked(given=str(source)))
+    assert f'framework="{kind}"' in (tmp_path / "pack" / "pack.py").read_text()
+
+
 def test_other_names_are_understood_or_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("many.c").write_text(_MANY)
