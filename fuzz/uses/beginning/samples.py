@@ -107,7 +107,8 @@ CASE, PARAMETER, TENSOR = 40, 48, 152
 def softmax(row):
     top = math.nan if any(map(math.isnan, row)) else max(row)
     e = [math.exp(each - top) for each in row]
-    return [each / sum(e) for each in e]
+    total = sum(e)
+    return [each / total for each in e]
 
 
 def answer(case, index):
