@@ -129,6 +129,8 @@ class Tally:
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
+    replayed: int = 0
+    """Those of the cases that were given, and not drawn: a limit of cases does not count them."""
     laws: Counter[str] = field(default_factory=Counter)
     """How often outputs were compared by each law."""
     visits: dict[str, Counter[Label]] = field(default_factory=dict)
@@ -168,6 +170,7 @@ class Tally:
     def add(self, later: Tally) -> None:
         """Count what was counted later."""
         self.cases += later.cases
+        self.replayed += later.replayed
         self.laws.update(later.laws)
         for name, line in later.targets.items():
             self.targets.setdefault(name, TargetTally(name, line.kernel)).add(line)

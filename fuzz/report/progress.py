@@ -125,10 +125,17 @@ def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_case
     return " · ".join((
         minutes(elapsed) + (f" of {minutes(max_time)}" if max_time is not None else ""),
         f"{failing[0]} fails" if len(failing) == 1 else f"{len(failing)} kernels fail" if failing else "no failure",
-        f"{tally.cases:,}" + (f" of {max_cases:,}" if max_cases is not None else "") + " cases",
+        *_counted(tally, max_cases),
         f"{tally.judged:,} judged runs",
         f"{rate:,.0f}/s",
     ))  # fmt: skip
+
+
+def _counted(tally: Tally, max_cases: int | None) -> list[str]:
+    if max_cases is None:
+        return [f"{tally.cases:,} cases"]
+    replayed = [f"{tally.replayed:,} cases replayed"] if tally.replayed else []
+    return [*replayed, f"{tally.cases - tally.replayed:,} of {max_cases:,} cases"]
 
 
 def first_failure(kernel: str, case: Case, judgement: Judgement, elapsed: float) -> str:

@@ -314,6 +314,7 @@ class Runner:
                 self._calls.judged(entry.case, judgements)
                 for observer in self.observers:
                     observer.judged(entry.case, judgements)
+            found.tally.replayed = found.tally.cases
             self._note(found.tally, found.sightings)
         self._calls.progress(0.0)
         for observer in self.observers:

@@ -47,10 +47,11 @@ def test_a_run_judges_exactly_the_cases_it_was_allowed(tmp_path: Path) -> None:
     with WorkerPool(_targets()) as pool:
         runner = _runner(pool, tmp_path, Limits(max_cases=50))
         runner.begun = lambda: on_their_way.append((runner.tally.cases, runner.in_flight > 0))
+        runner.replay([[Entry(load_case(_kept())[0])]])
         tally = runner.run("rms_norm", 3)
-    assert tally.cases == 50
+    assert (tally.cases, tally.replayed) == (51, 1), "what is replayed is none of them"
     assert tally.findings == 0
-    assert on_their_way == [(0, True)], "what is done beside a search does not wait for it, nor it for that"
+    assert on_their_way == [(1, True)], "what is done beside a search does not wait for it, nor it for that"
 
 
 def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path: Path) -> None:
