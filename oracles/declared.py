@@ -67,6 +67,10 @@ def check_declared(op: Op) -> None:
             )
     if not isinstance(op.scaling, Mapping) or not all(isinstance(power, int) for power in op.scaling.values()):
         raise OpError(f"{op.name}: scaling: {op.scaling!r} is no power by tensor, such as {{'x': 1, 'y': 1}}")
+    for local, ways in op.open_ways.items():
+        for way in ways:
+            if way != "formula" and way not in op.algorithms.get(local, ()):
+                raise OpError(f"{op.name}: open_ways: {local} has no algorithm {way!r}")
     for output, source in op.aliases:
         if not op.is_input(source) or op.is_input(output) or output not in names:
             raise OpError(f"{op.name}: aliases: {(output, source)} is no pair of an output and an input")

@@ -49,6 +49,9 @@ class Op:
     algorithms: Mapping[str, Mapping[str, Callable[..., Any]]] = field(default_factory=dict)
     """Other ways to the same exact value: for a local of the formula, by name, functions of other locals and tensors,
     which take the place of its own expression where a contract says so."""
+    open_ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The algorithms that a kernel may have of these locals where its contract names none, such as
+    {"most": ("formula", "finite")}: ways of which shipped kernels have one or another, and say so nowhere."""
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """Ways of its own to draw an input's values: functions of a `fuzz.generate.scene.Scene`, which has the inputs that
     are there already, and of a stream of random numbers."""

@@ -136,6 +136,7 @@ class Platform:
         says nothing of a function of the op, of the order of a sum, or of subnormal numbers; and of a kernel that asks
         for it in its source, with products in TF32: one that is judged by a reference, whose author says nothing, may
         not ask for it."""
+        contract = _with_open_ways(contract, op)
         if contract.platform == "none":
             return contract
         widens, used = contract.platform == "widens", operations(op)
@@ -198,6 +199,11 @@ class Platform:
                 taken = isinstance(each.value, InAnyOrder) and {*meant.sums} != {*contract.sums}
             if taken:
                 yield each
+
+
+def _with_open_ways(contract: Contract, op: Op) -> Contract:
+    """Return the contract with every algorithm that an op leaves open where nothing is said."""
+    return replace(contract, algorithm={**op.open_ways, **contract.algorithm}) if op.open_ways else contract
 
 
 DOT = "dot"

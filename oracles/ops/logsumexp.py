@@ -7,8 +7,9 @@ from oracles.ops.softmax import LOGITS, ONLINE
 
 
 def logsumexp(x: Node) -> Outputs:
-    """y = log(sum(exp(x - max(x)))) + max(x). A row whose maximum is an infinity gives NaN; with the algorithm "finite"
-    of the maximum, which has 0 in its place, it gives that infinity, as log(sum(exp(x))) does."""
+    """y = log(sum(exp(x - max(x)))) + max(x). A row whose maximum is an infinity gives that, as log(sum(exp(x))) does,
+    with the algorithm "finite" of the maximum, which has 0 in its place; or NaN with the formula's own. A contract that
+    says nothing of the maximum allows both."""
     most = greatest(x, "n")
     mass = total(exp(x - most), "n")
     return {"y": log(mass) + most}
@@ -20,8 +21,10 @@ def finite(x: Node) -> Node:
     return where(most >= inf, 0.0, where(most <= -inf, 0.0, most))
 
 
+OPEN = {"most": ("formula", "finite")}
+"""Libraries give the infinity, and kernels that subtract the maximum plainly NaN."""
 OP = Op(
     logsumexp, inputs=(LOGITS,), outputs=(Y,), least={"n": 1},
-    algorithms={"mass": ONLINE, "most": {"finite": finite}},
+    algorithms={"mass": ONLINE, "most": {"finite": finite}}, open_ways=OPEN,
     summary="logarithms of sums of exponentials of rows",
 )  # fmt: skip

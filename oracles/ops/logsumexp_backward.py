@@ -3,6 +3,7 @@
 from oracles.formula.trace import Node, Outputs, exp, greatest, log, total
 from oracles.op import Op
 from oracles.operand import Flip, Operand
+from oracles.ops.logsumexp import OPEN, finite
 from oracles.ops.rms_norm_backward import DX
 from oracles.ops.row_sum_backward import DY
 from oracles.ops.softmax import LOGITS, ONLINE
@@ -11,7 +12,8 @@ GIVEN_Y = Operand("y", "...", optional=True, values="local")
 
 
 def logsumexp_backward(x: Node, dy: Node, y: Node | None = None) -> Outputs:
-    """dx = dy exp(x - y), where y is taken as it is given, or is log(sum(exp(x - max(x)))) + max(x)."""
+    """dx = dy exp(x - y), where y is taken as it is given, or is log(sum(exp(x - max(x)))) + max(x): of a row whose
+    maximum is an infinity that, or NaN, as `logsumexp` says."""
     if y is None:
         most = greatest(x, "n")
         mass = total(exp(x - most), "n")
@@ -21,6 +23,7 @@ def logsumexp_backward(x: Node, dy: Node, y: Node | None = None) -> Outputs:
 
 OP = Op(
     logsumexp_backward, inputs=(LOGITS, DY, GIVEN_Y), outputs=(DX,), aliases=(("dx", "x"),), least={"n": 1},
-    flips=(Flip(("dy",), ("dx",)),), scaling={"dy": 1, "dx": 1}, algorithms={"mass": ONLINE},
+    flips=(Flip(("dy",), ("dx",)),), scaling={"dy": 1, "dx": 1},
+    algorithms={"mass": ONLINE, "most": {"finite": finite}}, open_ways=OPEN,
     summary="gradients of logarithms of sums of exponentials of rows",
 )  # fmt: skip

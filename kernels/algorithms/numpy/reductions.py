@@ -22,18 +22,28 @@ def softmax_backward(y: Rows, dy: Rows, *, dx: Rows) -> None:
 def logsumexp(x: Rows, *, way: str, y: Rows) -> None:
     """With 0 in the place of a maximum that is no number, or by blocks, where a row all of minus infinity gives NaN."""
     if way == "finite":
-        shift = x.max(-1, keepdims=True)
-        shift = np.where(np.isinf(shift), np.float32(0), shift)
-        y[...] = (np.log(added(np.exp(x - shift))) + shift)[..., 0]
+        y[...] = _finite(x)[..., 0]
         return
     most, mass = online(x)
     y[...] = np.where(most == -np.inf, np.float32(np.nan), np.log(mass) + most)[..., 0]
 
 
-def logsumexp_backward(x: Rows, dy: Rows, y: Rows | None = None, *, dx: Rows) -> None:
-    """The same pass, where its result is not given."""
-    most, mass = online(x)
-    dx[...] = dy[..., None] * np.exp(x - (np.log(mass) + most if y is None else y[..., None]))
+def logsumexp_backward(x: Rows, dy: Rows, y: Rows | None = None, *, way: str, dx: Rows) -> None:
+    """The same, where its result is not given."""
+    if y is not None:
+        sums = y[..., None]
+    elif way == "finite":
+        sums = _finite(x)
+    else:
+        most, mass = online(x)
+        sums = np.log(mass) + most
+    dx[...] = dy[..., None] * np.exp(x - sums)
+
+
+def _finite(x: Rows) -> Rows:
+    shift = x.max(-1, keepdims=True)
+    shift = np.where(np.isinf(shift), np.float32(0), shift)
+    return np.log(added(np.exp(x - shift))) + shift
 
 
 def row_mean_backward(x: Rows, dy: Rows, *, dx: Rows) -> None:

@@ -89,7 +89,8 @@ class FormulaProblem:
             tuple(sorted((local, way) for local, way in algorithm.items() if local in known))
             for algorithm in contract.algorithms
         )
-        return [reading(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each]
+        found = (reading(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each)
+        return [*{id(way.trace): way for way in found}.values()]  # of what is not made here all ways are one
 
     def plan(self, contract: Contract, structured: bool) -> Plan | None:
         """How a screen judges it; None where it cannot."""

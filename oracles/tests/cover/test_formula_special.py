@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from oracles.declared import OpError
 from oracles.dtypes import form
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, sqrt, tanh, total, where
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
+from oracles.ops import OPS as KNOWN
 from oracles.precise import conforms
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
@@ -238,6 +241,11 @@ def test_a_signaling_nan_is_judged_without_a_warning() -> None:
         "pass",
         "numeric",
     ]
+
+
+def test_what_is_left_open_is_an_algorithm() -> None:
+    with pytest.raises(OpError, match="open_ways: most has no algorithm 'lower'"):
+        replace(KNOWN["logsumexp"], open_ways={"most": ("formula", "lower")})
 
 
 def test_a_row_with_an_infinity_has_that_logsumexp_or_none_as_the_contract_says() -> None:

@@ -91,6 +91,26 @@ def test_a_completed_contract_is_complete() -> None:
             assert platform.completed(once, OPS[op]) == once
 
 
+def test_a_row_with_an_infinity_has_either_logsumexp_where_nothing_is_said() -> None:
+    """Libraries give the infinity, and what subtracts the maximum plainly NaN; of FlashAttention's rows only those all
+    of minus infinity are guarded."""
+    inf, nan = np.inf, np.nan
+    x = np.array([[1, inf], [-inf, -inf], [-inf, 1]], np.float32)
+    rows = [inf, -inf, 1.0], [nan, nan, 1.0], [nan, -inf, 1.0]
+    gradients = [[0.0, nan], [nan, nan], [0.0, 1.0]], [[nan, nan], [nan, nan], [0.0, 1.0]]
+    ones = np.ones(3, np.float32)
+    for op, given, of, right in (
+        ("logsumexp", {"x": x}, "y", rows), ("logsumexp_backward", {"x": x, "dy": ones}, "dx", gradients)
+    ):  # fmt: skip
+        problem, wrong = Problem(op, {}, given, {of: "f32"}), np.zeros_like(right[0])
+        for contract, passing in ((Contract(), len(right)), (Contract(algorithm={"most": "finite"}), 1)):
+            meant = on("cpu", kernel(op, "torch", contract)).contract
+            found = [Truth(problem).check(meant, {of: np.array(y, np.float32)})[0] for y in (*right, wrong)]
+            assert [each.result == "pass" for each in found] == [at < passing for at in range(len(right) + 1)]
+    given_y = Problem("logsumexp_backward", {}, {"x": x, "dy": ones, "y": ones}, {"dx": "f32"})
+    assert len(Truth(given_y).op.read(meant)) == 1
+
+
 def test_a_platform_allows_no_less_than_a_contract_by_itself() -> None:
     plain = Contract()
     for platform in PLATFORMS.values():

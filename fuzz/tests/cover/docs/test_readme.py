@@ -20,6 +20,7 @@ from fuzz.cli import main
 from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.demo.demonstration import next_lines, planted_lines
 from oracles.elementary.functions import NAMES
+from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
@@ -54,7 +55,7 @@ def test_where_kernels_differ_is_said_with_words_that_there_are() -> None:
         for word in re.findall(r"`([^`]+)`", words):
             algorithm = re.fullmatch(r'algorithm=\{"(\w+)": "([^"]+)"\}', word)
             if algorithm:
-                assert algorithm[2] in op.algorithms[algorithm[1]], line
+                assert algorithm[2] in (FORMULA, *op.algorithms[algorithm[1]]), line
             elif "=" in word:
                 assert word.partition("=")[0] in known, line
             else:
