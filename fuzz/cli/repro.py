@@ -74,7 +74,7 @@ def _replayed(options: ReproOptions) -> Exit:
     from fuzz.triage.finding import Finding
     from fuzz.triage.trial.trial import replayed
     from fuzz.uses import replay
-    from fuzz.uses.check.retrieval import refuse_alone, retrieved
+    from fuzz.uses.check.retrieval import command_of, refuse_alone, retrieved
     from fuzz.uses.starting import started
 
     out, err = console.results(), console.progress()
@@ -83,9 +83,9 @@ def _replayed(options: ReproOptions) -> Exit:
     if options.store is not None:
         fetch(open_known(options.store), options.case, options.findings)
     file = replay.case_path(options.case, options.findings, options.pack, "--store" if options.store else "")
-    check = None
-    if options.pack is not None and options.pack.is_file():
-        check = retrieved(options.pack, file)
+    check, command = None, [] if options.pack is None else command_of(options.pack)
+    if command:
+        check = retrieved(command, file)
     elif options.pack is None and file is not None:
         refuse_alone(file, "repro")
     pack = loaded(options.pack, untrusted=options.untrusted) if check is None else check.pack

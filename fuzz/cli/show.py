@@ -45,7 +45,7 @@ def show(options: ShowOptions) -> Exit:
     from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
     from fuzz.report.failure import full_text
     from fuzz.report.snippet import snippet
-    from fuzz.uses.check.retrieval import file_words, refuse_alone, retrieved
+    from fuzz.uses.check.retrieval import command_of, file_words, refuse_alone, retrieved
     from fuzz.uses.replay import file_of
 
     path = file_of(options.case, options.findings, options.pack)
@@ -55,7 +55,8 @@ def show(options: ShowOptions) -> Exit:
         if options.pack is None:
             refuse_alone(path, "show")
             raise
-        _ = retrieved(options.pack, path) if options.pack.is_file() else loaded(options.pack)  # its op may be theirs
+        command = command_of(options.pack)
+        _ = retrieved(command, path) if command else loaded(options.pack)  # its op may be theirs
         case, found = casefile.load(path)
     told = found.explanation if found is not None else None
     if found is None or told is None:

@@ -14,7 +14,7 @@ import runpy
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -79,7 +79,21 @@ def origin_words() -> tuple[str, ...]:
     """The words that name, on a command line, the file whose check runs now; none where it is typed at a prompt."""
     test = running_test()
     file = GIVEN.options.root / test.partition("::")[0] if test else Path(_program())
-    return ("--pack", os.path.relpath(file)) if file.is_file() else ()
+    if not file.is_file():
+        return ()
+    more = [] if test else sys.argv[1:]
+    return "--pack", shlex.join([os.path.relpath(file), *more]) if more else os.path.relpath(file)
+
+
+def command_of(named: Path) -> list[str]:
+    """The file of a check, and the arguments of a program after it, as `origin_words` writes both; nothing where no
+    file is named."""
+    if named.exists():
+        return [str(named)] if named.is_file() else []
+    with contextlib.suppress(ValueError):  # a quotation that does not end
+        words = shlex.split(str(named))
+        return words if words and Path(words[0]).is_file() else []
+    return []
 
 
 def _program() -> str:
@@ -122,12 +136,14 @@ def _signature(path: Path) -> Mapping[str, Any]:
     return signed if isinstance(signed, dict) else {}
 
 
-def retrieved(file: Path, case: Path | None) -> Retrieved:
-    """The kernel that the check in `file` is about which found the case. Raises UsageError."""
+def retrieved(command: Sequence[str], case: Path | None) -> Retrieved:
+    """The kernel that the check is about which found the case, in the file that `command` begins with. Raises
+    UsageError."""
+    file = Path(command[0])
     signed = _signature(case) if case is not None else {}
     test = str(signed.get("test", ""))
     wanted = _target_of(case)
-    found = _asked(file, test.partition("::")[2], program="program" in signed)
+    found = _asked(command, test.partition("::")[2], program="program" in signed)
     fitting = [each for each in found if not wanted or wanted in {target.id for target in each.targets}]
     if not fitting:
         there = ", ".join(dict.fromkeys(target.id for each in found for target in each.targets))
@@ -145,28 +161,38 @@ def _target_of(case: Path | None) -> str:
     return str(found.get("target", "")) if isinstance(found, dict) else ""
 
 
-def _asked(file: Path, test: str, *, program: bool) -> list[Checked]:
+def _asked(command: Sequence[str], test: str, *, program: bool) -> list[Checked]:
     """What the checks would check. What the file prints is not shown, unless there is no check."""
-    before, GIVEN.asked, said = GIVEN.asked, [], io.StringIO()
+    file, before, said = Path(command[0]), (GIVEN.asked, sys.argv), io.StringIO()
+    GIVEN.asked, sys.argv = [], [*command]
     sys.path.insert(0, str(Path.cwd()))  # as `python -m pytest` has it
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            _run_program(file) if program else _run_test(file, test)
+            _run_program(command) if program else _run_test(file, test)
         found = GIVEN.asked
     finally:
-        GIVEN.asked = before
+        GIVEN.asked, sys.argv = before
         sys.path.remove(str(Path.cwd()))
     if not found:
-        raise PackError(_with_end(f"{file}: no check was made", said.getvalue()))
+        raise PackError(_with_end(_no_check(command, program=program), said.getvalue()))
     return found
 
 
-def _run_program(file: Path) -> None:
+def _no_check(command: Sequence[str], *, program: bool) -> str:
+    file, *more = command
+    if not program:
+        return f"{file}: no check was made"
+    without = f"without arguments, which --pack '{file} ARGUMENT ...' gives it"
+    return f"{file}: no check was made when it was run {f'with {shlex.join(more)}' if more else without}"
+
+
+def _run_program(command: Sequence[str]) -> None:
     try:
-        runpy.run_path(str(file), run_name="__main__")
+        runpy.run_path(command[0], run_name="__main__")
     except (Exception, SystemExit) as error:  # what came before it may be the check
         if not GIVEN.asked:
-            raise PackError(printable(f"{file}: no check was made: {type(error).__name__}: {error}")) from error
+            why = f"{type(error).__name__}: {error}"
+            raise PackError(printable(f"{_no_check(command, program=True)}: {why}")) from error
 
 
 def _run_test(file: Path, test: str) -> None:

@@ -341,7 +341,7 @@ def test_a_case_is_replayed_from_the_file_of_its_check(tmp_path: Path, monkeypat
     Path("program.py").write_text(_PROGRAM)
     signed = {"check": {"program": "program.py"}, "found": {"target": "torch-mine@cpu"}}
     Path("case.json").write_text(json.dumps(signed))
-    found = retrieved(Path("program.py"), Path("case.json"))
+    found = retrieved(["program.py"], Path("case.json"))
     assert found.pack.kernels[0].op == "reference_softmax"
     assert found.here is not None
     assert found.here.function.called == {"x": "rows"}

@@ -18,7 +18,7 @@ from fuzz.adapters.pack import PackError
 from fuzz.base.errors import UsageError
 from fuzz.tests.conftest import CHECKOUT, Cli, run_cli
 from fuzz.uses.check.excerpt import excerpt
-from fuzz.uses.check.retrieval import refuse_alone, retrieved
+from fuzz.uses.check.retrieval import command_of, origin_words, refuse_alone, retrieved
 from oracles.ops import OPS
 
 _MODULE = '''
@@ -177,13 +177,37 @@ def test_a_case_of_a_program_is_replayed_by_naming_it(cli_here: Cli, tmp_path: P
     _shown(cli_here, tmp_path, case.relative_to(tmp_path), "mine.py")
 
 
+def test_a_program_has_the_arguments_that_are_named_with_it_and_none_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my program.py").write_text(f"{_TEST}\nimport sys\nif sys.argv[1:] == ['a b', '-j']:\n    {_CHECK}\n")
+    Path("case.json").write_text('{"check": {"program": "my program.py"}}')
+    monkeypatch.setattr("fuzz.uses.check.retrieval._program", lambda: "my program.py")
+    monkeypatch.setattr("fuzz.uses.check.retrieval.running_test", lambda: "")
+    monkeypatch.setattr(sys, "argv", ["my program.py"])
+    assert origin_words() == ("--pack", "my program.py")
+    monkeypatch.setattr(sys, "argv", [started := "my program.py", "a b", "-j"])
+    [_, named] = origin_words()
+    monkeypatch.setattr(sys, "argv", ["kernelfuzz", "a b", "-j"])
+    assert command_of(Path(named)) == [started, "a b", "-j"]
+    assert retrieved(command_of(Path(named)), Path("case.json")).here is not None
+    assert sys.argv[0] == "kernelfuzz"
+    without = r"^my program.py: no check was made when it was run without arguments, which --pack 'my program.py ARG"
+    with pytest.raises(PackError, match=without):
+        retrieved(command_of(Path("my program.py")), Path("case.json"))
+    with pytest.raises(PackError, match=r"^my program.py: no check was made when it was run with other$"):
+        retrieved(["my program.py", "other"], Path("case.json"))
+    assert command_of(tmp_path) == command_of(Path("none.py 'a")) == command_of(Path("none.py a")) == []
+
+
 @pytest.mark.whole
 def test_a_file_without_the_check_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "test_none.py"
     file.write_text("def test_nothing():\n    raise RuntimeError('of mine')\n")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     with pytest.raises(PackError, match=r"test_none.py: no check was made: RuntimeError: of mine"):
-        retrieved(file, None)
+        retrieved([str(file)], None)
 
 
 @pytest.mark.parametrize(
