@@ -123,9 +123,7 @@ class Lane:
         with its first case. Whatever is wrong with the kernel is said of it, and stops no other."""
         self._at_work = True
         try:
-            if self.target.kernel.lost:
-                raise BuildError(self.target.kernel.lost)
-            self._program = self.target.adapter.program(self.target, builder)
+            self._program = self._built(builder)
             worker = self._employed()
             if not at_once and self._program.household:
                 return UNSEEN
@@ -137,6 +135,15 @@ class Lane:
             return NotRun.broken_by(error) if isinstance(error.__cause__, _AT_FAULT) else NotRun(str(error))
         finally:
             self._at_work = False
+
+    def _built(self, builder: Builder) -> Program:
+        """Return its program. Raises BuildError; a file that went away after it was read is no reason."""
+        try:
+            return self.target.adapter.program(self.target, builder)
+        except BuildError as error:
+            if self.target.kernel.lost:
+                raise BuildError(self.target.kernel.lost) from error
+            raise
 
     def submit(self, number: int, part: TargetBatch, frames: Sequence[Sequence[Encoded]]) -> None:
         """Run the cases of batch `number`, which are those of `part`."""

@@ -37,7 +37,10 @@ def test_a_target_of_another_pack_needs_that_pack() -> None:
     )
 
 
-def test_a_digest_that_a_store_has_not_either_is_said_to_be_in_neither(tmp_path: Path) -> None:
+def test_a_digest_that_a_store_has_not_either_is_said_to_be_in_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what was found here is looked at too
     with pytest.raises(UsageError, match=rf"'deadbeef': .* no finding of that name in {tmp_path} and --store; it has"):
         file_of("deadbeef", tmp_path, None, "--store")
 
