@@ -162,7 +162,7 @@ def _worst_lines(worst: WorstElement, shown: Collection[str]) -> Iterator[str]:
     but for the `shown` inputs, whose values stand there already."""
     if worst.failing:
         against = (
-            "more than rounding can explain: outside the worst-case budget too"
+            "more than rounding in the formula's steps can explain: outside the worst-case budget too"
             if worst.contradicts
             else "an accuracy failure: outside the statistical budget, inside the worst case"
         )

@@ -14,8 +14,9 @@ LABELS: Mapping[str, str] = {
     "strides in elements, place in memory, and the values if they are few",
     "values": "how the values of the smallest case were drawn, and whether its rounding errors are treated as random "
     "or the worst of them is allowed",
-    "failing": "how many elements of the smallest case are wrong. An error outside the worst case cannot be rounding; "
-    "one inside it, but larger than rounding is in practice, is an accuracy failure",
+    "failing": "how many elements of the smallest case are wrong. An error outside the worst case cannot come from "
+    "rounding in the steps of the op's formula or of the reference; one inside it, but larger than rounding is in "
+    "practice, is an accuracy failure",
     "worst": "the element that is furthest outside of what is allowed",
     "got": "its value, with its bits",
     "expected": "the exact value, rounded to the dtype of the output",

@@ -73,7 +73,7 @@ MEANINGS: Mapping[Verdict, Meaning] = {
         "--max-time 10m`.",
     ),
     Verdict.FAIL_NUMERIC: Meaning(
-        "A value is further from the exact result than rounding can explain.",
+        "A value is further from the exact result than rounding in the formula's steps can explain.",
         "an eps that softmax does not have makes each row sum to less than 1.",
         _softmax(_EXP, "return e / (e.sum(-1, keepdims=True) + 1e-3)"),
         "look at the smallest case and at the line `fails when`: `kernelfuzz show NAME`. If the kernel is meant to "

@@ -35,7 +35,7 @@ FUNCTIONS: Mapping[str, str] = {
     "add": "self + alpha * other", "sub": "self - alpha * other", "rsub": "other - alpha * self",
     "mul": "self * other", "div.Tensor": "self / other", "div.Scalar": "self / other",
     "maximum": "f.where(self < other, other, self)", "minimum": "f.where(other < self, other, self)",
-    "lerp": "self + weight * (end - self)", "addcmul": "self + value * tensor1 * tensor2",
+    "addcmul": "self + value * tensor1 * tensor2",
     "addcdiv": "self + value * tensor1 / tensor2", "hypot": "f.sqrt(self * self + other * other)",
     "logaddexp": "f.where(self < other, other, self) + f.log1p(f.exp(-abs(self - other)))",
 }  # fmt: skip
@@ -104,6 +104,14 @@ def _gelu(reader: Reader, self: Value, approximate: str) -> Value:
         return reader.each("0.5 * x * (1.0 + f.erf(x * 0.5**0.5))", "gelu", x=self)
     inner = reader.each("0.7978845608028654 * (x + 0.044715 * x * x * x)", "inner", x=self)
     return reader.each("0.5 * x * (1.0 + f.tanh(inner))", "gelu", x=self, inner=inner)
+
+
+@rule("lerp")
+def _lerp(reader: Reader, self: Value, end: Value | Number, weight: Value | Number) -> Value:
+    """Torch starts from whichever end is nearer, and the name says no way: kernels take any, or both shares."""
+    given = {"a": self, "b": end, "t": weight}
+    found = reader.each("a + t * (b - a)", "lerp", **given)
+    return reader.ways(found, {"from_end": "b - (b - a) * (1.0 - t)", "shares": "(1.0 - t) * a + t * b"}, **given)
 
 
 @rule("celu")

@@ -277,8 +277,6 @@ def _call(name: str) -> Callable[..., Any]:
         return lambda x, y: operation(x, x, y, value=0.5)
     if name in ("mul", "div.Tensor", "maximum", "minimum", "hypot", "logaddexp"):
         return lambda x, y: operation(x, y)
-    if name == "lerp":
-        return lambda x, y: torch.lerp(x, y, 0.25)
     return lambda x: operation(x, *more.get(name, ()))
 
 

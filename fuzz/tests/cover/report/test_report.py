@@ -113,7 +113,9 @@ def test_of_many_values_those_that_pass_stand_in_the_first_lines() -> None:
 def test_each_count_says_of_which_cases_it_is() -> None:
     """'1 of 1' and '721 elements' of one page contradict each other where these are not named."""
     text = "\n".join(line.strip() for line in full_text(replace(FULL, places=_EVERYWHERE), Commands()).split("\n"))
-    assert "failing       3 of 4 elements of y in this case; more than rounding can explain" in text
+    assert (
+        "failing       3 of 4 elements of y in this case; more than rounding in the formula's steps can explain" in text
+    )
     assert "bad elements  all of y (721 elements of all failing cases that were looked at)" in text
 
 

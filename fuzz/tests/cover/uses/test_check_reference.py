@@ -20,6 +20,8 @@ from fuzz.uses.check.reference import lenient, read
 from fuzz.uses.check.results import told
 from fuzz.uses.check.retrieval import retrieved
 from oracles.ops import OPS
+from oracles.problem import Problem
+from oracles.truth import Truth
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -274,6 +276,38 @@ def test_another_order_of_the_same_operations_is_no_error() -> None:
     found = read(cross_entropy, "x=b n, t=b", None, None, None)
     assert found.contract.algorithm == {"log_softmax": ("formula", "by_lse")}
     _check(by_lse, cross_entropy, shapes="x=b n, t=b")
+
+
+def lerp(a: Any, b: Any, t: Any) -> Any:
+    return a + t * (b - a)
+
+
+def lerp_from_end(a: Any, b: Any, t: Any) -> Any:
+    return b - (b - a) * (1 - t)
+
+
+def lerp_by_shares(a: Any, b: Any, t: Any) -> Any:
+    return (1 - t) * a + t * b
+
+
+def torch_lerp(a: Any, b: Any, t: Any) -> Any:
+    return torch.lerp(a, b, t)
+
+
+@pytest.mark.parametrize("reference", [lerp, torch_lerp])
+def test_a_product_of_a_sum_is_judged_as_it_is_written_and_torch_lerp_says_no_way(reference: Any) -> None:
+    found = read(reference, "a=n, b=n, t=n", None, None, None)
+    same = np.linspace(1000, 1001, 32)  # where both are equal, and where the far end cancels
+    given = {"a": [*same, 0.6567754, 0.7], "b": [*same, 236.79321, 1000.0]}
+    given["t"] = [*np.linspace(0.1, 0.9, 32), -0.5567872, 1e-6]
+    x = {name: np.array(values, np.float32) for name, values in given.items()}
+    truth = Truth(Problem(found.op, {}, x, {"y": "f32"}))
+    for way in (lerp, lerp_from_end, lerp_by_shares, torch_lerp):
+        y = way(*map(torch.from_numpy, x.values())).numpy()
+        (check,) = truth.check(found.contract, {"y": y})
+        assert (check.result == "pass") == (reference is torch_lerp or way is lerp), way
+    (check,) = truth.check(found.contract, {"y": y * np.float32(1.001)})
+    assert check.failing == 34
 
 
 def llama(x: Any, w: Any) -> Any:
