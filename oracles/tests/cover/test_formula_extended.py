@@ -141,6 +141,7 @@ def _judged(seeds: range) -> None:
         Truth(of).check(DOUBLE, simulate(of, DOUBLE, np.random.default_rng(seed)))
 
 
+@pytest.mark.whole
 def test_without_it_the_tiers_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     _judged(range(200))
     monkeypatch.setattr(extended, "_leaves_range", lambda node, values: False)

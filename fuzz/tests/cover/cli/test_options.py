@@ -66,6 +66,7 @@ def test_the_help_shows_times_as_people_write_them(cli_here: Cli) -> None:
         assert f"[default: {time}]" in cli_here(verb, "--help").stdout
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

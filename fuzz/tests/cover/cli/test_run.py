@@ -308,6 +308,7 @@ def test_a_compile_error_is_shown_whole(cli_here: Cli, planted: Planted) -> None
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -210,7 +210,7 @@ def test_places_that_follow_from_several_dimensions_are_read_by_the_kernel_in_c(
     assert min(found.runs[build] for build in ("simulated", "gcc-O0", "gcc-O2")) >= 8
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("op", ["selective", "decayed", "products"])
 def test_recurrences_have_kernels_in_c(op: str, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
