@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.reference import recording
-from oracles.reference.asked import Asked
+from oracles.reference.asked import Asked, defaults_of
 from oracles.reference.dims import Dim, UnreadableError
 from oracles.reference.guard import Held, widened
 from oracles.reference.recording import Recording
@@ -42,7 +42,19 @@ def dtypes_of(asked: Asked, dims: Mapping[str, Dim], most: int = 2) -> Mapping[s
         raise refusal
     shapes = ", ".join(f"{name}{[dims[dim].sizes[0] for dim in some]}" for name, some in asked.dims.items())
     said = " ".join(str(refusal).split())[:300]
-    raise UnreadableError(f"it takes no {shapes}: {type(refusal).__name__}: {said}") from refusal
+    raise UnreadableError(f"it takes no {shapes}: {type(refusal).__name__}: {said}{_numbers(asked)}") from refusal
+
+
+def _numbers(asked: Asked) -> str:
+    """What arguments were taken as whole numbers, which may be meant as extents."""
+    needed = {name: each for name, each in asked.constants.items() if name not in defaults_of(asked.reference)}
+    taken = {name: each for name, each in needed.items() if type(each) is int and each > 0}
+    if not taken:
+        return ""
+    were = " and ".join(f"{name} was taken as the number {each}" for name, each in taken.items())
+    name, extent = next(iter(taken.items()))
+    dim = "k" if name != "k" else "j"
+    return f"; {were}: for a tensor of {extent} elements write {name}={dim}, fixed={{{dim!r}: {extent}}}"
 
 
 def specs_of(asked: Asked, dims: Mapping[str, Dim], dtypes: Mapping[str, str], which: int) -> Specs:

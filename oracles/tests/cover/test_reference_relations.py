@@ -176,6 +176,18 @@ def test_what_no_extents_fit_is_refused() -> None:
         derive(lambda x, y: x + torch.cat((y, y, y)), "x=m n, y=k")
 
 
+def test_a_number_that_may_be_meant_as_an_extent_is_said() -> None:
+    taps = lambda x, h, b: sum(h[k] * x[k : k + x.shape[-1] - 4] for k in range(5)) + b  # noqa: E731
+    said = (
+        r"h was taken as the number 5 and b was taken as the number 1: for a tensor of 5 elements write "
+        r"h=k, fixed=\{'k': 5\}$"
+    )
+    with pytest.raises(UnreadableError, match=said):
+        derive(taps, "x=t+4, h=5, b=1")
+    with pytest.raises(UnreadableError, match=r"RuntimeError: [^;]*$"):
+        derive(lambda x, by=2: x.reshape(3, by) * 0.5, "x=m n, by=3")
+
+
 def test_a_relation_that_nothing_depends_on_holds_all_the_same() -> None:
     found = derive(lambda x: -x, "x=b 3h", name="minus")
     assert [n for n in range(1, 10) if found.op.whole({"b": 2, "h_times_3": n}) is not None] == [3, 6, 9]
