@@ -47,7 +47,7 @@ def unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
         first.append(position)
     index = ", ".join(str(i) for i in reversed(first))
     return (
-        f"{unwritten.count} of {math.prod(shape)} elements of {unwritten.output} hold what they held before the call, "
+        f"{unwritten.count} of {math.prod(shape)} elements of {unwritten.output} hold what their memory held before, "
         f"first {unwritten.output}[{index}]: never written, or made of that"
     )
 

@@ -23,7 +23,7 @@ from fuzz.transport.python.memory import FreshMemory, Memory
 from fuzz.transport.python.probing import Placed, called, kept_apart
 from fuzz.transport.python.shared_memory import fill_shared_memory
 from fuzz.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
-from fuzz.transport.python.unset import filled_memory
+from fuzz.transport.python.unset import filled_memory, is_filled, unset_in
 from oracles.dtypes import DTYPES, ITEMSIZE
 
 _T = TypeVar("_T")
@@ -59,6 +59,7 @@ class Attempt:
         self._arrays = arrays
         self._memory = memory
         self._again, self._poison = again, OUTPUT_POISONS[again]
+        self._asks = refilled(case) if again else case
         self._is_on_gpu = isinstance(memory, DeviceMemory)
         self._slabs = self._image(case)
         for slab in self._own():
@@ -83,10 +84,9 @@ class Attempt:
         )  # fmt: skip
         with self._arrays.threads(self._case.params.get(THREADS)):
             self._memory.watch()
-            asks = refilled(self._case) if self._again else self._case
             if self._is_on_gpu and self._memory.margin:  # a tool, which has none, looks at each of 15 million stores
-                fill_shared_memory(asks)
-            with filled_memory(asks):
+                fill_shared_memory(self._asks)
+            with filled_memory(self._asks):
                 self._returned = called(placed)
             if self._is_on_gpu:  # what it keeps and returns again is the next call's before anybody has read it
                 self._returned = kept_apart(placed, self._returned)
@@ -144,6 +144,8 @@ class Attempt:
                         raise
                     words = f"the {name} that it returned, a {type(found).__name__}, cannot be read: {said(error)}"
                     return Answer(records.RAISED, {}, damages, {}, words)
+                if (self._again or is_filled(self._case)) and output.alias is None and ITEMSIZE[output.dtype] > 1:
+                    unwritten[name] = unset_in(self._asks, outputs[name], ITEMSIZE[output.dtype])
                 continue
             slab = self._slabs[name]
             elements = slab.elements(memory[slab.index])

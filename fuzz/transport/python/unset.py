@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fuzz.base.case import Case
 from fuzz.base.fill import fill_of, word_of
@@ -52,6 +53,18 @@ def filled_memory(case: Case) -> Iterator[None]:
         yield
     finally:
         _words.pop()
+
+
+def is_filled(case: Case) -> bool:
+    """Whether new memory tells what was never written to it: 0 does not, which kernels often return."""
+    return word_of(fill_of(case), "heap") != 0
+
+
+def unset_in(case: Case, bits: bytes, itemsize: int) -> NDArray[np.bool_]:
+    """Which elements of what was returned hold what new memory is filled with."""
+    word = word_of(fill_of(case), "heap").to_bytes(2, "little")
+    held: NDArray[np.bool_] = np.frombuffer(bits, f"<u{itemsize}") == int.from_bytes(word * (itemsize // 2), "little")
+    return held
 
 
 def _filling(allocate: Callable[..., Any], is_traced: Callable[[], bool]) -> Callable[..., Any]:

@@ -102,7 +102,7 @@ def test_all_zeros_never_pass() -> None:
         (
             Outcome(TARGET, Status.RAN, unwritten=(Unwritten("y", 9, 2),)),
             Verdict.FAIL_UNWRITTEN,
-            "2 of 21 elements of y hold what they held before the call, first y[1, 2]: never written, or made of that",
+            "2 of 21 elements of y hold what their memory held before, first y[1, 2]: never written, or made of that",
         ),
     ],
 )

@@ -15,7 +15,8 @@ from fuzz.adapters.cuda_build import functions
 from fuzz.adapters.registry import expand
 from fuzz.base.case import Case, CaseError, Output, Tensor, contiguous
 from fuzz.base.dtypes import from_bits
-from fuzz.base.fill import FILL, FILLS, HUGE, NAN, UNSET, ZERO, fill_of, filled, refilled
+from fuzz.base.fill import FILL, FILLS, HUGE, NAN, ORDINARY, UNSET, ZERO, fill_of, filled, refilled
+from fuzz.base.outcome import Unwritten
 from fuzz.base.validity import check_case
 from fuzz.tests.common.forms import pack, softmax
 from fuzz.tests.common.planted import Run, a_case
@@ -168,6 +169,28 @@ def test_a_kernel_in_python_is_given_new_memory_that_is_filled(tmp_path: Path, c
     words = [*FILLS.values(), [*FILLS.values()][fill_of(a_case())]]
     for word, outcome in zip(words, shown, strict=True):
         assert {*np.frombuffer(outcome.outputs["y"], "<u4").tolist()} == {word * 0x10001}
+
+
+_RETURNS = {
+    "torch": "import torch\n\n\ndef rms_norm(x, eps, axis):\n    y = torch.empty_like(x)\n",
+    "numpy": "import numpy as np\n\n\ndef rms_norm(x, eps, axis):\n    y = np.empty_like(x)\n",
+}
+
+
+@pytest.mark.parametrize("framework", _RETURNS)
+def test_what_is_returned_and_was_never_written_is_said_to_be_so(tmp_path: Path, cache: Path, framework: str) -> None:
+    target = python_target(tmp_path, f"{_RETURNS[framework]}    y[0, 0] = 0.0\n    return y\n", framework)
+    shown = outcomes(target, cache, *(filled(a_case(), kind) for kind in range(len(FILLS))))
+    assert not shown[ZERO].unwritten, "an element of 0 may be a result"
+    assert {each.unwritten for each in shown[1:]} == {(Unwritten("y", 1, 11),)}
+
+
+def test_a_result_that_looks_like_new_memory_is_a_result(tmp_path: Path, cache: Path) -> None:
+    word = [*FILLS.values()][ORDINARY] * 0x10001
+    text = f"{_RETURNS['numpy']}    y.view('u4')[...] = {word}\n    return y\n"
+    (outcome,) = outcomes(python_target(tmp_path, text, "numpy"), cache, filled(a_case(), ORDINARY))
+    assert {*np.frombuffer(outcome.outputs["y"], "<u4").tolist()} == {word}
+    assert not outcome.unwritten
 
 
 _SCRIPTED = """import torch
