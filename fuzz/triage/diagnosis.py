@@ -161,7 +161,8 @@ def diagnose(
         changing = _unsteady(trials, small) if unset is None else None
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
-    if shown is None or not family.holds(shown):
+    within_its_limit = shown is not None and shown.verdict is Verdict.TIMEOUT and _ran(seen.get(target.id))
+    if shown is None or not family.holds(shown) or within_its_limit:
         shown = seen[target.id].judgement if target.id in seen else judgement
     if not shown.verdict.is_finding:  # it fails only after other calls: the judgement that was made then stands
         chance = changing if small is case else None
@@ -186,6 +187,11 @@ def diagnose(
         unsteady=changing,
     )
     return Finding(small, shown, verdicts, diagnosis=diagnosis)
+
+
+def _ran(seen: Observed | None) -> bool:
+    """Whether a running worker, which has the whole limit of a case, was given it: it says then whether that hangs."""
+    return seen is not None and seen.judgement.verdict is not Verdict.NOT_RUN
 
 
 def _shrunk_and_explained(

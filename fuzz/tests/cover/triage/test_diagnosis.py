@@ -11,6 +11,7 @@ from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import GENERIC, TAIL_63, failing, given_case, with_edits
 from fuzz.tests.common.told import lines_of
@@ -83,6 +84,26 @@ def test_time_that_is_over_is_said() -> None:
     finding, diagnosis = _diagnosed(with_edits(TAIL_63), "O2", TimeAllowance(seconds=0.0))
     assert not diagnosis.whole
     assert "not finished" in lines_of(finding)[-1]
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize(("pause", "shown"), [(200_000, 6), (30_000_000, 5)])
+def test_what_is_shown_to_hang_has_no_answer_in_the_whole_limit(
+    pause: int, shown: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is shrunk with less, in which what is only slow has none either."""
+    monkeypatch.setattr("fuzz.triage.diagnosis._HANGING_S", 0.05)
+    waits = f"extern int usleep(unsigned); if (n > 4) usleep(n > 5 ? 30000000 : {pause});"
+    kernel = with_edits(("float total = 0.0f;", f"float total = 0.0f; {waits}"))
+    (target,) = [each for each in _targets(kernel) if each.id.endswith("native:gcc-O2")]
+    said = list[str]()
+    allowance = TimeAllowance(600.0, say=said.append, stop=lambda: any("probing" in each for each in said))
+    with WorkerPool([target], limit=0.6) as pool:
+        finding = diagnose(pool, [target], Finding(*failing(pool, target, given_case((1, 6), 1))), allowance)
+    assert any("n 6 -> 5" in each for each in said)
+    assert finding.case.inputs["x"].layout.shape == (1, shown)
+    assert finding.judgement.verdict is Verdict.TIMEOUT
+    assert "no answer within 0.6 s" in finding.judgement.reason
 
 
 def test_a_finding_is_not_moved_to_a_target_whose_failures_are_another_findings() -> None:
