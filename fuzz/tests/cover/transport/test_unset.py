@@ -177,6 +177,7 @@ _RETURNS = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("framework", _RETURNS)
 def test_what_is_returned_and_was_never_written_is_said_to_be_so(tmp_path: Path, cache: Path, framework: str) -> None:
     target = python_target(tmp_path, f"{_RETURNS[framework]}    y[0, 0] = 0.0\n    return y\n", framework)
