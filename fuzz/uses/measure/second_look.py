@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
-from fuzz.base.draw import Frame
+from fuzz.base.draw import GIVEN, Frame
 from fuzz.execute.pool import Pool
 from fuzz.judge.batch import settle
 from fuzz.judge.fitting import Run
@@ -24,9 +24,12 @@ from fuzz.uses.measure.measuring import casts_at, orders_at, tightened
 from fuzz.uses.measure.record import Measured, SumOrder
 from oracles.formula.contract import Contract
 from oracles.operand import OUTER
+from oracles.ops import OPS
 from oracles.summation import Read
 
 _MUCH = 2.0
+_ANYTHING = ("any", "finite", "addend", "factor", "finite_factor", "logits")
+"""The menus of inputs that take any number of moderate size, such as those of designed cases."""
 _LOOKED_AT = 4
 """The most runs that are measured again, each of which takes up to a second."""
 
@@ -38,6 +41,25 @@ class Contradiction:
     case: Case
     contract: Contract
     """What it does there, and what is left open elsewhere."""
+
+
+def wrong(target: Target, runs: Sequence[Run], over: Callable[[], bool]) -> Case | None:
+    """Return the smallest case that contradicts what is left open too: designed cases have other extents than those of
+    a search, where a kernel may be wrong."""
+    told = [run for run in runs if run.case.origin.recipe == GIVEN and _is_fair(run.case)]
+    for run in sorted(_uncertain(told, target.contract), key=lambda each: each.case.elements):
+        if over():
+            break
+        if run.ratio(target.contract) is None and not run.conforms(target.contract):
+            return run.case
+    return None
+
+
+def _is_fair(case: Case) -> bool:
+    """Whether inputs may have such values: a designed case has its own in all that have rows."""
+    op = OPS[case.op]
+    rows = (op.operand(name) for name in case.inputs if op.has_rows(name))
+    return all(each.integers or each.values in _ANYTHING for each in rows)
 
 
 def contradicted(

@@ -17,7 +17,7 @@ from fuzz.uses.learn.evidence import gathered
 from fuzz.uses.measure.measuring import measured
 from fuzz.uses.measure.otherwise import right_as
 from fuzz.uses.measure.record import Measured
-from fuzz.uses.measure.second_look import contradicted
+from fuzz.uses.measure.second_look import contradicted, wrong
 from fuzz.uses.session import Session
 
 _ELSEWHERE = "right with sums in any order and casts or none; wrong as measured at the extents of the failing case"
@@ -61,8 +61,9 @@ class Measuring:
         return f"{named}{self.records[target].text}{f'; {more}' if more else ''}"
 
     def ended(self, session: Session, book: FindingBook, max_cases: int | None) -> Sequence[Target]:
-        """Look again at what was searched: at what fails, for what it is right as; at what does not, under what was
-        measured, and note what contradicts that. Return the targets with the contracts that they were judged by."""
+        """Look again at what was searched: at what fails, for what it is right as; at what does not, in designed cases
+        and under what was measured, and note what contradicts that. Return the targets with the contracts that they
+        were judged by."""
         targets = list(self.targets)
         failing = {bucket.judgement.target for bucket in book.buckets.values() if bucket.finding is not None}
         ends = time.monotonic() + (session.limits.max_time or math.inf)
@@ -77,6 +78,9 @@ class Measuring:
                 self.right_as[target.id] = right_as(smallest, target.contract)
                 continue
             record = self.records[target.id]
+            if (case := wrong(target, runs, lambda: time.monotonic() > ends)) is not None:
+                session.runner([target], search=False).replay([[Entry(case)]])
+                continue
             found = contradicted(self.pool, target, record, runs, lambda: time.monotonic() > ends)
             if found is not None:
                 self.right_as[target.id] = _ELSEWHERE

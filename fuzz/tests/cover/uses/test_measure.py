@@ -193,6 +193,34 @@ def test_what_was_measured_accuses_where_it_was_measured_again(capsys: pytest.Ca
     _check(wrong, contract=fuzz.Contract(sums={"n": fuzz.Any()}, nonfinite="unspecified", denormals="flush"))
 
 
+def test_what_is_run_to_measure_is_judged_too() -> None:
+    """A tail of 63 lanes that no case of the search has: 1023 and 8191 are tried for the orders of sums."""
+
+    def softmax(x: Any) -> Any:
+        return torch.softmax(x, -1)
+
+    def mine(x: Any) -> Any:
+        y = torch.softmax(x, -1).clone()
+        if x.shape[-1] > 64 and x.shape[-1] % 64 == 63:
+            y[..., -1] = 0
+        return y
+
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        fuzz.check(mine, reference=softmax, max_cases=32, seed=1)
+
+
+def test_designed_values_accuse_nobody_whose_inputs_are_others() -> None:
+    """What is positive may be taken by its magnitude."""
+
+    def summed(x: Any) -> Any:
+        return x.sum(-1)
+
+    def mine(x: Any) -> Any:
+        return x.abs().sum(-1)
+
+    fuzz.check(mine, reference=summed, values={"x": "positive"}, max_cases=32, seed=1)
+
+
 @pytest.mark.whole
 def test_an_order_that_changes_with_the_extents_accuses_nobody() -> None:
     """Lanes where it is measured first, a plain loop elsewhere."""
