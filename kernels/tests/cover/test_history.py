@@ -63,7 +63,7 @@ def _would_show_the_plan(first: Case, second: Case) -> bool:
     return key(first) == key(second) and coarser in {(low, "f32") for low in ("f16", "bf16")}
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize(("sequences", "least", "most"), [(True, 2, 99), (False, 0, 0)])
 def test_only_a_search_with_sequences_shows_a_plan_that_is_kept_by_all_but_the_dtype(
     sequences: bool, least: int, most: int

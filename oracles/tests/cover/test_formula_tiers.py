@@ -36,6 +36,7 @@ def _toys() -> Iterator[None]:
         yield
 
 
+@pytest.mark.whole
 def test_the_tiers_agree_on_ten_thousand_elements() -> None:
     compared, unsure = formula_tiers_agree(TOYS, CONTRACTS, 1, seed=1)
     assert compared > 10_000, compared

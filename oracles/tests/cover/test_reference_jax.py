@@ -95,7 +95,7 @@ TEXTS = {
 }  # fmt: skip
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("reference", TEXTS, ids=lambda each: each.__name__)
 def test_the_formula_is_the_one_that_one_would_write(reference: Callable[..., Any]) -> None:
     shapes, text = TEXTS[reference]
@@ -186,7 +186,7 @@ def test_an_extent_is_half_of_another_one() -> None:
     assert [each.dims for each in found.op.outputs] == ["b s d"] * 3
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("reference", "shapes", "more"),
     [

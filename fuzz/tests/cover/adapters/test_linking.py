@@ -155,6 +155,7 @@ def test_a_bug_in_a_library_is_found_and_the_library_is_named(folder: Path, cach
     assert shared_cause([broken, other]).cause == "the shared library libscaled.so.1 or libsquares.a"
 
 
+@pytest.mark.whole
 def test_a_program_of_several_files_builds_and_shows_the_failure(folder: Path, tmp_path: Path) -> None:
     right = kernel(folder, archive(folder, "scaled"), archive(folder, "squares"))
     target, case = target_on(right, "native:gcc-O2"), a_case()

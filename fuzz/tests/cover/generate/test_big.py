@@ -91,6 +91,7 @@ def test_correct_kernels_pass_them(op: str) -> None:
             assert judgement.verdict is Verdict.PASS, (name, case.origin.layout, judgement.reason)
 
 
+@pytest.mark.whole
 def test_what_cannot_hold_them_is_not_given_them() -> None:
     """No emulator reaches far; one that runs unoptimised code is spared very many rows, and is given all the others."""
     targets = [t for t in expand(PACK.kernels, this_host()) if t.id.startswith("c-sve@qemu:vl=256,gcc-O")]

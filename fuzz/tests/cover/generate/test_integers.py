@@ -134,7 +134,7 @@ def test_pieces_are_empty_in_any_number(share: str) -> None:
     assert not all(n for n, _ in found), "what is cut may be empty"
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("share", ["none", "all", "whole blocks", "one more", "one less"])
 def test_lengths_are_any_by_themselves(share: str) -> None:
     sizes = [(Frame(case).sizes, integers(case, "used")) for case in cases(LED)]

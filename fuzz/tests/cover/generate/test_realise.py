@@ -33,7 +33,7 @@ def test_a_draw_of_a_case_gives_it_back(op: str, data: st.DataObject) -> None:
     assert again == case
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @each_op
 def test_a_draw_of_a_searched_case_gives_it_back(op: str) -> None:
     """It does where tensors share memory, and of invalid cases too."""

@@ -198,7 +198,7 @@ KERNELS = (PythonKernel("mine", "pooled", Path(__file__), "numpy", Contract(), C
 RECURRENCES = MAPS.replace("maps import ALL", "recurrences import OPS").replace("pooled", "products")
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("op", ["moved", "strided", "apart", "pooled"])
 def test_places_that_follow_from_several_dimensions_are_read_by_the_kernel_in_c(op: str, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()

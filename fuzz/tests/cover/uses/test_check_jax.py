@@ -50,6 +50,7 @@ def test_shapes_that_it_raises_for_are_not_drawn() -> None:
     assert taken == {0}
 
 
+@pytest.mark.whole
 def test_a_gradient_is_what_jax_makes_of_it() -> None:
     found = derive(fuzz.backward(l2_normalised), "x=b n")
     assert [each.name for each in found.op.outputs] == ["dx"]

@@ -423,6 +423,7 @@ def test_what_a_reference_casts_down_is_allowed_and_not_required_of_f64() -> Non
         fuzz.check(lambda x: norm(x.bfloat16()).double(), max_cases=20, seed=1, **f64)
 
 
+@pytest.mark.whole
 def test_a_reference_in_numpy_judges_kernels_in_either() -> None:
     def norm(x: Any, w: Any) -> Any:
         return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + 1e-6) * w

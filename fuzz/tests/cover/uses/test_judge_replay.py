@@ -121,7 +121,7 @@ def halved(x):
 """
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize(("factor", "code"), [("3", 0), ("3.001", 1)])
 def test_so_is_a_function_in_jax(cli_here: Cli, tmp_path: Path, factor: str, code: int) -> None:
     (tmp_path / "ref.py").write_text(_JAX)

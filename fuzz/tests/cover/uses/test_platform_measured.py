@@ -155,7 +155,7 @@ def test_what_flushes_numbers_of_bf16_is_told_and_only_some_functions_may() -> N
         assert (found.measured, found.kept) == (said, is_kept)
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["c", "numpy@cpu", "torch@cpu", "triton@interpret"])
 def test_what_runs_here_is_as_documented(name: str) -> None:
     found = examination.examined(name)

@@ -65,6 +65,7 @@ def test_mates_of_a_case_have_its_length_dtypes_and_alignment(op: str) -> None:
     assert len({each.case.origin.number for each in found}) == len(found)
 
 
+@pytest.mark.whole
 def test_a_mate_comes_back_by_its_number() -> None:
     """However many of them its turn had."""
     search, turn = Search("rms_norm", 3, KERNELS), Turn(2, 0)
