@@ -161,17 +161,27 @@ class Worker:
             self._process = None
             raise self._given_up(f"the worker cannot be started: {error}") from error
         except EndedError as error:
-            process, self._process, ending = self._process, None, error.ending
-            said = str(error)
-            if ending.hung and process is not None:
-                said = f"it is not ready after {process.start_limit:g} s{f': {ending.said}' if ending.said else ''}"
-            hindrance = "" if ending.cut or self._lost is not None else self._program.hindrance()
-            lost = self._given_up(hindrance or f"the worker cannot be started: {said}\n{ending.trace}".strip())
-            raise lost from ConnectionError(str(error)) if ending.cut or hindrance else error
+            lost, cause = self._unready(error)
+            raise lost from cause
         finally:
             self._at_work = False
         if not self._is_apart:
             self._sharing.join(self, self._program)
+        return (yield from self._attested(hello))
+
+    def _unready(self, error: EndedError) -> tuple[LostError, Exception]:
+        """What is raised if a process ended before it said what it is, and its cause: the error if the kernel is
+        at fault."""
+        process, self._process, ending = self._process, None, error.ending
+        said = str(error)
+        if ending.hung and process is not None:
+            said = f"it is not ready after {process.start_limit:g} s{f': {ending.said}' if ending.said else ''}"
+        hindrance = "" if ending.cut or self._lost is not None else self._program.hindrance()
+        lost = self._given_up(hindrance or f"the worker cannot be started: {said}\n{ending.trace}".strip())
+        return lost, ConnectionError(str(error)) if ending.cut or hindrance else error
+
+    def _attested(self, hello: str) -> Steps[Attestation]:
+        """Check what it says it is. Where others have been in its process it is asked again in one of its own."""
         try:
             return self._program.attested(hello)
         except (Unavailable, BuildError, AttestationError) as error:

@@ -10,7 +10,7 @@ judged.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import mpmath
@@ -74,8 +74,7 @@ class Way:
     def _lost(self, output: str) -> Mask:
         """Where float64 overflows as well on the way, or may: what it comes to, such as 0 over that, says nothing."""
         assert self.endless is not None
-        lost = self.endless.shaped(output, self._overflown[self.endless.made(output)])
-        return lost & ~np.isfinite(self.endless.quick(output)) if self.own.wide else lost
+        return self._left(output, self.endless.quick)
 
     @lazy
     def _overflown(self) -> Mapping[Node, Mask]:
@@ -164,9 +163,13 @@ class Way:
 
     def _unknown(self, output: str) -> Mask:
         """Where mpmath alone has room for what is on the way."""
+        return self._left(output, self._without)
+
+    def _left(self, output: str, values: Callable[[str], F64]) -> Mask:
+        """Where it is made of what overflows in float64; of kernels in f64, where these values are no numbers then."""
         assert self.endless is not None
-        lost = self.endless.shaped(output, self._overflown[self.endless.made(output)])
-        return lost & ~np.isfinite(self._without(output)) if self.own.wide else lost
+        overflown = self.endless.shaped(output, self._overflown[self.endless.made(output)])
+        return overflown & ~np.isfinite(values(output)) if self.own.wide else overflown
 
 
 def _is_outside(enclosure: Enclosure, values: F64) -> Mask:

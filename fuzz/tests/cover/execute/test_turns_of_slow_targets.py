@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from fuzz.adapters.registry import expand
 from fuzz.adapters.sanitizer import sanitized
+from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.tests.common.hunting import PACK
-from fuzz.uses.search.groups import CountedSchedule, groups_of, slow_targets_of
+from fuzz.uses.search import groups
+from fuzz.uses.search.groups import CountedSchedule, groups_of, processes_for, slow_targets_of
 
 TARGETS = [t for t in expand(PACK.kernels, this_host()) if t.kernel.name in ("generic", "dual")]
 SLOW = frozenset({"triton-dual@interpret"})
@@ -35,3 +39,13 @@ def test_processes_of_watched_targets_have_one_tool_each_and_several_processors_
                                              for number in range(9) for leg in watched)], processes=8)  # fmt: skip
     assert sorted(len(group) for group in slow) == [1, 4, 4, 4, 5, 5, 5]
     assert all(len({name.rpartition("=")[2] for name in group}) == 1 for group in slow)
+
+
+def test_a_gpu_has_room_for_the_contexts_of_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of plain targets, one more beside it for watched ones, and of these alone one for each tool."""
+    monkeypatch.setattr(Target, "unavailable", lambda self: None)
+    monkeypatch.setattr(groups, "free_device_memory", lambda: (12 * groups._CONTEXT_BYTES,))
+    plain = [target for target in expand(PACK.kernels, this_host()) if target.id == "torch-eager@cuda"]
+    watched = [leg for target in plain for leg in sanitized(target)]
+    most = [min(processes_for(chosen, 64, None), 64) for chosen in (plain, [*plain, *watched], watched, watched[:1])]
+    assert most == [12, 6, 4, 12]

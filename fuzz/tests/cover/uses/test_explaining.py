@@ -13,7 +13,9 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
 from fuzz.report.brief import Provenance
-from fuzz.uses.explaining import explain_findings
+from fuzz.tests.common.planted import a_case
+from fuzz.triage.attribute.history import Need, Recognised
+from fuzz.uses.explaining import _recognised, explain_findings
 from fuzz.uses.search.stopping import Interruption
 
 
@@ -42,3 +44,18 @@ def test_a_failure_is_shown_in_short_when_it_is_explained_and_others_wait(
         "shrinking and explaining 3 failures: 60 s at most for each cause, 240 s in all; Ctrl-C skips the rest"
     )
     assert [line for line in lines if line] == ["FAIL  first", "  next: first.json"], "the last one follows anyway"
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_what_a_tool_told_of_one_call_is_looked_for_in_one(again: bool) -> None:
+    """Below compute-sanitizer each call takes seconds: neither 64 equal ones are made, nor those before it."""
+    asked = list[object]()
+
+    def fails(history: object) -> bool:
+        asked.append(history)
+        return again
+
+    trial = SimpleNamespace(target=SimpleNamespace(sanitizer="racecheck"), fails=fails)  # which has no other way
+    found = _recognised(trial, [a_case()] * 3)  # type: ignore[arg-type]
+    assert found == Recognised(Need.NOTHING if again else Need.UNKNOWN)
+    assert asked == [()]
