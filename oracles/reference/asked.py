@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,18 @@ class Asked:
         return self.reference(**{self.called[name]: each for name, each in tensors.items()}, **self.constants)
 
     @property
+    def left_out(self) -> str:
+        """What is said of parameters that may be tensors and are None in each call; "" where there are none."""
+        named = {*self.called.values(), *self.constants}
+        names = [name for name in optional_of(self.reference) if name not in named]
+        if not names:
+            return ""
+        own = [dim for dims in self.dims.values() for dim in dims[-1:] if dim not in (OUTER, *self.counts)]
+        such = f"{names[0]}={(own or ['n'])[0]}"
+        how = f"to have one tried, check again with its dimensions in shapes, such as '{such}'"
+        return f"left out: {', '.join(names)} other than None; {how}"
+
+    @property
     def name(self) -> str:
         """What the reference is called."""
         return name_of(self.reference)
@@ -63,8 +76,25 @@ def defaults_of(reference: Callable[..., Any]) -> Mapping[str, Any]:
     """Return the parameters of a function that have a default, with that."""
     if not _has_signature(reference):
         return {}
-    parameters = inspect.signature(getattr(reference, "forward", reference)).parameters.values()
+    parameters = _parameters_of(reference).values()
     return {each.name: each.default for each in parameters if each.default is not each.empty}
+
+
+_NO_TENSOR, _TENSOR = re.compile(r"\b(int|float|bool|str|dtype|device)\b"), re.compile(r"Tensor|[Aa]rray")
+
+
+def optional_of(function: Callable[..., Any]) -> Sequence[str]:
+    """Return the parameters of a function that are None by default, but for those whose annotation says no tensor."""
+    return [
+        name
+        for name, default in defaults_of(function).items()
+        if default is None and not _is_plain(_parameters_of(function)[name].annotation)
+    ]
+
+
+def _is_plain(annotation: Any) -> bool:
+    words = str(annotation)
+    return _NO_TENSOR.search(words) is not None and _TENSOR.search(words) is None
 
 
 def name_of(reference: Callable[..., Any]) -> str:
@@ -127,13 +157,17 @@ def _has_signature(reference: Callable[..., Any]) -> bool:
     return True
 
 
+def _parameters_of(reference: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(getattr(reference, "forward", reference)).parameters  # of a module
+
+
 def _parameters(reference: Callable[..., Any], dims: Collection[str] | None) -> tuple[Sequence[str], Sequence[str]]:
     """The names of the parameters, and of those that must be given. What has no signature, as functions of torch have
     none, takes what `shapes` names in that order, or one tensor."""
     if not _has_signature(reference):
         names = [*dims] if dims is not None else ["x"]
         return names, names
-    parameters = inspect.signature(getattr(reference, "forward", reference)).parameters.values()  # of a module
+    parameters = _parameters_of(reference).values()
     named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
     return [each.name for each in named], [each.name for each in named if each.default is each.empty]
 

@@ -55,6 +55,8 @@ class Derived:
     formula: Formula
     said: str
     """What was read, in one line."""
+    left_out: str
+    """What is said of optional parameters that may be tensors and were not named; "" where there are none."""
     called: Mapping[str, str]
     """What the reference calls the inputs, in its own order; "" where it has no names for them."""
     constants: Mapping[str, Any]
@@ -70,7 +72,7 @@ class Derived:
     @property
     def module(self) -> str:
         """The text of a module that declares the op."""
-        return written(self.op, self.formula, self.said)
+        return written(self.op, self.formula, "; ".join(filter(None, (self.said, self.left_out))))
 
 
 def derive(
@@ -201,6 +203,7 @@ def _read(
         replace(op, inputs=inputs, least=agreement.least, summary=said),
         shown,
         said,
+        asked.left_out,
         asked.called,
         asked.others,
         agreement,

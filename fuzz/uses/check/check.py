@@ -33,7 +33,7 @@ from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.transport.python.foreign import Maker
 from fuzz.triage.diagnosis import TimeShares, new_workers
 from fuzz.uses.check.foreign_arrays import meant_by, of_jax, of_numpy
-from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, declared
+from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.reference import read
@@ -151,8 +151,6 @@ def check(
             if shapes is None and beside is not None and excused & {*beside.ranks.values()}:
                 found = read(reference, found.of_rank(example_inputs), example_inputs, *given)
         op, contract, capabilities = found.op, found.contract, found.capabilities(capabilities)
-        if GIVEN.asked is None:
-            print(wrapped_text("; ".join(filter(None, (found.said, noted))), columns()), file=sys.stderr)
     op = _named(op)
     if isinstance(kernel, Kernel):
         if op not in (None, kernel.op):
@@ -161,8 +159,9 @@ def check(
             kernel.check_op()
         except DeclarationError as error:
             raise CheckError(str(error)) from None
+        said = _told(found.said, found.left_out) if found else ""
         chosen = _chosen(kernel, targets)
-        check_targets(chosen, Plans(max_cases, max_time, seed), cases, said=found.said if found else "")
+        check_targets(chosen, Plans(max_cases, max_time, seed), cases, said=said)
         return
     if op is None or op not in OPS:
         raise CheckError(f"op={op!r}: name the op that it is a kernel of: {', '.join(OPS)}")
@@ -170,14 +169,26 @@ def check(
         kernel, op, contract, capabilities, laws, tuple(returns), arrays, device, name,
         found.called(kernel) if found else NO_OTHERS, found.constants(kernel) if found else NO_OTHERS,
     )  # fmt: skip
+    of_kernel, left_out = (found.said_of(kernel), found.left_out) if found else ("", "")
+    named = {*OPS[op].params, *(each.name for each in OPS[op].operands), *function.called.values(), *function.constants}
+    said = _told(
+        "; ".join(filter(None, (of_kernel, noted))), left_out, never_given(kernel, op, named, always_of(OPS[op]))
+    )
     [target] = _chosen(declaration, targets)
     here = OwnProcess(target, function, found.takes if found else None)
-    said = "; ".join(filter(None, (found.said_of(kernel) if found else "", noted)))
     taken = accepted(here, target) if measures and GIVEN.asked is None else None
     check_targets(
         [target], Plans(max_cases, max_time, seed), cases, here=here, said=said, measures=measures, taken=taken,
         accepts=beside.text if beside is not None else "",
     )  # fmt: skip
+
+
+def _told(*lines: str) -> str:
+    """What was read and what is left out, which is shown before the first call, and again at the end."""
+    said = "\n  ".join(filter(None, lines))
+    if said and GIVEN.asked is None:
+        print(wrapped_text(said, columns()), file=sys.stderr)
+    return said
 
 
 def _named(op: Op | str | None) -> str | None:

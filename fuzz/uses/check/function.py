@@ -40,6 +40,7 @@ from fuzz.uses.check.results import CheckError, told
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
+from oracles.reference.asked import name_of, optional_of
 
 __tracebackhide__ = told
 Arrays = Literal["torch", "numpy"]
@@ -146,6 +147,17 @@ def declared(
     return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder, called, constants)
 
 
+def never_given(function: Callable[..., Any], of: str, given: Collection[str], always: Sequence[str]) -> str:
+    """Return what is said of a function's optional parameters that may be tensors, and that are never given: the op or
+    reference `of` that name has no such tensor. `always` are those that it cannot do without."""
+    names = [name for name in optional_of(function) if name not in given]
+    if not names:
+        return ""
+    needed = ", ".join(always)
+    how = f"to have one tried, check lambda {needed}: mine({needed}, {names[0]}=...)"
+    return f"left out: {', '.join(names)} of {name_of(function)}, which {of} does not have; {how}"
+
+
 class _HereKernel(PythonKernel):
     """Its function is here: what it takes was read from that, and not from a source."""
 
@@ -158,9 +170,7 @@ def _signature(
     function: Callable[..., Any], op: Op, called: Mapping[str, str], constants: Collection[str]
 ) -> Signature:
     """The function's signature, by which it can be called as a kernel of the op."""
-    always = [each.name for each in op.inputs if not each.optional]
-    always += [each.name for each in op.parameters if each.neutral is None]
-    needed = ", ".join(always)
+    needed = ", ".join(always_of(op))
     advice = f"wrap it: fuzz.check(lambda {needed}: mine({needed}), ...)"
     try:
         parameters, found = inspect.signature(function).parameters.values(), signature_of(function)
@@ -174,6 +184,12 @@ def _signature(
     for words in (*wrong, *(words for _, words in misfits(op, found))):
         raise CheckError(f"{getattr(function, '__name__', 'the kernel')}: {words}; {advice}")
     return replace(found, takes_all=False)  # what it has no parameter for, it is not given
+
+
+def always_of(op: Op) -> Sequence[str]:
+    """Return what a function of the op cannot do without."""
+    tensors = [each.name for each in op.inputs if not each.optional]
+    return [*tensors, *(each.name for each in op.parameters if each.neutral is None)]
 
 
 def _source(function: Callable[..., Any]) -> Path:

@@ -139,6 +139,11 @@ class Read:
         given = ", ".join(f"{mine} is given {name}" for name, mine in self.called(kernel).items())
         return f"{self.said}; by its place {given}" if given else self.said
 
+    @property
+    def left_out(self) -> str:
+        """What is said of optional parameters of the reference that were not named."""
+        return self.derived.left_out
+
 
 def read(
     reference: Callable[..., Any],

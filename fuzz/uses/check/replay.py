@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fuzz.generate.menus import MENUS
-from fuzz.uses.check.function import Arrays
+from fuzz.uses.check.function import Arrays, never_given
 from fuzz.uses.check.plan import GIVEN, CheckPlan, Seed, plan
 from fuzz.uses.check.replay_cases import DTYPES, WEAKER, Comparison, Meant, ReplayCase, compared, meant_of, tensor_of
 from fuzz.uses.check.results import CheckError, CheckFailed, told
@@ -53,8 +53,12 @@ class Replay:
         if not judged:
             raise CheckFailed(f"NOTHING WAS JUDGED: no element of {cases} cases is decided by a replay")
         passed = f"{name} passed a replay: {cases} cases, {judged:,} elements judged, seed {todo.seed}"
-        GIVEN.passed += [passed, f"  {WEAKER}"]
-        print(passed, f"  {WEAKER}", sep="\n", file=sys.stderr)
+        asked = self.meant.asked
+        tensors = [asked.called.get(name) or name for name in asked.dims]
+        own = never_given(self.kernel, asked.name, {*self._names(tensors), *asked.others}, tensors)
+        told = [passed, *(f"  {each}" for each in (asked.left_out, own, WEAKER) if each)]
+        GIVEN.passed += told
+        print(*told, sep="\n", file=sys.stderr)
 
     def _compared(self, case: ReplayCase) -> Comparison:
         wanted = self.meant.replays(case.arrays)
@@ -76,6 +80,14 @@ class Replay:
         flat = [*returned.values()] if isinstance(returned, Mapping) else returned
         flat = [*flat] if isinstance(flat, (list, tuple)) else [flat]
         return [torch.as_tensor(each).detach().to(torch.float64).numpy() for each in flat]
+
+    def _names(self, tensors: Sequence[str]) -> Sequence[str]:
+        """What the kernel calls the tensors, which it is given by their places where it calls one otherwise."""
+        try:
+            parameters = [*inspect.signature(self.kernel).parameters]
+        except (TypeError, ValueError):
+            return tensors
+        return tensors if {*tensors} <= {*parameters} else parameters[: len(tensors)]
 
     def _kernel_of(self, given: Mapping[str, Any]) -> Any:
         asked = self.meant.asked

@@ -58,7 +58,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     with screen.status("trying what is taken ..."):
         ready = prepared(asked, problem, found, solutions)
     found, folder, kernels, targets = ready.found, ready.folder, ready.kernels, ready.targets
-    print_lines(screen, [found.said])
+    print_lines(screen, [*filter(None, (found.said, found.left_out))])
     # Not before: no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     here = {target.name.place for target in targets if target.unavailable() is None}
@@ -116,7 +116,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors,
         (*_unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)),
-         *not_given(session.tally, targets)),
+         *not_given(session.tally, targets), *filter(None, [found.left_out])),
         rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]

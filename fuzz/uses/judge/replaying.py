@@ -187,7 +187,7 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings),
         asked.against, said, "replay", WEAKER, seed, run.cases, str(folder), run.probes,
-        floors, (_UNEXERCISED,), rulings,
+        floors, (_UNEXERCISED, *filter(None, [meant.asked.left_out])), rulings,
     )  # fmt: skip
     told = [_told(each, name) for name, each in zip(solutions, rulings, strict=True) if each.failures]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))

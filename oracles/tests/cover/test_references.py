@@ -238,6 +238,26 @@ def test_refuses_in_one_line(reference: Callable[..., Any], words: str, line: in
     assert "\n" not in told
 
 
+def _optional(
+    x: Any, bias: Any = None, y: torch.Tensor | None = None, eps: float | None = None, dim: int = -1, name: str = ""
+) -> Any:
+    return x if bias is None else x + bias
+
+
+def test_says_which_optional_tensors_were_left_out() -> None:
+    """What its annotation says to be no tensor is none."""
+    found = derive(_optional, "x=b n")
+    said = (
+        "left out: bias, y other than None; to have one tried, check again with its dimensions in shapes, such as "
+        "'bias=n'"
+    )
+    assert found.left_out == said
+    assert f"; {said}." in " ".join(found.module.split())
+    named = derive(_optional, {"x": "b n", "bias": "n", "y": None})
+    assert not named.left_out
+    assert not named.module.count("left out")
+
+
 def test_guard_finds_a_wrong_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says which output, with which extents, and both values."""
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -71,6 +71,25 @@ def test_names_at_other_places_are_refused_with_both_orders() -> None:
     said = r"takes \(x, w\), and the kernel \(weight, x\), whose 'x' is at another place: .*lambda x, w: mine"
     with pytest.raises(fuzz.CheckError, match=said):
         _check(lambda weight, x: rms_norm(x, weight), shapes={"x": "... n", "w": "n"})
+
+
+@pytest.mark.parametrize("oracle", ["formula", "replay"])
+def test_optional_tensors_that_were_never_tried_are_said(
+    capsys: pytest.CaptureFixture[str], oracle: Literal["formula", "replay"]
+) -> None:
+    def scaled(x: Any, bias: Any = None) -> Any:
+        return x * 3 if bias is None else x * 3 + bias
+
+    def mine(x: Any, bias: Any = None, gate: Any = None, out: Any = None) -> Any:
+        return x * 3 if bias is None else x * 3 - bias
+
+    fuzz.check(mine, reference=scaled, shapes="x=b n", oracle=oracle, max_cases=4, seed=1)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "left out: bias other than None; to have one tried, check again with its dimensions in shapes" in said
+    own = "left out: gate, out of mine, which scaled does not have; to have one tried, check lambda x: mine(x, gate="
+    assert own in said
+    fuzz.check(lambda x: x * 3, reference=lambda x: x * 3, shapes="x=b n", oracle=oracle, max_cases=4, seed=1)
+    assert "left out" not in capsys.readouterr().err
 
 
 def linear(x: Any, w: Any, b: Any) -> Any:
