@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from fuzz.adapters import abi, linking, remote, toolchain
 from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_sources, machine
+from fuzz.adapters.bystander import Bystander
 from fuzz.adapters.c_attestation import CAttestation
 from fuzz.adapters.c_build import Build, compiler_of, compilers_of, is_static, linker_of, own_headers
 from fuzz.adapters.c_export import code_of, commands_of
@@ -25,11 +26,9 @@ from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId, Un
 from fuzz.adapters.toolchain import Host, Tool
 from fuzz.base.kernel import Kernel
 from fuzz.transport.child import Child, CompiledWorker
-from fuzz.transport.ending import EndedError
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.sandbox import Sandbox, started
-from fuzz.transport.steps import taken
 from oracles.ops import OPS
 
 OPTS = ("O0", "O2")
@@ -37,6 +36,8 @@ OPTS = ("O0", "O2")
 WORKER_FLAGS = ("-O3", "-std=gnu11")
 _START_LIMIT_S = 30.0
 """A worker takes milliseconds to start, an emulated one tenths of a second: this is for machines that are busy."""
+_BYSTANDER_LIMIT_S = 10.0
+"""What starts nothing is waited for twice: for the kernel's worker, and then for so many seconds."""
 
 
 class CAdapter(Adapter):
@@ -217,12 +218,13 @@ class CProgram:
         hidden = emulator.hides_preload if emulator is not None and self.helper else ()
         return (*prefix_of(self.target), *hidden, str(self.path))
 
-    def process(self, limit: float) -> Process:
+    def process(self, limit: float, start_limit: float | None = None) -> Process:
+        start_limit = start_limit or _START_LIMIT_S
         for each in self.libraries:
             if each.shared and each.changed:
                 raise OSError(f"{each.path} is not what it was when the run began")
         if self.target.remote:
-            return remote.process(self.target, self.path, limit, _START_LIMIT_S)
+            return remote.process(self.target, self.path, limit, start_limit)
         journal = Journal()
         environment = {"LD_PRELOAD": self.helper} if self.helper else {}
 
@@ -232,7 +234,7 @@ class CProgram:
             return worker() if self.sandbox is None else started(worker)
 
         memory = None if self.target.own is not None and self.target.own.reserves else MEMORY_LIMIT
-        return Process(start, limit, memory, _START_LIMIT_S, journal, sandboxed=self.sandbox is not None)
+        return Process(start, limit, memory, start_limit, journal, sandboxed=self.sandbox is not None)
 
     def attested(self, hello: str) -> CAttestation:
         found = CAttestation.said(hello)
@@ -251,24 +253,12 @@ class CProgram:
             )
         return found
 
-    def hindrance(self) -> str:
+    def bystander(self) -> Bystander | None:
         if self.idle is None:
-            return ""
-        try:
-            idle = self.idle()
-            process = idle.process(_START_LIMIT_S)
-        except (BuildError, OSError):
-            return ""
-        try:
-            taken(process.hello())
-        except EndedError as error:
-            ending, what = error.ending, shlex.join(idle.command)
-            nothing = f"it is not ready after {process.start_limit:g} s" if ending.hung else str(ending)
-            first = next(iter(ending.said.splitlines()), "") or nothing
-            return f"{self.target.name.place} starts no worker: {first} (to see it: {what})"
-        finally:
-            process.close()
-        return ""
+            return None
+        program = self.idle()
+        process = program.process(_BYSTANDER_LIMIT_S, _BYSTANDER_LIMIT_S)
+        return Bystander(process, self.target.name.place, program.command)
 
     def _absent(self, found: CAttestation) -> str:
         """The features that its code has and its processor has not."""

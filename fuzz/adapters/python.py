@@ -214,8 +214,8 @@ class PythonProgram:
 
         return Process(start, limit, memory, journal=journal, sandboxed=self.sandbox is not None)
 
-    def hindrance(self) -> str:
-        return ""  # nothing stands between it and this machine
+    def bystander(self) -> None:
+        return None  # nothing stands between it and this machine
 
     def attested(self, hello: str) -> PythonAttestation:
         said = dict(line.split("=", 1) for line in hello.splitlines())

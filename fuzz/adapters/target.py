@@ -11,6 +11,7 @@ from typing import Protocol
 
 from fuzz.adapters import isa
 from fuzz.adapters.build import Builder, BuildError
+from fuzz.adapters.bystander import Bystander
 from fuzz.adapters.export import Script
 from fuzz.adapters.isa import Emulator, Settings
 from fuzz.adapters.own_targets import OwnTarget
@@ -291,9 +292,9 @@ class Program(Protocol):
         """
         ...
 
-    def hindrance(self) -> str:
-        """Why no worker at all can be started as its is, whatever the kernel, in one line; '' where some can. Asked
-        only of one whose process ended before it said what it is."""
+    def bystander(self) -> Bystander | None:
+        """A process that is started as its are, with another kernel; None where nothing stands between these and this
+        machine. Asked only of one whose process ended before it said what it is. Raises BuildError and OSError."""
         ...
 
 

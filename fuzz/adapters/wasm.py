@@ -67,12 +67,12 @@ class WasmProgram(CProgram):
             return ("node", "--no-warnings", str(_HOSTS / "wasm_host.mjs"), str(self.path))
         return (sys.executable, str(_HOSTS / "wasm_host.py"), engine, str(self.path))
 
-    def process(self, limit: float) -> Process:
+    def process(self, limit: float, start_limit: float | None = None) -> Process:
         start = child.command(self.command, sandbox=self.sandbox)
-        return Process(start, limit, start_limit=_START_LIMIT_S, sandboxed=self.sandbox is not None)
+        return Process(start, limit, start_limit=start_limit or _START_LIMIT_S, sandboxed=self.sandbox is not None)
 
-    def hindrance(self) -> str:
-        return ""  # its host says itself what it cannot run
+    def bystander(self) -> None:
+        return None  # its host says itself what it cannot run
 
     def attested(self, hello: str) -> CAttestation:
         if hello.startswith(_MISSING):

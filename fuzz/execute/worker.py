@@ -161,7 +161,7 @@ class Worker:
             self._process = None
             raise self._given_up(f"the worker cannot be started: {error}") from error
         except EndedError as error:
-            lost, cause = self._unready(error)
+            lost, cause = yield from self._unready(error)
             raise lost from cause
         finally:
             self._at_work = False
@@ -169,16 +169,31 @@ class Worker:
             self._sharing.join(self, self._program)
         return (yield from self._attested(hello))
 
-    def _unready(self, error: EndedError) -> tuple[LostError, Exception]:
+    def _unready(self, error: EndedError) -> Steps[tuple[LostError, Exception]]:
         """What is raised if a process ended before it said what it is, and its cause: the error if the kernel is
         at fault."""
         process, self._process, ending = self._process, None, error.ending
         said = str(error)
         if ending.hung and process is not None:
             said = f"it is not ready after {process.start_limit:g} s{f': {ending.said}' if ending.said else ''}"
-        hindrance = "" if ending.cut or self._lost is not None else self._program.hindrance()
+        hindrance = "" if ending.cut or self._lost is not None else (yield from self._hindrance())
         lost = self._given_up(hindrance or f"the worker cannot be started: {said}\n{ending.trace}".strip())
         return lost, ConnectionError(str(error)) if ending.cut or hindrance else error
+
+    def _hindrance(self) -> Steps[str]:
+        """Why no worker at all can be started as this one is; '' where one can."""
+        try:
+            bystander = self._program.bystander()
+        except (BuildError, OSError):
+            return ""
+        if bystander is None:
+            return ""
+        self._process = bystander.process
+        if self._lost is not None:  # stopped before there was a process to kill
+            bystander.process.kill()
+        found = yield from bystander.hindrance()
+        self._process = None
+        return "" if self._lost is not None else found
 
     def _attested(self, hello: str) -> Steps[Attestation]:
         """Check what it says it is. Where others have been in its process it is asked again in one of its own."""

@@ -125,6 +125,12 @@ class CompiledWorker(subprocess.Popen[bytes]):
             env={**os.environ, **environment, _MARK: self._mark.partition("=")[2]} if emulated else None,
         )  # fmt: skip
 
+    def terminate(self) -> None:
+        """End all of its session: what starts a worker may wait for another program, which has an end of our pipes."""
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGTERM)
+
     def wait(self, timeout: float | None = None) -> int:
         code = super().wait(timeout)
         if self._mark:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.adapters import c
+from fuzz.adapters.build import Builder
 from fuzz.adapters.c_attestation import CAttestation
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.own_targets import FILE, OwnTarget, OwnTargetError, own_targets
@@ -15,8 +17,11 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.outcome import Outcome, Status
+from fuzz.execute.loop import Loop, Queue
 from fuzz.execute.pool import WorkerPool
+from fuzz.execute.worker import Conduct, LostError, Worker
 from fuzz.tests.common.planted import ANYTHING, HEAD, a_case
+from fuzz.transport.steps import Steps
 
 ROWS = """
 [polite]
@@ -107,6 +112,37 @@ def test_what_starts_no_worker_is_not_held_against_the_kernel(
     assert isinstance(status, NotRun)
     assert status.reason.startswith(said)
     assert (status.broken, outcome) == ("", None)
+
+
+def test_what_hangs_before_it_is_ready_keeps_no_other_target_waiting(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked in steps whether anything starts there, and not for as long as a worker may take."""
+    monkeypatch.setattr(c, "_START_LIMIT_S", 0.3)
+    monkeypatch.setattr(c, "_BYSTANDER_LIMIT_S", 0.5)
+    target = replace(target_at(tmp_path, OwnTarget("sleeps", prefix=("sh", "-c", "sleep 60")), ""), case_limit=0.3)
+    status, outcome = outcomes_of(target, cache)
+    assert isinstance(status, NotRun)
+    assert status.reason.startswith("sleeps starts no worker: it is not ready after 0.5 s (to see it: ")
+    assert (status.broken, outcome) == ("", None)
+    monkeypatch.setattr(c, "_BYSTANDER_LIMIT_S", 60.0)
+    worker = Worker(target, target.adapter.program(target, Builder(cache)), 0.3, Conduct())
+    loop, queue, ended = Loop(1), Queue(), list[str]()
+
+    def start() -> Steps[None]:
+        try:
+            yield from worker.start()
+        except LostError as error:
+            ended.append(str(error))
+
+    loop.submit(queue, 1, start())
+    first = worker.pid
+    while worker.pid == first:
+        assert loop.turn(0.1)
+    worker.stop()
+    while loop.turn(0.1):
+        pass
+    assert ended == ["the run was stopped"]
 
 
 def test_a_kernel_that_ends_its_own_worker_is_to_blame_under_a_program_too(tmp_path: Path, cache: Path) -> None:
