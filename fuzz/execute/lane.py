@@ -89,7 +89,7 @@ class Lane:
         self, target: Target, limit: float, loop: Loop, most_hangs: int | None = None, sharing: Sharing | None = None
     ) -> None:
         self.target = target
-        self._limit = limit
+        self.limit = limit
         self._loop = loop
         self._sharing = sharing or Sharing()
         self._queue = Queue()
@@ -162,7 +162,7 @@ class Lane:
         case, now = None if self._worker is None else self._worker.case, time.monotonic()
         if case is not self._seen[0] or self._seen[1] == 0.0:
             self._seen = case, now
-        return Wait(self.target.id, case, now - self._seen[1], self._limit)
+        return Wait(self.target.id, case, now - self._seen[1], self.limit)
 
     def cut(self, number: int, reason: str) -> None:
         """Break off the batches up to that number: what is not done of them becomes NOT_RUN, for that reason."""
@@ -186,7 +186,7 @@ class Lane:
         assert self._program is not None
         if self._worker is not None:
             self._worker.close()
-        self._worker = worker = Worker(self.target, self._program, self._limit, self._conduct, self._sharing)
+        self._worker = worker = Worker(self.target, self._program, self.limit, self._conduct, self._sharing)
         if self._conduct.given_up:
             worker.give_up(self._conduct.given_up)
         if self._stopped:

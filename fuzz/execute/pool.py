@@ -69,6 +69,11 @@ class Pool(Protocol):
     @property
     def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
 
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """The seconds that a case may take, by target; without those that no process of ours runs."""
+        ...
+
     watch: Watch
     """Asked while a batch is waited for."""
 
@@ -128,6 +133,10 @@ class WorkerPool:
             limit = target.case_limit if self._bounded or target.size_limit is None else _UNBOUNDED_LIMIT_S
         bounds = longest is not None and not (target.batched or target.kernel.slow)
         return min(limit, longest) if longest is not None and bounds else limit
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        return {lane.target.id: lane.limit for lane in self._lanes}
 
     @property
     def restarts(self) -> Mapping[str, int]:

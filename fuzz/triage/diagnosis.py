@@ -160,6 +160,10 @@ def diagnose(
         unset = unset_read(trials, small)
         changing = _unsteady(trials, small) if unset is None else None
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
+    if shown is not None and shown.verdict is Verdict.TIMEOUT and not _ran(seen.get(target.id)):
+        # The running worker has hung too often to be given more, and `own` waited for less than a case may take.
+        with workers([target], pool.limits.get(target.id)) as patient:
+            seen |= replayed(patient, by_id, small, family.law)
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
     within_its_limit = shown is not None and shown.verdict is Verdict.TIMEOUT and _ran(seen.get(target.id))
     if shown is None or not family.holds(shown) or within_its_limit:

@@ -208,6 +208,7 @@ class OwnProcess:
         self.watch: Watch = patient
         """Nobody asks it: a call in this process returns before anything else is done."""
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
+        self.limits: Mapping[str, float] = {}
         self._target = target
         self.function = function
         self._dispatch = Dispatch(target.kernel.capability, None)
