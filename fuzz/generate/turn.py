@@ -22,7 +22,7 @@ from fuzz.generate.plan import plan
 from fuzz.generate.realise import cases_of, laid
 from fuzz.generate.relatives import sequence
 from fuzz.generate.shapes import purposeful
-from fuzz.generate.sketch import N, Sketch, drawn_from, near, simplest, sketched
+from fuzz.generate.sketch import ROWS, N, Sketch, drawn_from, near, simplest, sketched
 from fuzz.generate.steering import nudged, steer
 from fuzz.generate.tiles import long_along_one, tiled, tiled_along_one, tiled_along_two
 from fuzz.generate.values import Laid
@@ -53,10 +53,10 @@ TILE_PLACE = FAN
 """The case of each turn that has a whole tile along one dimension: the first that no call sequence takes the place of,
 and no gap. Of ops with several dimensions the next one, which no gap takes then, is long along one, or, where another
 one of the turn is, has whole tiles along two."""
-_EMPTY: Label = (N, 0)
+_EMPTY: tuple[Label, ...] = (N, 0), (ROWS, 0)
 _EMPTY_EVERY = 6
-"""One turn in this many has a case of rows without elements, while its shard has seen none: such a case fills no other
-gap, and as one row length of hundreds it would be asked for once in thousands of cases."""
+"""One turn in this many has a case of rows without elements, or of no rows, while its shard has seen none: such a case
+fills no other gap, and as one size of many it would be asked for once in thousands of cases."""
 _OUT_ONE_IN = 8
 """One sketch in this many is of what the kernel promises to reject, where it does: a few kernels of a pack."""
 
@@ -130,8 +130,8 @@ class TurnMaker:
             elif own and left <= steered:
                 at = turn * STEERED + steered - left
                 each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, place.shard, number)
-            elif own and left == steered + 1 and rank % _EMPTY_EVERY == 0 and gaps.wants(_EMPTY):
-                each = self._steered(sketch, dice[index], gaps, [_EMPTY], turn, place.shard, number)
+            elif own and left == steered + 1 and (empty := _empty(gaps, rank)):
+                each = self._steered(sketch, dice[index], gaps, empty, turn, place.shard, number)
             else:
                 shaped = self._whole(sketch, stream, rank, index) if sketch.capability is self.capability else None
                 shaped = shaped or purposeful(sketch, dice[index])
@@ -210,6 +210,13 @@ def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
     draw = plan(sketch, dice=dice)
     shared = ("", 0) if dice.one_in(ONE_IN) else None
     return _Planned(laid(draw, shard, number), sketch.capability, dice, shared)
+
+
+def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
+    """The gap of a case without elements that the turn fills, if it is one that does."""
+    rounds, rest = divmod(rank, _EMPTY_EVERY)
+    open_ones = [label for label in _EMPTY if gaps.wants(label)] if rest == 0 else []
+    return [open_ones[rounds % len(open_ones)]] if open_ones else []
 
 
 def _calls(place: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
