@@ -99,12 +99,13 @@ class SharedKernel(PrototypedKernel, CompiledKernel):
     def compiled(self) -> CKernel:
         """The shim, beside the library as the compiler sees it."""
         place = self.source.with_name(f"{self.name}.shim.c")
-        before = tuple(Path(each) for each in self.before)
+        # No name without a folder: the loader looks for that among the system's.
+        library, *before = (plain_path(Path(each)) for each in (self.library, *self.before))
         found = Shim(
             self.name, self.op, place, self.isa, self.contract, self.able, edits=self.edits, untrusted=self.untrusted,
-            loads=(self.source, *before), sysroot=self.sysroot,
+            loads=(library, *before), sysroot=self.sysroot,
         )  # fmt: skip
-        found.texts[place] = shim(self.binding, self.source, before)
+        found.texts[place] = shim(self.binding, library, before)
         return found
 
 
