@@ -49,6 +49,13 @@ class JudgeOptions:
     full: Annotated[bool, typer.Option("--full", help=f"Judge {FULL:,} cases instead of {QUICK}.")] = False
     max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Judge this many cases instead.")] = None
     trusted: Annotated[bool, typer.Option("--trusted", help="Run the solution without a sandbox.")] = False
+    own_shapes: Annotated[
+        bool,
+        typer.Option(
+            "--own-shapes",
+            help="Judge only at the shapes that come with the task, those of get_inputs, by replaying Model.",
+        ),
+    ] = False
     values: Annotated[
         str, typer.Option("--values", metavar="finite|any", help="any: also judge NaN, infinities and overflow.")
     ] = "finite"
@@ -92,6 +99,7 @@ def _judged(options: JudgeOptions) -> Exit:
     asked = Asked(
         tuple(options.solution), options.against, options.shapes, options.values, options.seed, cases, replays,
         options.output, not options.trusted, options.target, options.case_limit, options.explaining.seconds,
+        options.own_shapes,
     )  # fmt: skip
     out, screen = console.results(), console.silent() if options.json else console.progress()
     done = judged(asked, screen, console.room(out), verbose=options.verbose)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,10 @@ class Comparison:
     """The place of the worst element that is wrong, what it is and must be, and how far it may be off."""
 
 
+Own = Callable[[int], Mapping[str, NDArray[Any]]]
+"""Draws inputs that come with a reference, by a seed: floats as float64."""
+
+
 @dataclass(frozen=True)
 class Meant:
     """A reference, and what is drawn for it."""
@@ -88,6 +93,8 @@ class Meant:
     values: Mapping[str, str] | str
     multiple: int
     least: int
+    own: Own | None = None
+    """Where inputs come with the reference: these are drawn, and no others."""
 
     @cached_property
     def ways(self) -> Ways:
@@ -96,6 +103,10 @@ class Meant:
 
     def cases(self, seed: int) -> Iterator[ReplayCase]:
         """Draw cases without end. Raises CheckError where the reference takes none."""
+        if self.own is not None:
+            for number in count():
+                arrays = self.own(Stream(seed).child(f"own {number}").key)
+                yield ReplayCase(arrays, dict.fromkeys(arrays, "its own"), self.floats[0])
         refused, number = 0, 0
         while True:
             which = number % _COMPILED if self.asked.library == "jax" else number
@@ -196,10 +207,13 @@ def meant_of(
     values: Mapping[str, str] | str,
     floats: Sequence[str],
     dtypes: Mapping[str, str] | None = None,
+    own: Own | None = None,
 ) -> Meant:
     """Return what is drawn for a reference. Raises UnreadableError."""
     refusal: UnreadableError | None = None
     for each in asked_of(reference, shapes, example_inputs, dtypes or {}, fixed, values, twice=True):
+        if own is not None:
+            return Meant(each, each.dtypes, tuple(floats), values, 1, 1, own)
         try:
             asked, drawn, kinds = taken(each)
         except UnreadableError as error:

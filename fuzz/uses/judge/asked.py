@@ -26,6 +26,8 @@ class Asked:
     case_limit: float | None
     explain_s: float | None
     """The seconds that each bug is explained for; None: it is shown as it was found, with what changes about it."""
+    own: bool = False
+    """Whether the shapes that come with a task are the only ones."""
 
 
 @dataclass(frozen=True)

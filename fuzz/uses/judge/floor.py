@@ -16,21 +16,23 @@ from oracles.ops import OPS
 from oracles.summation import NumericsError
 from oracles.truth import Truth
 
-_TURNS, _MOST_ELEMENTS, _DIGITS = 3, 1024, 2
+_TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
 
 def detection_floors(op: str, seed: int, kernels: Sequence[Kernel], contract: Contract) -> Mapping[str, float]:
     """Return, by the dtype of the first input, the error of an output as a share of itself that is seen in half of the
     elements: of ordinary cases of a search, under a contract."""
     shares = defaultdict[str, list[float]](list)
-    for batch in islice(batches(Search(op, seed, kernels)), _TURNS):
-        for case in (made.case for made in batch if 0 < made.case.elements <= _MOST_ELEMENTS):
-            try:
-                found = Truth(problem_of(case), confirms=False).enclosures(contract, case.structured)
-            except NumericsError:  # the case contradicts the contract: it is not judged
-                continue
-            for each in found.values():
-                shares[next(iter(case.inputs.values())).dtype] += each.shares()
+    turns = islice(batches(Search(op, seed, kernels)), _TURNS)
+    cases = sorted((made.case for some in turns for made in some if made.case.elements), key=lambda case: case.elements)
+    # Weights alone may be more.
+    for case in [each for each in cases if each.elements <= _MOST_ELEMENTS] or cases[:_FEW]:
+        try:
+            found = Truth(problem_of(case), confirms=False).enclosures(contract, case.structured)
+        except NumericsError:  # the case contradicts the contract: it is not judged
+            continue
+        for each in found.values():
+            shares[next(iter(case.inputs.values())).dtype] += each.shares()
     return {dtype: float(f"{np.median(some):.{_DIGITS - 1}e}") for dtype, some in sorted(shares.items()) if some}
 
 

@@ -22,6 +22,7 @@ from fuzz.report.wrapping import wrapped_text
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
 from fuzz.uses.judge.numbers import LAST
+from fuzz.uses.judge.own import own_problem, own_shapes, with_own
 from fuzz.uses.judge.prepared import prepared
 from fuzz.uses.judge.problem import Problem, UnreadProblemError, problems_of
 from fuzz.uses.judge.replaying import judged_by_replay
@@ -50,6 +51,8 @@ _PROBED_ONE_IN = 4
 def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judged:
     """Judge the solutions, and tell it in lines of so many columns. Raises ProblemError where the problem or a solution
     cannot be read."""
+    if asked.own:
+        return judged_by_replay(asked, own_problem(asked.against), "", screen, width)
     try:
         problem, found = read_problem(asked)
     except UnreadProblemError as error:
@@ -95,21 +98,18 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         outline = run_outline("judge", book, targets, session.tally, origin)
         undeclared = session.conclude(outline, elapsed)
     session.tell_troubles()
+    own = {} if session.interruption.wanted else own_shapes(asked, problem, solutions, seed, screen)
     by_id = {target.id: target for target in targets}
     rulings = tuple(
-        solution_ruling(
-            words,
-            kernel,
-            by_id,
-            session.tally,
-            book,
-            measuring,
-            ready.accepting,
-            untried=ready.untried.get(kernel, ""),
-            refuses=ready.refuses.get(kernel, ""),
+        with_own(
+            solution_ruling(
+                words, kernel, by_id, session.tally, book, measuring, ready.accepting,
+                untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""),
+            ),
+            own.get(kernel),
         )
         for kernel, (words, _) in solutions.items()
-    )
+    )  # fmt: skip
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings),

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from fuzz.uses.check.replay_cases import Own
 from fuzz.uses.judge.numbers import LAST, extents_in, read_by, with_numbers
 from fuzz.uses.judge.source import (
     ProblemError,
@@ -54,6 +55,8 @@ class Problem:
     read where none of these is."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What is said of arguments that are no tensors."""
+    own: Own | None = None
+    """Where it is judged by the inputs that come with it alone: what draws them."""
 
     @property
     def others(self) -> Mapping[str, Any]:

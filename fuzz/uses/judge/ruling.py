@@ -17,9 +17,24 @@ from fuzz.uses.measure.beside import Accepts
 from fuzz.uses.measure.record import Measured
 from fuzz.uses.measure.use import Measuring
 
-VERSION = 4
+VERSION = 5
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
+
+
+@dataclass(frozen=True)
+class OwnShapes:
+    """What is said of a solution at the shapes that come with its task, by a replay."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    """Those of the inputs; none where they were not tried."""
+    verdict: Said
+    judged: int
+    failing: int
+    failures: tuple[dict[str, Any], ...]
+    """The case that fails, as of a replay."""
+    reason: str
+    """Why they were not tried, or are undecided; else ''."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +54,16 @@ class SolutionRuling:
     shapes, recipes and dtype, the worst element, what it is and must be, and how far it may be off."""
     reason: str
     """Why it did not run, or is undecided; else ''."""
-    measured: tuple[Measured, ...]
+    measured: tuple[Measured, ...] = ()
     """What was measured of it, on each of its targets."""
-    accepts: tuple[Accepts, ...]
+    accepts: tuple[Accepts, ...] = ()
     """What each of its targets does with strides, dtypes, ranks and extents that it does not declare: that is told, and
     held against nobody."""
-    right_as: str
+    right_as: str = ""
     """What a wrong one is right as, such as "right as TF32; wrong as f32"; '' where it is nothing of that kind."""
+    own_shapes: OwnShapes | None = None
+    """What is said of it at the shapes that come with the task: those of all other cases are the judge's. None where
+    none come with it, or where these alone were asked for."""
 
 
 @dataclass(frozen=True)

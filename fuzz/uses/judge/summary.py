@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fuzz.adapters.target import Target
 from fuzz.findings.tally import Tally
@@ -20,10 +22,10 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
+        lines += _at_own_shapes(each)
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
-    lines += [
-        f"detection floor: half of all outputs that are off by this share of their value are noticed: {floors}"
-    ] * bool(floors)
+    said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
+    lines.append(f"detection floor: {said if floors else 'not known, as no output of an ordinary case is judged'}")
     lines += [*ruling.not_exercised, *([ruling.guarantee] if ruling.guarantee else [])]
     return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
 
@@ -37,6 +39,36 @@ def _why(each: SolutionRuling, ruling: Ruling) -> str:
     runs = f"{each.judged} runs{by}"
     errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
     return f"  {runs}, largest error {errors} of what is allowed" if errors else f"  {runs}"
+
+
+def _at_own_shapes(each: SolutionRuling) -> list[str]:
+    """What is said of a solution at the shapes that come with its task."""
+    own = each.own_shapes
+    if own is None:
+        return []
+    if own.verdict not in ("right", "wrong"):
+        return [f"  not judged at the task's own shapes: {own.reason}"]
+    count = f"{own.failing or own.judged} of {own.judged} runs, by replay"
+    lines = [f"  {own.verdict} at the task's own shapes ({shapes_text(own.shapes)}): {count}"]
+    if own.verdict == "wrong":
+        return [*lines, *(f"    {line.strip()}" for some in own.failures for line in some["said"].splitlines())]
+    if each.failing:
+        lines += ["  the shapes that it fails at are the judge's; they count, as the reference takes them, too"]
+    return [
+        *lines,
+        *([] if each.verdict == "right" else ["  to judge it at the task's own shapes alone: --own-shapes"]),
+    ]
+
+
+def shapes_text(shapes: Mapping[str, Sequence[int]]) -> str:
+    """Return the shapes of inputs in words."""
+    return ", ".join(f"{name} {'x'.join(map(str, shape)) or 'scalar'}" for name, shape in shapes.items())
+
+
+def failures_told(kernel: str, failures: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the smallest case that a replay found wrong, as people read it."""
+    smallest = sorted(failures, key=lambda each: sum(map(math.prod, each["shapes"].values())))[:1]
+    return [f"FAIL  {kernel}  {each['said']}\n  {each['case']}, by replay" for each in smallest]
 
 
 def not_given(tally: Tally, targets: Sequence[Target]) -> list[str]:

@@ -16,6 +16,7 @@ import torch
 from fuzz.adapters.pack import load
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
+from fuzz.uses.judge.own import own_problem
 from fuzz.uses.judge.problem import Module, Problem, problems_of
 from fuzz.uses.judge.ruling import schema
 from fuzz.uses.judge.solution import Solution, solution_of
@@ -70,7 +71,7 @@ class Model(nn.Module):
     def forward(self, input):
         return torch.relu(self.linear(input)) / 2.0
 
-batch_size, in_features, out_features = 128, 1024, 4096
+batch_size, in_features, out_features = 64, 96, 160
 
 def get_inputs():
     return [torch.rand(batch_size, in_features)]
@@ -80,21 +81,66 @@ def get_init_inputs():
 """
 
 
-@pytest.mark.some(1)
-@pytest.mark.parametrize(("solution", "code"), [("right", 0), ("wrong", 1)])
-def test_a_module_is_judged_by_a_module_with_its_weights(
-    cli_here: Cli, tmp_path: Path, solution: str, code: int
-) -> None:
-    """Large numbers become small ones; weights are given by their names; another batch is tried."""
+def _new(end: str) -> str:
+    return _MODEL.replace("class Model(", "class ModelNew(").replace("/ 2.0", end)
+
+
+@pytest.mark.whole
+def test_a_solution_may_be_judged_at_the_shapes_of_its_task_alone(cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(_MODEL)
-    text = _MODEL.replace("class Model(", "class ModelNew(").replace("/ 2.0", "* 0.5")
-    text = text.replace("torch.relu(", "torch.relu(self.linear.bias - ") if code else text
+    (tmp_path / "hard.py").write_text(_new("* (input.shape[0] / 128)"))
+    (tmp_path / "there.py").write_text(_new("* (0.6 if input.shape[0] == 64 else 0.5)"))
+    words = ("--against", "model.py", "--seed", "1", "--no-shrink", "--trusted", "--max-cases", "8", "--json")
+    done = cli_here("judge", "hard.py", *words, "--own-shapes")
+    ruling = json.loads(done.stdout)
+    assert (done.returncode, ruling["verdict"], ruling["oracle"]) == (0, "right", "replay"), done.stderr
+    assert ruling["cases"] == ruling["solutions"][0]["judged"] == 8
+    done = cli_here("judge", "there.py", *words)
+    [ruled] = json.loads(done.stdout)["solutions"]
+    assert (done.returncode, ruled["verdict"], ruled["failing"]) == (1, "wrong", 0), done.stderr
+    assert (ruled["own_shapes"]["verdict"], ruled["own_shapes"]["shapes"]) == ("wrong", {"input_": [64, 96]})
+
+
+def test_a_task_without_shapes_or_with_large_ones_is_told_from_others(tmp_path: Path) -> None:
+    plain, large = tmp_path / "plain.py", tmp_path / "large.py"
+    plain.write_text("def ref(x):\n    return x\n")
+    large.write_text(_MODEL.replace("64, 96, 160", "1 << 20, 96, 160"))
+    with pytest.raises(ProblemError, match="no shapes come with it"):
+        own_problem(str(plain))
+    with pytest.raises(ProblemError, match="a tensor is 1048576x96, and one of more than 4,194,304 takes too long"):
+        own_problem(str(large))
+
+
+def test_weights_that_are_alike_are_moved(tmp_path: Path) -> None:
+    """Else a solution that leaves them out would be right at the task's own shapes."""
+    path = tmp_path / "model.py"
+    path.write_text(_MODEL.replace("nn.Linear(in_features, out_features)", "nn.LayerNorm(96)"))
+    own = own_problem(str(path)).own
+    assert own is not None
+    one, again, other = own(1), own(1), own(2)
+    assert len({*one["linear_weight"]}) > 1
+    assert (one["input_"] == again["input_"]).all()
+    assert (one["input_"] != other["input_"]).any()
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("solution", ["right", "wrong"])
+def test_a_module_is_judged_by_a_module_with_its_weights(cli_here: Cli, tmp_path: Path, solution: str) -> None:
+    """Large numbers become small ones; weights are given by their names; another batch is tried. The task's own shapes
+    are tried too, and told apart."""
+    (tmp_path / "model.py").write_text(_MODEL)
+    text = _new("* 0.5")
+    text = text.replace("torch.relu(", "torch.relu(self.linear.bias - ") if solution == "wrong" else text
     (tmp_path / f"{solution}.py").write_text(text)
+    (tmp_path / "hard.py").write_text(_new("* (input.shape[0] / 128)"))
     words = ("--against", "model.py", "--seed", "1", "--no-shrink", "--trusted", "--max-cases", "8")
-    done = cli_here("judge", f"{solution}.py", *words)
-    assert done.returncode == code, done.stderr
+    done = cli_here("judge", f"{solution}.py", "hard.py", *words)
+    assert done.returncode == 1, done.stderr
     # On a machine with a GPU it runs there too.
     assert re.search(rf"(^|\n){solution} +{solution}\.py +\d+ ", done.stdout)
+    own = re.findall(r"(right|wrong) at the task's own shapes \(input_ 64x96\): 5 of 5 runs, by replay", done.stdout)
+    assert own == [solution, "right"], done.stdout
+    assert "the shapes that it fails at are the judge's" in done.stdout.partition("wrong        hard.py")[2]
     pack = (tmp_path / "judged" / "model" / "pack.py").read_text()
     assert 'f.dot(input_, linear_weight, "d1")' in pack
     assert 'Operand("linear_weight", "d2 d1"' in pack

@@ -1,0 +1,139 @@
+"""A task at its own shapes: the inputs and weights that come with a `Model`, as they are. A search replaces its large
+numbers, so that it tells of a solution that takes other shapes, and not of one that takes these."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from fuzz.base.text import printable
+from fuzz.uses.judge.asked import Asked
+from fuzz.uses.judge.problem import Module, Problem, of_module
+from fuzz.uses.judge.replay import replay_of
+from fuzz.uses.judge.ruling import OwnShapes, SolutionRuling
+from fuzz.uses.judge.solution import Solution, Solutions
+from fuzz.uses.judge.source import ProblemError, executed, text_of
+from fuzz.uses.judge.summary import shapes_text
+from oracles.reference.dims import UnreadableError
+
+CASES = 5
+"""The cases at a task's own shapes beside a search: as many as KernelBench tries."""
+_MOST_ELEMENTS = 1 << 22
+"""No tensor has more: twenty outputs of a case are in memory at once."""
+_RUNS = 45
+"""A case of a replay takes as long as so many calls of the reference: those that round at random take several times as
+long, and float64 twice."""
+_SECONDS = 5.0
+_FILE = "own_shapes_"
+
+
+def own_problem(against: str) -> Problem:
+    """Return the problem of a `Model` with its own inputs and weights alone. Raises ProblemError where it is none, or
+    where its tensors are too large to be replayed."""
+    path = Path(against.partition(":")[0])
+    text = text_of(path)
+    module = executed(path, text)
+    if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
+        raise ProblemError(f"{against}: no shapes come with it: it has no Model with get_inputs")
+    _refuse_large(path, module)
+    problem = of_module(path, module)[0]
+    assert problem.module is not None
+    own = problem.module
+
+    def drawn(seed: int) -> Mapping[str, NDArray[Any]]:
+        return _drawn(module, own, seed)
+
+    return replace(problem, fixed={**problem.fixed, **problem.examples[0]}, own=drawn)
+
+
+def _refuse_large(path: Path, module: ModuleType) -> None:
+    """Raise ProblemError where a tensor is too large. None is made to find out."""
+    import torch
+
+    try:
+        with torch.device("meta"):
+            made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
+            tensors = [each for each in module.get_inputs() if hasattr(each, "shape")]
+            tensors += module.Model(*made_of).state_dict().values()
+    except (Exception, SystemExit) as error:  # whatever it raises
+        raise ProblemError(f"how large they are is not known: {type(error).__name__}: {error}") from error
+    largest = max(tensors, key=lambda each: each.numel(), default=None)
+    if largest is not None and largest.numel() > _MOST_ELEMENTS:
+        raise ProblemError(
+            f"a tensor is {'x'.join(map(str, largest.shape))}, and one of more than {_MOST_ELEMENTS:,} takes too long"
+        )
+
+
+def _drawn(module: ModuleType, own: Module, seed: int) -> Mapping[str, NDArray[Any]]:
+    """The inputs and weights of a seed. Weights that are all alike, as ones of a norm are, would not tell whether they
+    are used: those are moved a little."""
+    import torch
+
+    torch.manual_seed(seed)
+    model = module.Model(*own.made_of).eval()
+    given = dict(zip(own.inputs, module.get_inputs(), strict=False))
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    found = {name: each for name, each in given.items() if name not in own.constants}
+    for name, called in own.weights.items():
+        each = state[called].detach()
+        is_alike = each.numel() > 0 and bool((each == each.flatten()[0]).all())
+        found[name] = each + (torch.rand_like(each) - 0.5) / 2 if is_alike else each
+    return {name: _array(each.detach()) for name, each in found.items()}
+
+
+def _array(tensor: Any) -> NDArray[Any]:
+    import torch
+
+    found: NDArray[Any] = (tensor.to(torch.float64) if tensor.is_floating_point() else tensor).numpy()
+    return np.ascontiguousarray(found)
+
+
+def own_shapes(
+    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console
+) -> Mapping[str, OwnShapes]:
+    """Return what is said of solutions at the shapes that come with a problem, by their kernels; nothing where none
+    do."""
+    if problem.module is None:
+        return {}
+    try:
+        own = own_problem(asked.against)
+        # In the same folder, which the sandbox shows.
+        replay = replay_of(asked, own, {name: (words, _beside(each)) for name, (words, each) in solutions.items()})
+        case = next(replay.meant.cases(seed))
+        assert own.module is not None
+        shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
+        began = time.monotonic()
+        outputs = replay.meant.outputs(case)
+        took = time.monotonic() - began
+        cases = min(CASES, int(_SECONDS / (took * _RUNS)))
+        if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
+            raise ProblemError(f"they are {shapes_text(shapes)}, of which a case takes too long: {took * _RUNS:.0f} s")
+        found = replay.rulings(replay.run(cases, seed, (), screen))
+    except (ProblemError, UnreadableError) as error:
+        reason = printable(str(error))
+        return dict.fromkeys(solutions, OwnShapes({}, "did not run", 0, 0, (), reason))
+    return {
+        name: OwnShapes(shapes, each.verdict, each.judged, each.failing, each.failures, each.reason)
+        for name, each in found.items()
+    }
+
+
+def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
+    """Return a ruling with what is said at the shapes that come with the problem: who is wrong there is wrong."""
+    if own is None or own.verdict != "wrong" or ruling.verdict == "wrong":
+        return replace(ruling, own_shapes=own)
+    return replace(ruling, own_shapes=own, verdict="wrong", reason="it fails at the shapes that come with the task")
+
+
+def _beside(solution: Solution) -> Solution:
+    """The same in another file, beside that of a search: what calls it is written at its end."""
+    file = f"{_FILE}{solution.file}"
+    return replace(solution, file=file, files={**solution.files, file: solution.files[solution.file]})
