@@ -10,6 +10,7 @@ import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.enclosure import Comparison, Mask
+from oracles.formula.exact.deadline import LateError, deadline
 from oracles.precise import Bounds, conforms
 
 MOST_S = 60.0
@@ -48,7 +49,11 @@ def settled(
             return failing, ratio, gave_up, len(places) - done
         watch(start._replace(done=done, seconds=spent))
         index = tuple(int(i) for i in place)
-        found = bounds(index)
+        try:
+            with deadline(began + MOST_S):
+                found = bounds(index)
+        except LateError:
+            return failing, ratio, gave_up, len(places) - done
         if found is None:
             gave_up += 1
         elif not conforms(found, float(got[index])):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64, DoubleDouble, of_ieee
 from oracles.elementary.function import Elementary
 from oracles.formula.exact.contraction import Axes, contracted, is_contraction, part, spans
+from oracles.formula.exact.deadline import look_at_the_clock
 from oracles.formula.trace import FormulaError, Kind
 
 Values = Any
@@ -137,11 +138,16 @@ class Precise:
         return _each(mpmath.mpf)(values)
 
     def apply(self, function: Elementary, values: NDArray[Any]) -> NDArray[Any]:
-        found = _each(function.exactly)(values)
+        def exactly(value: Any) -> Any:
+            look_at_the_clock()
+            return function.exactly(value)
+
+        found = _each(exactly)(values)
         self._note(found, values)
         return found
 
     def operate(self, kind: Kind, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        look_at_the_clock()
         found = np.frompyfunc(_quotient, 2, 1)(a, b) if kind == "divide" else _OPERATORS[kind](a, b)
         found = np.asarray(found, dtype=object)
         if kind in ("add", "subtract"):
@@ -155,6 +161,7 @@ class Precise:
     def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
         if not values.shape[axis]:
             return np.full([1 if at == axis else size for at, size in enumerate(values.shape)], mpmath.mpf(0))
+        look_at_the_clock()
         found = np.asarray(values.sum(axis=axis, keepdims=True), dtype=object)
         self._note(found, values)
         return found
@@ -164,6 +171,7 @@ class Precise:
     def greatest(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
         start = np.full([1 if at == axis else size for at, size in enumerate(values.shape)], -mpmath.inf)
         for place in range(values.shape[axis]):
+            look_at_the_clock()
             start = np.frompyfunc(_larger, 2, 1)(start, np.take(values, [place], axis))
         return np.asarray(start, dtype=object)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
-from oracles import Contract, Lanes
+from oracles import Contract, Lanes, escalation
+from oracles.enclosure import Comparison
 from oracles.formula.tiers.elements import Elements
 from oracles.ops import OPS
 from oracles.precise import Bounds
@@ -95,6 +97,26 @@ def test_what_sixteen_bits_err_by_is_not_taken_for_errors_of_float64(op: str, co
         escalated += sum(check.escalated for check in checks)
         elements += sum(each.size for each in got.values())
     assert escalated / elements < 0.05, "it was two thirds and more"
+
+
+def test_one_element_that_takes_too_long_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays undecided, and is asked in full where there is time."""
+    x = np.random.default_rng(7).standard_normal((1, 4000)).astype(np.float32)
+    truth = Truth(Problem("softmax", {}, {"x": x}, {"y": "f32"}))
+    unsure = np.zeros(x.shape, bool)
+    unsure[0, :2] = True
+    comparison = Comparison(np.zeros(x.shape, bool), unsure, np.zeros(x.shape))
+
+    def bounds(index: tuple[int, ...]) -> Bounds | None:
+        return truth.bounds(Contract(), "y", index, False)
+
+    start = escalation.Step("softmax", "y", 0, 2)
+    monkeypatch.setattr(escalation, "MOST_S", 0.01)
+    began = time.process_time()
+    assert escalation.settled(comparison, x.astype(np.float64), bounds, start)[2:] == (0, 2)
+    broken_off = time.process_time() - began
+    assert bounds((0, 0)) is not None
+    assert broken_off < (time.process_time() - began) / 4
 
 
 def test_what_vanishes_at_few_bits_and_at_twice_as_many_is_no_zero() -> None:
