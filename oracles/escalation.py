@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,13 +28,23 @@ class Step(NamedTuple):
     of: int
     seconds: float = 0.0
 
+    @property
+    def words(self) -> str:
+        """Such as 'y of softmax in many digits, 120 of 5,000 elements in 12 s of 60 s'."""
+        done = f"{self.done:,} of {self.of:,} elements in {self.seconds:.0f} s of {MOST_S:g} s"
+        return f"{self.output} of {self.op} in many digits, {done}"
+
 
 def _unwatched(step: Step) -> None:
     """Says nothing."""
 
 
 watch: Callable[[Step], None] = _unwatched
-"""Told before each such element, in a process that has somebody to tell."""
+"""Told before each such element, and once a second of one that takes long."""
+
+
+def _tell(step: Step, began: float) -> None:
+    watch(step._replace(seconds=time.process_time() - began))
 
 
 def settled(
@@ -47,10 +58,11 @@ def settled(
         spent = time.process_time() - began
         if spent >= MOST_S:
             return failing, ratio, gave_up, len(places) - done
-        watch(start._replace(done=done, seconds=spent))
+        tell = partial(_tell, start._replace(done=done), began)
+        tell()
         index = tuple(int(i) for i in place)
         try:
-            with deadline(began + MOST_S):
+            with deadline(began + MOST_S, tell):
                 found = bounds(index)
         except LateError:
             return failing, ratio, gave_up, len(places) - done

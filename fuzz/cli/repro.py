@@ -68,6 +68,7 @@ def _replayed(options: ReproOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.brief import WIDTH, Commands, brief
     from fuzz.report.failure import HANG, full_text
+    from fuzz.report.judging import judging_told
     from fuzz.report.records import write_record
     from fuzz.triage.explanation import Explanation
     from fuzz.triage.facts import explanation_of
@@ -95,7 +96,8 @@ def _replayed(options: ReproOptions) -> Exit:
     targets = replay.as_measured(replay.fitting_targets(pack, case, options.target, sanitize=watched), found)
     by_id, limit = {target.id: target for target in targets}, options.case_limit
     in_workers = started(targets, options.jobs, err, limit, bounded=False)
-    with in_workers if check is None or check.here is None else nullcontext(check.here) as workers:
+    here = in_workers if check is None or check.here is None else nullcontext(check.here)
+    with judging_told(err), here as workers:
         seen = replayed(workers, by_id, case, chosen.law, chosen.history)
     judgements = [each.judgement for each in seen.values()]
     explained = list[Explanation]()

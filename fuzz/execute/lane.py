@@ -44,6 +44,11 @@ class Wait:
     """The limit of a case in seconds."""
 
     @property
+    def name(self) -> str:
+        """What it is at, without the time: two with one name are one wait."""
+        return "its start" if self.case is None else _described(self.case)
+
+    @property
     def words(self) -> str:
         """Such as 'rms_norm f32 [3, 57], 7 s of 60 s'."""
         if self.case is None:

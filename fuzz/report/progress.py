@@ -17,11 +17,11 @@ from fuzz.judge.judge import Judgement
 
 _LIVE_INTERVAL = 0.25
 """Seconds between two updates of a live line: often enough to be seen to live."""
-_PLAIN_INTERVAL = 10.0
+PLAIN_INTERVAL = 10.0
 """Seconds between two lines of a log: six a minute can be read."""
 _FIRST = 8
 """The most kernels whose first failure is shown at once; the table has all."""
-_NOTICED_S, _LOGGED_S = 2.0, 5.0
+_NOTICED_S, LOGGED_S = 2.0, 5.0
 """A case that has been running for so many seconds is named on a live line; in a log, once. Chosen, not measured."""
 
 
@@ -82,7 +82,7 @@ class Progress(Observer):
 
     def progress(self, elapsed: float) -> None:
         """Redraw, if the last time is long enough ago."""
-        interval = _LIVE_INTERVAL if self._live.is_there else _PLAIN_INTERVAL
+        interval = _LIVE_INTERVAL if self._live.is_there else PLAIN_INTERVAL
         if elapsed - self._last < interval:
             return
         self._last = elapsed
@@ -97,10 +97,10 @@ class Progress(Observer):
     def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
         """Name the case that is waited for longest: on a live line as long as it runs, in a log once."""
         longest = max(waits, key=lambda wait: wait.seconds, default=None)
-        if longest is None or longest.seconds < (_NOTICED_S if self._live.is_there else _LOGGED_S):
+        if longest is None or longest.seconds < (_NOTICED_S if self._live.is_there else LOGGED_S):
             return
         name = f"waiting for {longest.target}: {longest.words}"
-        case = longest.target, longest.words.rpartition(",")[0]  # without the seconds
+        case = longest.target, longest.name
         if self._live.is_there and elapsed - self._last >= _LIVE_INTERVAL:
             self._last = elapsed
             self._show(elapsed, name)

@@ -20,6 +20,7 @@ from fuzz.generate.pairing import PairCoverage
 from fuzz.report import console, events
 from fuzz.report.brief import Provenance
 from fuzz.report.events import EventLog
+from fuzz.report.judging import judging_told
 from fuzz.report.outline import Outline
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import Progress
@@ -82,6 +83,7 @@ class Session:
                 else self.engine.executor(searched, self.terms, limit, self.longest)
             )
             stack.enter_context(self.executor)
+            stack.enter_context(judging_told(self.err))
             self.log = stack.enter_context(RecordLog(self.json))
             self.pool = self.here or self._workers(stack)
             self.elsewhere = self._told(self.pool)

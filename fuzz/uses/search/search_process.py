@@ -138,7 +138,8 @@ class SearchProcess:
         now, long = time.monotonic(), [wait for wait in waits if wait.seconds >= TOLD_S]
         if long and now - self._told >= TOLD_S:
             self._told = now
-            self._send(Waiting([RemoteWait(each.target, None, each.seconds, each.limit, each.words) for each in long]))
+            told = ((each.target, None, each.seconds, each.limit, each.words, each.name) for each in long)
+            self._send(Waiting([RemoteWait(*each) for each in told]))
         return [wait.target for wait in waits] if self._cut else ()
 
     def judging(self, step: escalation.Step) -> None:
@@ -146,9 +147,9 @@ class SearchProcess:
         now = time.monotonic()
         if step.seconds >= TOLD_S and now - self._told >= TOLD_S:
             self._told = now
-            done = f"{step.done:,} of {step.of:,} elements in {step.seconds:.0f} s of {escalation.MOST_S:g} s"
-            words = f"{step.output} of {step.op} in many digits, {done}"
-            self._send(Waiting([RemoteWait("the oracle", None, step.seconds, escalation.MOST_S, words)]))
+            name = f"{step.output} of {step.op}"
+            told = RemoteWait("the oracle", None, step.seconds, escalation.MOST_S, step.words, name)
+            self._send(Waiting([told]))
 
     def _send(self, message: Started | Waiting | Taken | Calls) -> None:
         self._connection.send_bytes(packed(message))

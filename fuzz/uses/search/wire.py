@@ -61,6 +61,11 @@ class RemoteWait(Wait):
     """What another process waits for, in its words."""
 
     said: str = ""
+    named: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.named
 
     @property
     def words(self) -> str:

@@ -4,29 +4,50 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+_TELL_S = 1.0
 
 
 class LateError(Exception):
     """The deadline has passed."""
 
 
-_until = math.inf
+class _Clock:
+    """What is asked between two calls of mpmath."""
+
+    def __init__(self, until: float, tell: Callable[[], None]) -> None:
+        self._until, self._tell = until, tell
+        self._told = time.process_time() if until < math.inf else 0.0
+
+    def look(self) -> None:
+        """Raise LateError where the deadline has passed."""
+        if self._until == math.inf:
+            return
+        now = time.process_time()
+        if now >= self._until:
+            raise LateError
+        if now >= self._told + _TELL_S:
+            self._told = now
+            self._tell()
+
+
+_clock = _Clock(math.inf, lambda: None)
 
 
 @contextmanager
-def deadline(until: float) -> Iterator[None]:
-    """Raise LateError from what is calculated inside at that time, on the clock of time.process_time, or after it."""
-    global _until
-    before, _until = _until, until
+def deadline(until: float, tell: Callable[[], None]) -> Iterator[None]:
+    """Raise LateError from what is calculated inside once that time has come, on the clock of time.process_time. Until
+    then `tell` is called once a second."""
+    global _clock
+    before, _clock = _clock, _Clock(until, tell)
     try:
         yield
     finally:
-        _until = before
+        _clock = before
 
 
 def look_at_the_clock() -> None:
-    """Raise LateError where the deadline has passed. Between two calls lies one call of mpmath, or of NumPy."""
-    if _until < math.inf and time.process_time() >= _until:
-        raise LateError
+    """Raise LateError where a deadline has passed. From one look to the next there is one call of mpmath or NumPy."""
+    _clock.look()

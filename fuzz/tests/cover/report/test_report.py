@@ -26,6 +26,7 @@ from fuzz.judge.judge import Judge, Judgement
 from fuzz.report.brief import Commands, brief, brief_of
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import _other_targets, allowance_lines, full_text
+from fuzz.report.judging import judging_told
 from fuzz.report.listings import listing
 from fuzz.report.progress import LiveLine, Progress, minutes, progress_line
 from fuzz.report.totals import bugs_words, mostly_unjudged, run_notes
@@ -40,7 +41,10 @@ from fuzz.triage.facts import explanation_of, worst_element
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Atom, Learned, Rule
 from fuzz.uses.judge.summary import not_given
+from fuzz.uses.search.wire import RemoteWait
+from oracles import escalation
 from oracles.dtypes import ITEMSIZE, form
+from oracles.escalation import Step
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
 from oracles.truth import Truth
@@ -212,6 +216,22 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(patience: fl
         for seconds in (1.0, 9.0, 11.0, 12.0, 22.0):
             progress.progress(seconds)
     assert [line[:4] for line in shown.getvalue().splitlines()] == ([] if patience else ["0:11", "0:22"])
+
+
+def test_an_output_that_takes_the_oracle_long_is_told_of_in_a_log() -> None:
+    """A process that searches beside this one is told of once, this one now and then."""
+    shown = io.StringIO()
+    steps = [Step("softmax", "y", done, 5000, float(done)) for done in (1, 6, 7)]
+    with Progress(Console(file=shown, width=200), Tally(), None, 50) as progress:
+        for step in steps:
+            waits = [RemoteWait("the oracle", None, step.seconds, 60.0, step.words, "y of softmax")]
+            progress.waiting(waits, step.seconds)
+    with judging_told(Console(file=shown, width=200)):
+        for step in steps:
+            escalation.watch(step)
+    escalation.watch(steps[-1])
+    words = "y of softmax in many digits, 6 of 5,000 elements in 6 s of 60 s"
+    assert shown.getvalue().splitlines() == [f"waiting for the oracle: {words}", f"judging {words}"]
 
 
 def test_targets_that_did_not_run_are_named_once_per_reason() -> None:

@@ -19,6 +19,7 @@ from fuzz.uses.check.plan import GIVEN
 from fuzz.uses.check.reference import lenient, read
 from fuzz.uses.check.results import told
 from fuzz.uses.check.retrieval import retrieved
+from oracles import escalation
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.truth import Truth
@@ -90,6 +91,18 @@ def test_optional_tensors_that_were_never_tried_are_said(
     assert own in said
     fuzz.check(lambda x: x * 3, reference=lambda x: x * 3, shapes="x=b n", oracle=oracle, max_cases=4, seed=1)
     assert "left out" not in capsys.readouterr().err
+
+
+def test_what_takes_long_to_judge_is_told_of_while_a_check_goes_on() -> None:
+    before, seen = escalation.watch, set[bool]()
+
+    def mine(x: Any) -> Any:
+        seen.add(escalation.watch is before)
+        return x * 3
+
+    fuzz.check(mine, reference=lambda x: x * 3, contract=Contract(), max_cases=2, seed=1)
+    assert seen == {False}
+    assert escalation.watch is before
 
 
 def linear(x: Any, w: Any, b: Any) -> Any:
