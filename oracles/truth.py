@@ -149,7 +149,7 @@ class Truth:
         if not {contract.compute, *contract.dtypes.values()} <= {"f32", "f64"}:
             return False
         points = (contract.point(name) for name in self.op.plain.points)
-        return bool(contract.algorithm) or not all(point is not None and point.always for point in points)
+        return not contract.follows or not all(point is not None and point.always for point in points)
 
     def _checked_again(
         self, contract: Contract, received: Received, checks: tuple[OutputCheck, ...]

@@ -16,10 +16,12 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.formula.contract import ALL
 from oracles.formula.exact.arithmetic import Float64, Precise
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.exact.rigorous import Rigorous
+from oracles.formula.expansion import expanded
 from oracles.formula.made import completed, grown
 from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
@@ -63,9 +65,11 @@ def _traced(
     if algorithm:
         plain = graph = _traced(op, present, (), stacked, beside)
         for local, name in sorted(algorithm, key=lambda pair: [*op.algorithms, pair[0]].index(pair[0])):
-            function = _function(op, local, name)
+            function = None if local == ALL else _function(op, local, name)
             if function is not None and local in graph.locals and graph.locals[local].args:
                 graph = _with(graph, local, function)
+        if way := dict(algorithm).get(ALL):
+            graph = expanded(graph, way)
         _agree(op, plain, graph, algorithm)
         return graph
     whole = present | {each.name for each in op.outputs}

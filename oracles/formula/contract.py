@@ -33,6 +33,10 @@ FLUSHES_BF16: Final = "flush bf16"
 """Subnormal numbers are flushed where an operand is of bf16, and nowhere else."""
 MAYBE = "maybe "
 """Before the dtype of a point: some kernels round there, and some do not."""
+ALL, EXPANDED = "*", "expanded"
+"""The algorithm, in the place of that of a local, by which all products of sums are multiplied out."""
+COLLECTED = "first factor", "last factor"
+"""The same, and then the first, or the last, factor that several terms have is taken out of them."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,9 @@ class Contract:
     """Whether any operation may be in a wider dtype than is said, and take what has more bits as it is."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
+    expanded: bool = False
+    """Whether products of sums may be multiplied out, as `x * r - m * r` of `(x - m) * r`, and another factor taken out
+    of what is added, as `(1 - t) * a + t * b` of `a + t * (b - a)`."""
     denormals: Denormals = "preserve"
     """Which subnormal numbers may be replaced by zero anywhere: none, all, those that an operation takes (DAZ), or
     those that it returns (FTZ); or all where an operand is of bf16, for which processors have instructions that always
@@ -169,9 +176,16 @@ class Contract:
 
     @lazy
     def algorithms(self) -> Sequence[Mapping[str, str]]:
-        """All that it allows: one algorithm for each local that it names."""
+        """All that it allows: one algorithm for each local that it names, and of these what is multiplied out."""
         known = [(each,) if isinstance(each, str) else each for each in self.algorithm.values()]
-        return [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
+        named = [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
+        ways = (EXPANDED, *COLLECTED) if self.expanded else ()
+        return [*named, *({**each, ALL: way} for each in named for way in ways)]
+
+    @property
+    def follows(self) -> bool:
+        """Whether a kernel calculates as the formula is written."""
+        return not self.algorithm and not self.expanded
 
     @lazy
     def is_wide(self) -> bool:

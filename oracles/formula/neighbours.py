@@ -11,6 +11,7 @@ from typing import Any
 from oracles.dtypes import CUTS, DOUBLE, NARROW, SINGLE
 from oracles.elementary import CORRECT
 from oracles.formula.contract import DIVIDE, INPUT, MAYBE, WIDE, Contract, stated
+from oracles.formula.expansion import expands
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace
 from oracles.formula.within import within
@@ -129,6 +130,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "mean": ("divide", "reciprocal"),
         "addend": addends(graphs),
         "fused": (True, False),
+        "expanded": (False, True) if any(map(expands, graphs)) else (),
         "saturate": (False, True),
         "sums": [{dim: order} for dim in dims for order in ORDERS],
         "accuracy": [{name: ulp} for name in stated() if name in made_by for ulp in BOUNDS],

@@ -24,6 +24,8 @@ _WORDS: Mapping[tuple[str, Any], str] = {
     ("addend", "any"): "terms that are added one by one in any order",
     ("fused", True): "products that may be added without being rounded",
     ("fused", False): "each product rounded before it is added",
+    ("expanded", True): "products of sums that may be multiplied out",
+    ("expanded", False): "products of sums calculated as they are written",
     ("saturate", True): "the largest number in place of what overflows the output",
     ("saturate", False): "infinity in place of what overflows the output",
     ("zeros", "any"): "zeros of either sign",

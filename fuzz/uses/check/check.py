@@ -38,7 +38,16 @@ from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.reference import read
 from fuzz.uses.check.replay import Wanted, check_by_replay
-from fuzz.uses.check.results import CheckError, CheckFailed, NotRunWarning, passed_line, report, told, width
+from fuzz.uses.check.results import (
+    CheckError,
+    CheckFailed,
+    NotRunWarning,
+    meant_words,
+    passed_line,
+    report,
+    told,
+    width,
+)
 from fuzz.uses.check.retrieval import origin_words, sign
 from fuzz.uses.check.tried import tried
 from fuzz.uses.corpus.folder import entries_of, in_batches
@@ -84,7 +93,7 @@ def check(
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     values: Mapping[str, str] | str | None = None,
     fixed: Mapping[str, int] | None = None,
-    contract: Contract | None = None,
+    contract: Contract | Mapping[str, Any] | None = None,
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
     returns: Sequence[str] = (),
@@ -110,7 +119,9 @@ def check(
     like them, and `values` are what they are drawn from: "any" of them has NaN, infinities and overflow judged, too.
     `fixed` are extents that never change, such as {"k": 3}. What no formula is read from may be run in float64 itself,
     `oracle="replay"`, which is weaker: see the page on references.
-    The kernel's parameters are those of the reference by their names, or by their places.
+    The kernel's parameters are those of the reference by their names, or by their places. `contract` is what the kernel
+    promises, or those fields of it alone in which it promises something else than is held against any other kernel,
+    such as {"expanded": True}.
 
     `cases` are case files or folders of them, run first. How many cases are drawn is said by the options of pytest,
     else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. The seed is the same for the same
@@ -142,7 +153,7 @@ def check(
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
         if isinstance(kernel, Kernel):
             capabilities, contract = kernel.capabilities, kernel.contract
-        measures, given = contract is None, (values, capabilities, arrays, contract, fixed)
+        measures, given = not isinstance(contract, Contract), (values, capabilities, arrays, contract, fixed)
         found = read(reference, shapes, example_inputs, *given)
         if not isinstance(kernel, Kernel) and measures and (shapes is None or GIVEN.asked is None):
             beside = tried(kernel, found, capabilities, returns, arrays, device)
@@ -294,6 +305,7 @@ def check_targets(
         noted = [
             _AGAIN if again and not book.errors else "",
             changed if stale else "",
+            meant_words(book) if measures else "",
             *(f"  {each}" for each in (said, *facts) if each),
         ]
         notes = "\n".join(filter(None, noted))

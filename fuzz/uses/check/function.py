@@ -12,7 +12,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -41,6 +41,7 @@ from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.reference.asked import name_of, optional_of
+from oracles.summation import NumericsError
 
 __tracebackhide__ = told
 Arrays = Literal["torch", "numpy"]
@@ -103,10 +104,26 @@ def _words(error: Exception) -> str:
     return f"{type(error).__name__}{': ' if said else ''}{said}{where}"
 
 
+def held(contract: Contract | Mapping[str, Any] | None, plain: Contract) -> Contract:
+    """Return the contract that is given, or the plain one, with what some of its fields say otherwise. Raises
+    CheckError."""
+    if isinstance(contract, Contract):
+        return contract
+    known, said = [each.name for each in fields(Contract)], dict[str, Any]()
+    for name, value in (contract or {}).items():
+        if name not in known:
+            raise CheckError(f"contract: {name!r} is not in a contract; there are {', '.join(known)}")
+        said[name] = {**getattr(plain, name), **value} if isinstance(value, Mapping) else value
+    try:
+        return replace(plain, **said)
+    except (NumericsError, TypeError) as error:
+        raise CheckError(f"contract: {error}") from None
+
+
 def declared(
     function: Callable[..., Any],
     op: str,
-    contract: Contract | None,
+    contract: Contract | Mapping[str, Any] | None,
     capabilities: Capabilities | None,
     laws: tuple[str, ...],
     returns: Sequence[str],
@@ -137,12 +154,16 @@ def declared(
         op=op,
         source=_source(function),
         framework=arrays,
-        contract=contract or platform_of(arrays, device).undeclared(of_op),
+        contract=held(contract, platform_of(arrays, device).undeclared(of_op)),
         capabilities=able,
         entry=getattr(function, "__name__", op),
         devices=(device,),
         laws=laws,
     )
+    try:
+        kernel.check_op()
+    except DeclarationError as error:
+        raise CheckError(str(error)) from None
     folder = str(kernel.source.parent.resolve())
     return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder, called, constants)
 

@@ -17,7 +17,7 @@ from fuzz.adapters.pack import make_known
 from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case
 from fuzz.base.platforms import platform_of
-from fuzz.uses.check.function import Arrays
+from fuzz.uses.check.function import Arrays, held
 from fuzz.uses.check.results import CheckError, told
 from oracles.declared import OpError
 from oracles.dtypes import DOUBLE, FORMATS, SINGLE
@@ -152,11 +152,11 @@ def read(
     values: Mapping[str, str] | str | None,
     capabilities: Capabilities | None,
     arrays: Arrays = "torch",
-    contract: Contract | None = None,
+    contract: Contract | Mapping[str, Any] | None = None,
     fixed: Mapping[str, int] | None = None,
 ) -> Read:
     """Return a reference, whose op is known from then on, and the contract that is given, or what is held against a
-    kernel without one. Raises CheckError."""
+    kernel without one, but for what is given otherwise. Raises CheckError."""
     dtypes = (capabilities or Capabilities()).dtypes
     drawn, name = FINITE if values is None else values, _name(reference)
     try:
@@ -180,9 +180,9 @@ def read(
     except OpError as error:
         raise CheckError(str(error)) from None
     strict = values == ANY
-    measures = contract is None
+    measures = not isinstance(contract, Contract)
     points = found.formula.points if measures else ()
-    contract = contract or contract_of(found, arrays, dtypes, strict=strict)
+    contract = held(contract, contract_of(found, arrays, dtypes, strict=strict))
     rounded = " and ".join(points)
     text = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
     if measures and _F64 in dtypes and found.shortens:

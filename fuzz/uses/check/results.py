@@ -92,6 +92,13 @@ def passed_line(
     return f"{name} passed: {cases} on {where} in {seconds:.1f} s{before}, extents in {sizes}, seed {todo.seed}"
 
 
+def meant_words(book: FindingBook) -> str:
+    """What a check is given to hold a kernel to the contract that fits it; '' where none does."""
+    fitting = [bucket.told.contract for bucket in book.buckets.values()]
+    said = next((each.says for each in fitting if each is not None and each.telling), "")
+    return f"  if that is meant, check with contract=dict({said})" if said else ""
+
+
 def width() -> int:
     """Return the columns of what a check raises."""
     return columns() - _INDENT

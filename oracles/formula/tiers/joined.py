@@ -227,7 +227,7 @@ def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hasha
     joins = problem.joins_lengths(contract)
     about = (filled, problem.numbers(contract)) if joins else (alone, structured)
     # The formula of an algorithm is made anew for each set of outputs.
-    outputs = tuple(problem.problem.outputs) if contract.algorithm else ()
+    outputs = () if contract.follows else tuple(problem.problem.outputs)
     return about, outputs, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
 
 

@@ -22,7 +22,7 @@ from oracles.formula.affine.read import bits_of
 from oracles.formula.affine.setting import ALONE, Joined
 from oracles.formula.algorithm import is_addend
 from oracles.formula.arrangement import Arrangement
-from oracles.formula.contract import Contract
+from oracles.formula.contract import ALL, Contract
 from oracles.formula.exact.centre import Exact, Inputs
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.tiers.conformance import Conformance
@@ -81,12 +81,12 @@ class FormulaProblem:
         """The formula by each of the algorithms that a contract allows; for what is joined, and its outputs besides its
         own."""
         present = self._present.union(joined.outputs)
-        if not contract.algorithm and present == self._present and not joined.beside:
+        if contract.follows and present == self._present and not joined.beside:
             return [self.plain]
         # An op of what was returned has not all of the locals that the contract of a kernel names.
         known = contract.algorithm if self.problem.known is None else self.of_op.algorithms
         each = dict.fromkeys(
-            tuple(sorted((local, way) for local, way in algorithm.items() if local in known))
+            tuple(sorted((local, way) for local, way in algorithm.items() if local in known or local == ALL))
             for algorithm in contract.algorithms
         )
         found = (reading(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each)

@@ -1,0 +1,62 @@
+"""A check of a function that declares nothing may be told some fields of a contract alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fuzz
+from fuzz.uses.check.plan import GIVEN, Options
+
+pytestmark = pytest.mark.usefixtures("quick_checks")
+
+
+def step(a: Any, b: Any, t: Any) -> Any:
+    return a + t * (b - a)
+
+
+def mixed(a: Any, b: Any, t: Any) -> Any:
+    return (1 - t) * a + t * b
+
+
+def drifting(a: Any, b: Any, t: Any) -> Any:
+    return (1 - t) * a + t * b + 1e-6 * a
+
+
+def _check(kernel: Any, **more: Any) -> None:
+    fuzz.check(kernel, reference=step, shapes="a=n,b=n,t=n", max_cases=24, seed=1, **more)
+
+
+def test_what_it_says_otherwise_is_allowed_and_nothing_else() -> None:
+    _check(mixed, contract={"expanded": True})
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        _check(drifting, contract={"expanded": True})
+
+
+@pytest.mark.whole
+def test_a_product_that_is_multiplied_out_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path))
+    with pytest.raises(fuzz.CheckFailed) as found:
+        _check(mixed)
+    text = " ".join(str(found.value).split())
+    assert "right only as expanded=True" in text
+    assert "that is, with products of sums that may be multiplied out" in text
+    assert "if that is meant, check with contract=dict(expanded=True)" in text
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"expand": True}, "contract: 'expand' is not in a contract; there are compute, dtypes, "),
+        ({"compute": "f17"}, "contract: dtype: 'f17' is not one of f32, "),
+        ({"dtypes": {"u": "f32"}}, "contract.dtypes: 'u' "),
+        ({"mean": "half"}, "contract: mean: 'half' is not one of 'divide', 'reciprocal'"),
+    ],
+)
+def test_what_is_no_field_is_said_in_a_line(said: dict[str, Any], words: str) -> None:
+    with pytest.raises(fuzz.CheckError) as found:
+        _check(mixed, contract=said)
+    assert words in str(found.value)
+    assert "\n" not in str(found.value)

@@ -1,0 +1,169 @@
+"""Expansion: a formula with products of sums multiplied out, `x * r - m * r` of `(x - m) * r`, or with another factor
+taken out of the terms, `(1 - t) * a + t * b` of `a + t * (b - a)`.
+
+The exact value is the same, and other terms are rounded: where they cancel, one way errs by more than another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+
+from oracles.formula.chains import ADDING
+from oracles.formula.contract import COLLECTED, EXPANDED
+from oracles.formula.node import Kind, Node, of_two, ordered
+from oracles.formula.trace import Trace
+
+_MULTIPLYING: Sequence[Kind] = "multiply", "divide"
+_COUNTED: Sequence[Kind] = "constant", "extent", "position"
+_MOST = 16
+"""The most terms that one value is multiplied out into: a product of several sums has a term for each choice of theirs.
+Chosen, not measured."""
+_ONE = 2.0**-50
+"""What two shares of one may sum to besides: each is rounded to float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """What is added to a sum, or taken off."""
+
+    less: bool
+    node: Node
+
+    @property
+    def factors(self) -> Sequence[Node]:
+        """What it is the product of."""
+        found, waiting = list[Node](), [self.node]
+        while waiting:
+            node = waiting.pop()
+            if node.kind == "multiply":
+                waiting += reversed(node.args)
+            else:
+                found.append(node)
+        return found
+
+    def without(self, factor: Node) -> _Term:
+        """Return the product of its other factors."""
+        others = [*self.factors]
+        others.remove(factor)
+        return _Term(self.less, reduce(Node.__mul__, others) if others else Node("constant", value=1.0))
+
+
+def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
+    """Return the graph with products of sums, and quotients of them, multiplied out, or then with a factor that several
+    terms have taken out of them; itself where there is nothing to do."""
+    if way not in (EXPANDED, *COLLECTED):
+        raise ValueError(f"{way!r} is no way to multiply out")
+    terms = dict[Node, Sequence[_Term]]()
+    taken = dict[Node, Node]()
+    for node in ordered([*graph.outputs.values(), *graph.locals.values()]):
+        terms[node], is_new = _terms(node, terms, taken)
+        if is_new or (way in COLLECTED and len(terms[node]) > 1):
+            collected = terms[node] if way == EXPANDED else _collected(terms[node], COLLECTED.index(way))
+            is_new |= collected is not terms[node]
+            taken[node] = _total(collected) if is_new else _rebuilt(node, taken)
+        else:
+            taken[node] = _rebuilt(node, taken)
+    if all(taken[node] is node for node in graph.outputs.values()):
+        return graph
+    called = {name: taken[node] for name, node in graph.locals.items()}
+    outputs = {name: taken[node] for name, node in graph.outputs.items()}
+    return Trace(graph.dims, graph.tensors, outputs, called, graph.counts)
+
+
+def expands(graph: Trace) -> bool:
+    """Whether there is something to do by one of the ways."""
+    return any(expanded(graph, way) is not graph for way in (EXPANDED, *COLLECTED))
+
+
+def _terms(
+    node: Node, terms: Mapping[Node, Sequence[_Term]], taken: Mapping[Node, Node]
+) -> tuple[Sequence[_Term], bool]:
+    """The terms of a value, and whether they are others than the formula adds."""
+    alone = [_Term(False, _rebuilt(node, taken))]
+    if node.kind not in (*ADDING, *_MULTIPLYING, "negate") or _is_counted(node):
+        return alone, False
+    first, *others = (terms[arg] for arg in node.args)
+    is_new = any(taken[arg] is not arg and len(terms[arg]) > 1 for arg in node.args)
+    if node.kind == "negate":
+        found = [_Term(not term.less, term.node) for term in first]
+    elif node.kind in ADDING:
+        found = [*first, *(_Term(term.less ^ (node.kind == "subtract"), term.node) for term in others[0])]
+    else:
+        second = [_Term(False, taken[node.args[1]])] if node.kind == "divide" else others[0]
+        found = [_Term(a.less ^ b.less, _product(node, a.node, b.node)) for a in first for b in second]
+        is_new |= len(found) > 1
+    return (found, is_new) if len(found) <= _MOST else (alone, False)
+
+
+def _is_counted(node: Node) -> bool:
+    """Whether a value is known before any tensor is."""
+    return all(each.kind in _COUNTED for each in ordered([node]) if not each.args)
+
+
+def _product(node: Node, a: Node, b: Node) -> Node:
+    """The product of two terms, or their quotient, as the node is."""
+    if node.args == (a, b):
+        return node
+    if node.kind == "multiply":
+        for one, other in ((a, b), (b, a)):
+            if one.kind == "constant" and one.value == 1.0 and not one.low:
+                return other
+    return of_two(node.kind, a, b)
+
+
+def _collected(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
+    """The terms with the first factor, or the last one, that several have taken out of these; as they are where they
+    have none in common."""
+    shared = [factor for term in terms for factor in dict.fromkeys(term.factors) if factor.kind != "constant"]
+    common = [factor for factor in dict.fromkeys(shared) if shared.count(factor) > 1]
+    if not common:
+        return _shares(terms, which)
+    factor = common[-which]
+    inside = [term for term in terms if factor in term.factors]
+    [first, *_] = inside
+    rest = _summed([term.without(factor) for term in inside])
+    whole = _Term(False, _total(rest) * factor)
+    return [whole if term is first else term for term in terms if term is first or term not in inside]
+
+
+def _shares(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
+    """Two parts of one, 0.9 m + 0.1 g, as a step from one of them to the other, m + 0.1 (g - m); others as they are."""
+    numbers = [[each for each in term.factors if each.kind == "constant"] for term in terms]
+    if len(terms) != 2 or any(term.less for term in terms) or [len(some) for some in numbers] != [1, 1]:
+        return terms
+    [whole] = _summed([_Term(False, number) for [number] in numbers])
+    if abs(whole.node.value - 1.0) > _ONE:
+        return terms
+    start, end = (terms[at].without(numbers[at][0]).node for at in (which, 1 - which))
+    return [_Term(False, whole.node * start), _Term(False, numbers[1 - which][0] * (end - start))]
+
+
+def _summed(terms: Sequence[_Term]) -> Sequence[_Term]:
+    """The terms, of which all that are numbers are one, where float64 holds that in two parts."""
+    numbers = [term for term in terms if term.node.kind == "constant"]
+    if len(numbers) < 2:
+        return terms
+    exact = sum((Fraction(term.node.value) + Fraction(term.node.low)) * (-1 if term.less else 1) for term in numbers)
+    value = float(exact)
+    low = float(exact - Fraction(value))
+    if Fraction(value) + Fraction(low) != exact:
+        return terms
+    number = _Term(False, Node("constant", value=value, low=low))
+    return [number, *(term for term in terms if term not in numbers)]
+
+
+def _total(terms: Sequence[_Term]) -> Node:
+    first, *others = terms
+    total = -first.node if first.less else first.node
+    for term in others:
+        total = total - term.node if term.less else total + term.node
+    return total
+
+
+def _rebuilt(node: Node, taken: Mapping[Node, Node]) -> Node:
+    args = tuple(taken[arg] for arg in node.args)
+    same = all(new is before for new, before in zip(args, node.args, strict=True))
+    return node if same else replace(node, args=args)
