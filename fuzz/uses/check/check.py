@@ -170,7 +170,7 @@ def check(
             kernel.check_op()
         except DeclarationError as error:
             raise CheckError(str(error)) from None
-        said = _told(found.said, found.left_out) if found else ""
+        said = _lines(found.said, found.left_out) if found else ""
         chosen = _chosen(kernel, targets)
         check_targets(chosen, Plans(max_cases, max_time, seed), cases, said=said)
         return
@@ -182,7 +182,7 @@ def check(
     )  # fmt: skip
     of_kernel, left_out = (found.said_of(kernel), found.left_out) if found else ("", "")
     named = {*OPS[op].params, *(each.name for each in OPS[op].operands), *function.called.values(), *function.constants}
-    said = _told(
+    said = _lines(
         "; ".join(filter(None, (of_kernel, noted))), left_out, never_given(kernel, op, named, always_of(OPS[op]))
     )
     [target] = _chosen(declaration, targets)
@@ -194,12 +194,9 @@ def check(
     )  # fmt: skip
 
 
-def _told(*lines: str) -> str:
-    """What was read and what is left out, which is shown before the first call, and again at the end."""
-    said = "\n  ".join(filter(None, lines))
-    if said and GIVEN.asked is None:
-        print(wrapped_text(said, columns()), file=sys.stderr)
-    return said
+def _lines(*lines: str) -> str:
+    """What was read, what is left out and what was measured: a report says it once, whether it passes or fails."""
+    return "\n  ".join(filter(None, lines))
 
 
 def _named(op: Op | str | None) -> str | None:
@@ -277,7 +274,7 @@ def check_targets(
             runner.run(kernel.op, todo.seed)
         if measuring is not None:
             targets = measuring.ended(session, book, todo.max_cases)
-            said = "\n  ".join(filter(None, [said, measuring.text, accepts]))
+            said = _lines(said, measuring.text, accepts)
         if taken is not None:
             said = f"{said}\n  {taken.text}"
             if not book.buckets:
@@ -312,8 +309,7 @@ def check_targets(
         raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
     told_line = passed_line(kernel.name, targets, runner.tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
-    measured = measuring.text if measuring is not None else ""
-    shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (measured, accepts, *facts) if each)]
+    shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (said, *facts) if each)]
     print(wrapped_text("\n".join(shown), columns()), file=sys.stderr)
     for target, status in pool.statuses.items():
         if isinstance(status, NotRun):

@@ -18,7 +18,7 @@ from fuzz.base.capability import Capabilities
 from fuzz.base.case import Case
 from fuzz.base.platforms import platform_of
 from fuzz.uses.check.function import Arrays, held
-from fuzz.uses.check.results import CheckError, told
+from fuzz.uses.check.results import CheckError, reason_of, told
 from oracles.declared import OpError
 from oracles.dtypes import DOUBLE, FORMATS, SINGLE
 from oracles.elementary.functions import records
@@ -176,7 +176,7 @@ def read(
         raise CheckError(f"reference: it is read with torch, which is not installed: {error}") from error
     except UnreadableError as error:
         more = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
-        raise CheckError(f"{error}{more if is_replayable(reference, error) else ''}") from error.__cause__
+        raise CheckError(f"{error}{more if is_replayable(reference, error) else ''}") from reason_of(error)
     except OpError as error:
         raise CheckError(str(error)) from None
     strict = values == ANY

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+import oracles
 from fuzz.adapters.target import NotRun, Target
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
@@ -39,6 +44,39 @@ class NotRunWarning(UserWarning):
     """A target of a check that passed did not run here."""
 
     __module__ = "fuzz"
+
+
+_OURS = tuple(f"{folder}/" for folder in (Path(__file__).parents[2], *oracles.__path__))
+_Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+
+def users(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without frames of ours."""
+    if traceback is None:
+        return None
+    more = users(traceback.tb_next)
+    if traceback.tb_frame.f_code.co_filename.startswith(_OURS):
+        return more
+    return TracebackType(more, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+
+
+def reason_of(error: BaseException) -> BaseException | None:
+    """Return what a reference raised, without frames of ours; None where it was we who raised it."""
+    cause = error.__cause__
+    if cause is None or type(cause).__module__.startswith("oracles."):
+        return None
+    return cause.with_traceback(users(cause.__traceback__))
+
+
+def _program_ends(before: _Hook, kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
+    """Show what ends a program that no test runner runs: where it is the report of a check, no frames of ours."""
+    if isinstance(error, (CheckFailed, CheckError)):
+        tb = users(tb)
+        error = error.with_traceback(tb)
+    before(kind, error, tb)
+
+
+sys.excepthook = partial(_program_ends, sys.excepthook)
 
 
 def told(info: Any) -> bool:

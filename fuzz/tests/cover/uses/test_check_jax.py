@@ -36,7 +36,7 @@ def test_what_computes_the_same_passes_and_what_does_not_fails(capfd: pytest.Cap
     with pytest.raises(fuzz.CheckFailed, match="FAIL  to_8_bits  wrong values"):
         fuzz.check(to_8_bits, **more)
     said = capfd.readouterr().err
-    assert said.startswith("reference l2_normalised: x[b, n] -> y[b, n], 5 operations, same value")
+    assert "reference l2_normalised: x[b, n] -> y[b, n], 5 operations, same value" in said
     assert "os.fork" not in said
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -53,14 +54,14 @@ def _check(kernel: Callable[..., Any], reference: Callable[..., Any] = rms_norm,
 
 
 def test_what_computes_the_same_passes_and_what_does_not_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    """Parameters are matched by their places where their names are others; a line says what was read, before and
-    after."""
+    """Parameters are matched by their places where their names are others; a line says what was read,
+    whether it passes or fails."""
     shapes = {"x": "... n", "w": "n"}
     said = "reference rms_norm: x[..., n], w[n] -> y[..., n], 6 operations, same value as the reference in float64"
     _check(rms_norm, shapes=shapes)
     _check(_other, shapes=shapes)
-    first, *_ = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"{said} at 3 sets of extents; not judged: NaN, infinities, overflow, ")
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.count(f"{said} at 3 sets of extents; not judged: NaN, infinities, overflow, ") == 2
     with pytest.raises(fuzz.CheckFailed, match="FAIL  _short  wrong values") as caught:
         _check(_short, shapes=shapes)
     assert said in str(caught.value)
@@ -501,6 +502,27 @@ def test_a_wrong_name_is_one_line_without_frames_of_ours() -> None:
     assert all(each.f_globals.get("__tracebackhide__") is told for each in ours), "pytest hides them"
     with pytest.raises(fuzz.CheckError, match=r"^_short: it has no parameter|^_short: parameter 'gain'"):
         _check(_short, softmax, shapes={"x": "... n"})
+
+
+_MISUSED = """
+import fuzz
+
+def reference(x):
+    return x.nosuch()
+
+fuzz.check(lambda x: x, reference=reference, shapes="x=b n")
+"""
+
+
+def test_a_program_of_its_own_ends_with_the_report_and_no_frames_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(fuzz.CheckError) as caught:
+        exec(compile(_MISUSED, "program.py", "exec"), {})
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("  File ")] == [
+        '  File "program.py", line 5, in reference', '  File "program.py", line 7, in <module>',
+    ]  # fmt: skip
+    assert lines[-1].startswith("fuzz.CheckError: reference reference cannot be read: it takes no x[5, 11]: Attribute")
 
 
 def test_a_kept_case_of_another_reference_is_told(capsys: pytest.CaptureFixture[str]) -> None:
