@@ -80,8 +80,8 @@ def explain_findings(
     shrinks: bool = True,
 ) -> None:
     """Sort the book's findings by their causes, whatever stopped the run; an interruption keeps what is known by then.
-    Nothing that hangs meanwhile is waited for. With an origin, each failure that is explained while others wait is
-    shown in short. Where nothing `shrinks`, each is told as it was found, with what changes about it."""
+    Nothing that hangs meanwhile is waited for. With an origin, a terminal shows each failure that is explained while
+    others wait in short. Where nothing `shrinks`, each is told as it was found, with what changes about it."""
     explainer = Explainer(
         pool,
         targets,
@@ -106,7 +106,8 @@ def explain_findings(
     with err.status("") as status:
         explainer.stop, explainer.workers = lambda: interruption.wanted, workers
         explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))
-        if origin is not None:
+        # A log may have both streams: there the report, which tells all of it, is enough.
+        if origin is not None and err.is_terminal:
 
             def ready(done: Bucket) -> None:
                 print_failure(err, brief(done.told, commands_of(done.told, done.path, origin)))

@@ -153,7 +153,7 @@ class Session:
 
     def explain(self, seconds: float | None, origin: Provenance | None, *, shrinks: bool = True) -> None:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each cause.
-        With an origin, each failure that is explained while others wait is shown in short."""
+        With an origin, a terminal shows each failure that is explained while others wait in short."""
         self.draw_no_more()
         there = [bucket for bucket in self.book.seen if bucket.target in self.elsewhere and bucket.pending]
         for bucket in there:
