@@ -52,9 +52,14 @@ def check_declared(op: Op) -> None:
         for dim, size in extents.items():
             if dim not in op.named or size < 1 or op.fixed.get(dim, size) != size:
                 raise OpError(f"{op.name}: {field}: {dim!r} cannot be {size}: only named dimensions can, and 1 or more")
-    for dim, size in op.multiples.items():
-        if dim not in op.named or not isinstance(size, int) or size < 1 or op.fixed.get(dim, 0) % size:
-            raise OpError(f"{op.name}: multiples: {dim!r} cannot be of {size!r}: named dimensions can, of 1 or more")
+    for dim, multiple in op.multiples.items():
+        numbers = multiple if isinstance(multiple, tuple) else (multiple, 0)
+        whole = len(numbers) == 2 and all(type(number) is int for number in numbers) and numbers[0] >= 1
+        if dim not in op.named or not whole or (op.fixed.get(dim, numbers[1]) - numbers[1]) % numbers[0]:
+            raise OpError(
+                f"{op.name}: multiples: {dim!r} cannot be of {multiple!r}: named dimensions can, of 1 or more, or "
+                "of (2, 1) for odd numbers"
+            )
     for dims, size in op.least.items():
         if not {*dims.split()} <= {*op.named, *op.made} or not dims.split() or size < 1:
             raise OpError(f"{op.name}: least: {dims!r} cannot be {size}: named dimensions can, and 1 or more")

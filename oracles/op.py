@@ -16,7 +16,7 @@ from typing import Any
 
 from oracles.declared import AXIS, OpError, check_declared
 from oracles.dim import Dim, counts_of, dims_of, steps_of
-from oracles.formula.made import Counts, completed, few, follows, parts_of
+from oracles.formula.made import Counts, Multiples, completed, few, follows, parts_of
 from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
 from oracles.operand import OUTER, Flip, Operand, Parameter
@@ -60,9 +60,9 @@ class Op:
     least: Extents = field(default_factory=dict)
     """The number of elements that a dimension has at least, or several together, such as {"h w": 2} of a variance over
     both: of fewer it has no meaning."""
-    multiples: Extents = field(default_factory=dict)
+    multiples: Multiples = field(default_factory=dict)
     """The dimensions that have a multiple of so many elements, such as {"d": 2} where d is even, although the formula
-    takes no part of them."""
+    takes no part of them; or {"d": (2, 1)} where it is odd."""
     shapes: tuple[Extents, ...] = ()
     """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
     {"group": 8, "head": 4}: a share of the cases has them."""

@@ -34,9 +34,29 @@ def counts_of(nodes: Iterable[Node]) -> Counts:
     return found
 
 
-def parts_of(multiples: Mapping[str, int]) -> Counts:
+Multiples = Mapping[str, int | tuple[int, int]]
+"""The number of elements that a dimension has a multiple of; or that number, and how many it has beside."""
+
+
+def pair_of(multiple: int | tuple[int, int]) -> tuple[int, int]:
+    """Return of how many elements a dimension has a multiple, and how many it has beside."""
+    return multiple if isinstance(multiple, tuple) else (multiple, 0)
+
+
+def parts_of(multiples: Multiples) -> Counts:
     """Return a dimension, which no tensor has, for each of those that have a multiple of so many elements."""
-    return {f"{dim}_by_{size}": Node("extent", label=dim) / float(size) for dim, size in multiples.items()}
+    found = dict[str, Node]()
+    for dim, (size, beside) in ((dim, pair_of(each)) for dim, each in multiples.items()):
+        own, before = Node("extent", label=dim), beside - size if beside > 0 else beside
+        found[f"{dim}_by_{size}"] = plus(own, -float(before)) / float(size)  # 1 of nothing but what is beside
+    return found
+
+
+def plus(count: Node, more: float) -> Node:
+    """Return a count with so many more, or fewer."""
+    if count.kind == "constant":
+        return Node("constant", value=count.value + more)
+    return count if not more else count + more if more > 0 else count - -more
 
 
 @lru_cache(maxsize=4096)  # a search asks for each case anew

@@ -12,7 +12,7 @@ from itertools import islice, product
 from typing import Any
 
 from oracles.declared import OpError
-from oracles.formula.made import Counts, extents_of
+from oracles.formula.made import Counts, extents_of, follows
 from oracles.formula.trace import FormulaError, ordered, trace
 from oracles.op import Op
 from oracles.operand import CODES, FLAGS, OUTER, Operand
@@ -166,7 +166,8 @@ def _read(
     free = {each: dim for each, dim in dims.items() if each not in asked.counts}
     made = {each: (dims[each], count) for each, count in asked.counts.items()}
     axes = {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}
-    reader = Reader(recording, axes, RULES, Sizes(free, made), stated=stated, missing=missing or {})
+    sizes = Sizes(free, made, asked.counts.keys() - {dim for some in asked.dims.values() for dim in some})
+    reader = Reader(recording, axes, RULES, sizes, stated=stated, missing=missing or {})
     read = reader.read()
     if missing is None and reader.apart:
         with suppress(OpError, FormulaError):
@@ -192,6 +193,8 @@ def _read(
         if not unsaid <= {*stated}:
             return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing)
         op = replace(op, multiples=multiples_of({each: asked.counts[each] for each in unsaid}))
+    if unknown := follows(op.made, op.made) - {dim for each in op.operands for dim in each.axes}:
+        raise MisfitError(f"how long {min(unknown)} is, which it makes on the way, follows from no tensor's dimensions")
     extents = [{each.name: each.sizes[which] for each in free.values()} for which in (0, 1)]
     agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
     if agreement.specials and asked.values == ANY:

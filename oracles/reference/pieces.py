@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from oracles.formula.made import plus
 from oracles.formula.node import Node
 from oracles.reference.dims import Dim, MisfitError, Pair, UnreadableError
 from oracles.reference.elementwise import rule
@@ -16,7 +17,7 @@ from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, spread, taken_at, with_axis
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.sizes import MOST_PARTS, floored, of, plus
+from oracles.reference.sizes import MOST_PARTS, floored, of
 
 
 @rule("slice")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from oracles.formula.made import Counts, extents_of
+from oracles.formula.made import Counts, Multiples, extents_of, value_of
 from oracles.formula.node import Node, ordered
 from oracles.operand import OUTER
 from oracles.reference.dims import UnreadableError
@@ -24,7 +24,10 @@ def related(dims: Dims) -> tuple[Dims, Counts]:
     for token in dict.fromkeys(token for some in dims.values() for token in some):
         found = _RELATIVE.fullmatch(token)
         if found is None and token != OUTER:
-            raise UnreadableError(f"shapes: {token!r} is no name of a dimension, nor one such as 2h, d/2 or n+1")
+            raise UnreadableError(
+                f"shapes: {token!r} is no name of a dimension, nor one such as 2h, d/2, n+1 or 2h-1: a factor, a name, "
+                "a divisor and what is added, in that order"
+            )
         if found is not None and found[2] != token:
             times, base, by, more = found.groups()
             names[token] = _name(base, times, by, more)
@@ -63,18 +66,21 @@ def said_of(counts: Counts) -> str:
     return " and ".join(f"{name} = {_text(count)}" for name, count in counts.items())
 
 
-def multiples_of(counts: Counts) -> Mapping[str, int]:
-    """Return of how many elements dimensions have a multiple from which others follow that are used nowhere. Raises
-    UnreadableError where that is not all that a relation says."""
-    found = dict[str, int]()
+def multiples_of(counts: Counts) -> Multiples:
+    """Return of how many elements dimensions have a multiple from which others follow that are used nowhere, and how
+    many they have beside. Raises UnreadableError where that is not all that a relation says."""
+    found = dict[str, int | tuple[int, int]]()
     for name, count in counts.items():
-        base, *number = count.args or (count,)
-        if base.kind != "extent" or count.kind not in ("divide", "multiply", "add", "subtract"):
+        dims = extents_of(count)
+        if len(dims) != 1 or any(each.kind not in (*_SIGNS, "extent", "constant") for each in ordered([count])):
             raise UnreadableError(
                 f"{name}: nothing that it returns says how long that is: let no other dimension follow from it"
             )
-        if count.kind == "divide":
-            found[base.label] = int(number[0].value)
+        [base] = dims
+        none, one = (value_of(count, {base: size}) for size in (0, 1))  # it is a line
+        size, beside = (one - none).denominator, -none / (one - none)
+        if size > 1:
+            found[base] = size if not beside else (size, int(beside))
     return found
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
 
-from oracles.formula.made import completed, value_of
+from oracles.formula.made import completed, plus, value_of
 from oracles.formula.node import Node
 from oracles.reference.dims import ONE, Axis, Dim, Pair
 from oracles.reference.lines import number, of_dims, template
@@ -25,6 +25,9 @@ class Sizes:
     """Those of tensors that follow from no others."""
     made: dict[str, tuple[Dim, Node]] = field(default_factory=dict)
     """What follows from others, of tensors or of what the reference makes, and how many places it has."""
+
+    unheld: Collection[str] = ()
+    """Those of them that no tensor has: a formula says their extents by what these follow from."""
 
     def __iter__(self) -> Iterator[Dim]:
         yield from self.given.values()
@@ -80,6 +83,8 @@ class Sizes:
         """Return a count as a formula has it."""
         if count.kind == "constant":
             return number(count.value)
+        if count.kind == "extent" and count.label in self.unheld:
+            return self.expression(self.made[count.label][1])
         if count.kind == "extent":
             known = {dim.name: dim for dim in self}
             return template("f.extent(dim)", {"dim": of_dims([known[name] for name in count.over])})
@@ -120,13 +125,6 @@ def of(*dims: Dim) -> Node:
 def floored(count: Node, by: float) -> Node:
     """Return how often a number goes into a count."""
     return count if by == 1 else Node("function", (count / by,), label="floor")
-
-
-def plus(count: Node, more: float) -> Node:
-    """Return a count with so many more, or fewer."""
-    if count.kind == "constant":
-        return Node("constant", value=count.value + more)
-    return count if not more else count + more if more > 0 else count - -more
 
 
 def is_one(pair: Pair) -> bool:

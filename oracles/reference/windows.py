@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from oracles.formula.made import plus
 from oracles.formula.node import Node
 from oracles.reference.dims import Axis, Dim, UnreadableError
 from oracles.reference.elementwise import rule
@@ -15,7 +16,7 @@ from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.sizes import floored, of, plus
+from oracles.reference.sizes import floored, of
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from oracles.formula.made import plus
 from oracles.formula.node import Node
 from oracles.reference.dims import ONE, Axis, Pair, UnreadableError
 from oracles.reference.jaxprs.elementwise import primitive
@@ -15,7 +16,7 @@ from oracles.reference.maps import linear, regrouped, single, taken_at, with_axi
 from oracles.reference.pieces import flipped, joined, part
 from oracles.reference.reading import Number, Reader, Value
 from oracles.reference.recording import Two
-from oracles.reference.sizes import of, plus
+from oracles.reference.sizes import of
 
 
 def pair_of(given: Any) -> Pair:

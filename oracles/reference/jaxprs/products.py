@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from oracles.formula.made import plus
 from oracles.formula.node import Node
 from oracles.reference.dims import Axis, Dim, UnreadableError, extent
 from oracles.reference.jaxprs.elementwise import primitive
 from oracles.reference.lines import number, template
 from oracles.reference.maps import as_axis, copied, linear, single, split, taken_at, with_axis
 from oracles.reference.reading import Reader, Value
-from oracles.reference.sizes import floored, of, plus
+from oracles.reference.sizes import floored, of
 from oracles.reference.windows import apart, over_windows
 
 

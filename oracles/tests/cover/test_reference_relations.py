@@ -193,10 +193,35 @@ def test_a_relation_that_nothing_depends_on_holds_all_the_same() -> None:
     assert [n for n in range(1, 10) if found.op.whole({"b": 2, "h_times_3": n}) is not None] == [3, 6, 9]
     assert '    multiples={"h_times_3": 3},\n' in found.module
     assert not derive(lambda x: -x, "x=b h+1").op.multiples
-    with pytest.raises(UnreadableError, match="h: nothing that it returns says how long that is"):
-        derive(lambda x: -x, "x=b 2h+1")
     with pytest.raises(OpError, match="multiples: 'k' cannot be of 2"):
         replace(found.op, multiples={"k": 2})
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes", "multiple", "takes"),
+    [
+        (lambda x: -x, "x=b 2h+1", (2, 1), [1, 3, 5, 7, 9]),
+        (lambda x: -x, "x=b 3h-1", (3, -1), [2, 5, 8]),
+        (lambda x: x[..., x.shape[-1] // 2], "x=b 2h+1", (2, 1), [1, 3, 5, 7, 9]),
+        (lambda x, y: x[..., 1:] * y, "x=b 2h+1, y=b 2h", (2, 1), [3, 5, 7, 9]),
+        (lambda x: x[..., x.shape[-1] // 2], "x=b 2h", 2, [2, 4, 6, 8]),
+    ],
+)
+def test_an_extent_may_be_more_or_less_than_a_multiple(
+    reference: Any, shapes: str, multiple: object, takes: list[int]
+) -> None:
+    found = derive(reference, shapes, name="odd")
+    [(dim, known)] = found.op.multiples.items()
+    assert known == multiple
+    assert [n for n in range(1, 10) if found.op.whole({"b": 2, dim: n}) is not None] == takes
+    assert f'    multiples={{"{dim}": {multiple}}},\n' in found.module
+
+
+def test_extents_that_cannot_be_read_are_one_line() -> None:
+    with pytest.raises(UnreadableError, match="how long part is, which it makes on the way, follows from no tensor's"):
+        derive(lambda x, y: x * y.repeat_interleave(2, -1)[..., : x.shape[-1]], "x=b 2h+1, y=b h+1")
+    with pytest.raises(UnreadableError, match=r"'h\*2' is no name .* such as 2h, d/2, n\+1 or 2h-1: a factor, "):
+        derive(lambda x: -x, "x=b h*2")
 
 
 def test_a_rest_that_is_always_empty_is_no_output() -> None:
