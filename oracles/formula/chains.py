@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from oracles.formula.node import Node
 
 ADDING = "add", "subtract"
+_OFTEN = 8
+"""Nobody adds a term more often than that in place of a product."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +45,26 @@ class Chain:
 def chains_of(
     nodes: Sequence[Node], uses: Mapping[Node, Sequence[Node]], outputs: Collection[Node], sums: Collection[Node]
 ) -> Mapping[Node, Chain]:
-    """Return the chains of a formula's nodes by their last additions: those of three terms or more, and of two that are
-    sums of many."""
+    """Return the chains of a formula's nodes by their last additions: those of three terms or more, among which 2 a is
+    two, and of two that are sums of many."""
     of, found, within = _Nodes(nodes, uses, frozenset(outputs)), dict[Node, Chain](), set[Node]()
     for node in reversed(nodes):
         if node.kind not in ADDING or node in within or of.meets_its_opposite(node):
             continue
         chain = of.chain(node)
         of_terms = [term.node for term in chain.terms if not _is_nothing(term.node)]
-        if len(of_terms) > 2 or {*of_terms} <= {*sums}:
+        if (len(of_terms) > 1 and sum(map(copies, of_terms)) > 2) or {*of_terms} <= {*sums}:
             found[node] = chain
             within.update(filter(of.is_alone, chain.inner))
     return found
+
+
+def copies(node: Node) -> int:
+    """Return how often a term may be added that is a whole number times another one."""
+    if node.kind != "multiply":
+        return 1
+    whole = (abs(arg.value) for arg in node.args if arg.kind == "constant")
+    return next((int(value) for value in whole if value.is_integer() and 1 < value <= _OFTEN), 1)
 
 
 def _is_nothing(node: Node) -> bool:

@@ -15,14 +15,12 @@ from oracles.formula.affine.errors import Rounding, either, more, rounded
 from oracles.formula.affine.forms import ANY, Form, Mask, combined, dust, upwards
 from oracles.formula.affine.operations import exactly, reached
 from oracles.formula.affine.setting import SettledProblem
-from oracles.formula.chains import Chain, Term
+from oracles.formula.chains import Chain, Term, copies
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 
 _CLEAR = 1 - 2.0**-12
 """Where magnitudes add up to no more than the sum over this, no order overflows to the other side."""
-_OFTEN = 8
-"""Nobody adds a term more often than that in place of a product."""
 _NEVER = 1 << 12
 """Zero is a multiple of 2 to this power too, and of any other."""
 
@@ -108,7 +106,7 @@ class _Added:
 
     @lazy
     def _times(self) -> Sequence[int]:
-        return [_times(term.node) for term in self.chain.terms]
+        return [copies(term.node) for term in self.chain.terms]
 
     @lazy
     def _partial(self) -> F64:
@@ -167,14 +165,6 @@ class _Added:
         total = _total(known)
         positive = reduce(np.logical_and, [each >= 0 for each in known])
         return np.where(positive, np.maximum(total * (1 - self._worst - 2.0**-20), 0.0), np.nan)
-
-
-def _times(node: Node) -> int:
-    """How often a term may be added that is a whole number times another one."""
-    if node.kind != "multiply":
-        return 1
-    whole = (abs(arg.value) for arg in node.args if arg.kind == "constant")
-    return next((int(value) for value in whole if value.is_integer() and 1 < value <= _OFTEN), 1)
 
 
 def _total(each: Sequence[F64]) -> F64:

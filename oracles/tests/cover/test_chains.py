@@ -83,6 +83,9 @@ def test_a_chain_has_its_terms_with_their_signs() -> None:
     assert _terms(lambda a, b, c: {"y": c - -(a + b)}) == [("a", 1), ("b", 1), ("c", 1)]
     assert _terms(lambda a, w: {"y": dot(a, w, "n") + total(a, "n")}) == [("dot", 1), ("sum", 1)]
     assert not _terms(lambda a, b: {"y": a * b + 1.0})
+    assert _terms(lambda a, b: {"y": 2.0 * a - b}) == [("b", -1), ("multiply", 1)]
+    assert not _terms(lambda a, b: {"y": 2.5 * a - b})
+    assert not _terms(lambda a, b: {"y": 0.0 - 2.0 * a}), "nothing is added"
     assert not _terms(lambda a, b, c: {"y": a - (c - b) + c}), "c is added and taken off"
 
 
@@ -167,6 +170,23 @@ def test_what_cancels_may_be_any_of_the_orders_and_nothing_else() -> None:
     assert _one(of, 1.0) == _one(of, 0.0) == "pass"  # 2^24 + (-2^24 + 1) is 1, and (2^24 + 1) - 2^24 is 0
     assert results(of, LAST, {"y": np.zeros((1, 1), np.float32)}) == ["numeric"]
     assert _one(of, 4.5) == _one(of, -2.5) == "numeric"
+
+
+def twice(a: Node, b: Node) -> Outputs:
+    return {"y": 2.0 * a - b}
+
+
+def test_a_whole_number_times_a_term_may_be_added_one_by_one() -> None:
+    """2 a - b may be a + (a - b), which is off by another rounding."""
+    a, b = (np.array([[each]], np.float32) for each in (128.00435, 16384.0))
+    with known(Op(twice, INPUTS[:2], (Operand("y", "m n"),))):
+        of, right, other = Problem("twice", {}, {"a": a, "b": b}, {"y": "f32"}), 2 * a - b, a + (a - b)
+        assert right != other
+        for contract, y, said in (
+            (ANY, right, "pass"), (ANY, other, "pass"), (ANY, right * np.float32(1 + 2.0**-21), "numeric"),
+            (LAST, right, "pass"), (LAST, other, "numeric"),
+        ):  # fmt: skip
+            assert results(of, contract, {"y": y}) == [said]
 
 
 def test_whole_numbers_stay_exact() -> None:
