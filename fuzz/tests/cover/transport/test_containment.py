@@ -245,9 +245,12 @@ def test_a_copy_of_the_worker_answers_nothing(target: Callable[[str], Target], c
     found = ran(target("static int calls; copy(c); if (++calls % 4 == 0) fork();"), cache, *[a_case()] * 12)
     assert [outcome.outputs for outcome in found] == [{"y": a_case().inputs["x"].bits}] * 12
     assert {change.kind for outcome in found for change in outcome.changes} == {"children"}
-    gone = ran(target("static int calls; copy(c); if (++calls == 4 && fork() > 0) _exit(0);"), cache, *[a_case()] * 12)
+    # By its calls on other cases: how often a worker repeats one is its own affair, and another under an emulator.
+    cue = "if (*(unsigned *)c->x.data != 0xffffffffu) others++; else if (others >= 2 && fork() > 0) _exit(0);"
+    cases = [a_case(bits=b"\xff" * 48 if place in (3, 6, 9) else None) for place in range(12)]
+    gone = ran(target(f"static int others; copy(c); {cue}"), cache, *cases)
     died = [place for place, outcome in enumerate(gone) if outcome.status is Status.DIED]
-    assert died == [3, 6, 9]  # the fourth call in each process: what died was made again alone
+    assert died == [3, 6, 9]  # after others in each process: what died was made again alone
 
 
 def test_a_signal_to_the_parent_ends_the_kernels_own_worker(target: Callable[[str], Target], cache: Path) -> None:
