@@ -16,7 +16,7 @@ def test_wrong_kernels_for_ordinary_sizes_are_found_within_500_cases(seed: int, 
     pack = tmp_path / "pack"
     pack.mkdir()
     write_tiled_pack(pack)
-    for op in ("multiply", "attention", "batched"):
+    for op in ("multiply", "attended", "batched"):
         words = ("run", "--pack", str(pack), "--op", op, "--max-cases", "500", "--seed", str(seed), "--no-shrink")
         found = cli(*words, "--json", "found.jsonl")
         assert found.returncode == 1, found.stdout + found.stderr
