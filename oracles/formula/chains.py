@@ -63,8 +63,8 @@ def copies(node: Node) -> int:
     """Return how often a term may be added that is a whole number times another one."""
     if node.kind != "multiply":
         return 1
-    whole = (abs(arg.value) for arg in node.args if arg.kind == "constant")
-    return next((int(value) for value in whole if value.is_integer() and 1 < value <= _OFTEN), 1)
+    found = (abs(arg.value) if arg.kind == "constant" else float(copies(arg)) for arg in node.args)
+    return next((int(value) for value in found if value.is_integer() and 1 < value <= _OFTEN), 1)
 
 
 def _is_nothing(node: Node) -> bool:

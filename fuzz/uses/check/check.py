@@ -25,7 +25,7 @@ from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
 from fuzz.laws.registry import Entry
 from fuzz.laws.registry import declared as declared_laws
-from fuzz.report import console
+from fuzz.report import console, events
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
@@ -317,10 +317,10 @@ def check_targets(
 
 
 def _screen() -> Console:
-    """Where a check shows how it is going: a terminal."""
+    """Where a check shows how it is going: a terminal, or events."""
     if GIVEN.console is not None:
         return GIVEN.console()
-    return console.progress() if sys.stderr.isatty() else console.silent()
+    return console.progress() if sys.stderr.isatty() or events.wanted() else console.silent()
 
 
 @contextmanager

@@ -84,6 +84,7 @@ def test_a_chain_has_its_terms_with_their_signs() -> None:
     assert _terms(lambda a, w: {"y": dot(a, w, "n") + total(a, "n")}) == [("dot", 1), ("sum", 1)]
     assert not _terms(lambda a, b: {"y": a * b + 1.0})
     assert _terms(lambda a, b: {"y": 2.0 * a - b}) == [("b", -1), ("multiply", 1)]
+    assert _terms(lambda a, b, w: {"y": 2.0 * a * w - b}) == [("b", -1), ("multiply", 1)]
     assert not _terms(lambda a, b: {"y": 2.5 * a - b})
     assert not _terms(lambda a, b: {"y": 0.0 - 2.0 * a}), "nothing is added"
     assert not _terms(lambda a, b, c: {"y": a - (c - b) + c}), "c is added and taken off"

@@ -16,6 +16,7 @@ import torch
 import fuzz
 from fuzz import Capabilities, Contract, Op
 from fuzz.adapters.registry import expand
+from fuzz.report.console import EVENTS
 from fuzz.uses.check.plan import GIVEN
 from fuzz.uses.check.reference import lenient, read
 from fuzz.uses.check.results import told
@@ -94,15 +95,21 @@ def test_optional_tensors_that_were_never_tried_are_said(
     assert "left out" not in capsys.readouterr().err
 
 
-def test_what_takes_long_to_judge_is_told_of_while_a_check_goes_on() -> None:
-    before, seen = escalation.watch, set[bool]()
+def test_what_takes_long_to_judge_is_told_of_while_a_check_goes_on(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, step = escalation.watch, escalation.Step("triple", "y", 3, 40, 9.0)
+    monkeypatch.setattr(GIVEN, "console", None)
+    monkeypatch.setenv(EVENTS, "1")
 
     def mine(x: Any) -> Any:
-        seen.add(escalation.watch is before)
+        escalation.watch(step)
         return x * 3
 
     fuzz.check(mine, reference=lambda x: x * 3, contract=Contract(), max_cases=2, seed=1)
-    assert seen == {False}
+    said = capfd.readouterr().err.splitlines()
+    note = {"event": "note", "text": "judging y of triple in many digits, 3 of 40 elements in 9 s of 60 s"}
+    assert [json.loads(line) for line in said if "judging" in line] == [note]
     assert escalation.watch is before
 
 
