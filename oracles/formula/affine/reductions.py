@@ -163,7 +163,17 @@ def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
             rest = errors if rest is None else rest + errors
     may, centre = any_along(either(args), axes), along(Float64().greatest, arg.centre, axes)
     least = None if arg.least is None else np.maximum.reduce(arg.least, axes, keepdims=True)
+    if here.contract.flushes_operands and (astray := _mistaken(arg, centre, axes)).any():
+        rest = astray if rest is None else np.maximum(rest, astray)
     return replace(arg, centre=centre, parts=parts, rest=rest, may=may, overflows=None, least=least)
+
+
+def _mistaken(arg: Form, centre: F64, axes: Axes) -> F64:
+    """How far off a maximum may be that is subnormal, where a comparison takes all such numbers for zero, and what is
+    chosen is returned as it is: as far as any other of them."""
+    tiny = arg.dtype.tiny
+    low = (np.abs(arg.centre) - arg.spread < tiny) & (arg.size > 0) & (centre - arg.spread < tiny)
+    return _largest(np.where(low, centre - arg.centre + arg.spread, 0.0), axes)
 
 
 def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:

@@ -12,6 +12,7 @@ from oracles.elementary.function import Elementary
 from oracles.elementary.functions import function
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Double, Float64
+from oracles.formula.exact.contraction import Axes
 from oracles.lazy import lazy
 from oracles.rounding import add_rounded, round_to
 
@@ -39,6 +40,16 @@ class Roundings:
     def taken(self, values: F64, dtype: Format) -> F64:
         """Operands of that dtype as an operation takes them."""
         return self.flushed(values, dtype) if self.contract.flushes_operands else values
+
+    def greatest(self, values: F64, dtype: Format, axes: Axes) -> F64:
+        """The greatest along axes, where comparisons take subnormal numbers for zero and what is chosen stays as it is:
+        any of those that are equal to them."""
+        low = bool(self.random.integers(2))
+        worst, reduce = (np.inf, np.minimum.reduce) if low else (-np.inf, np.maximum.reduce)
+        compared = self.flushed(values, dtype)
+        most = np.maximum.reduce(compared, axes, keepdims=True, initial=-np.inf)
+        found = reduce(np.where(compared == most, values, worst), axes, keepdims=True, initial=worst)
+        return np.where(np.isfinite(most), found, most)
 
     def flushed(self, values: F64, dtype: Format) -> F64:
         """Return the values with one half of the subnormal ones, by chance, replaced by zero."""

@@ -158,3 +158,23 @@ def test_what_a_difference_leaves_subnormal_may_be_zero_though_float64_has_less_
     of = Problem("log_softmax_backward", {}, {"y": y, "dy": dy}, {"dx": "f32"}, True)
     (dx,) = Truth(of).check(contract, {"dx": np.full((256, 1), -0.0, np.float32)})
     assert dx.result == "pass"
+
+
+@pytest.mark.parametrize(
+    ("denormals", "x", "got", "result"),
+    [
+        ("flush operands", [-3e-45, 3e-45, 3e-45], -3e-45, "pass"),
+        ("flush operands", [-3e-45, 3e-45, 3e-45], -2e-44, "numeric"),
+        ("flush results", [-3e-45, 3e-45, 3e-45], -3e-45, "numeric"),
+        ("preserve", [-3e-45, 3e-45, 3e-45], -3e-45, "numeric"),
+        ("flush operands", [-3e-45, 3e-45, 1.0], 3e-45, "numeric"),
+        ("flush operands", [-2e-38, 3e-45, 3e-45], -2e-38, "numeric"),
+    ],
+)
+def test_a_comparison_may_take_subnormal_numbers_for_equal(
+    denormals: str, x: list[float], got: float, result: str
+) -> None:
+    """What is chosen by it is returned as it is, and not as it was compared."""
+    of = Problem("row_max", {}, {"x": np.array([x], np.float32)}, {"y": "f32"}, True)
+    (y,) = Truth(of).check(Contract("f32", denormals=denormals), {"y": np.array([got], np.float32)})  # type: ignore[arg-type]
+    assert y.result == result
