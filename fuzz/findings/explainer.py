@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -70,7 +69,7 @@ class Explainer:
         """Put one bucket for each cause in the place of those that were told apart by their verdicts only."""
         # What is in a source is explained at the kernel that is nearest to it: failures of others are told by that.
         piles = sorted(self.waiting, key=lambda pile: len(self.within(pile[0])))
-        self._ends = time.monotonic() + seconds
+        self._ends = self.bounds.clock() + seconds
         for number, pile in enumerate(piles):
             self._waiting = len(piles) - number
             for bucket in self._sort(pile):
@@ -111,7 +110,7 @@ class Explainer:
 
     @property
     def _left(self) -> float:
-        return self._ends - time.monotonic()
+        return self._ends - self.bounds.clock()
 
     def _sort(self, pile: Sequence[Bucket]) -> list[Bucket]:
         """As `_sorted`. An error of ours over one pile is noted there, and leaves the others as they are."""
@@ -217,7 +216,8 @@ class Explainer:
         share = self._left * self.bounds.one_cause / min(self._waiting, self.bounds.queue)
         seconds = min(self.bounds.most_s, max(share, self.bounds.least_s))
         allowance = TimeAllowance(
-            seconds, self.stop, lambda line: self.say(f"{head}: {line}"), self.bounds.option, self.bounds.shrinks
+            seconds, self.stop, lambda line: self.say(f"{head}: {line}"), self.bounds.option, self.bounds.shrinks,
+            self.bounds.clock,
         )  # fmt: skip
         kernel = self._by_id[finding.target].kernel.name
         fresh = any(each.need is Need.HISTORY for each in self.book.buckets.values() if each.kernel == kernel)

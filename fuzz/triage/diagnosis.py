@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case
@@ -64,6 +64,8 @@ class TimeAllowance:
     """The option that gives a finding more time, or `NO_SHRINK`; '' where there is none."""
     shrinks: bool = True
     """Whether it is made smaller, and its rule is sought; otherwise only one thing at a time is changed about it."""
+    clock: Callable[[], float] = time.monotonic
+    """What counts the seconds."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class TimeShares:
     """Whether what there is no time for now is looked at later, while failures go on coming. If so, half a rule tells
     nothing apart, for it would make further buckets of one bug; and a cause stays in the family by which failures are
     told."""
+    clock: Callable[[], float] = time.monotonic
+    """What counts the seconds."""
 
 
 @dataclass
@@ -93,16 +97,22 @@ class _Clock:
     """Says when to stop."""
 
     allowance: TimeAllowance
-    began: float = field(default_factory=time.monotonic)
     stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self._began = self.allowance.clock()
+
+    @property
+    def _gone(self) -> float:
+        return self.allowance.clock() - self._began
 
     def part(self, share: float) -> float:
         """Seconds after the beginning at which that share of what is left now is over."""
-        gone = time.monotonic() - self.began
+        gone = self._gone
         return gone + share * (self.allowance.seconds - gone)
 
     def over(self, seconds: float = math.inf) -> bool:
-        over = time.monotonic() - self.began > min(seconds, self.allowance.seconds) or self.allowance.stop()
+        over = self._gone > min(seconds, self.allowance.seconds) or self.allowance.stop()
         self.stopped = self.stopped or over
         return over
 

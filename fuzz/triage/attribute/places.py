@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -129,11 +130,24 @@ def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[Feature, int 
     if dim == OUTER:
         yield Feature("index", "row" if op.turns else "index in the batch"), at
         return
-    is_column = op.turns and dim == op.row
-    name = "column" if is_column else f"index along {dim}"
-    yield Feature("index", name), at
-    yield Feature("from the end", "columns" if is_column else name), size - 1 - at
-    for block in _BLOCKS:
-        yield Feature("remainder", name, operand=block), at % block
-        tail = Feature("in tail", operand=block) if is_column else Feature("in tail along", dim, operand=block)
+    index, end, blocks = _features("" if op.turns and dim == op.row else dim)
+    yield index, at
+    yield end, size - 1 - at
+    for block, remainder, tail in blocks:
+        yield remainder, at % block
         yield tail, "inside" if at >= size - size % block else "before"
+
+
+@cache
+def _features(dim: str) -> tuple[Feature, Feature, Sequence[tuple[int, Feature, Feature]]]:
+    """The features of places along a dimension, or of columns, which has no name: there are thousands of places."""
+    name = f"index along {dim}" if dim else "column"
+    blocks = [
+        (
+            block,
+            Feature("remainder", name, operand=block),
+            Feature("in tail along", dim, operand=block) if dim else Feature("in tail", operand=block),
+        )
+        for block in _BLOCKS
+    ]
+    return Feature("index", name), Feature("from the end", name if dim else "columns"), blocks

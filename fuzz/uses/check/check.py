@@ -35,6 +35,7 @@ from fuzz.triage.diagnosis import TimeShares, new_workers
 from fuzz.uses.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
 from fuzz.uses.check.known import kept, remember, remembered
+from fuzz.uses.check.own_time import OwnTime
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.reference import read
 from fuzz.uses.check.replay import Wanted, check_by_replay
@@ -285,7 +286,8 @@ def check_targets(
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
             line = LiveLine(session.err)
             try:
-                bounds = _EXPLAINING if running_test() else replace(_EXPLAINING, option="")
+                clock = time.monotonic if here is None else OwnTime()
+                bounds = replace(_EXPLAINING, clock=clock, option=_EXPLAINING.option if running_test() else "")
                 explainer = Explainer(pool, targets, book, bounds, say=line.show, workers=workers)
                 explainer.explain_all(GIVEN.options.explain_s)
             finally:
