@@ -163,23 +163,33 @@ class Truth:
         if all((each.outer[0] == each.outer[1]).all() for each in given.values()):
             return checks
         arrays = {name: self._returned(name, received.values[name]) for name in self.problem.outputs}
-        answers = self.again(arrays, self._unknown(contract, given)).check(contract, arrays)
+        unknown = self._unknown(contract, given, received)
+        answers = self.again(arrays, unknown).check(contract, arrays)
         failing = {each.output: replace(each, again=True) for each in answers if each.result != "pass"}
         return tuple(failing.get(each.output, each) for each in checks)
 
-    def _unknown(self, contract: Contract, given: Mapping[str, Enclosure]) -> Mapping[str, Mask]:
+    def _unknown(self, contract: Contract, given: Mapping[str, Enclosure], received: Received) -> Mapping[str, Mask]:
         """Where nothing follows from outputs: of what is too large for its dtype, or may be so on the way, anything is
-        stored. Near a jump anything is right as well, but a kernel has what it stores."""
-        if all(each.unjudged is None for each in given.values()):
-            return {}
+        stored; and zero, of what the cast to it flushes. Near a jump anything is right as well, but a kernel has what
+        it stores."""
+        contract = self.op.settled(contract)
+        masks = {}
         with np.errstate(all="ignore"):
-            read = self.op.conformance(self.op.settled(contract), self.problem.structured, self.op.tensors)
-            masks = {
-                name: each.unjudged & (read.wild(name) | self._lost(name, each))
-                for name, each in given.items()
-                if each.unjudged is not None
-            }
-        return {name: self._returned(name, mask).astype(bool) for name, mask in masks.items() if mask.any()}
+            for name, each in given.items():
+                mask = self._flushed(contract, name, each, received.values[name])
+                if each.unjudged is not None:
+                    read = self.op.conformance(contract, self.problem.structured, self.op.tensors)
+                    mask = mask | each.unjudged & (read.wild(name) | self._lost(name, each))
+                if mask.any():
+                    masks[name] = self._returned(name, mask).astype(bool)
+        return masks
+
+    def _flushed(self, contract: Contract, output: str, enclosure: Enclosure, got: NDArray[Any]) -> Mask:
+        """Where an output may be a zero by its cast alone."""
+        dtype, size = DTYPES[self.problem.outputs[output]], np.abs(head(enclosure.centre))
+        if isinstance(dtype, Integer) or not contract.flushes_results:
+            return np.zeros(size.shape, bool)
+        return np.asarray((got == 0) & (size > 0) & (size < dtype.tiny))
 
     def _lost(self, output: str, enclosure: Enclosure) -> Mask:
         """Where the dtype of an output does not hold its value."""

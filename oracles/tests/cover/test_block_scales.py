@@ -260,3 +260,15 @@ def test_what_follows_from_returned_outputs_is_of_the_same_operands() -> None:
     for wrong, name in ((again, "z"), (replace(again, inputs=(y,), outputs=(x,)), "x")):
         with pytest.raises(OpError, match=f"from_returned: '{name}'"):
             Op(doubled, (x,), (y,), from_returned=wrong)
+
+
+@pytest.mark.parametrize(("denormals", "result"), [("flush results", "pass"), ("flush operands", "numeric")])
+def test_codes_do_not_follow_from_a_zero_that_the_cast_of_a_scale_left(denormals: str, result: str) -> None:
+    """A subnormal scale may be flushed where it is stored, after the codes were made by it."""
+    x, one = np.full((1, 16), 6 * 2.0**-7, np.float32), np.float32(1.0)
+    q, scale = nvfp4(x, one, 0.0)
+    of = Problem("quantize_nvfp4", {}, {"x": x, "tensor_scale": np.array(one)}, {"q": "uint8", "scale": "e4m3fn"})
+    points, truth = dict.fromkeys(EXACT_4.points, "maybe f32"), Truth(of)
+    contract = Contract("f32", denormals=denormals, points=points)  # type: ignore[arg-type]
+    assert [each.result for each in truth.check(contract, {"q": q, "scale": scale * 0})] == ["pass", result]
+    assert truth.check(contract, {"q": q ^ np.uint8(1), "scale": scale * 0})[0].result == "numeric"
