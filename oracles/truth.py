@@ -186,8 +186,8 @@ class Truth:
 
     def _flushed(self, contract: Contract, output: str, enclosure: Enclosure, got: NDArray[Any]) -> Mask:
         """Where an output may be a zero by its cast alone."""
-        dtype, size = DTYPES[self.problem.outputs[output]], np.abs(head(enclosure.centre))
-        if isinstance(dtype, Integer) or not contract.flushes_results:
+        dtype, size = FORMATS.get(self.problem.outputs[output]), np.abs(head(enclosure.centre))
+        if dtype is None or not contract.flushes_results:
             return np.zeros(size.shape, bool)
         return np.asarray((got == 0) & (size > 0) & (size < dtype.tiny))
 

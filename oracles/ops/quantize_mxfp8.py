@@ -14,6 +14,10 @@ INF = float("inf")
 BLOCK = 32.0
 X = Operand("x", "... n", values="blocked")
 SCALE = Operand("scale", "... b", dtype="uint8")
+LARGEST = 254.0
+"""The largest stored exponent of a number."""
+UNKNOWN = 512.0
+"""A code that no byte holds: of what no scale is large enough for any may be stored."""
 RULE = Parameter("scale_rule", (0.0, 1.0, 2.0, 3.0), neutral=0.0, least=0.0)
 
 
@@ -54,7 +58,8 @@ def quantize_mxfp8(x: Node, *, scale_rule: Node | float = 0.0, of_infinity: Node
     """q = x / s, from -448 to 448, and scale = 127 + log2(s), for each 32 elements of a row and what is left of it. s
     follows from the largest magnitude m: 2^floor(log2(m)) / 256; with scale_rule = 1 as of m rounded to 4 bits, with 2
     2^ceil(log2(m)) / 256, with 3 2^ceil(log2(m / 448)); 2^-127 at least, as of zeros. Of a NaN scale is 255 and q NaN;
-    of an infinity scale is of_infinity, which is 254, 247, or 255 with a NaN as q."""
+    of an infinity scale is of_infinity, which is 254, 247, or 255 with a NaN as q. Of what f64
+    has beyond all scales it is anything."""
     return quantized(x, scale_rule, of_infinity, E4M3)
 
 
@@ -71,7 +76,8 @@ def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, elem
     ratio = where(take(most, own, "b") >= INF, x / infinite, point(quotient) * element.left)
     exponent = elementary("round")(log2(where(most < INF, unit, 1.0))) + (127.0 - exponent_of(element.left))
     endless = where(of_infinity >= 254.5, 255.0, where(of_infinity >= 253.5, 254.0, element.endless))
-    code = where(most < INF, exponent, where(most >= INF, endless, 255.0))
+    held = where(exponent > LARGEST, UNKNOWN, exponent)
+    code = where(most < INF, held, where(most >= INF, endless, 255.0))
     return {"q": cut(ratio, element), "scale": code}
 
 

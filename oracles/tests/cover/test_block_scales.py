@@ -272,3 +272,13 @@ def test_codes_do_not_follow_from_a_zero_that_the_cast_of_a_scale_left(denormals
     contract = Contract("f32", denormals=denormals, points=points)  # type: ignore[arg-type]
     assert [each.result for each in truth.check(contract, {"q": q, "scale": scale * 0})] == ["pass", result]
     assert truth.check(contract, {"q": q ^ np.uint8(1), "scale": scale * 0})[0].result == "numeric"
+
+
+@pytest.mark.parametrize("stored", [254, 255])
+def test_the_scale_of_what_no_scale_is_large_enough_for_may_be_any(stored: int) -> None:
+    """As 255 it makes no NaN of the codes; as another one they do not follow from it either."""
+    x = np.array([[1.5 * 2.0**135]])
+    of = Problem("quantize_mxfp8", {"scale_rule": 2.0}, {"x": x}, {"q": "e4m3fn", "scale": "uint8"}, True)
+    q, scale = np.array([[192.0]], E4M3), np.array([[stored]], np.uint8)
+    contract = Contract("f64", points=EXACT.points)
+    assert [each.result for each in Truth(of).check(contract, {"q": q, "scale": scale})] == ["pass", "pass"]
