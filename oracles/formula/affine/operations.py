@@ -220,6 +220,8 @@ def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         found = _strayed(here, of, arg, found)
     if bound.growth:
         found = _grown(found, arg, 2 * dtype.u * bound.growth)
+    if of.sign != "any":  # else it may be an exact zero
+        found = _vanished(found, args)
     rounding = Rounding(0.0 if last else relative, 0.0 if last else max(0.5, bound.ulp))
     return rounded(found, rounding, here.contract.keeping(of.name))
 

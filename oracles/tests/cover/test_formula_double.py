@@ -113,3 +113,11 @@ def test_what_products_lose_to_every_kernel_is_seen_once_their_sum_is_multiplied
         assert simulated(of, DOUBLE)["y"] == 0.0
         for value, said in ((0.0, "pass"), (8e-308, "pass"), (1e-3, "numeric")):
             assert results(of, DOUBLE, {"y": np.array([value])}) == [said]
+
+
+@pytest.mark.parametrize(("got", "result"), [(-0.0, "pass"), (-4094.25 * 2.0**-1074, "pass"), (-1e-318, "numeric")])
+def test_a_function_that_underflows_in_float64_may_be_zero_to_kernels(got: float, result: str) -> None:
+    """exp(-747) is a twelfth of the smallest number, of which a large factor makes a number again."""
+    given = {"x": np.array([[128.0]]), "dy": np.array([-4094.25]), "y": np.array([875.0])}
+    of = Problem("logsumexp_backward", {}, given, {"dx": "f64"}, True)
+    assert results(of, DOUBLE, {"dx": np.array([[got]])}) == [result]
