@@ -26,7 +26,7 @@ class Exit(IntEnum):
     USAGE = 4
     NOTHING_RAN = 5
     MOSTLY_NOT_JUDGED = 6
-    """Nothing is wrong with the runs that were judged, and most were not."""
+    """Nothing is wrong with the runs that were judged, and most runs or kernels were not."""
     REQUIRED_NOT_RUN = 10
     ORACLE_GAVE_UP = 11
     CANNOT_JUDGE = 125
@@ -41,8 +41,8 @@ MEANINGS: Mapping[Exit, str] = {
     "records that could not be written",
     Exit.USAGE: "usage error or broken case file: one line says what to correct",
     Exit.NOTHING_RAN: "nothing ran; from `doctor`: nothing can run",
-    Exit.MOSTLY_NOT_JUDGED: "all runs that were judged are right, but most runs were not judged; the last line says "
-    "why",
+    Exit.MOSTLY_NOT_JUDGED: "all runs that were judged are right, but most runs were not judged, or most "
+    "kernels had no turn; the last line says why",
     Exit.REQUIRED_NOT_RUN: "a required target did not run (`--require`)",
     Exit.ORACLE_GAVE_UP: "the oracle could not decide on some element",
     Exit.CANNOT_JUDGE: "`repro` cannot tell whether the case fails: its kernel cannot be built or loaded, is not "

@@ -65,6 +65,10 @@ class WorstPass:
     where: str
 
 
+NO_TURN = "the search ended before its op had a turn"
+LATE = "it is slow, and the search ended before it had a turn"
+
+
 @dataclass
 class TargetTally:
     """Counts for one target."""
@@ -215,10 +219,27 @@ class Tally:
         """Runs that were begun, or given to a target, and have no verdict."""
         return sum(target.not_run for target in self.targets.values())
 
+    def note_waiting(self) -> None:
+        """Say of targets whose op was not searched at all why they judged nothing."""
+        waiting = [
+            name for op, reach in self.reach.items() if op not in self.visits for name in reach.space[Feature("target")]
+        ]
+        for name, line in self.targets.items():
+            if name in waiting and not line.not_run_reason:
+                line.not_run_reason = NO_TURN
+
+    @property
+    def without_turn(self) -> Sequence[str]:
+        """The kernels of which nothing was judged, although it could have been: the search ended too soon."""
+        judged = {line.kernel for line in self.targets.values() if line.judged}
+        late = [line.kernel for line in self.targets.values() if line.not_run_reason in (NO_TURN, LATE)]
+        return [kernel for kernel in dict.fromkeys(late) if kernel not in judged]
+
     @property
     def is_mostly_unjudged(self) -> bool:
-        """Whether most runs have no verdict: that nothing was found says little then."""
-        return self.not_run > self.judged
+        """Whether most runs have no verdict, or most kernels had no turn: that nothing was found says little then."""
+        judged = {line.kernel for line in self.targets.values() if line.judged}
+        return self.not_run > self.judged or len(self.without_turn) > len(judged)
 
     @property
     def findings(self) -> int:

@@ -58,7 +58,10 @@ RUNS: Mapping[str, str] = {
     "runs": "how many runs there were; a run is one case on one target",
     "largest error": "the largest error of the runs that pass, divided by what is allowed; up to 100% is right",
     "NOTHING RAN": "no run has a verdict, which is never a pass; the lines above say why",
-    "MOSTLY NOT JUDGED": "more than half of the runs have no verdict, which is never a pass",
+    "MOSTLY NOT JUDGED": "more than half of the runs have no verdict, or more than half of the kernels had no "
+    "turn, which is never a pass",
+    "no turn": "the search ended before these kernels were tried: give it a longer --max-time or more --max-cases. "
+    "With --require their targets must run",
     "nothing found": "every run that was judged is right. This says nothing about what was not tried",
     "not exercised": "what the op allows but no case had, because the kernel does not declare it. The field of "
     "Capabilities that declares it is in parentheses",

@@ -15,7 +15,7 @@ from rich.console import Console
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.verdict import Verdict
 from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTotals
-from fuzz.findings.tally import WorstPass
+from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
 from fuzz.generate.pairing import PairCoverage, held
 from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.broken import Broken, broken_kernels
@@ -28,6 +28,7 @@ from fuzz.report.table import KernelLine, largest, print_kernels
 from fuzz.report.totals import (
     UndeclaredByOp,
     bugs_words,
+    found_words,
     not_exercised,
     not_run_lines,
     undeclared_by_op,
@@ -68,11 +69,7 @@ def print_night(
     if pairs:
         console.print(f"{pairs_words(pairs)}; the page names the others, by op", soft_wrap=True)
     failing = [(bucket.row.kernel, bucket.told.explained != "not yet") for bucket in seen.failing]
-    found = bugs_words(failing) if failing else "nothing found"
-    missed = max(seen.targets, key=lambda row: row.not_run, default=None)
-    if not failing and missed is not None and sum(row.not_run for row in seen.targets) > seen.judged:
-        found = f"MOSTLY NOT JUDGED ({missed.reason})"
-    found = found if seen.judged else "NOTHING RAN"  # never to be taken for a clean night
+    found = found_words(tally_of(seen), bugs_words(failing) if failing else "")
     found += f", broken: {', '.join(dict.fromkeys(each.kernel for each in broken))}" if broken else ""
     used = seen.night.used_s
     rate = seen.judged / used if used else 0.0
@@ -90,6 +87,17 @@ def broken_of(seen: NightView) -> list[Broken]:
     return broken_kernels((row.kernel, row.name, row.reason, row.attested.get("broken", "")) for row in seen.targets)
 
 
+def tally_of(seen: NightView) -> Tally:
+    """The counts of the whole night, whatever session saw it, and why targets judged nothing."""
+    tally, idle = Tally(), idle_reasons(seen)
+    for row in seen.targets:
+        counts = TargetTally(row.name, row.kernel, row.judged, row.findings, row.gave_up, row.not_run)
+        counts.not_run_reason = row.reason or idle.get(row.name, "")
+        counts.broken = row.attested.get("broken", "")
+        tally.targets[row.name] = counts
+    return tally
+
+
 def idle_reasons(seen: NightView) -> dict[str, str]:
     """Why targets judged nothing, by target; without those whose kernel is to blame."""
     reasons = {row.name: row.reason for row in seen.targets if row.judged == 0 and not row.attested.get("broken")}
@@ -102,9 +110,7 @@ def idle_reasons(seen: NightView) -> dict[str, str]:
 
 def _why_idle(cases: int | None) -> str:
     """Why a target that could run judged nothing, of whose op so many cases were judged on some target."""
-    if cases is None:
-        return "the night was over before its op had its turn"
-    return "no case that was drawn fitted it" if cases else "no case of its op was judged in the time that there was"
+    return "no case that was drawn fitted it" if cases else NO_TURN
 
 
 def partly_run(seen: NightView) -> dict[str, str]:

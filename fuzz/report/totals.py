@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console
 
 from fuzz.adapters.target import Target
-from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
 from fuzz.execute.lane import UNFINISHED
 from fuzz.findings.book import FindingBook
@@ -22,6 +21,8 @@ from fuzz.report.table import kernel_lines, print_kernels
 _GROUPS = 3
 """The most groups of kernels that declare less than others of their op which are named: the end of a run stays
 short."""
+_NAMED = 6
+"""The most kernels that the last line names."""
 _FEW_LINES = 4
 """At the end of a run stand at most this many lines of what was not exercised, unless more are asked for."""
 
@@ -39,12 +40,8 @@ def run_notes(tally: Tally, *, verbose: bool = False, stopped: bool = False) -> 
     told = [each for each in targets if not each.broken]  # what is broken is told as a failure
     late = [each for each in told if each.not_run_reason.startswith(UNFINISHED) and not verbose]
     told = [each for each in told if each not in late]
-    waiting = {
-        name for op, reach in tally.reach.items() if op not in tally.visits for name in reach.space[Feature("target")]
-    }
-    late_op = dict.fromkeys(() if stopped else waiting, "the time was over before their op had a turn")
     usual = "the run stopped at its first failure" if stopped else "no case that was drawn fits it"
-    idle = {each.target: each.not_run_reason or late_op.get(each.target, usual) for each in told if each.judged == 0}
+    idle = {each.target: each.not_run_reason or usual for each in told if each.judged == 0}
     unfinished = [_unfinished_line(late)] if late else []
     return [*gave_up, *not_run_lines(idle), *partly_run_lines(told), *unfinished]
 
@@ -148,11 +145,8 @@ def print_run(
     rate = tally.judged / elapsed if elapsed else 0.0
     broken = dict.fromkeys(target.kernel for target in tally.targets.values() if target.broken)
     bugs = [(bucket.kernel, bucket.is_explained) for bucket in book.seen]
-    found = bugs_words(bugs) if tally.findings else "nothing found"
-    found += ", stopped at the first failure" if stopped else ""
-    if not tally.findings and tally.is_mostly_unjudged:  # never to be taken for a clean run
-        found = mostly_unjudged(tally)
-    found = found if tally.judged else "NOTHING RAN"
+    bugs_found = bugs_words(bugs) if tally.findings else ""
+    found = f"{bugs_found}, stopped at the first failure" if stopped else found_words(tally, bugs_found)
     found += f", broken: {', '.join(broken)}" if broken else ""
     counts = f"{tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s)"
     print_lines(out, [f"{found}: {counts}, seed {outline.seed}, {processes}"])
@@ -187,8 +181,28 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' if number != 1 else ''}"
 
 
+def found_words(tally: Tally, bugs: str) -> str:
+    """What was found, which is never to be taken for a clean run where a kernel had no turn, or most was not judged."""
+    if not tally.judged:
+        return "NOTHING RAN"
+    if not bugs and tally.is_mostly_unjudged:
+        return mostly_unjudged(tally)
+    idle = tally.without_turn
+    return f"{bugs or 'nothing found'}{f', but no turn for {_some(idle)}' if idle else ''}"
+
+
+def _some(kernels: Sequence[str]) -> str:
+    """The first of them, and how many there are besides."""
+    more = len(kernels) - _NAMED
+    return ", ".join(kernels[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 def mostly_unjudged(tally: Tally) -> str:
-    """How many runs have no verdict, and why those of the target that has the most."""
+    """How many kernels had no turn, where these are most; or how many runs have no verdict, and why those of the target
+    that has the most."""
+    if tally.not_run <= tally.judged:
+        idle = tally.without_turn
+        return f"MOSTLY NOT JUDGED, no turn for {counted(len(idle), 'kernel')} ({_some(idle)})"
     [worst] = sorted(tally.targets.values(), key=lambda target: -target.not_run)[:1]
     runs = tally.not_run + tally.judged
     return f"MOSTLY NOT JUDGED, {tally.not_run:,} of {runs:,} runs have no verdict ({worst.not_run_reason})"

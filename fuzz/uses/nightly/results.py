@@ -15,10 +15,10 @@ from fuzz.base.kernel import Kernel
 from fuzz.findings.database import is_shared, name_of, open_state, open_store, said_by
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
-from fuzz.findings.tally import Tally, TargetTally
+from fuzz.findings.tally import Tally
 from fuzz.findings.unsaved import unsaved_path
 from fuzz.report.formats import Wanted, write_reports
-from fuzz.report.night import night_record, outline_of, pairs_of, print_night
+from fuzz.report.night import night_record, outline_of, pairs_of, print_night, tally_of
 from fuzz.report.page import write_page
 from fuzz.uses.nightly.opening import Opened, close
 from fuzz.uses.search.stopping import LAST_S, Stopping
@@ -92,11 +92,7 @@ class NightResults:
         return NightEnd(ended.tally, ended.missing, self._write(seen, ended))
 
     def _ended(self, seen: NightView) -> NightEnd:
-        tally = Tally()
-        for row in seen.targets:
-            counts = TargetTally(row.name, row.kernel, row.judged, row.findings, row.gave_up, row.not_run)
-            counts.not_run_reason, counts.broken = row.reason, row.attested.get("broken", "")
-            tally.targets[row.name] = counts
+        tally = tally_of(seen)
         missing = missing_targets(tally, self.require)
         for line in missing:
             self.err.print(line, style="bold red")

@@ -12,7 +12,7 @@ from pathlib import Path
 from fuzz.adapters.cuda import free_device_memory
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.kernel import capabilities_of
-from fuzz.findings.tally import Tally
+from fuzz.findings.tally import LATE, Tally
 from fuzz.generate.turn import BATCH
 from fuzz.uses.search.runner import Runner
 
@@ -134,6 +134,7 @@ def search_ops(runner: Runner, seed: int) -> None:
         runner.run_beside(list(turns), seed)
         for op in turns:
             _note_late(runner, op)
+        runner.tally.note_waiting()
         return
     began, to_come = time.monotonic(), sum(turns.values())
     for op, own in turns.items():
@@ -144,6 +145,7 @@ def search_ops(runner: Runner, seed: int) -> None:
         to_come -= own
         if runner.limits.max_time is not None:
             _note_late(runner, op)
+    runner.tally.note_waiting()
 
 
 def _note_late(runner: Runner, op: str) -> None:
@@ -151,4 +153,4 @@ def _note_late(runner: Runner, op: str) -> None:
     slow = slow_targets_of([target for target in runner.targets if target.kernel.op == op])
     for line in map(runner.tally.targets.__getitem__, slow):
         if not (line.judged or line.not_run or line.not_run_reason):
-            line.not_run_reason = "it is slow, and the time was over before it had a turn"
+            line.not_run_reason = LATE

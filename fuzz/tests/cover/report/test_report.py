@@ -20,7 +20,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.cli.exits import Exit, exit_of
 from fuzz.execute.lane import UNFINISHED
 from fuzz.execute.reach import reach_of
-from fuzz.findings.tally import Tally, TargetTally, WorstPass
+from fuzz.findings.tally import LATE, NO_TURN, Tally, TargetTally, WorstPass
 from fuzz.generate.aliasing import aliased_as
 from fuzz.judge.judge import Judge, Judgement
 from fuzz.report.brief import Commands, brief, brief_of
@@ -29,7 +29,7 @@ from fuzz.report.failure import _other_targets, allowance_lines, full_text
 from fuzz.report.judging import judging_told
 from fuzz.report.listings import listing
 from fuzz.report.progress import LiveLine, Progress, minutes, progress_line
-from fuzz.report.totals import bugs_words, mostly_unjudged, run_notes
+from fuzz.report.totals import bugs_words, found_words, mostly_unjudged, run_notes
 from fuzz.report.words import rule_lines
 from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
@@ -277,7 +277,29 @@ def test_an_op_without_a_turn_is_no_op_of_which_no_case_fitted() -> None:
     tally = Tally(
         {target.id: TargetTally(target.id, "generic")}, reach={"rms_norm": reach_of("rms_norm", [target], {})}
     )
-    assert run_notes(tally) == [f"NOT_RUN {target.id}: the time was over before their op had a turn"]
+    tally.note_waiting()
+    assert run_notes(tally) == [f"NOT_RUN {target.id}: the search ended before its op had a turn"]
+
+
+@pytest.mark.parametrize(
+    ("late", "bugs", "words", "code"),
+    [
+        (0, "", "nothing found", Exit.OK),
+        (2, "", "nothing found, but no turn for c, d", Exit.OK),
+        (2, "1 bug in 1 kernel", "1 bug in 1 kernel, but no turn for c, d", Exit.OK),
+        (3, "", "MOSTLY NOT JUDGED, no turn for 3 kernels (c, d, e)", Exit.MOSTLY_NOT_JUDGED),
+        (9, "", "MOSTLY NOT JUDGED, no turn for 9 kernels (c, d, e, f, g, h and 3 more)", Exit.MOSTLY_NOT_JUDGED),
+    ],
+)
+def test_a_kernel_without_a_turn_is_named_and_no_clean_run(late: int, bugs: str, words: str, code: Exit) -> None:
+    """Another target of a kernel may have had one, and what no case fits had its turn."""
+    tally = Tally({name: TargetTally(name, name, judged=5) for name in "ab"})
+    tally.targets["a@slow"] = TargetTally("a@slow", "a", not_run_reason=LATE)
+    tally.targets["picky"] = TargetTally("picky", "picky")
+    for name in "cdefghijk"[:late]:
+        tally.targets[name] = TargetTally(name, name, not_run_reason=NO_TURN)
+    assert found_words(tally, bugs) == words
+    assert exit_of(tally, failing=False, missing=False) is code
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from fuzz.findings.accuracy import climb
 from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
 from fuzz.findings.state import StateError, locked
+from fuzz.findings.tally import NO_TURN
 from fuzz.report.night import idle_reasons
 from fuzz.tests.common.running import Running, read_until
 from fuzz.uses.nightly.night import Night
@@ -95,9 +96,9 @@ def test_that_no_case_fitted_is_said_only_of_what_had_its_turn() -> None:
     slices = [SliceTotals(1, "picky", 5, 3.0, True, 40, 80), SliceTotals(2, "slow", 6, 3.0, True, 0, 0)]
     seen = cast(NightView, SimpleNamespace(targets=rows, slices=slices))
     assert idle_reasons(seen) == {
-        "c-late@native": "the night was over before its op had its turn",
+        "c-late@native": NO_TURN,
         "c-picky@native": "no case that was drawn fitted it",
-        "c-slow@native": "no case of its op was judged in the time that there was",
+        "c-slow@native": NO_TURN,
         "c-absent@native": "gcc is not installed",
     }
 

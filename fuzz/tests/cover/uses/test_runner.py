@@ -125,7 +125,7 @@ def test_a_slow_target_without_a_turn_is_no_target_that_no_case_fits() -> None:
     slow, quick = (replace(target, slow=number == 0) for number, target in enumerate(_targets()[:2]))
     tally = Tally({target.id: TargetTally(target.id, "generic") for target in (slow, quick)})
     _note_late(cast(Runner, SimpleNamespace(tally=tally, targets=(slow, quick))), "rms_norm")
-    assert tally.targets[slow.id].not_run_reason == "it is slow, and the time was over before it had a turn"
+    assert tally.targets[slow.id].not_run_reason == "it is slow, and the search ended before it had a turn"
     assert not tally.targets[quick.id].not_run_reason
 
 
