@@ -18,6 +18,8 @@ from oracles.rounding import round_to
 
 _STEEP = 2.0**300
 """Products of three slopes that are no larger, and of their reciprocals, are numbers of float64."""
+_ROOT = 2.0**-512
+"""Products of two numbers of float64 times this do not overflow."""
 FAR = 0.05
 """From a relative radius of an argument on, what a function makes of its ends may be less than its tangent says."""
 
@@ -53,14 +55,14 @@ def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) ->
     return found
 
 
-def reached(dtype: Format, centre: F64, half: Callable[[], tuple[F64, F64]]) -> F64:
-    """The centre, with the largest number where float64 has an infinity and some kernels a number: `half` of the
-    result, and of how far the exact one and kernels' may be from it, leave the range of float64 later."""
+def reached(dtype: Format, centre: F64, scaled: Callable[[], tuple[F64, F64]], share: float = 0.5) -> F64:
+    """The centre, with the largest number where float64 has an infinity and some kernels a number: that share of the
+    result, and of how far the exact one and kernels' may be from it, leaves the range of float64 later."""
     if dtype is not DOUBLE or not np.isinf(centre).any():
         return centre
-    middle, far = half()
+    middle, far = scaled()
     within = np.isinf(centre) & np.isfinite(middle) & (far > 0)
-    within &= np.abs(middle) * (1 - 2 * dtype.u) - far < dtype.max / 2
+    within &= np.abs(middle) * (1 - 2 * dtype.u) - far < dtype.max * share
     return np.where(within, np.copysign(dtype.max, middle), centre)
 
 
@@ -87,11 +89,11 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
         least = np.where((a.least >= 0) & (b.least >= 0), 0.0, np.nan)
     may = marked(either(args), _of_either_sign(a.centre, b), _of_either_sign(b.centre, a))
 
-    def half() -> tuple[F64, F64]:
-        far, other = here.far(a) / 2, here.far(b)
-        return a.centre / 2 * b.centre, far * (np.abs(b.centre) + other) + np.abs(a.centre) / 2 * other
+    def scaled() -> tuple[F64, F64]:  # both are more than 1 where their product leaves the range of float64
+        (one, far), (two, other) = ((each.centre * _ROOT, here.far(each) * _ROOT) for each in (a, b))
+        return one * two, far * (np.abs(two) + other) + np.abs(one) * other
 
-    centre = reached(dtype, a.centre * b.centre, half)
+    centre = reached(dtype, a.centre * b.centre, scaled, _ROOT * _ROOT)
     found = Form(centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least)
     added = _is_only_added(here, node)
     inexact = (a.spread > 0) | (b.spread > 0)

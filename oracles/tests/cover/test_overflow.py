@@ -427,3 +427,16 @@ def test_what_overflows_in_the_last_cast_is_judged_unless_it_is_unspecified(got:
     assert results(of, fast, outputs) == ["pass"]
     outputs["y"][0, 0] *= np.float16(1.01)
     assert results(of, fast, outputs) == ["numeric"]
+
+
+@pytest.mark.parametrize("algorithm", [{}, {"dx": "products"}])
+@pytest.mark.parametrize(("denormals", "result"), [("flush operands", "pass"), ("flush results", "numeric")])
+def test_an_overflow_that_hangs_on_an_operand_that_may_be_flushed_is_not_certain(
+    algorithm: dict[str, str], denormals: str, result: str
+) -> None:
+    """The sum is 4, or 0 with dy taken for zero: the largest number times it is an infinity, or zero."""
+    limits = np.finfo(np.float64)
+    given = {"y": np.array([[-limits.max]]), "dy": np.array([[-np.nextafter(limits.tiny, 0.0)]])}
+    of = Problem("softmax_backward", {}, given, {"dx": "f64"}, True)
+    contract = Contract("f64", algorithm=algorithm, denormals=denormals)  # type: ignore[arg-type]
+    assert [results(of, contract, {"dx": np.array([[got]])}) for got in (np.inf, 0.0)] == [["pass"], [result]]
