@@ -49,9 +49,11 @@ class Union:
         not."""
         if bounds.members is not None:  # of several places that are right float64 may have another one
             return ""
+        spelled = worst.width is None and bounds.beside is not None  # it is what the formula comes to, overflow and all
+        bounds = bounds.beside if spelled and bounds.beside else bounds
         if worst.centre is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
             return ""
-        members = [way.of(output, index) for way in self._ways]
+        members = [way.own if spelled else way.of(output, index) for way in self._ways]
         with np.errstate(all="ignore"):
             # What was rounded once from its exact value has a centre in float64, and no half-width.
             doubled = worst.width is not None

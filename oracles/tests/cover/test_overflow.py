@@ -15,7 +15,7 @@ from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.tests.common.judged import X, kernel, known, results, returned, simulated
 from oracles.tests.common.tiers import disagreements
-from oracles.truth import Truth
+from oracles.truth import OutputCheck, Truth, settle
 
 
 def composite(x: Node) -> Outputs:
@@ -440,3 +440,20 @@ def test_an_overflow_that_hangs_on_an_operand_that_may_be_flushed_is_not_certain
     of = Problem("softmax_backward", {}, given, {"dx": "f64"}, True)
     contract = Contract("f64", algorithm=algorithm, denormals=denormals)  # type: ignore[arg-type]
     assert [results(of, contract, {"dx": np.array([[got]])}) for got in (np.inf, 0.0)] == [["pass"], [result]]
+
+
+@pytest.mark.parametrize(
+    ("op", "compute", "output", "left"), [("rms_norm", "f64", "y", -0.0), ("gelu_backward", "bf16", "dx", np.nan)]
+)
+def test_what_the_overflow_leaves_is_what_both_tiers_have_for_it(
+    op: str, compute: str, output: str, left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is compared with the formula as it is spelled, and not with what that comes to without overflow."""
+    x, params = np.full((1, 2), -1e160), {"eps": 1e-5} if op == "rms_norm" else {}
+    given = {"x": x} if op == "rms_norm" else {"x": x, "dy": np.ones((1, 2))}
+    truth = Truth(Problem(op, params, given, {output: "f64"}))
+    monkeypatch.setattr("oracles.truth.SAMPLE", 1 - truth.op.cost(output))
+    contract, got = Contract(compute, dtypes={output: "f64"}), truth.receive({output: np.full((1, 2), left)})
+    ((found,),) = settle([(truth, [(contract, got)])])
+    assert isinstance(found, OutputCheck)
+    assert found.result == "pass"
