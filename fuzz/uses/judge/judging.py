@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,7 +38,7 @@ from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
 from oracles.op import Op
-from oracles.reference.derive import Derived
+from oracles.reference.derive import FINITE, Derived
 from oracles.reference.dims import parsed
 
 _VARIED = 4
@@ -164,4 +165,12 @@ def _elements(op: Op, extents: Mapping[str, int]) -> int:
 
 
 def _command(asked: Asked, seed: int) -> str:
-    return f"kernelfuzz judge {' '.join(asked.solutions)} --against {asked.against} --seed {seed}"
+    """The command line that judges the same, but for how long failures are explained."""
+    values = None if asked.values == FINITE else asked.values
+    options = [
+        ("--against", asked.against), ("--shapes", asked.shapes), ("--values", values),
+        *(("--target", each) for each in asked.targets), ("--seed", seed), ("--max-cases", asked.cases),
+        ("--output", asked.output), ("--case-limit", asked.case_limit),
+    ]  # fmt: skip
+    words = [*asked.solutions, *(word for name, value in options if value is not None for word in (name, str(value)))]
+    return shlex.join(["kernelfuzz", "judge", *words, *([] if asked.untrusted else ["--trusted"])])

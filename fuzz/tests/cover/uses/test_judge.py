@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import torch
 from fuzz.adapters.pack import load
 from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
+from fuzz.uses.judge.asked import Asked
+from fuzz.uses.judge.judging import _command
 from fuzz.uses.judge.own import own_problem
 from fuzz.uses.judge.problem import Module, Problem, problems_of
 from fuzz.uses.judge.ruling import schema
@@ -99,6 +102,19 @@ def test_a_solution_may_be_judged_at_the_shapes_of_its_task_alone(cli_here: Cli,
     [ruled] = json.loads(done.stdout)["solutions"]
     assert (done.returncode, ruled["verdict"], ruled["failing"]) == (1, "wrong", 0), done.stderr
     assert (ruled["own_shapes"]["verdict"], ruled["own_shapes"]["shapes"]) == ("wrong", {"input_": [64, 96]})
+
+
+def test_what_is_typed_for_more_time_judges_the_same() -> None:
+    asked = Asked(
+        ("a.py", "b.py:f"), "ref.py", "x=b n, eps=1e-5", "any", None, 300, 48, Path("judged"), False, ("torch@*",),
+        None, 20.0,
+    )  # fmt: skip
+    typed = shlex.split(_command(asked, 7))
+    assert (typed[:4], typed[-1]) == (["kernelfuzz", "judge", "a.py", "b.py:f"], "--trusted")
+    assert {name: value for name, value in pairwise(typed) if name.startswith("--")} == {
+        "--against": "ref.py", "--shapes": "x=b n, eps=1e-5", "--values": "any", "--target": "torch@*", "--seed": "7",
+        "--max-cases": "300", "--output": "judged",
+    }  # fmt: skip
 
 
 def test_a_task_without_shapes_or_with_large_ones_is_told_from_others(tmp_path: Path) -> None:
