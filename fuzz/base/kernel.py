@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from fuzz.base.capability import Capabilities, Capability, DeclarationError, one_of
+from fuzz.base.numbers import in_turn, numbers_in
 from fuzz.base.outcome import CHANGES
 from fuzz.base.text import printable
 from oracles.dtypes import COMPUTED, CUTS, FLOATS, FORMATS
@@ -137,6 +139,15 @@ class Kernel:
     def asks_tf32(self) -> bool:
         """Whether it says in its source that products of matrices take numbers of f32 as TF32."""
         return False
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The whole numbers of its source, as `fuzz.base.numbers` reads them; none of what is no text."""
+        found = list[tuple[int, ...]]()
+        for path in self.written:
+            with suppress(OSError, UnicodeDecodeError):
+                found.append(numbers_in(path, self.texts.get(path) or path.read_text("utf-8")))
+        return in_turn(found)
 
     @cached_property
     def able(self) -> Capabilities:

@@ -12,6 +12,7 @@ from fuzz.base.case import BIG
 from fuzz.base.draw import Draw
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, capabilities_of
+from fuzz.base.numbers import in_turn
 from fuzz.base.stream import Stream
 from fuzz.generate.big import Due, big_case, series
 from fuzz.generate.capabilities import anything
@@ -39,9 +40,9 @@ Proposal = tuple[Draw, Capability, int]
 class Search:
     """The search of one op: what its turns are for, and their cases.
 
-    The same op, seed and declarations of kernels give the same cases, whichever kernels really run and whatever was
-    judged. Cases are within what the kernels of that op take; without any, within all that the op allows. An op whose
-    inputs cannot be drawn is a UsageError.
+    The same op, seed, declarations of kernels and numbers in their sources give the same cases, whichever kernels
+    really run and whatever was judged. Cases are within what the kernels of that op take; without any, within all that
+    the op allows. An op whose inputs cannot be drawn is a UsageError.
     """
 
     def __init__(self, op: str, seed: int, kernels: Iterable[Kernel] = (), *, sequences: bool = True) -> None:
@@ -50,7 +51,8 @@ class Search:
         except OpError as error:
             raise UsageError(str(error)) from error
         self.op, self.seed, self.sequences = op, seed, sequences
-        self.capabilities = capabilities_of(kernels, op) or (anything(op),)
+        self._kernels = [kernel for kernel in kernels if kernel.op == op]
+        self.capabilities = capabilities_of(self._kernels, op) or (anything(op),)
         """Equal ones once, in the order of the kernels."""
         self._makers: dict[int, TurnMaker] = {}
 
@@ -127,7 +129,9 @@ class Search:
         milliseconds."""
         if place not in self._makers:
             ahead = -(-SHARDS // len(self.capabilities))
-            self._makers[place] = TurnMaker(self.capabilities[place], place * ahead, self.sequences)
+            capability = self.capabilities[place]
+            sources = [kernel.numbers for kernel in self._kernels if kernel.capability == capability]
+            self._makers[place] = TurnMaker(capability, place * ahead, self.sequences, in_turn(sources))
         return self._makers[place]
 
     def _rank(self, turn: Turn) -> int:

@@ -17,6 +17,7 @@ from fuzz.generate.capabilities import out_of_capability
 from fuzz.generate.coverage import Labels
 from fuzz.generate.dims import has_rows_alone
 from fuzz.generate.gaps import ALONE, PARTS, Gaps, corners_of
+from fuzz.generate.limits import Limits
 from fuzz.generate.pairing import pairing_of
 from fuzz.generate.plan import plan
 from fuzz.generate.realise import cases_of, laid
@@ -53,6 +54,8 @@ TILE_PLACE = FAN
 """The case of each turn that has a whole tile along one dimension: the first that no call sequence takes the place of,
 and no gap. Of ops with several dimensions the next one, which no gap takes then, is long along one, or, where another
 one of the turn is, has whole tiles along two."""
+LIMIT_PLACE = 6
+"""The first case of each turn that has an extent of `fuzz.generate.limits`, while any is left."""
 _EMPTY: tuple[Label, ...] = (N, 0), (ROWS, 0)
 _EMPTY_EVERY = 6
 """One turn in this many has a case of rows without elements, or of no rows, while its shard has seen none: such a case
@@ -99,13 +102,15 @@ class _Planned:
 class TurnMaker:
     """Makes the turns of one capability. What it makes depends on nothing but the turn's place, rank and state."""
 
-    def __init__(self, capability: Capability, ahead: int, sequences: bool) -> None:
+    def __init__(self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = ()) -> None:
+        """`numbers`: those of the sources of its kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
         """The sweep of the gaps begins so many turns further on: that of each capability elsewhere."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
+        self._limits = Limits(capability, numbers)
 
     def cases(self, place: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
         """The cases of the turn that comes after `rank` others, drawn from the stream, and the next state: what its
@@ -123,7 +128,10 @@ class TurnMaker:
             number, sketch = place.first + index, sketches[index]
             own = bool(gaps) and sketch.capability is self.capability
             left = BATCH - paired - index
-            if left <= 0 and sketch.capability is self.capability:
+            limit = self._limits.draw(rank, index - LIMIT_PLACE, dice[index])
+            if limit is not None:
+                each = _Planned(laid(limit, place.shard, number), self.capability, dice[index])
+            elif left <= 0 and sketch.capability is self.capability:
                 pair = self._pairing.wanted(turn, pairs, turn // PARTS * paired - left)
                 draw = self._pairing.draw(sketch, pair, turn, dice[index], dice[BATCH - left])
                 each = _Planned(laid(draw, place.shard, number), self.capability, dice[index])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import warnings
@@ -32,6 +33,7 @@ from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclare
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.transport.python.foreign import Maker
 from fuzz.triage.diagnosis import TimeShares, new_workers
+from fuzz.uses.check.far import wrong_far
 from fuzz.uses.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
 from fuzz.uses.check.known import kept, remember, remembered
@@ -70,6 +72,8 @@ __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 __tracebackhide__ = told
 _AFTER_FINDING = 64
 """A check goes on for this many cases once it has found something: a smaller case is easier to understand."""
+_WHOLE = 100
+"""A check of so many cases, which is the usual number, looks at the longest extents too."""
 _PATIENCE_S = 1.0
 """A check that has gone on for so many seconds shows that it is going on: most of a suite are over by then."""
 _AGAIN = (
@@ -281,6 +285,8 @@ def check_targets(
             if not book.buckets:
                 targets = whole
                 session.runner(targets).replay([[Entry(taken.refused)]])
+        if not book.buckets and (todo.max_cases or math.inf) >= _WHOLE and not session.interruption.wanted:
+            session.runner(targets).replay([wrong_far(pool, targets, todo.seed)])
         session.draw_no_more()
         if GIVEN.options.explain_s and book.buckets:
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)

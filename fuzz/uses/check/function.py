@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.case import Case
 from fuzz.base.dispatch import Dispatch
+from fuzz.base.numbers import numbers_of
 from fuzz.base.outcome import Outcome
 from fuzz.base.platforms import platform_of
 from fuzz.execute.lane import TargetBatch
@@ -159,6 +160,7 @@ def declared(
         entry=getattr(function, "__name__", op),
         devices=(device,),
         laws=laws,
+        known=numbers_of(function),
     )
     try:
         kernel.check_op()
@@ -179,8 +181,15 @@ def never_given(function: Callable[..., Any], of: str, given: Collection[str], a
     return f"left out: {', '.join(names)} of {name_of(function)}, which {of} does not have; {how}"
 
 
+@dataclass(frozen=True)
 class _HereKernel(PythonKernel):
     """Its function is here: what it takes was read from that, and not from a source."""
+
+    known: tuple[int, ...] = ()
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        return self.known
 
     @property
     def signature(self) -> Signature:

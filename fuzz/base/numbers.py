@@ -1,0 +1,96 @@
+"""The whole numbers of a kernel's source: the extents, blocks and limits that it knows are among them."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+_LEAST, _MOST = 16, 1 << 16
+"""Smaller ones are drawn anyway, and a tensor with a larger extent takes long."""
+_ENOUGH = 16
+"""The numbers that are kept: most of a long source are about something else."""
+_DEEP = 3
+"""Functions that a function calls are read too, to this depth."""
+_LIBRARIES = frozenset(("torch", "numpy", "jax", "triton", "mlx", "cupy", "builtins", "math"))
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_WHOLE = r"(0[xX][0-9a-fA-F]+|[1-9]\d*)[uUlLzZ]*"
+_TERM = re.compile(rf"(?<![\w.]){_WHOLE}(?:\s*(<<|\*)\s*{_WHOLE})?(?![\w.])")
+
+
+def numbers_in(path: Path, text: str) -> tuple[int, ...]:
+    """Those of a file in Python, or in a language like C."""
+    if path.suffix != ".py":
+        return _kept(_of_text(_COMMENT.sub(" ", text)))
+    try:
+        return _kept(_of_constant(compile(text, str(path), "exec")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # its worker says what is wrong
+        return ()
+
+
+def numbers_of(function: Any) -> tuple[int, ...]:
+    """Those of a function that is here, and of what it calls that is no library."""
+    return _kept(_of_function(function, _DEEP))
+
+
+def in_turn(sources: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Those of several sources: the first of each, the second of each, ..."""
+    return _kept(number for each in zip_longest(*sources, fillvalue=0) for number in each)
+
+
+def _kept(found: Iterable[int]) -> tuple[int, ...]:
+    known = dict.fromkeys(each for each in found if _LEAST <= each <= _MOST)
+    return tuple(known)[:_ENOUGH]
+
+
+def _of_text(text: str) -> Iterator[int]:
+    for one, sign, other in _TERM.findall(text):
+        if sign == "<<":
+            yield int(one, 0) << min(int(other, 0), _MOST.bit_length())
+        elif sign:
+            yield int(one, 0) * int(other, 0)
+        yield from (int(each, 0) for each in (one, other) if each)
+
+
+def _of_constant(value: object) -> Iterator[int]:
+    if isinstance(value, CodeType):
+        for each in dis.get_instructions(value):
+            if each.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT")):
+                yield from _of_constant(each.argval)
+    elif isinstance(value, (tuple, frozenset)):
+        for each in value:
+            yield from _of_constant(each)
+    elif type(value) is int:
+        yield value
+
+
+def _of_function(function: Any, depth: int) -> Iterator[int]:
+    """Those of its code, and of what it looks up by names: numbers, and functions."""
+    function = _plain(function)
+    if function is None or function.__module__.partition(".")[0] in _LIBRARIES:
+        return
+    yield from _of_constant(function.__code__)
+    outer = inspect.getclosurevars(function)
+    reached = [*outer.nonlocals.values(), *outer.globals.values()]
+    modules = [each for each in reached if isinstance(each, ModuleType)]
+    reached += [getattr(each, name, None) for each in modules for name in function.__code__.co_names]
+    for each in reached:
+        yield from _of_constant(each)
+        if depth:
+            yield from _of_function(each, depth - 1)
+
+
+def _plain(function: Any) -> FunctionType | None:
+    """The function that another one wraps, such as a kernel of Triton's, or that an object is called by."""
+    for _ in range(_DEEP):
+        if isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
+            return function
+        names = ("__wrapped__", "__func__", "func", "fn", "forward")
+        inner = (each for name in names if callable(each := getattr(function, name, None)))
+        function = next(inner, None) if callable(function) and not isinstance(function, type) else None
+    return function if isinstance(function, FunctionType) else None

@@ -1,0 +1,128 @@
+"""Extents at which kernels stop being right: next to powers of two that a buffer, a block or an index has, and the
+numbers of their own source. Each is visited once by a search, soon, in a case that is as small as can be beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+from fuzz.base.capability import Capability
+from fuzz.base.case import Case
+from fuzz.base.draw import Draw
+from fuzz.base.feature import Feature
+from fuzz.base.stream import Dice, Stream
+from fuzz.generate.dims import CHEAP_WORK, FEW_BATCHES, USUAL_WORK, Decisions, fitted, has_rows_alone
+from fuzz.generate.menus import menu_of
+from fuzz.generate.plan import plan
+from fuzz.generate.realise import cases_of, laid
+from fuzz.generate.sketch import first_recipes, fitting, simplest
+from oracles.dtypes import ITEMSIZE, SINGLE
+from oracles.formula.algorithm import traced
+from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.ops import OPS
+
+_FIRST, _LIMITS = 4097, (8193, 4096, 4095)
+"""What is wrong from some length on is mostly wrong at the first one."""
+_FAR = 65537
+"""What is wrong there takes the oracle seconds, and what is right a few hundredths of one."""
+_LATE = 64
+"""The number of turns that come before those with such extents, and with many of what is counted: kernels are called
+for each of these, or interpreted."""
+_MANY = 1024
+"""The largest number of a source that something counted has."""
+IN_TURN = 3
+"""One turn has so many such cases, until none is left."""
+_STEPS = 128
+"""Where no such extent is taken, one at most so much longer is."""
+
+Limit = tuple[str, int]
+"""A dimension, and the extent that it has."""
+
+
+class Limits:
+    """Those of one capability, for kernels with these numbers in their sources."""
+
+    def __init__(self, capability: Capability, numbers: Sequence[int] = ()) -> None:
+        self._capability = capability
+        self._soon = tuple(dict.fromkeys(_soon(capability, numbers)))
+        self._late = tuple(dict.fromkeys(_late(capability)))
+
+    def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
+        """The draw of that place of a turn, where so many turns for the capability came before; None where none is
+        left."""
+        limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
+        at = turns * IN_TURN + place
+        return _drawn(self._capability, dice, limits[at]) if place in range(IN_TURN) and at < len(limits) else None
+
+
+def far_cases(capability: Capability, seed: int) -> list[Case]:
+    """One case with each of the longest extents."""
+    dice = Dice(Stream(seed).child("far"))
+    limits = _taken(capability, [_FAR], _lengths(OPS[capability.op]))
+    return cases_of([laid(_drawn(capability, dice, limit), 0, 1 + at) for at, limit in enumerate(limits)])
+
+
+def _soon(capability: Capability, numbers: Sequence[int]) -> Iterator[Limit]:
+    """The most telling first."""
+    op = OPS[capability.op]
+    lengths = _lengths(op)
+    yield from _taken(capability, [_FIRST], lengths)
+    yield from _own(capability, numbers)
+    yield from _taken(capability, _LIMITS, lengths)
+    yield from _own(capability, [number + more for more in (1, -1) for number in numbers])
+
+
+def _own(capability: Capability, numbers: Sequence[int]) -> Iterator[Limit]:
+    op = OPS[capability.op]
+    yield from _taken(capability, numbers, _lengths(op), steps=1)
+    yield from _taken(capability, [number for number in numbers if number <= _MANY], _counted(op), steps=1)
+
+
+def _late(capability: Capability) -> Iterator[Limit]:
+    """Rows alone have their own there: see `THRESHOLDS` of `fuzz.generate.sketch`, and `fuzz.generate.big`."""
+    op = OPS[capability.op]
+    if not has_rows_alone(op):
+        yield from _taken(capability, [_FAR], _lengths(op))
+        yield from _taken(capability, [_FIRST, _FAR], _counted(op))
+
+
+def _lengths(op: Op) -> Sequence[str]:
+    """The dimensions along which rows or sums lie; none where the oracle calculates one element after the other."""
+    if any(node.kind == "scan" for node in traced(op, [*op.params, *(each.name for each in op.operands)]).nodes):
+        return ()
+    last = {each.axes[-1] for each in op.operands if each.axes}
+    return [dim for dim in op.tiled if dim != OUTER and (dim in last or op.dimensions[dim].reduced)]
+
+
+def _counted(op: Op) -> Sequence[str]:
+    """All others."""
+    lengths = _lengths(op)
+    return [dim for dim in ([OUTER] * (OUTER in op.inputs[0].axes) + [*op.named]) if dim not in lengths]
+
+
+def _taken(capability: Capability, sizes: Iterable[int], dims: Sequence[str], steps: int = _STEPS) -> Sequence[Limit]:
+    """The extents themselves, or the nearest that the kernel takes; none where none is near, or the oracle would take
+    long."""
+    op, found = OPS[capability.op], list[Limit]()
+    for size, dim in product(sizes, dims):
+        near = (fitting(capability, dim, size + more) for more in range(steps))
+        taken = next((each for each in near if capability.takes(dim, each)), None)
+        if taken is not None and op.work({dim: taken}) <= CHEAP_WORK:
+            found.append((dim, taken))
+    return found
+
+
+def _drawn(capability: Capability, dice: Dice, limit: Limit) -> Draw:
+    """A plain case with that extent, and few elements along all other dimensions. One that is long has the widest
+    dtype: of a narrow one the oracle may have to look at each element alone."""
+    op, (dim, size) = OPS[capability.op], limit
+    rank, recipes = len(op.inner) + (OUTER in op.inputs[0].axes), first_recipes(op.name)
+    plain = next((each for each in menu_of(op.inputs[0]).often if each in recipes), recipes[0])
+    base = replace(simplest(capability, dice), rank=rank, axis=rank - 1, recipe=plain)
+    extents = Decisions(fitted(base), dice, USUAL_WORK)
+    extents.keep({dim: size})
+    extents.draw(batches=FEW_BATCHES)
+    widest = max(capability.able.dtypes, key=lambda dtype: (dtype == SINGLE.name, ITEMSIZE[dtype]))
+    return plan(extents.sketch, {Feature("dtype", op.main): widest} if size > _LIMITS[0] else {}, dice)

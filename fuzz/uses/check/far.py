@@ -1,0 +1,28 @@
+"""The last look of a check: at the longest extents, each in one case. What is wrong there alone is found so; what is
+wrong elsewhere too was found already, at less cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuzz.adapters.target import Target
+from fuzz.base.verdict import Verdict
+from fuzz.execute.pool import Pool
+from fuzz.generate.limits import far_cases
+from fuzz.laws.registry import Entry
+from fuzz.uses.search.examiner import Examiner
+
+
+def wrong_far(pool: Pool, targets: Sequence[Target], seed: int) -> list[Entry]:
+    """The cases that a target gets wrong."""
+    cases = far_cases(targets[0].kernel.capability, seed)
+    entries = [Entry(case) for case in cases if targets[0].kernel.capability.accepts(case)]
+    if not entries:
+        return []
+    examiner = Examiner(pool, targets)
+    [found] = examiner.examined([entries], examiner.submit(entries))
+    return [
+        entry
+        for entry, judgements in zip(entries, found.judgements, strict=True)
+        if any(each.verdict is not Verdict.PASS and each.verdict.is_finding for each in judgements)
+    ]
