@@ -103,6 +103,17 @@ class KernelError(Exception):
     """A kernel that cannot be loaded. The message is complete."""
 
 
+_NO_CUDA = (
+    "CUDA_HOME environment variable is not set", "Torch not compiled with CUDA enabled", "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+)  # fmt: skip
+"""What torch says on a machine without CUDA of a source that compiles for it, or uses it, when it is loaded."""
+
+
+class NeedsCudaError(Exception):
+    """A kernel that can only be loaded where there is CUDA. The message is complete."""
+
+
 @dataclass(frozen=True)
 class Raised:
     """A call that did not return: it raised."""
@@ -130,7 +141,10 @@ class LoadedKernel:
                 text, Path(spec.source), Path(spec.folder), spec.siblings, f"_kernelfuzz_{self.digest[:12]}"
             )
         except BaseException as error:
-            raise KernelError(f"{Path(spec.source).name}: {self._words(error)}") from error
+            said = f"{Path(spec.source).name}: {self._words(error)}"
+            if spec.device != "cuda" and any(words in str(error) for words in _NO_CUDA):
+                raise NeedsCudaError(f"no CUDA here, which it needs to be loaded: {said}") from error
+            raise KernelError(said) from error
         for name in spec.variables:
             wanted, found = spec.environment[name], os.environ.get(name)
             if found != wanted:

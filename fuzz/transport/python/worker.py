@@ -17,7 +17,7 @@ from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import CaseRunner
 from fuzz.transport.python.attest import attested
 from fuzz.transport.python.device import device_memory
-from fuzz.transport.python.kernel import KernelError, LoadedKernel, Spec, decoded
+from fuzz.transport.python.kernel import KernelError, LoadedKernel, NeedsCudaError, Spec, decoded
 from fuzz.transport.python.memory import Arena, FreshMemory, Memory
 from fuzz.transport.python.programs import note_programs
 from fuzz.transport.python.protocol import Channel, Request, broken_frame
@@ -49,7 +49,7 @@ class _Resident:
         try:
             self._memory = _memory(spec, self._arrays)
             self._kernel = LoadedKernel(spec)
-        except (KernelError, MemoryError) as error:
+        except (KernelError, NeedsCudaError, MemoryError) as error:
             self.hello = f"{'broken' if isinstance(error, KernelError) else 'missing'}={error}"
             return
         library, cuda = self._arrays.library, spec.device == "cuda"

@@ -128,7 +128,9 @@ def own_shapes(
 
 def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
     """Return a ruling with what is said at the shapes that come with the problem: who is wrong there is wrong."""
-    if own is None or own.verdict != "wrong" or ruling.verdict == "wrong":
+    if own is None or not (own.judged or ruling.judged):  # it did not run: the ruling says why
+        return ruling
+    if own.verdict != "wrong" or ruling.verdict == "wrong":
         return replace(ruling, own_shapes=own)
     return replace(ruling, own_shapes=own, verdict="wrong", reason="it fails at the shapes that come with the task")
 

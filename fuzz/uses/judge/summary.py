@@ -25,7 +25,8 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += _at_own_shapes(each)
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
-    lines.append(f"detection floor: {said if floors else 'not known, as no output of an ordinary case is judged'}")
+    floor = said if floors else "not known, as no output of an ordinary case is judged"
+    lines += [f"detection floor: {floor}"] if ruling.cases else []
     lines += [*ruling.not_exercised, *([ruling.guarantee] if ruling.guarantee else [])]
     return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
 

@@ -71,6 +71,15 @@ def test_a_kernel_that_cannot_be_loaded_is_one_clear_line(tmp_path: Path, cache:
     assert "\n" not in status.reason
 
 
+def test_a_kernel_that_needs_cuda_to_be_loaded_is_not_to_blame_where_there_is_none(tmp_path: Path, cache: Path) -> None:
+    said = "CUDA_HOME environment variable is not set. Please set it to your CUDA install root."
+    target = python_target(tmp_path, f"raise OSError({said!r})\n")
+    with WorkerPool([target], cache=cache) as pool:
+        status = pool.statuses[target.id]
+    assert isinstance(status, NotRun)
+    assert (status.broken, status.reason.partition(": ")[0]) == ("", "no CUDA here, which it needs to be loaded")
+
+
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("change", "said"),
