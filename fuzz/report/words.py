@@ -61,7 +61,8 @@ def what_is_wrong(told: Explanation) -> str:
     if told.contract is not None and told.contract.telling:
         return f"right only as {told.contract.says}"
     if told.suggestion is not None:
-        which = f"{told.suggestion.dim} mod {told.suggestion.step} != 0" if told.suggestion.dim else "empty tensors"
+        dim, step = told.suggestion.dim, told.suggestion.step
+        which = f"{dim} mod {step} != 0" if step else f"longer {dim}" if dim else "empty tensors"
         return f"refuses {which}: declare {told.suggestion.says}?"
     what = f"reads {unset_words(told.unset)}" if told.unset is not None else phrase(told)
     what += ", not the same each time" if told.unsteady is not None else ""
@@ -214,6 +215,9 @@ def _times(width: float) -> str:
 def suggestion_words(found: Suggestion) -> str:
     """Return what may be meant to be declared, and what speaks for it."""
     meant = f"where that is meant, declare {found.says}"
+    if found.dim and not found.step:
+        what = f"{found.dim} is longer in all {found.failing} failing cases than in all {found.passing} that pass"
+        return f"{what}: {meant}"
     if found.dim:
         what = f"{found.dim} is no multiple of {found.step}"
         return f"{what} in all {found.failing} failing cases, and is one in all {found.passing} that pass: {meant}"

@@ -209,7 +209,8 @@ class Suggestion:
     """How many cases it refused, and how many others pass."""
     dim: str = ""
     step: int = 0
-    """The dimension that is a multiple of so much wherever it passes; '' and 0 where what fails has no elements."""
+    """The dimension that is a multiple of so much wherever it passes, or, with 0, is longer wherever it fails; '' where
+    what fails has no elements."""
 
 
 WIDE = 4.0

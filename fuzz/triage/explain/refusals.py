@@ -9,6 +9,7 @@ from fuzz.base.capability import Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
 from fuzz.base.verdict import Verdict
+from fuzz.judge.judge import Judgement
 from fuzz.triage.evidence.evidence import Evidence
 from fuzz.triage.explanation import Suggestion
 from oracles.ops import OPS
@@ -19,7 +20,8 @@ _DIFFERENT = 2
 
 def declaring(capability: Capability, evidence: Evidence) -> Suggestion | None:
     """Return what to declare, where all that fails was refused for a reason that capabilities have a word for, and
-    something else passes: that nothing is empty, or what an extent is a multiple of."""
+    something else passes: that nothing is empty, what an extent is a multiple of, or how long it is at most, of a
+    kernel that says so itself."""
     told = [evidence, *([evidence.beside] if evidence.beside is not None else [])]
     bad = [judgement for each in told for _, judgement in each.bad]
     refused = all(each.raised or each.verdict is Verdict.REJECTED for each in bad)
@@ -34,7 +36,23 @@ def declaring(capability: Capability, evidence: Evidence) -> Suggestion | None:
         if step:
             says = f"Capabilities(multiple_of={{{dim!r}: {step}}})"
             return Suggestion(says, len(failing), len(passing), dim, step)
+    for dim in OPS[capability.op].named if capability.able.max == {} and all(map(_is_own, bad)) else ():
+        most = _most(dim, failing, passing)
+        if most:
+            return Suggestion(f"Capabilities(max={{{dim!r}: {most}}})", len(failing), len(passing), dim)
     return None
+
+
+def _is_own(judgement: Judgement) -> bool:
+    """Whether it is the kernel that refuses: what it calls may raise where it is wrong."""
+    return judgement.verdict is Verdict.REJECTED or judgement.reason.startswith("AssertionError")
+
+
+def _most(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:
+    """The extent of the dimension up to which it passes, and beyond which it fails; 0 without one."""
+    fails, passes = ({Frame(case).sizes.get(dim, 0) for case in cases} for cases in (failing, passing))
+    is_told = len(fails) >= _DIFFERENT and max(passes) + 1 == min(fails)
+    return max(passes) if is_told else 0
 
 
 def _step(dim: str, failing: Sequence[Case], passing: Sequence[Case]) -> int:

@@ -17,10 +17,15 @@ _SHAPES = {n: a_case(contiguous((3, n)), bits=bytes(12 * n)) for n in (0, 1, 4, 
 
 
 def _declared(
-    fails: set[int], verdict: Verdict = Verdict.CRASH, raised: bool = True, able: Capabilities | None = None
+    fails: set[int],
+    verdict: Verdict = Verdict.CRASH,
+    raised: bool = True,
+    able: Capabilities | None = None,
+    reason: str = "",
 ) -> str:
     evidence = Evidence(cases=list(_SHAPES.values()), failed=[n in fails for n in _SHAPES])
-    evidence.bad = [(case, Judgement("t", case, verdict, raised=raised)) for n, case in _SHAPES.items() if n in fails]
+    refused = ((n, case, Judgement("t", case, verdict, reason=reason, raised=raised)) for n, case in _SHAPES.items())
+    evidence.bad = [(case, judgement) for n, case, judgement in refused if n in fails]
     found = declaring(Capability("rms_norm", able or Capabilities()), evidence)
     return suggestion_words(found) if found is not None else ""
 
@@ -29,6 +34,16 @@ def test_a_kernel_that_refuses_nothing_else_is_told_the_word() -> None:
     assert "Capabilities(empty=False)" in _declared({0})
     assert "Capabilities(multiple_of={'n': 8})" in _declared({1, 4, 7, 12})
     assert "Capabilities(multiple_of={'n': 4})" in _declared({1, 7}, Verdict.REJECTED, raised=False)
+
+
+def test_a_kernel_that_refuses_longer_rows_itself_is_told_how_long_they_are() -> None:
+    longer, asserted = {8, 12, 16, 24}, "AssertionError: too long"
+    for found in (_declared(longer, reason=asserted), _declared(longer, Verdict.REJECTED, raised=False)):
+        assert "n is longer in all 4 failing cases" in found
+        assert "Capabilities(max={'n': 7})" in found
+    assert _declared(longer, reason="IndexError: out of range") == ""  # where it is wrong
+    assert _declared({12, 16, 24}, reason=asserted) == ""  # nothing says which of 9 to 11 it takes
+    assert _declared(longer, reason=asserted, able=Capabilities(max={"n": 24})) == ""
 
 
 @pytest.mark.parametrize(
