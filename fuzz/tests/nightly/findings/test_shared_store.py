@@ -152,20 +152,23 @@ def test_a_night_and_a_run_share_their_bugs_and_any_machine_can_look_at_them(fre
     assert (both.cases, both.night.id) == (300, 2)
     assert fresh.query("SELECT verb, ended FROM night ORDER BY id") == [("nightly", "limit"), ("run", "limit")]
 
-    digest = seen.buckets[0].row.digest[:8]
-    shown = run_cli(tmp_path, "repro", digest, "--findings", "elsewhere", *stored)
+    # A busy machine had no time to shrink: the run may have found a smaller case than the night.
+    found = both.buckets[0].row
+    shown = run_cli(tmp_path, "repro", found.digest[:8], "--findings", "elsewhere", *stored)
     assert shown.returncode == 1
-    assert seen.buckets[0].row.kernel in shown.stdout
+    assert found.kernel in shown.stdout
     page = run_cli(tmp_path, "report", fresh.url, "--output", "page", "--pack", "pack")
     assert page.returncode == 0, page.stderr
-    assert {path.name for path in (tmp_path / "page" / "findings").iterdir()} == files
+    assert {path.name for path in (tmp_path / "page" / "findings").iterdir()} == {
+        bucket.row.case_file for bucket in both.buckets
+    }
     assert "loses-eps" in (tmp_path / "page" / "report.html").read_text()
 
 
 def test_what_a_store_has_explained_stays_so_where_a_later_run_has_no_time_for_it(tmp_path: Path) -> None:
     _pack(tmp_path)
     stored = ("run", "--pack", "pack", "--store", "sqlite:///bugs.sqlite", "--max-cases", "200", "--seed", "3")
-    first = run_cli(tmp_path, *stored, "--target", "c-loses-tail@native:gcc-O2")
+    first = run_cli(tmp_path, *stored, "--target", "c-loses-tail@native:gcc-O2", "--explain-time", "10m")
     assert "wrong values when n mod 8 = 7" in first.stdout
     again = run_cli(tmp_path, *stored, "--target", "c-loses-tail@native:gcc-O2", "--explain-time", "3s")
     assert "wrong values when n mod 8 = 7" in again.stdout
