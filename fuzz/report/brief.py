@@ -116,7 +116,7 @@ def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int
     if commands.repro:
         more = f"to paste: {commands.snippet}" if commands.snippet else f"everything: {commands.show}"
         lines += _pair(f"next: {commands.repro}", more, width)
-    if _wants_time(told) and told.option and commands.found_by:
+    if _wants_time(told) and told.option.startswith("--") and commands.found_by:
         lines += [f"  more time: {commands.found_by} {told.option} {_LONGER}"]
     return "\n".join(lines)
 

@@ -37,7 +37,7 @@ from fuzz.uses.check.far import wrong_far
 from fuzz.uses.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
 from fuzz.uses.check.known import kept, remember, remembered
-from fuzz.uses.check.own_time import OwnTime
+from fuzz.uses.check.own_time import OwnTime, explaining
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.reference import read
 from fuzz.uses.check.replay import Wanted, check_by_replay
@@ -84,8 +84,8 @@ _NOTED = {
     each: f"the kernel is given arrays of {words}, which it calls: arrays='torch' gives it tensors"
     for each, words in {"numpy": "NumPy", "jax": "JAX"}.items()
 }
-_EXPLAINING = TimeShares(least_s=0.5, queue=2, option="--kernelfuzz-explain-time")
-"""The time that the command line of the tests gives is for all findings: the first may take half of what is left."""
+_EXPLAINING = TimeShares(least_s=0.5, queue=2)
+"""The time that there is for that is for all findings: the first may take half of what is left."""
 
 
 def check(
@@ -258,6 +258,7 @@ def check_targets(
     kernel, signs = targets[0].kernel, not pack_option
     pack_option = pack_option or origin_words()
     label = targets[0].id if len(targets) == 1 else kernel.name
+    explain_s, option = explaining()
     todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
     began, facts = time.monotonic(), taken_lines(runnable(targets))
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
@@ -288,14 +289,14 @@ def check_targets(
         if not book.buckets and (todo.max_cases or math.inf) >= _WHOLE and not session.interruption.wanted:
             session.runner(targets).replay([wrong_far(pool, targets, todo.seed)])
         session.draw_no_more()
-        if GIVEN.options.explain_s and book.buckets:
+        if explain_s and book.buckets:
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
             line = LiveLine(session.err)
             try:
                 clock = time.monotonic if here is None else OwnTime()
-                bounds = replace(_EXPLAINING, clock=clock, option=_EXPLAINING.option if running_test() else "")
+                bounds = replace(_EXPLAINING, clock=clock, option=option)
                 explainer = Explainer(pool, targets, book, bounds, say=line.show, workers=workers)
-                explainer.explain_all(GIVEN.options.explain_s)
+                explainer.explain_all(explain_s)
             finally:
                 line.stop()
     for bucket in book.buckets.values():
