@@ -68,7 +68,7 @@ def reason_of(error: BaseException) -> BaseException | None:
     return cause.with_traceback(users(cause.__traceback__))
 
 
-def _program_ends(before: _Hook, kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
+def program_ends(before: _Hook, kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
     """Show what ends a program that no test runner runs: where it is the report of a check, no frames of ours."""
     if isinstance(error, (CheckFailed, CheckError)):
         tb = users(tb)
@@ -76,7 +76,7 @@ def _program_ends(before: _Hook, kind: type[BaseException], error: BaseException
     before(kind, error, tb)
 
 
-sys.excepthook = partial(_program_ends, sys.excepthook)
+sys.excepthook = partial(program_ends, sys.excepthook)
 
 
 def told(info: Any) -> bool:
