@@ -3,6 +3,7 @@ numbers, so that it tells of a solution that takes other shapes, and not of one 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from fuzz.base.text import printable
 from fuzz.uses.judge.asked import Asked
+from fuzz.uses.judge.numbers import with_smaller_batches
 from fuzz.uses.judge.problem import Module, Problem, of_module
 from fuzz.uses.judge.replay import replay_of
 from fuzz.uses.judge.ruling import OwnShapes, SolutionRuling
@@ -26,8 +28,11 @@ from oracles.reference.dims import UnreadableError
 
 CASES = 5
 """The cases at a task's own shapes beside a search: as many as KernelBench tries."""
-_MOST_ELEMENTS = 1 << 22
-"""No tensor has more: twenty outputs of a case are in memory at once."""
+_MOST_ELEMENTS, _ENOUGH_ELEMENTS = 1 << 22, 1 << 20
+"""No tensor has more, as twenty outputs of a case are in memory at once; where a smaller batch makes them fewer, there
+are no more than enough: a million takes a second or two."""
+_MOST_OF_ALL = 1 << 21
+"""The elements of the inputs of all cases beside a search, but for the first."""
 _RUNS = 45
 """A case of a replay takes as long as so many calls of the reference: those that round at random take several times as
 long, and float64 twice."""
@@ -39,11 +44,7 @@ def own_problem(against: str) -> Problem:
     """Return the problem of a `Model` with its own inputs and weights alone. Raises ProblemError where it is none, or
     where its tensors are too large to be replayed."""
     path = Path(against.partition(":")[0])
-    text = text_of(path)
-    module = executed(path, text)
-    if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
-        raise ProblemError(f"{against}: no shapes come with it: it has no Model with get_inputs")
-    _refuse_large(path, module)
+    module, changed = _small_enough(path, text_of(path))
     problem = of_module(path, module)[0]
     assert problem.module is not None
     own = problem.module
@@ -51,11 +52,28 @@ def own_problem(against: str) -> Problem:
     def drawn(seed: int) -> Mapping[str, NDArray[Any]]:
         return _drawn(module, own, seed)
 
-    return replace(problem, fixed={**problem.fixed, **problem.examples[0]}, own=drawn)
+    return replace(problem, fixed={**problem.fixed, **problem.examples[0]}, own=drawn, changed=changed)
 
 
-def _refuse_large(path: Path, module: ModuleType) -> None:
-    """Raise ProblemError where a tensor is too large. None is made to find out."""
+def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
+    """The module, with a smaller batch where a tensor has too many elements otherwise, and that in words. Raises
+    ProblemError."""
+    module = executed(path, text)
+    if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
+        raise ProblemError(f"{path}: no shapes come with it: it has no Model with get_inputs")
+    changed, largest, smaller = "", _largest(module), with_smaller_batches(text)
+    while math.prod(largest) > _ENOUGH_ELEMENTS and (fewer := next(smaller, None)) is not None:
+        name, size, tree = fewer
+        module = executed(path, text, tree)
+        changed, largest = f"{name} = {size}, as more takes too long", _largest(module)
+    if math.prod(largest) <= _MOST_ELEMENTS:
+        return module, changed
+    shape = "x".join(map(str, largest))
+    raise ProblemError(f"a tensor is {shape}, and one of more than {_MOST_ELEMENTS:,} takes too long")
+
+
+def _largest(module: ModuleType) -> tuple[int, ...]:
+    """The shape of the largest tensor that it is given or has. None is made to find out. Raises ProblemError."""
     import torch
 
     try:
@@ -65,11 +83,7 @@ def _refuse_large(path: Path, module: ModuleType) -> None:
             tensors += module.Model(*made_of).state_dict().values()
     except (Exception, SystemExit) as error:  # whatever it raises
         raise ProblemError(f"how large they are is not known: {type(error).__name__}: {error}") from error
-    largest = max(tensors, key=lambda each: each.numel(), default=None)
-    if largest is not None and largest.numel() > _MOST_ELEMENTS:
-        raise ProblemError(
-            f"a tensor is {'x'.join(map(str, largest.shape))}, and one of more than {_MOST_ELEMENTS:,} takes too long"
-        )
+    return max((tuple(each.shape) for each in tensors), key=math.prod, default=())
 
 
 def _drawn(module: ModuleType, own: Module, seed: int) -> Mapping[str, NDArray[Any]]:
@@ -110,18 +124,18 @@ def own_shapes(
         case = next(replay.meant.cases(seed))
         assert own.module is not None
         shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
-        began = time.monotonic()
+        began = time.process_time()
         outputs = replay.meant.outputs(case)
-        took = time.monotonic() - began
-        cases = min(CASES, int(_SECONDS / (took * _RUNS)))
+        took = time.process_time() - began
+        cases = min(CASES, int(_SECONDS / (took * _RUNS)), max(_MOST_OF_ALL // case.elements, 1))
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
             raise ProblemError(f"they are {shapes_text(shapes)}, of which a case takes too long: {took * _RUNS:.0f} s")
         found = replay.rulings(replay.run(cases, seed, (), screen))
     except (ProblemError, UnreadableError) as error:
         reason = printable(str(error))
-        return dict.fromkeys(solutions, OwnShapes({}, "did not run", 0, 0, (), reason))
+        return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
     return {
-        name: OwnShapes(shapes, each.verdict, each.judged, each.failing, each.failures, each.reason)
+        name: OwnShapes(shapes, own.changed, each.verdict, each.judged, each.failing, each.failures, each.reason)
         for name, each in found.items()
     }
 

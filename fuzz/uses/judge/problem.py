@@ -57,6 +57,8 @@ class Problem:
     """What is said of arguments that are no tensors."""
     own: Own | None = None
     """Where it is judged by the inputs that come with it alone: what draws them."""
+    changed: str = ""
+    """What is smaller in those, since they would take too long."""
 
     @property
     def others(self) -> Mapping[str, Any]:

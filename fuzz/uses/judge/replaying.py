@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
@@ -16,7 +17,7 @@ from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.own import own_shapes, with_own
 from fuzz.uses.judge.problem import Problem
 from fuzz.uses.judge.replay import replay_of
-from fuzz.uses.judge.ruling import VERSION, Ruling, worst_of
+from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
 from fuzz.uses.judge.solution import solutions_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.summary import failures_told, summary
@@ -39,7 +40,8 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     name, dims = replay.meant.asked.name, replay.meant.asked.dims
     sizes = replay.meant.asked.fixed if problem.own else {}
     shapes = ", ".join(f"{each}[{', '.join(str(sizes.get(dim, dim)) for dim in some)}]" for each, some in dims.items())
-    how = "at the shapes that come with it" if problem.own else f"as it cannot be read: {_reason(why, name)}"
+    but = f", but for {problem.changed}" if problem.changed else ""
+    how = f"at the shapes that come with it{but}" if problem.own else f"as it cannot be read: {_reason(why, name)}"
     returns = ", ".join(each.name for each in replay.op.outputs)
     said = f"reference {name}: {shapes} -> {returns}, replayed, {how}"
     print_lines(screen, [said, WEAKER])
@@ -48,7 +50,7 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     run = replay.run(asked.replays, seed, replay.laws, screen)
     found = replay.rulings(run)
     own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
-    rulings = tuple(with_own(each, own.get(kernel)) for kernel, each in found.items())
+    rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
     ruling = Ruling(
@@ -59,6 +61,13 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))
     return Judged(ruling, "\n\n".join(texts))
+
+
+def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:
+    """The ruling of a solution that need only be right at a task's own shapes: it is not wrong for what is none."""
+    if not problem.changed or ruling.verdict != "wrong":
+        return ruling
+    return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
 
 
 def _reason(why: str, name: str) -> str:

@@ -17,7 +17,7 @@ from fuzz.uses.measure.beside import Accepts
 from fuzz.uses.measure.record import Measured
 from fuzz.uses.measure.use import Measuring
 
-VERSION = 5
+VERSION = 6
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 
@@ -28,6 +28,8 @@ class OwnShapes:
 
     shapes: Mapping[str, tuple[int, ...]]
     """Those of the inputs; none where they were not tried."""
+    changed: str
+    """What is smaller in them than in the task, which would take too long, such as "batch_size = 8"; else ''."""
     verdict: Said
     judged: int
     failing: int

@@ -50,7 +50,8 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
     if own.verdict not in ("right", "wrong"):
         return [f"  not judged at the task's own shapes: {own.reason}"]
     count = f"{own.failing or own.judged} of {own.judged} runs, by replay"
-    lines = [f"  {own.verdict} at the task's own shapes ({shapes_text(own.shapes)}): {count}"]
+    but = f", but for {own.changed}" if own.changed else ""
+    lines = [f"  {own.verdict} at the task's own shapes ({shapes_text(own.shapes)}{but}): {count}"]
     if own.verdict == "wrong":
         return [*lines, *(f"    {line.strip()}" for some in own.failures for line in some["said"].splitlines())]
     if each.failing:

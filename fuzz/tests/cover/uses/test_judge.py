@@ -21,7 +21,8 @@ from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.judging import _command
 from fuzz.uses.judge.own import own_problem
 from fuzz.uses.judge.problem import Module, Problem, problems_of
-from fuzz.uses.judge.ruling import schema
+from fuzz.uses.judge.replaying import _unless_changed
+from fuzz.uses.judge.ruling import SolutionRuling, schema
 from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import derived, write_pack, write_solutions
@@ -120,11 +121,29 @@ def test_what_is_typed_for_more_time_judges_the_same() -> None:
 def test_a_task_without_shapes_or_with_large_ones_is_told_from_others(tmp_path: Path) -> None:
     plain, large = tmp_path / "plain.py", tmp_path / "large.py"
     plain.write_text("def ref(x):\n    return x\n")
-    large.write_text(_MODEL.replace("64, 96, 160", "1 << 20, 96, 160"))
+    large.write_text(_MODEL.replace("64, 96, 160", "1 << 20, 96, 160"))  # which is no number to be made smaller
     with pytest.raises(ProblemError, match="no shapes come with it"):
         own_problem(str(plain))
     with pytest.raises(ProblemError, match="a tensor is 1048576x96, and one of more than 4,194,304 takes too long"):
         own_problem(str(large))
+
+
+def test_a_batch_is_smaller_where_tensors_would_be_too_large_and_no_larger_than_enough(tmp_path: Path) -> None:
+    path, names = tmp_path / "model.py", "batch_size, in_features, out_features = 64, 96, 160"
+    path.write_text(_MODEL.replace(names, "batch_size = 4096\nin_features, out_features = 65536, 2"))
+    own = own_problem(str(path))
+    assert (own.changed, own.own(1)["input_"].shape) == (  # type: ignore[misc]
+        "batch_size = 16, as more takes too long", (16, 65536),
+    )  # fmt: skip
+
+
+def test_who_fails_with_a_smaller_batch_alone_is_undecided() -> None:
+    """The batch of the task itself was not tried."""
+    wrong = SolutionRuling("mine.py", "wrong", 4, 4, {}, (), "")
+    problem = Problem("it", lambda x: x)
+    assert _unless_changed(wrong, problem) == wrong
+    found = _unless_changed(wrong, replace(problem, changed="batch_size = 2"))
+    assert (found.verdict, found.reason) == ("undecided", "it fails, but at none of the task's shapes: batch_size = 2")
 
 
 def test_weights_that_are_alike_are_moved(tmp_path: Path) -> None:
