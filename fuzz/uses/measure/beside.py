@@ -72,7 +72,8 @@ class Accepts:
         """One line, such as "accepts: contiguous x only (wrong values with transposed), f64: declare ..."."""
         said, fields = list[str](), list[str]()
         if {*self.ranks.values()} - {"right"}:
-            said.append(f"{self.row} of {_list(map(str, self.taken_ranks))} dimensions only ({_others(self.ranks)})")
+            taken = f"{self.row} of {_list(map(str, self.taken_ranks))} dimensions only" if self.taken_ranks else ""
+            said.append(f"{taken or f'no number of dimensions of {self.row} that was tried'} ({_others(self.ranks)})")
         if self.multiple_of or self.max:
             steps = [f"{dim} in multiples of {step} only" for dim, step in self.multiple_of.items()]
             bounds = [f"{dim} up to {most} only" for dim, most in self.max.items()]

@@ -71,6 +71,12 @@ def test_what_comes_with_a_problem_must_be_taken() -> None:
     assert _refused(takes, Problem("p", lambda x: x, examples=({"n": 128},))).startswith("it refuses n = 128")
 
 
+def test_what_is_right_once_and_never_again_has_a_line_too() -> None:
+    """As a kernel that counts its calls: it is right with the first case, and with no number of dimensions after it."""
+    none = Accepts("", "x", ("f32",), ranks={"1": "raises", "2": "wrong values"})
+    assert none.text == "accepts: no number of dimensions of x that was tried (raises with 1, wrong values with 2)"
+
+
 @pytest.mark.parametrize(
     ("detail", "where"),
     [
