@@ -1,12 +1,19 @@
 """Op `softmax`: exponentials of the elements of each row, divided by their sum."""
 
-from oracles.formula.trace import Node, Outputs, exp, greatest, online_total, total
+from oracles.formula.trace import Node, Outputs, exp, exp2, greatest, log, online_total, total
 from oracles.op import Op
 from oracles.operand import Operand
 
 LOGITS = Operand("x", "... n", values="logits")
 Y = Operand("y", "... n")
 ONLINE = {"online": lambda x: online_total(x, "n")}
+
+
+def base_2(x: Node) -> Node:
+    """The exponentials as powers of 2 of numbers in units of log(2), whose maximum is taken off after they were
+    rounded: as far off as these are large, where the difference of elements is not."""
+    units = x * (1.0 / log(2.0))
+    return exp2(units - greatest(units, "n"))
 
 
 def softmax(x: Node) -> Outputs:
@@ -18,6 +25,6 @@ def softmax(x: Node) -> Outputs:
 
 OP = Op(
     softmax, inputs=(LOGITS,), outputs=(Y,), aliases=(("y", "x"),),
-    algorithms={"y": {"reciprocal": lambda e, mass: e * (1.0 / mass)}, "mass": ONLINE},
+    algorithms={"e": {"base 2": base_2}, "y": {"reciprocal": lambda e, mass: e * (1.0 / mass)}, "mass": ONLINE},
     summary="exponentials of rows, divided by their sum",
 )  # fmt: skip

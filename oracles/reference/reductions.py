@@ -80,10 +80,16 @@ def _var(
     return (found, middle) if "mean" in reader.step.op else found
 
 
+_BASE_2 = {"base_2": "f.exp2(x * (1.0 / f.log(2.0)) - most * (1.0 / f.log(2.0)))"}
+"""Powers of 2 of numbers in units of log(2), whose maximum is taken off after they were rounded."""
+WEAKER = frozenset(_BASE_2)
+"""The ways that are further off than others: a kernel has to declare them."""
+
+
 @rule("_softmax", "_safe_softmax")
 def softmax(reader: Reader, self: Value, dim: int, **_: object) -> Value:
     most = reader.reduced("greatest", "most", self, dim, True)
-    e = reader.each("f.exp(x - most)", "e", x=self, most=most)
+    e = reader.ways(reader.each("f.exp(x - most)", "e", x=self, most=most), _BASE_2, x=self, most=most)
     mass = reader.reduced("total", "mass", e, dim, True)
     return reader.each("e / mass", "softmax", e=e, mass=mass)
 

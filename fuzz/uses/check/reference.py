@@ -31,6 +31,7 @@ from oracles.reference.arrays import library_of
 from oracles.reference.asked import name_of
 from oracles.reference.derive import ANY, FINITE, Derived, derive
 from oracles.reference.dims import MisnamedError, UnreadableError
+from oracles.reference.reductions import WEAKER
 from oracles.reference.text import identifier
 
 __tracebackhide__ = told
@@ -214,14 +215,16 @@ def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool
 
 def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
     """Return what a kernel of a reference is judged by that declares nothing: `lenient`, and it may round where the
-    reference does, calculate in f32 what is f64 if that does, and take any way to a value that is known."""
+    reference does, calculate in f32 what is f64 if that does, and take any way to a value that is known, but for weaker
+    ones."""
     plain, shortens = lenient(found.op, arrays, strict=strict), _F64 in dtypes and found.shortens
+    known = {local: [way for way in ways if way not in WEAKER] for local, ways in found.op.algorithms.items()}
     return replace(
         plain,
         compute=SINGLE.name if shortens else plain.compute,
         wider=shortens,
         points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
-        algorithm={local: (FORMULA, *ways) for local, ways in found.op.algorithms.items()},
+        algorithm={local: (FORMULA, *ways) for local, ways in known.items() if ways},
     )
 
 

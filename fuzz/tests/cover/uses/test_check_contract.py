@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import fuzz
 from fuzz.uses.check.plan import GIVEN, Options
@@ -60,3 +61,26 @@ def test_what_is_no_field_is_said_in_a_line(said: dict[str, Any], words: str) ->
         _check(mixed, contract=said)
     assert words in str(found.value)
     assert "\n" not in str(found.value)
+
+
+def _base_2(x: Any) -> Any:
+    units = x * 1.4426950408889634
+    e = torch.exp2(units - units.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+
+
+def _softmax(x: Any) -> Any:
+    return torch.softmax(x, -1)
+
+
+def test_a_weaker_way_is_allowed_where_it_is_declared_and_not_unasked() -> None:
+    weaker = {"algorithm": {"e": "base_2"}}
+    fuzz.check(_base_2, reference=_softmax, shapes="x=... n", contract=weaker, seed=1, max_cases=40)
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        fuzz.check(_base_2, reference=_softmax, shapes="x=... n", seed=1, max_cases=40)
+
+
+@pytest.mark.whole
+def test_an_op_has_the_same_way() -> None:
+    able, weaker = fuzz.Capabilities(empty=False), fuzz.Contract(algorithm={"e": "base 2"})
+    fuzz.check(_base_2, op="softmax", contract=weaker, capabilities=able, seed=1, max_cases=24)
