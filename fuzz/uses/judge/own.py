@@ -107,7 +107,7 @@ def _array(tensor: Any) -> NDArray[Any]:
     import torch
 
     found: NDArray[Any] = (tensor.to(torch.float64) if tensor.is_floating_point() else tensor).numpy()
-    return np.ascontiguousarray(found)
+    return found.copy(order="C")  # `ascontiguousarray` gives a number a dimension
 
 
 def own_shapes(

@@ -149,11 +149,13 @@ def test_who_fails_with_a_smaller_batch_alone_is_undecided() -> None:
 def test_weights_that_are_alike_are_moved(tmp_path: Path) -> None:
     """Else a solution that leaves them out would be right at the task's own shapes."""
     path = tmp_path / "model.py"
-    path.write_text(_MODEL.replace("nn.Linear(in_features, out_features)", "nn.LayerNorm(96)"))
+    made = "nn.LayerNorm(96); self.scale = nn.Parameter(torch.tensor(2.0))"
+    path.write_text(_MODEL.replace("nn.Linear(in_features, out_features)", made))
     own = own_problem(str(path)).own
     assert own is not None
     one, again, other = own(1), own(1), own(2)
     assert len({*one["linear_weight"]}) > 1
+    assert (one["scale"].shape, one["scale"] != 2.0) == ((), True), "a number has no dimension"
     assert (one["input_"] == again["input_"]).all()
     assert (one["input_"] != other["input_"]).any()
 
