@@ -97,13 +97,13 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
     found = Form(centre, dtype, bits if last else min(bits, dtype.precision), parts, rest, may, least=least)
     added = _is_only_added(here, node)
     inexact = (a.spread > 0) | (b.spread > 0)
-    found = _vanished(found, args, inexact if added else True)
+    found = _vanished(here, found, args, inexact if added else True)
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     found = rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
     if added and dtype is DOUBLE and (found.centre == 0).any():
         # Of exact factors it is a zero to every kernel, but not to the exact sum of many.
         counts = np.frexp(a.centre)[1] + np.frexp(b.centre)[1] > _SUMMED
-        found = _vanished(found, args, ~inexact & counts)
+        found = _vanished(here, found, args, ~inexact & counts)
     if fused and np.isinf(found.centre).any():  # it is infinite in float64; unrounded it is a number
         finite = np.isinf(found.centre) & np.isfinite(a.centre) & np.isfinite(b.centre)
         found = replace(found, overflows=marked(found.overflows, finite)) if finite.any() else found
@@ -130,9 +130,10 @@ def bits_of_product(a: Form, b: Form) -> int:
     return a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
 
 
-def _vanished(found: Form, args: Sequence[Form], among: Mask | bool = True) -> Form:
-    """The form of what is a zero in float64, but not exactly: no narrower dtype tells the two apart."""
-    if found.dtype is not DOUBLE:
+def _vanished(here: SettledProblem, found: Form, args: Sequence[Form], among: Mask | bool = True) -> Form:
+    """The form of what is a zero in float64, but not exactly: without an operation in f64, which may make a number of
+    it again, nobody tells the two apart."""
+    if not here.wide:
         return found
     lost = (found.centre == 0) & among
     for each in args:
@@ -188,7 +189,7 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         away = np.maximum.reduce([np.abs(end - centre) for end in np.broadcast_arrays(*ends)]) * here.ends
         found = _bounded(found, np.where(low > 0, away, np.inf), share)
         found = _unbounded(found, (share >= 1) & ~(low > 0))
-    found = _vanished(found, args)
+    found = _vanished(here, found, args)
     rounding = Rounding(0.0 if last else relative, 0.0 if last else ulp)
     return rounded(found, rounding, here.contract.keeping("divide"))
 
@@ -223,7 +224,7 @@ def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
     if bound.growth:
         found = _grown(found, arg, 2 * dtype.u * bound.growth)
     if of.sign != "any":  # else it may be an exact zero
-        found = _vanished(found, args)
+        found = _vanished(here, found, args)
     rounding = Rounding(0.0 if last else relative, 0.0 if last else max(0.5, bound.ulp))
     return rounded(found, rounding, here.contract.keeping(of.name))
 

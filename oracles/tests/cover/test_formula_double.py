@@ -121,3 +121,11 @@ def test_a_function_that_underflows_in_float64_may_be_zero_to_kernels(got: float
     given = {"x": np.array([[128.0]]), "dy": np.array([-4094.25]), "y": np.array([875.0])}
     of = Problem("logsumexp_backward", {}, given, {"dx": "f64"}, True)
     assert results(of, DOUBLE, {"dx": np.array([[got]])}) == [result]
+
+
+@pytest.mark.parametrize(("got", "result"), [(0.0, "pass"), (1e200 * 2.0**-149, "pass"), (1e160, "numeric")])
+def test_what_underflows_in_f32_may_be_zero_though_f64_makes_a_number_of_it(got: float, result: str) -> None:
+    """exp(-1000) is so in float64, too: its error is that of f32 all the same."""
+    given = {"x": np.zeros((1, 1)), "dy": np.array([1e200]), "y": np.array([1000.0])}
+    of = Problem("logsumexp_backward", {}, given, {"dx": "f64"}, True)
+    assert results(of, Contract("f32", dtypes={"dx": "f64"}), {"dx": np.array([[got]])}) == [result]
