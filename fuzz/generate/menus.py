@@ -13,7 +13,7 @@ from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
 from fuzz.generate.coded_recipes import BLOCKED, CODED
 from fuzz.generate.gate_recipes import GATES, LOG_GATES
-from fuzz.generate.positive_recipes import POSITIVE
+from fuzz.generate.positive_recipes import NOT_NEGATIVE, POSITIVE
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
 from fuzz.generate.related import RELATED, Related
 from fuzz.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
@@ -155,6 +155,7 @@ MENUS: Mapping[str, Menu] = {
     "finite": _menu(("normal", "normal", LIKE_FIRST, LIKE_FIRST, LIKE_FIRST, "cancelling", "zero_rows"), _TAME),
     "finite_factor": _menu(tuple(_TAME_FACTORS), _TAME_FACTORS),
     "positive": _menu(tuple(POSITIVE), POSITIVE),
+    "not_negative": _menu((*POSITIVE, *NOT_NEGATIVE), {**POSITIVE, **NOT_NEGATIVE}),
     "gates": _menu(tuple(GATES), GATES),
     "log_gates": _menu(tuple(LOG_GATES), LOG_GATES),
     "gradient": _menu(("normal", "normal", "normal", "uniform", "ones", "one_hot"), RECIPES),

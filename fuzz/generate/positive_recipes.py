@@ -1,4 +1,5 @@
-"""Recipes for what a logarithm or a root is taken of: positive numbers, of which none is so small that it shows."""
+"""Recipes for what a logarithm or a root is taken of: positive numbers, of which none is so small that it shows; and
+zeros and small ones, where there is a number for these, too."""
 
 from __future__ import annotations
 
@@ -34,3 +35,21 @@ def _positive(name: str) -> None:
 
 for _name in ("uniform", "constant", "monotone", "powers_of_two", "spike", "offset_mean"):
     _positive(_name)
+
+NOT_NEGATIVE: dict[str, Recipe] = {}
+"""Those with zeros and small numbers, which show what is added before a root, or after it."""
+
+
+@recipe("normal, without its signs, and zeros", structured=False, registry=NOT_NEGATIVE)
+def _some_zeros(spec: RowSpec, stream: Stream) -> Reals:
+    return np.where(stream.child("which").uniform(spec.size) < 0.5, 0.0, np.abs(normal(spec, stream)))
+
+
+@recipe("zeros", structured=True, registry=NOT_NEGATIVE)
+def _no_size(spec: RowSpec, stream: Stream) -> Reals:
+    return np.zeros(spec.size)
+
+
+@recipe("powers of two from 2**-40, or 2**-10 in f16, to 1", structured=False, registry=NOT_NEGATIVE)
+def _small_sizes(spec: RowSpec, stream: Stream) -> Reals:
+    return np.ldexp(np.ones(spec.size), stream.child("power").integers(spec.size, *spec.powers(-40, 0)))

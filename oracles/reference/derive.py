@@ -201,7 +201,7 @@ def _read(
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     said = _said(asked, op, reader.operations, agreement)
     gates = gates_of(op)
-    inputs = tuple(_drawn(asked, op, each, agreement.positive, gates) for each in op.inputs)
+    inputs = tuple(_drawn(asked, op, each, agreement, gates) for each in op.inputs)
     return Derived(
         replace(op, inputs=inputs, least=agreement.least, summary=said),
         shown,
@@ -263,13 +263,13 @@ def _elements(some: Sequence[str], dims: Mapping[str, Dim]) -> int:
     return max(extent(dims[each] for each in some))
 
 
-def _drawn(asked: Asked, op: Op, operand: Operand, positive: Collection[str], gates: Mapping[str, str]) -> Operand:
+def _drawn(asked: Asked, op: Op, operand: Operand, agreement: Agreement, gates: Mapping[str, str]) -> Operand:
     """An input with what its values are drawn from: what is asked, or what gives numbers."""
     if operand.integers:
         return operand
     found = asked.values if isinstance(asked.values, str) else asked.values.get(operand.name, FINITE)
-    if found == FINITE and operand.name in positive:
-        return replace(operand, values="positive")
+    if found == FINITE and operand.name in agreement.positive:
+        return replace(operand, values="not_negative" if operand.name in agreement.zero else "positive")
     if found == FINITE and operand.name in gates:
         return replace(operand, values=gates[operand.name])
     one = len(operand.axes) == 1 and operand.name != op.main and not isinstance(asked.values, Mapping)
@@ -284,7 +284,9 @@ def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
     where = f", where {said_of(asked.counts)}" if asked.counts else ""
     parts = [f"reference {asked.name}: {shapes[0]} -> {shapes[1]}{where}, {count}, {same}"]
     if agreement.positive and asked.values != ANY:
-        parts.append(f"{' and '.join(agreement.positive)} drawn positive: else there is NaN")
+        above = [each for each in agreement.positive if each not in agreement.zero]
+        some = (above, "positive: else there is no number"), (agreement.zero, "without negative numbers: they give NaN")
+        parts += [f"{' and '.join(names)} drawn {how}" for names, how in some if names]
     for dim, parts_of in rounded_of(op.made).items():
         own = next(each for each in "hdknm" if each not in op.named)
         rest = f"{dim} // {parts_of} leaves a rest of some {dim}"

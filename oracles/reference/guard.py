@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -47,7 +47,9 @@ class Agreement:
     specials: str
     """Where NaN, infinities or huge numbers go in and another one comes out, in words; "" if nowhere."""
     positive: Sequence[str]
-    """The inputs that must be positive for the outputs to be numbers."""
+    """The inputs that must be positive, or 0, for the outputs to be numbers."""
+    zero: Sequence[str]
+    """Those of them that may be 0."""
     empty: bool
     """Whether tensors without elements are the same to both. The reference may raise for them."""
     least: Mapping[str, int]
@@ -78,7 +80,8 @@ def hold(op: Op, reference: Held, extents: Sequence[Mapping[str, int]]) -> Agree
             _compare(op, reference, arrays, word)
     specials = _specials(op, reference, least, wanted)
     empty = _edges(op, reference, least, wanted)
-    return Agreement(len(extents), specials, wanted, empty, _least(op, reference, least, wanted))
+    zero = _zero(op, reference, least, wanted)
+    return Agreement(len(extents), specials, wanted, zero, empty, _least(op, reference, least, wanted))
 
 
 def _taken(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
@@ -292,3 +295,17 @@ def _positive(op: Op, sizes: Mapping[str, int]) -> Sequence[str]:
         if all(np.isfinite(each).all() for each in found.values()):
             return some
     return ()
+
+
+def _zero(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> Sequence[str]:
+    """Those of the positive inputs that may have zeros: outputs are numbers then, and the same."""
+    found = list[str]()
+    for name in positive:
+        random = np.random.default_rng(4)
+        arrays = drawn(op, sizes, random, positive)
+        arrays[name] = np.where(random.random(arrays[name].shape) < 0.5, 0.0, arrays[name])
+        with suppress(UnreadableError):
+            _compare(op, reference, arrays, "zero")
+            if all(np.isfinite(each).all() for each in value(op, arrays).values()):
+                found.append(name)
+    return found

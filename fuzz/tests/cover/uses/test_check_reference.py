@@ -235,6 +235,24 @@ def test_what_a_logarithm_is_taken_of_is_positive_and_more_can_be_asked() -> Non
     assert [each.values for each in OPS["log_ratio"].inputs] == ["positive", "probabilities"]
 
 
+def step(p: Any, v: Any, g: Any) -> Any:
+    return p - g / ((0.5 * v + 0.5 * g * g).sqrt() + 1e-4)
+
+
+def test_what_a_root_is_taken_of_may_be_zero_where_that_is_a_number() -> None:
+    """There alone a kernel that leaves out what is added to the root is far off."""
+
+    def forgets(p: Any, v: Any, g: Any) -> Any:
+        return p - g / (0.5 * v + 0.5 * g * g).sqrt()
+
+    found = read(step, "p=n, v=n, g=n", None, None, None)
+    assert {each.name: each.values for each in OPS["step"].inputs}["v"] == "not_negative"
+    assert "v drawn without negative numbers: they give NaN" in found.said
+    _check(step, step, shapes="p=n, v=n, g=n")
+    with pytest.raises(fuzz.CheckFailed):
+        _check(forgets, step, shapes="p=n, v=n, g=n")
+
+
 def picky(x: Any) -> Any:
     if x.shape[-1] < 2:
         raise ValueError("two are needed")
