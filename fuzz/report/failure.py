@@ -79,7 +79,7 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
     yield from fits if told.contract is not None and not told.contract.telling else ()
     if told.beside:
         counted = " and ".join(f"{count} {verdict}" for verdict, count in sorted(told.beside.items()))
-        yield _line("also here", f"{counted}, which no rule tells from this failure")
+        yield _line("also here", f"{counted}; no rule says whether that is the same bug")
     if told.explained == "in part":
         more = f"; {told.option} gives more" if told.option else ""
         yield _line("not finished", f"the time for explaining ended{more}")

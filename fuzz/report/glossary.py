@@ -42,7 +42,7 @@ LABELS: Mapping[str, str] = {
     "and when": "the same rule with other numbers: failures of the same bug in a separate range",
     "in common": "what all failing cases share, when there is no rule",
     "bad elements": "where in the output the wrong elements are, in all failing cases that were examined",
-    "also here": "other failures in the same cases, which no rule separates from this one",
+    "also here": "failures with another verdict; no rule says whether they are the same bug",
     "not finished": "there was not enough time for all of it; the named option gives more",
     "note": "anything else that you should know",
     "reproduce": "the command that runs the smallest case again on the target that failed",

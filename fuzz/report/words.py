@@ -196,7 +196,7 @@ def contract_words(found: FittingContract) -> str:
     meant = f", that is, with {found.meaning}," if found.meaning else ""
     said = f"conforms to {found.says}{meant} in {runs}, which allows {_times(found.width)} there{more}"
     if found.telling:
-        return f"{said}: is {found.declared} right?"
+        return f"{said}; now it is held to {found.declared}"
     used = f"the kernel uses {found.used:.2g} of that"
     why = used if found.typical <= WIDE else f"it allows {_times(found.typical)} where the kernel passes too"
     return f"{said}; {why}, so this proves little"

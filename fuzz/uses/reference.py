@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzz.base.errors import UsageError
-from oracles.reference.asked import name_of
+from oracles.reference.asked import titled
 
 if TYPE_CHECKING:
     from oracles.reference.derive import Derived
@@ -80,7 +80,7 @@ def unread(error: BaseException, function: Callable[..., Any]) -> str:
     ]
     typed = f"--shapes '{', '.join(f'{name}=b n' for name in tensors)}', with a word for each of them"
     if isinstance(error, UnsaidError):
-        return f"reference {name_of(function)} cannot be read: say what dimensions its tensors have: {typed}"
+        return f"{titled(function)} cannot be read: say what dimensions its tensors have: {typed}"
     return f"{error}; if dimensions are not clear: {typed}"
 
 

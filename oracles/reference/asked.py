@@ -102,6 +102,12 @@ def name_of(reference: Callable[..., Any]) -> str:
     return str(getattr(reference, "__name__", type(reference).__name__))
 
 
+def titled(reference: Callable[..., Any]) -> str:
+    """Return 'reference rms_norm', and 'reference' alone where that is its name."""
+    name = name_of(reference)
+    return name if name == "reference" else f"reference {name}"
+
+
 def asked_of(
     reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,

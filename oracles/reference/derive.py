@@ -16,7 +16,7 @@ from oracles.formula.made import Counts, extents_of, follows
 from oracles.formula.trace import FormulaError, ordered, trace
 from oracles.op import Op
 from oracles.operand import CODES, FLAGS, OUTER, Operand
-from oracles.reference.asked import Asked, Shapes, asked_of, name_of
+from oracles.reference.asked import Asked, Shapes, asked_of, titled
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
 from oracles.reference.dims import Dim, Drawn, MisfitError, UnreadableError, declared_dims, extent, parsed, third
@@ -92,14 +92,13 @@ def derive(
     number of others. Without it example inputs say what there is, or a lone argument has rows. `dtype` is that of the
     tensors that it is called with: what it rounds to 16 bits shows where that is one of them.
     """
-    label = name_of(reference)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as those of a variance of one element
         known = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}
         shapes, counts = _with_gradients(reference, shapes, known)
         meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
         asked = (replace(each, dtype=dtype, counts={**each.counts, **counts}) for each in meant)
-        return _first(label, asked, name)
+        return _first(titled(reference), asked, name)
 
 
 def _with_gradients(
@@ -124,7 +123,7 @@ def _with_gradients(
     return {**dims, **dict(zip(given, (each.dims for each in found.op.outputs), strict=True)), **own, **numbers}, counts
 
 
-def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
+def _first(title: str, meant: Iterator[Asked], name: str) -> Derived:
     """What can be read of the first that can."""
     refused: UnreadableError | None = None
     try:
@@ -139,7 +138,7 @@ def _first(label: str, meant: Iterator[Asked], name: str) -> Derived:
         raise refused
     except UnreadableError as error:
         # What a reference raised is worth its frames; ours say less than the message does.
-        raise type(error)(f"reference {label} cannot be read: {error}") from error.__cause__
+        raise type(error)(f"{title} cannot be read: {error}") from error.__cause__
 
 
 def _derived(asked: Asked, name: str) -> Derived:
@@ -282,7 +281,7 @@ def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
     count = f"{operations} operation{'s' * (operations != 1)}"
     same = f"same value as the reference in float64 at {agreement.sets} sets of extents"
     where = f", where {said_of(asked.counts)}" if asked.counts else ""
-    parts = [f"reference {asked.name}: {shapes[0]} -> {shapes[1]}{where}, {count}, {same}"]
+    parts = [f"{titled(asked.reference)}: {shapes[0]} -> {shapes[1]}{where}, {count}, {same}"]
     if agreement.positive and asked.values != ANY:
         above = [each for each in agreement.positive if each not in agreement.zero]
         some = (above, "positive: else there is no number"), (agreement.zero, "without negative numbers: they give NaN")

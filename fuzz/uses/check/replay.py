@@ -16,7 +16,7 @@ from fuzz.uses.check.function import Arrays, never_given
 from fuzz.uses.check.plan import GIVEN, CheckPlan, Seed, plan
 from fuzz.uses.check.replay_cases import DTYPES, WEAKER, Comparison, Meant, ReplayCase, compared, meant_of, tensor_of
 from fuzz.uses.check.results import CheckError, CheckFailed, reason_of, told
-from oracles.reference.asked import name_of
+from oracles.reference.asked import name_of, titled
 from oracles.reference.dims import UnreadableError
 
 __tracebackhide__ = told
@@ -130,5 +130,5 @@ def check_by_replay(kernel: Callable[..., Any], reference: Callable[..., Any], w
     try:
         meant = meant_of(reference, wanted.shapes, wanted.example_inputs, wanted.fixed or {}, values, (dtype,))
     except UnreadableError as error:
-        raise CheckError(f"reference {name_of(reference)}: {error}") from reason_of(error)
+        raise CheckError(f"{titled(reference)}: {error}") from reason_of(error)
     Replay(kernel, meant, wanted.arrays).run(plan(name_of(kernel), wanted.seed, wanted.max_cases, wanted.max_time))

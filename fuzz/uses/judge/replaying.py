@@ -21,6 +21,7 @@ from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
 from fuzz.uses.judge.solution import solutions_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.summary import failures_told, summary
+from oracles.reference.asked import titled
 from oracles.reference.dims import UnreadableError
 
 _UNEXERCISED = (
@@ -37,13 +38,13 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
         replay = replay_of(asked, problem, solutions)
     except UnreadableError as error:
         raise ProblemError(why or str(error)) from error
-    name, dims = replay.meant.asked.name, replay.meant.asked.dims
+    title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
     sizes = replay.meant.asked.fixed if problem.own else {}
     shapes = ", ".join(f"{each}[{', '.join(str(sizes.get(dim, dim)) for dim in some)}]" for each, some in dims.items())
     but = f", but for {problem.changed}" if problem.changed else ""
-    how = f"at the shapes that come with it{but}" if problem.own else f"as it cannot be read: {_reason(why, name)}"
+    how = f"at the shapes that come with it{but}" if problem.own else f"as it cannot be read: {_reason(why, title)}"
     returns = ", ".join(each.name for each in replay.op.outputs)
-    said = f"reference {name}: {shapes} -> {returns}, replayed, {how}"
+    said = f"{title}: {shapes} -> {returns}, replayed, {how}"
     print_lines(screen, [said, WEAKER])
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
     began = time.monotonic()
@@ -70,5 +71,5 @@ def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
 
 
-def _reason(why: str, name: str) -> str:
-    return why.removeprefix(f"reference {name} cannot be read: ")
+def _reason(why: str, title: str) -> str:
+    return why.removeprefix(f"{title} cannot be read: ")

@@ -38,7 +38,7 @@ def test_a_declaration_that_lacks_a_rounding_point_is_asked_for() -> None:
         fit = fitting(trials, [(each.case, each.judgement) for each in pile.findings], lambda: False)
     assert fit is not None
     assert contract_words(fit.told).startswith("conforms to points={'h': 'input'} in all ")
-    assert contract_words(fit.told).endswith(": is points={} right?")
+    assert contract_words(fit.told).endswith("; now it is held to points={}")
 
 
 @pytest.mark.whole
@@ -73,7 +73,7 @@ def test_what_fits_everything_is_not_said_first(width: float, typical: float, us
     neighbour = neighbours(OPS["rms_norm"], Contract())[0]
     found = Fitting(neighbour, Contract(), width, typical, used, 12, 6)
     assert found.telling == telling
-    assert contract_words(found.told).endswith("right?") == telling
+    assert ("now it is held to" in contract_words(found.told)) == telling
     assert ("proves little" in contract_words(found.told)) != telling
 
 

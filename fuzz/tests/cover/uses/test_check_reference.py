@@ -547,7 +547,7 @@ def test_a_program_of_its_own_ends_with_the_report_and_no_frames_of_ours(capsys:
     assert [line for line in lines if line.startswith("  File ")] == [
         '  File "program.py", line 5, in reference', '  File "program.py", line 7, in <module>',
     ]  # fmt: skip
-    assert lines[-1].startswith("fuzz.CheckError: reference reference cannot be read: it takes no x[5, 11]: Attribute")
+    assert lines[-1].startswith("fuzz.CheckError: reference cannot be read: it takes no x[5, 11]: Attribute")
 
 
 def test_a_kept_case_of_another_reference_is_told(capsys: pytest.CaptureFixture[str]) -> None:

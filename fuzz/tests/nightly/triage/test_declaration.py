@@ -29,4 +29,4 @@ def test_a_declaration_that_lacks_a_rounding_point_is_asked_for_first() -> None:
     assert isinstance(declared, CKernel)
     lines = lines_of(_found(replace(declared, contract=Contract())))
     assert lines[0].startswith("contract: conforms to points={'h': 'input'}, that is, with h = x * rstd rounded to ")
-    assert lines[0].endswith(": is points={} right?")
+    assert lines[0].endswith("; now it is held to points={}")
