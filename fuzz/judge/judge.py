@@ -38,6 +38,7 @@ _BY_STATUS: Mapping[Status, Verdict] = {
     Status.WRONG_DTYPE: Verdict.FAIL_DTYPE,
 }
 
+_ONLY_RIGHT = "only cases that pass are judged by probes, too"
 _BY_CHANCE = 8
 """Outputs of no more different halves of words may be right by chance."""
 
@@ -255,9 +256,10 @@ class EntryJudge:
             if leaks and not self._is_right_before(outcome, target):
                 raise InternalError(f"{target.id}: {probe.stale(case)}")
             return Judgement(target.id, usual.of, Verdict.PASS, law=law)
-        if usual.verdict is not Verdict.PASS or judgement.verdict in (Verdict.NOT_RUN, Verdict.TIMEOUT):
-            reason = judgement.reason or "its case fails already when called in the usual way"
-            return Judgement(target.id, usual.of, Verdict.NOT_RUN, reason=reason, law=law)
+        if judgement.verdict in (Verdict.NOT_RUN, Verdict.TIMEOUT):
+            return Judgement(target.id, usual.of, Verdict.NOT_RUN, reason=judgement.reason, law=law)
+        if usual.verdict is not Verdict.PASS:
+            return Judgement(target.id, usual.of, Verdict.NOT_RUN, reason=_ONLY_RIGHT, law=law)
         if judgement.verdict is Verdict.ORACLE_GAVE_UP:
             return judgement
         self.checked.append(target.id)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fuzz.adapters.target import Target
 from fuzz.findings.tally import Tally
-from fuzz.report.totals import partly_run_lines
+from fuzz.report.totals import and_more, by_reason, partly_run_lines
 from fuzz.uses.judge.ruling import Ruling, SolutionRuling
 from fuzz.uses.search.groups import slow_targets_of
 from oracles.ops import OPS
@@ -76,7 +76,7 @@ def failures_told(kernel: str, failures: Sequence[Mapping[str, Any]]) -> list[st
 def not_given(tally: Tally, targets: Sequence[Target]) -> list[str]:
     """Why targets that judged some cases did not judge all: runs without a verdict, and cases that are too large for
     slow targets. How many these are is known where a target alone was to be given every case that was drawn."""
-    lines, late = partly_run_lines(tally.targets.values()), slow_targets_of(targets)
+    reasons, late = dict[str, str](), slow_targets_of(targets)
     for target in targets:
         line = tally.targets.get(target.id)
         if target.size_limit is None or line is None or not line.judged:
@@ -85,5 +85,8 @@ def not_given(tally: Tally, targets: Sequence[Target]) -> list[str]:
         count = f" {missed:,} of {tally.cases:,} cases:" if len(targets) == 1 else ""
         waited = ", and those for which quick targets did not wait for it" if target.id in late else ""
         larger = target.size_limit.beyond(OPS[target.kernel.op])
-        lines += [f"not given to {target.id}, which is slow:{count} {larger}{waited}"] if missed > 0 else []
-    return lines
+        if missed > 0:
+            reasons[target.id] = f"slow:{count} {larger}{waited}"
+    alike = by_reason(reasons).items()
+    given = [f"not given to {and_more(ids)}, which {'are' if len(ids) > 1 else 'is'} {why}" for why, ids in alike]
+    return [*partly_run_lines(tally.targets.values()), *given]

@@ -111,7 +111,8 @@ def test_what_is_right_in_each_way_passes_and_what_is_wrong_has_the_law_broken(p
     assert raised.reason.endswith("(KeyError: 7)")
     # A kernel that is wrong in the usual call is told of as that.
     zeros = {"y": np.zeros((2, 3), "<f4").tobytes()}
-    assert _judged(probe, zeros, usual=zeros).verdict is Verdict.NOT_RUN
+    found = _judged(probe, zeros, usual=zeros)
+    assert (found.verdict, found.reason) == (Verdict.NOT_RUN, "only cases that pass are judged by probes, too")
 
 
 def test_the_answer_of_the_calls_before_is_told_as_such() -> None:

@@ -270,6 +270,10 @@ def test_a_judgement_says_why_a_slow_target_did_not_judge_all_cases() -> None:
     waited = "and those for which quick targets did not wait for it"
     assert not_given(Tally(lines, cases=200), [slow, quick]) == [wrong, f"{head} {large}, {waited}"]
     assert not_given(Tally(lines, cases=151), [slow]) == [wrong]
+    other = replace(slow, name=replace(slow.name, kernel="other"))
+    lines[other.id] = TargetTally(other.id, kernel.name, judged=120)
+    both = f"not given to {slow.id} and 1 more, which are slow: {large}"
+    assert not_given(Tally(lines, cases=200), [slow, other]) == [wrong, both], "what is alike is said once"
 
 
 def test_an_op_without_a_turn_is_no_op_of_which_no_case_fitted() -> None:
