@@ -86,6 +86,21 @@ class Run:
             self._ratios[contract] = self._ratio(contract)
         return self._ratios[contract]
 
+    def used(self, contract: Contract, declared: Contract) -> float:
+        """The most of what a contract allows that an element is off by what the declared one has there. A ratio is no
+        such: what a contract rounds, as a constant, is a part of its centre, from which what is exact is far."""
+        query = self.query(contract)
+        if query is None:
+            return 0.0
+        got, most = self.judge.oracle.receive(query[1]).values, 0.0
+        known = self._enclosures(declared)
+        with np.errstate(all="ignore"):
+            for name, each in self._enclosures(contract).items():
+                low, high = each.outer
+                shares = np.abs(got[name] - head(known[name].centre)) / ((high - low) / 2)
+                most = max(most, float(shares[np.isfinite(shares)].max(initial=0.0)))
+        return most
+
     def conforms(self, contract: Contract) -> bool:
         """Whether the outputs are as the contract allows, by both tiers."""
         query = self.query(contract)

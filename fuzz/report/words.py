@@ -12,6 +12,7 @@ from fuzz.base.fill import FILLS
 from fuzz.base.verdict import Verdict
 from fuzz.triage.explanation import (
     ALIKE,
+    MANY,
     NO_SHRINK,
     WIDE,
     Counterfactual,
@@ -52,8 +53,6 @@ _UNSET = {
 _UNSET_THERE = {"shared": "shared memory"}
 _NEAREST = 4
 """The most values of one kind that the first lines name. The full text names all."""
-_MANY = 1e4
-"""The factor above which nobody asks how much wider a contract is."""
 
 
 def what_is_wrong(told: Explanation) -> str:
@@ -205,8 +204,8 @@ def contract_words(found: FittingContract) -> str:
 def _times(width: float) -> str:
     if width == math.inf:
         return "everything"
-    if width > _MANY:
-        return f"more than {_MANY:,.0f} times as much"
+    if width > MANY:
+        return f"more than {MANY:,.0f} times as much"
     if width > ALIKE:
         return f"{width:,.2g} times as much" if width < 100 else f"{width:,.0f} times as much"
     return "as much" if width >= 1 / ALIKE else "less"

@@ -218,6 +218,8 @@ WIDE = 4.0
 most by that, would fit much that is wrong."""
 ALIKE = 1.5
 """Contracts whose widths differ by less are as wide as each other."""
+MANY = 1e4
+"""The factor above which nobody asks how much wider a contract is: it is told only if it is telling for all that."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fuzz.judge.fitting import Run, Runs, times_as_wide, usually_as_wide
 from fuzz.judge.judge import Judgement
 from fuzz.triage.evidence.refutation import searched
 from fuzz.triage.explain.meaning import meaning
-from fuzz.triage.explanation import ALIKE, WIDE, FittingContract
+from fuzz.triage.explanation import ALIKE, MANY, WIDE, FittingContract
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import Neighbour, neighbours, pairs
@@ -113,6 +113,7 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
         fit = runs.fitting(islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS))
     found = [_measured(each, declared, failing, passing) for each in fit]
+    found = [each for each in found if each.telling or each.width <= MANY]
     found.sort(key=lambda each: each.rank)
     if not found or over() or not runs.conform(found[0].neighbour.contract):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -54,8 +54,8 @@ def _expected(contract: Contract, computes: Collection[str]) -> str:
 def _others(
     runs: Sequence[Run], contract: Contract, computes: Collection[str]
 ) -> Iterator[tuple[str, Callable[[Run], bool]]]:
-    if DOUBLE.name in computes:
-        yield SINGLE.name, lambda run: not _is_wrong(run, replace(contract, compute=SINGLE.name))
+    if DOUBLE.name in computes and _is_used(runs, single := replace(contract, compute=SINGLE.name), contract):
+        yield SINGLE.name, lambda run: not _is_wrong(run, single)
     if {*computes} == {SINGLE.name}:
         for name, bits in (("TF32", _TF32), ("f32 with inputs rounded to bf16", _BF16)):
             for rounding in _ROUNDINGS.values():
@@ -63,10 +63,13 @@ def _others(
     for dtype in ("f16", "bf16"):
         if {dtype} != {*computes} and form(dtype).precision < SINGLE.precision:
             other = replace(contract, compute=dtype)
-            # Of so few bits nearly anything is right; what uses them up is meant.
-            used = max((run.ratio(other) or 0.0 for run in runs), default=0.0)
-            if used > _USED and sum(run.share(other) <= _TELLING for run in runs) >= _SEVERAL:
+            if _is_used(runs, other, contract) and sum(run.share(other) <= _TELLING for run in runs) >= _SEVERAL:
                 yield dtype, lambda run, other=other: not _is_wrong(run, other)  # type: ignore[misc]
+
+
+def _is_used(runs: Iterable[Run], other: Contract, contract: Contract) -> bool:
+    """Whether errors are of the size that they have with fewer bits, of which nearly anything is right."""
+    return any(run.used(other, contract) > _USED for run in runs)
 
 
 def _work(run: Run) -> int:
