@@ -20,7 +20,9 @@ from oracles.operand import OUTER
 from oracles.ops import OPS
 from oracles.summation import NumericsError
 
-_USED, _TRIED = 1 / 32, 16
+_USED, _USED_SINGLE, _TRIED = 1 / 32, 1 / 1024, 16
+"""What is calculated with fewer bits makes use of so much of what they allow. Of f32 it is less, as no sum of f32 errs by
+all that it may; what is off by a few ulp of f64 uses a millionth."""
 _FEW, _MOST_WORK = 3, 1 << 20
 """The number of runs that are looked at, and what the terms of all may be where more are: some seconds."""
 _TELLING, _SEVERAL = 0.1, 3
@@ -54,7 +56,9 @@ def _expected(contract: Contract, computes: Collection[str]) -> str:
 def _others(
     runs: Sequence[Run], contract: Contract, computes: Collection[str]
 ) -> Iterator[tuple[str, Callable[[Run], bool]]]:
-    if DOUBLE.name in computes and _is_used(runs, single := replace(contract, compute=SINGLE.name), contract):
+    if DOUBLE.name in computes and _is_used(
+        runs, single := replace(contract, compute=SINGLE.name), contract, _USED_SINGLE
+    ):
         yield SINGLE.name, lambda run: not _is_wrong(run, single)
     if {*computes} == {SINGLE.name}:
         for name, bits in (("TF32", _TF32), ("f32 with inputs rounded to bf16", _BF16)):
@@ -67,9 +71,9 @@ def _others(
                 yield dtype, lambda run, other=other: not _is_wrong(run, other)  # type: ignore[misc]
 
 
-def _is_used(runs: Iterable[Run], other: Contract, contract: Contract) -> bool:
+def _is_used(runs: Iterable[Run], other: Contract, contract: Contract, least: float = _USED) -> bool:
     """Whether errors are of the size that they have with fewer bits, of which nearly anything is right."""
-    return any(run.used(other, contract) > _USED for run in runs)
+    return any(run.used(other, contract) > least for run in runs)
 
 
 def _work(run: Run) -> int:
