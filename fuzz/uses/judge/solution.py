@@ -185,14 +185,17 @@ def _named(outputs: Sequence[str]) -> list[str]:
 
 _MODULE = '''import torch as _judged_torch
 
-_judged_made = []
+_judged_made = {{}}
 
 
-def _judged_model(device):
-    if not _judged_made:
+def _judged_model(*tensors):
+    """In another dtype than the problem has, as by `model.to(dtype)`."""
+    dtype = next((each.dtype for each in tensors if each.is_floating_point()), _judged_torch.float32)
+    if dtype not in _judged_made:
         _judged_torch.manual_seed(0)
-        _judged_made.append(ModelNew(*{made_of!r}).eval().to(device))
-    return _judged_made[0]
+        model = ModelNew(*{made_of!r}).eval().to(tensors[0].device)
+        _judged_made[dtype] = model if str(dtype) in {dtypes!r} else model.to(dtype)
+    return _judged_made[dtype]
 
 
 def _judged_fill(model, given):
@@ -209,7 +212,7 @@ def _judged_fill(model, given):
 
 
 def judged({parameters}):
-    model = _judged_model({first}.device)
+    model = _judged_model({parameters})
     with _judged_torch.no_grad():
         _judged_fill(model, {{{weights}}})
         found = model({inputs})
@@ -221,7 +224,8 @@ def _of_module(problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) 
     assert module is not None
     weights = ", ".join(f"{own!r}: {name}" for name, own in module.weights.items() if name in inputs)
     made = _MODULE.format(
-        made_of=module.made_of, parameters=", ".join(inputs), first=inputs[0], weights=weights,
+        made_of=module.made_of, parameters=", ".join(inputs), weights=weights,
+        dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *problem.dtypes.values()))),
         inputs=", ".join(repr(module.constants[each]) if each in module.constants else each for each in module.inputs),
     )  # fmt: skip
     return made + "\n".join(_named(outputs)) + "\n"

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Strides
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
@@ -66,6 +66,8 @@ class Accepts:
     """Where it refuses what it refuses, such as "asserted in kernel.py line 12"."""
     usual: Answer = "right"
     """What it does with an ordinary case of what it declares."""
+    untried: Mapping[str, str] = field(default_factory=dict)
+    """Why it was not given some dtypes, such as one that an interpreter gets wrong."""
 
     @property
     def text(self) -> str:
@@ -94,6 +96,7 @@ class Accepts:
         if self.dtypes and len(right) < len(self.dtypes):
             others = _others(self.dtypes)
             said.append(others if right else f"{_list(self.declared)} only ({others})")
+        said += [f"{dtype} not tried ({why})" for dtype, why in self.untried.items()]
         if not said:
             return ""
         declare = f"; declare {', '.join(fields)} in its capabilities to have that judged" if fields else ""
@@ -160,16 +163,20 @@ def accepts(
                     found, ranks={k: v if v in raised else "right" for k, v in found.ranks.items()}, usual=answer
                 )  # fmt: skip
             taken = accepted(pool, wider, own_refusal, long=True) if multiples else None
-            found = replace(
-                found,
-                layouts=_layouts(trial, usual),
-                dtypes={dtype: trial.answer(trial.draw(dtype)) for dtype in others},
-            )
+            reasons = {dtype: why for dtype in others if (why := untried(pool, wider, dtype))}
+            answers = {dtype: trial.answer(trial.draw(dtype)) for dtype in others if dtype not in reasons}
+            found = replace(found, layouts=_layouts(trial, usual), dtypes=answers, untried=reasons)
             if taken is not None:
                 return replace(found, multiple_of=taken.multiple_of, max=taken.max, refused=taken.where)
             return found
     except (UnmeasurableError, ValueError):  # what the case or the formula refuses
         return None
+
+
+def untried(pool: Pool, target: Target, dtype: str) -> str:
+    """Return why no case of a dtype is run on a target, whatever the kernel does; "" where it is."""
+    status = pool.statuses.get(target.id)
+    return "" if status is None or isinstance(status, NotRun) else status.wrong_dtypes.get(dtype, "")
 
 
 def _layouts(trial: _Trial, usual: Draw) -> Mapping[str, Answer]:

@@ -15,6 +15,7 @@ from fuzz.base.outcome import Fault, Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import BAD, PITCHED, TRITON, TRITON_HEAD, outcomes, python_target
+from fuzz.uses.measure.beside import Accepts, untried
 
 
 @pytest.fixture(params=["interpret", "cuda"])
@@ -98,6 +99,9 @@ def test_what_the_interpreter_gets_wrong_is_said_and_not_run(tmp_path: Path, cac
     assert "Triton's interpreter gets bf16 wrong" in status.wrong_dtypes["bf16"]
     assert (refused.status, refused.detail) == (Status.NOT_RUN, status.wrong_dtypes["bf16"])
     assert ran.status is Status.RAN
+    assert not untried(pool, wider, "f32")
+    found = Accepts(wider.id, "x", ("f32",), untried={"bf16": untried(pool, wider, "bf16")})
+    assert found.text.startswith("accepts: bf16 not tried (Triton's interpreter gets bf16 wrong: "), "it raises nothing"
 
 
 @pytest.mark.whole

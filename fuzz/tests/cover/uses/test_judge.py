@@ -420,3 +420,28 @@ def test_a_module_of_several_outputs_returns_them_by_their_names() -> None:
     exec(made, known)
     found = known["judged"](torch.ones(2, 3))
     assert {name: tuple(each.shape) for name, each in found.items()} == {"y": (2, 3), "z": (2,)}
+
+
+def test_a_module_is_of_the_dtype_that_it_is_given() -> None:
+    """As after `model.double()`: one with weights of f32 raises for each that is given f64."""
+    text = """import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(3, 2)
+        self.register_buffer("shift", torch.ones(2) / 3)
+
+    def forward(self, x):
+        return self.lin(x) + self.shift
+"""
+    module = Module((), ("x",), {"w": "lin.weight", "b": "lin.bias"}, {})
+    problem = Problem("lin", len, dtypes={"x": "float32"}, module=module)
+    solution = Solution("lin", {"lin.py": text}, "lin.py", "ModelNew", "torch", ())
+    known: dict[str, Any] = {}
+    exec(solution.written(problem, "xwb", "y")["lin.py"], known)
+    for dtype in (torch.bfloat16, torch.float64, torch.float32):
+        x, w, b = (torch.ones(shape, dtype=dtype) for shape in ((4, 3), (2, 3), (2,)))
+        found = known["judged"](x, w, b)
+        assert found.dtype == dtype
+        assert (found == 4 + (torch.ones(2) / 3).to(dtype)).all(), "what was rounded once is not taken again"
