@@ -21,8 +21,8 @@ from oracles.ops import OPS
 from oracles.summation import NumericsError
 
 _USED, _USED_SINGLE, _TRIED = 1 / 32, 1 / 1024, 16
-"""What is calculated with fewer bits makes use of so much of what they allow. Of f32 it is less, as no sum of f32 errs by
-all that it may; what is off by a few ulp of f64 uses a millionth."""
+"""What is calculated with fewer bits makes use of so much of what they allow. Of f32 it is less, as no sum of f32 errs
+by all that it may; what is off by a few ulp of f64 uses a millionth."""
 _FEW, _MOST_WORK = 3, 1 << 20
 """The number of runs that are looked at, and what the terms of all may be where more are: some seconds."""
 _TELLING, _SEVERAL = 0.1, 3
