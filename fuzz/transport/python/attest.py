@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -83,10 +83,22 @@ def _triton_facts(spec: Spec, kernel: LoadedKernel) -> Iterator[tuple[str, str]]
 
     yield "triton", str(triton.__version__)
     program = probe.launched(spec.torch_device)
-    modes = {"compiled" if _is_machine_code(program) else "interpreted", *_modes(kernel)}
+    modes = {"compiled" if _is_machine_code(program) else "interpreted", *_modes(vars(kernel.module).values())}
     yield "mode", " and ".join(sorted(modes))
-    if spec.device == "interpret" and (faults := probe.bf16_faults()):
-        yield "bf16", f"Triton's interpreter gets bf16 wrong: {', '.join(faults)}"
+    if spec.device == "interpret":
+        yield from _faults().items()
+
+
+def interpreted_faults(functions: Iterable[Any]) -> Mapping[str, str]:
+    """Return what Triton's interpreter gets wrong, by dtypes, where it runs one of the functions."""
+    return _faults() if "interpreted" in _modes(functions) else {}
+
+
+def _faults() -> Mapping[str, str]:
+    from fuzz.transport.python import probe
+
+    faults = probe.bf16_faults()
+    return {"bf16": f"Triton's interpreter gets bf16 wrong: {', '.join(faults)}"} if faults else {}
 
 
 def _is_machine_code(program: Any) -> bool:
@@ -94,12 +106,12 @@ def _is_machine_code(program: Any) -> bool:
     return bool(getattr(program, "asm", {}).get("cubin"))
 
 
-def _modes(kernel: LoadedKernel) -> Iterator[str]:
-    """How each Triton function of the kernel's module would run, below whatever tunes it."""
+def _modes(values: Iterable[Any]) -> Iterator[str]:
+    """How each Triton function among them would run, below whatever tunes it."""
     from triton.runtime.interpreter import InterpretedFunction
     from triton.runtime.jit import JITFunction
 
-    for function in vars(kernel.module).values():
+    for function in values:
         inner = function
         while not isinstance(inner, (JITFunction, InterpretedFunction)) and hasattr(inner, "fn"):
             inner = inner.fn

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,7 @@ from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.capability import Capabilities
+from fuzz.transport.python.attest import interpreted_faults
 from fuzz.uses.check.function import Arrays, OwnProcess, declared
 from fuzz.uses.check.reference import Read, contract_of
 from fuzz.uses.measure.beside import DTYPES, Accepts, accepts
@@ -37,10 +39,19 @@ def tried(
     def here(target: Target) -> nullcontext[OwnProcess]:
         return nullcontext(OwnProcess(target, function, found.takes))
 
-    return accepts(
-        here, targets[0], lambda dtype: contract_of(found.derived, arrays, (dtype,), strict=False),
-        dtypes=DTYPES[:2] if _is_untyped(kernel) else DTYPES,
+    faults = {dtype: why for dtype, why in _interpreter_faults(kernel).items() if dtype not in declaration.able.dtypes}
+    dtypes = [dtype for dtype in (DTYPES[:2] if _is_untyped(kernel) else DTYPES) if dtype not in faults]
+    told = accepts(
+        here, targets[0], lambda dtype: contract_of(found.derived, arrays, (dtype,), strict=False), dtypes=dtypes
     )  # fmt: skip
+    return replace(told, untried=faults) if told is not None and told.usual == "right" else told
+
+
+def _interpreter_faults(kernel: Callable[..., Any]) -> Mapping[str, str]:
+    """Why dtypes are not tried that Triton's interpreter gets wrong, where it runs functions beside the kernel."""
+    near = [*getattr(inspect.unwrap(kernel), "__globals__", {}).values()]
+    triton = [each for each in near if type(each).__module__.startswith("triton.")]
+    return interpreted_faults(triton) if triton else {}
 
 
 def _is_untyped(kernel: Callable[..., Any]) -> bool:

@@ -94,13 +94,22 @@ class Accepts:
             said.append(_list(right))
             fields.append(f"dtypes=({', '.join(json.dumps(dtype) for dtype in (*self.declared, *right))})")
         if self.dtypes and len(right) < len(self.dtypes):
-            others = _others(self.dtypes)
-            said.append(others if right else f"{_list(self.declared)} only ({others})")
+            others = _others({dtype: answer for dtype, answer in self.dtypes.items() if answer != "wrong values"})
+            only = f"{_list(self.declared)} only{f' ({others})' if others else ''}"
+            said += [others if right else only] if others or not right else []
         said += [f"{dtype} not tried ({why})" for dtype, why in self.untried.items()]
         if not said:
             return ""
         declare = f"; declare {', '.join(fields)} in its capabilities to have that judged" if fields else ""
-        return f"accepts: {', '.join(said)}{declare}"
+        return "\n  ".join([f"accepts: {', '.join(said)}{declare}", *self._wrong])
+
+    @property
+    def _wrong(self) -> Sequence[str]:
+        """A line of its own for what nobody should overlook: dtypes that it takes and gets wrong."""
+        wrong = [dtype for dtype, answer in self.dtypes.items() if answer == "wrong values"]
+        dtypes = ", ".join(json.dumps(dtype) for dtype in (*self.declared, *wrong))
+        why = f"no failure, as {_list(self.declared)} alone is declared; to see where, declare dtypes=({dtypes})"
+        return [f"wrong values with {_list(wrong)}: {why}"] if wrong else []
 
     @property
     def _where(self) -> str:

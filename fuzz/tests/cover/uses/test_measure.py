@@ -11,6 +11,7 @@ import torch
 
 import fuzz
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
+from fuzz.transport.python import attest
 from fuzz.uses.check.reference import read
 from fuzz.uses.check.tried import tried
 from fuzz.uses.measure.reading import Meeting, UnreadableError, read_tree
@@ -281,6 +282,18 @@ def test_what_it_does_with_what_is_not_declared_is_told_in_one_line() -> None:
 
     assert "f64, right as it rounds each step with f16 and bf16; declare " in _accepts(stepwise)
     assert not _accepts(lambda x: x)  # it is wrong, and says nothing
+    [_, seen] = _accepts(lambda x: _softmax(x.float()).to(x.dtype)).split("\n  ")
+    assert seen == (
+        'wrong values with f64: no failure, as f32 alone is declared; to see where, declare dtypes=("f32", "f64")'
+    )
+
+
+def test_what_an_interpreter_gets_wrong_is_no_fault_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    interpreter = pytest.importorskip("triton.runtime.interpreter")
+    monkeypatch.setattr(attest, "_faults", lambda: {"bf16": "its interpreter gets bf16 wrong"})
+    assert "bf16 not tried" not in _accepts(_exact)
+    monkeypatch.setitem(globals(), "_beside", interpreter.InterpretedFunction(_exact))
+    assert ", f64 and f16, bf16 not tried (its interpreter gets bf16 wrong); declare " in _accepts(_exact)
 
 
 @pytest.mark.whole
