@@ -182,13 +182,15 @@ class Platform:
     def taken(
         self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
     ) -> Iterator[Fact]:
-        """Yield the facts that take the place of what a contract of an op does not say."""
+        """Yield the facts that take the place of what a contract of an op does not say; none of functions that only
+        algorithms calculate which it does not have."""
         meant = self.completed(contract, op, dtypes, asks_tf32=asks_tf32)
+        used = operations(op, frozenset((local, way) for ways in meant.algorithms for local, way in ways.items()))
         for each in self.facts:
             if isinstance(each.value, Within):
-                taken = meant.bound(each.about) != contract.bound(each.about)
+                taken = each.about in used and meant.bound(each.about) != contract.bound(each.about)
             elif isinstance(each.value, Besides):
-                taken = meant.absolute.get(each.about) != contract.absolute.get(each.about)
+                taken = each.about in used and meant.absolute.get(each.about) != contract.absolute.get(each.about)
             elif isinstance(each.value, InTf32):
                 taken = meant.points != contract.points
             elif isinstance(each.value, Flushed):
@@ -215,11 +217,12 @@ _ORDERED = {*REDUCTIONS, "scan"} - {"max"}
 
 
 @lru_cache(maxsize=256)
-def _nodes(op: Op) -> tuple[Node, ...]:
-    """What the formula of an op calculates, and each of its algorithms."""
+def _nodes(op: Op, ways: frozenset[tuple[str, str]] | None = None) -> tuple[Node, ...]:
+    """What the formula of an op calculates, and each of its algorithms: of these ways to locals, or of all."""
     graph = traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)])
     nodes = [*graph.nodes]
-    for way in (way for ways in op.algorithms.values() for way in ways.values()):
+    known = [(local, name, way) for local, own in op.algorithms.items() for name, way in own.items()]
+    for way in (way for local, name, way in known if ways is None or (local, name) in ways):
         given = way.__code__.co_varnames[: way.__code__.co_argcount]
         if all(name in graph.locals for name in given):
             nodes += ordered([run(way, {name: graph.locals[name] for name in given})[0]])
@@ -227,10 +230,10 @@ def _nodes(op: Op) -> tuple[Node, ...]:
 
 
 @lru_cache(maxsize=256)
-def operations(op: Op) -> frozenset[str]:
+def operations(op: Op, ways: frozenset[tuple[str, str]] | None = None) -> frozenset[str]:
     """Return the functions, "divide", and "dot" of products of matrices, that the formula of an op or one of its
-    algorithms calculates."""
-    return frozenset(name for node in _nodes(op) for name in _operations(node))
+    algorithms calculates: of these ways to locals, or of all."""
+    return frozenset(name for node in _nodes(op, ways) for name in _operations(node))
 
 
 def _operations(node: Node) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from oracles.rounding import STORAGE
 from oracles.truth import Truth
 
 HOST = Host("x86_64", frozenset())
+BASE_2 = {"exp2": Within(2.5, flushes=True)}
+"""What an algorithm of softmax calculates with, by which alone a kernel may be right."""
 
 
 def kernel(op: str, framework: str = "triton", contract: Contract | None = None) -> PythonKernel:
@@ -37,7 +39,7 @@ def on(place: str, of: Kernel) -> Target:
 def test_a_kernel_that_declares_nothing_and_one_that_declares_a_contract_of_nothing_have_the_facts() -> None:
     for contract in (None, Contract()):
         found = on("cuda", kernel("softmax", contract=contract)).contract
-        assert found.accuracy == {"exp": Within(2.5, growth=0.62), "divide": Within(2.5)}
+        assert found.accuracy == {"exp": Within(2.5, growth=0.62), "divide": Within(2.5), **BASE_2}
         assert found.order("mass", "n") == AnyOrder()
         assert found.platform == "none"
 
@@ -45,7 +47,7 @@ def test_a_kernel_that_declares_nothing_and_one_that_declares_a_contract_of_noth
 def test_what_is_declared_wins() -> None:
     said = Contract(accuracy={"exp": 1.0}, sums={"n": Pairwise(4)})
     found = on("cuda", kernel("softmax", contract=said)).contract
-    assert found.accuracy == {"exp": 1.0, "divide": Within(2.5)}
+    assert found.accuracy == {"exp": 1.0, "divide": Within(2.5), **BASE_2}
     assert found.order("mass", "n") == Pairwise(4)
     strict = on("cuda", kernel("softmax", contract=Contract(platform="none"))).contract
     assert strict == Contract(platform="none")
@@ -54,7 +56,7 @@ def test_what_is_declared_wins() -> None:
 def test_a_contract_that_platforms_widen_has_what_is_wider() -> None:
     said = Contract(accuracy={"exp": 4.0, "divide": 4.0}, platform="widens")
     assert on("cuda", kernel("softmax", contract=said)).contract.accuracy == {
-        "exp": Within(4.0, growth=0.62), "divide": Within(4.0),
+        "exp": Within(4.0, growth=0.62), "divide": Within(4.0), **BASE_2,
     }  # fmt: skip
 
 
@@ -118,7 +120,8 @@ def test_a_platform_allows_no_less_than_a_contract_by_itself() -> None:
 
 
 def test_only_functions_of_an_op_are_in_its_contract() -> None:
-    assert operations(OPS["softmax"]) == {"exp", "divide"}
+    assert operations(OPS["softmax"]) == {"exp", "divide", "exp2", "log"}
+    assert operations(OPS["softmax"], frozenset({("mass", "online")})) == {"exp", "divide"}
     assert {"sigmoid", "exp", "divide"} <= operations(OPS["silu_mul"]), "the formula and its algorithms"
     assert operations(OPS["matmul"]) == {"dot"}
 
@@ -227,6 +230,8 @@ def test_a_run_says_in_a_line_which_facts_it_takes() -> None:
         "held to what triton@cuda documents: exp within 2.5 + 0.62 |x| ulp, divide within 2.5 ulp, sums in any order",
         "held to what triton@interpret documents: exp within 3 ulp, sums in any order",
     ]
+    (line,) = taken_lines([on("cuda", kernel("softmax", contract=Contract(algorithm={"e": "base 2"})))])
+    assert "exp2 within 2.5 ulp" in line, "of an algorithm that it has"
     assert taken_lines([on("cuda", kernel("softmax", contract=Contract(platform="none")))]) == []
     assert taken_lines([on("cuda", kernel("row_max"))]) == []
 
