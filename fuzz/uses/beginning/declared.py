@@ -64,8 +64,6 @@ def shared(folder: Path, asked: Beginning) -> Declared:
     if asked.given is None:
         binding, library = _sample(asked, "the library"), "libmine.so"
     else:
-        if not asked.prototype:
-            raise UsageError(f"--from {asked.given}: say how C declares its function: --prototype 'void f(...)'")
         binding, library = _by_prototype(asked), _path(asked.given, folder)
     returns = '        returns="status",  # all but 0 refuses the call\n' if binding.returned == STATUS else ""
     lines = (

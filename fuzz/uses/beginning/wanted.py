@@ -31,7 +31,8 @@ class Wanted:
         found = self.op or _named(function)
         if found is None:
             raise UsageError(
-                f"{function}: its name says no op that there is: name one with --op, see kernelfuzz list ops"
+                f"{function}: its name says no op that there is: name one with --op, see kernelfuzz list ops, or a "
+                "Python function that computes the same: --op FILE.py:FUNCTION"
             )
         return found
 

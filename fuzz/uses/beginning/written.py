@@ -70,6 +70,10 @@ def begin(folder: Path, asked: Asked) -> Begun:
         raise UsageError(f"--from {given}: there is no such file")
     if asked.prototype and kind not in ("c", "c++", "shared", "cuda"):
         raise UsageError(f"--prototype: a kernel of {kind} has none")
+    if kind == "shared" and given is not None and not asked.prototype:
+        other = "; if its op is not built in, name a Python function that computes the same, too: "
+        more = "" if asked.op else f"{other}--op FILE.py:FUNCTION --shapes 'x=... n'"
+        raise UsageError(f"--from {given}: say how C declares its function: --prototype 'void f(...)'{more}")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: name a folder")
     own = own_op(asked.op, asked.shapes) if ".py" in asked.op else None

@@ -175,7 +175,11 @@ def test_a_kernel_of_cuda_that_is_there_is_declared_as_its_file_does(cli_here: C
 
 _MANY = "void layer_norm(float *out, float *inp, float *weight, float *bias, int B, int T, int C, float eps) {}\n"
 _REFUSED: tuple[tuple[Asked, str], ...] = (
-    (Asked("shared", "a.c"), "--from a.c: say how C declares its function: --prototype "),
+    (
+        Asked("shared", "a.c"),
+        "--from a.c: say how C declares its function: --prototype 'void f(...)'; if its op is not built in, name a ",
+    ),
+    (Asked("shared", "a.c", op="none.py:f"), "--from a.c: say how C declares its function: --prototype "),
     (Asked("c", "b.c"), "--from b.c: there is no such file"),
     (Asked("c", "a.c"), "a.c: rescale: its name says no op that there is: name one with --op"),
     (Asked("c", "a.c", op="softmax"), "a.c: argument 'by' of rescale is unclear: say what it is: --argument by=1"),
