@@ -38,6 +38,8 @@ Chosen, not measured."""
 _MOST_RUNS = 20_000
 """Shrinking may take this many runs: it ends by count where it can, so that a seed gives one answer on fast and slow
 machines."""
+_MOST_ELEMENTS = 1 << 12
+"""The elements of a case of which it is told how far it is off beside the smallest. Chosen, not measured."""
 _HANGING_S = 0.5
 """The seconds that a case may take while a hang is shrunk: every case that hangs costs that much."""
 
@@ -199,8 +201,24 @@ def diagnose(
         counterfactuals=nearby,
         unset=unset,
         unsteady=changing,
+        clearest=_clearest([judgement, *trials.known.values()], trials),
     )
     return Finding(small, shown, verdicts, diagnosis=diagnosis)
+
+
+def _clearest(known: Sequence[Judgement | None], trials: Trials) -> Judgement | None:
+    """The judgement of the values that are the most times their budget off, of those whose exact values take no time
+    to speak of."""
+    wrong = [
+        each
+        for each in known
+        if each is not None
+        and each.verdict is Verdict.FAIL_NUMERIC
+        and isinstance(each.of, Case)
+        and each.of.elements <= _MOST_ELEMENTS
+        and not trials.is_explained(each.of)
+    ]
+    return max(wrong, key=lambda each: each.ratio, default=None)
 
 
 def _ran(seen: Observed | None) -> bool:

@@ -302,6 +302,9 @@ class Explanation:
     """What happened, for verdicts that no number explains."""
     worst: WorstElement | None = None
     """None where no value was compared."""
+    elsewhere: float | None = None
+    """How far another failing case is off, as a share of its exact value, where that is much and the smallest case is
+    off by so little that it looks like rounding."""
     verdicts: Mapping[str, str] = field(default_factory=dict)
     """What other targets say of the smallest case."""
     beside: Mapping[str, int] = field(default_factory=dict)

@@ -38,7 +38,7 @@ from fuzz.triage.finding import Diagnosis, Finding, changes
 from fuzz.triage.rule.rule import Rule
 from oracles import breakdown
 from oracles.declared import AXIS
-from oracles.dtypes import ITEMSIZE
+from oracles.dtypes import FORMATS, ITEMSIZE
 from oracles.enclosure import Mask
 from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck
@@ -51,6 +51,8 @@ _CHANGED_BY: Mapping[Kind, str] = {
     "beside": "{}",
 }  # fmt: skip
 """The counterfactual that shows whether a condition of such a kind matters."""
+_LIKE_ROUNDING, _GROSS = 1e-3, 0.01
+"""What is off by a smaller share of its value may be taken for rounding; by a larger one, not. Chosen, not measured."""
 _RUNS = 64
 """Runs of failing elements that are kept: what a picture of them shows."""
 _MOST_OR = 1
@@ -77,7 +79,7 @@ def explanation_of(finding: Finding, target: Target | None, note: str = "") -> E
         note=note,
     )
     try:
-        known = replace(known, worst=_worst(case, judgement, target))
+        known = replace(known, worst=_worst(case, judgement, target), elsewhere=_elsewhere(finding, target))
     except Exception as error:  # the finding is told all the same
         trouble = f"internal error: {error_words(error)}; please report it"
         known = replace(known, note=f"{note}; {trouble}" if note else trouble)
@@ -235,6 +237,39 @@ def _worst(case: Case, judgement: Judgement, target: Target | None) -> WorstElem
         return None
     found = worst_element(told, check.failing, output.layout.size, contradicts=check.contradicts, dtype=output.dtype)
     return replace(found, bad=_runs(check.mask)) if check.mask is not None else found
+
+
+def _elsewhere(finding: Finding, target: Target | None) -> float | None:
+    """Return how far the clearest case is off, where the smallest one looks like a matter of rounding."""
+    clearest = finding.diagnosis.clearest if finding.diagnosis is not None else None
+    if clearest is None or not isinstance(clearest.of, Case) or target is None:
+        return None
+    shown = _share_off(finding.case, finding.judgement, target)
+    if shown is None or shown >= _LIKE_ROUNDING:
+        return None
+    share = _share_off(clearest.of, clearest, target)
+    return share if share is not None and share >= _GROSS and _is_gross(clearest.of, clearest) else None
+
+
+def _is_gross(case: Case, judgement: Judgement) -> bool:
+    """Whether the worst element is far off by what rounding makes of its terms, too: one that these cancel out to
+    nearly nothing may be twice its value off by little more than rounding."""
+    assert judgement.worst is not None
+    dtype = case.outputs[judgement.worst.output].dtype
+    return dtype in FORMATS and judgement.ratio * 2.0 ** -FORMATS[dtype].precision >= _LIKE_ROUNDING
+
+
+def _share_off(case: Case, judgement: Judgement, target: Target) -> float | None:
+    """Return how far the worst element is from its exact value, as a share of that; None where that is no number."""
+    check, outcome = judgement.worst, judgement.outcome
+    if check is None or check.worst_index is None or outcome is None:
+        return None
+    try:
+        told = _breakdown_of(case, check, outcome, target)
+    except GaveUp:
+        return None
+    got, expected = float(told.got.value), float(told.expected.value)
+    return _finite(abs(got - expected) / abs(expected)) if expected and math.isfinite(expected) else None
 
 
 def _runs(mask: Mask) -> tuple[tuple[int, int], ...]:

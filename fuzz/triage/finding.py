@@ -41,6 +41,8 @@ class Diagnosis:
     """What it reads that nobody has set."""
     unsteady: Unsteady | None = None
     """How often the same call gives another result."""
+    clearest: Judgement | None = None
+    """That of the case, of all that failed meanwhile, whose error is the most times its budget."""
 
     @property
     def rule(self) -> Rule | None:

@@ -36,9 +36,10 @@ from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of
 from fuzz.tests.common.told import NOTHING
 from fuzz.tests.cover.findings.test_codec import FULL
+from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explanation import Alternative, Counterfactual, Memory, Number, Places, StatedRule, UnsetRead
 from fuzz.triage.facts import explanation_of, worst_element
-from fuzz.triage.finding import Finding
+from fuzz.triage.finding import Diagnosis, Finding
 from fuzz.triage.rule.rule import Atom, Learned, Rule
 from fuzz.uses.judge.summary import not_given
 from fuzz.uses.search.wire import RemoteWait
@@ -81,6 +82,28 @@ def test_the_values_of_small_tensors_can_be_read_off_the_screen() -> None:
     for shape, more in (((4, 4), 1), ((1, 17), 0), ((3, 0), 0)):
         lines = _said(a_case("rms_norm", (), shape))
         assert sum(line.startswith("                [") for line in lines) == more, shape
+
+
+def test_what_looks_like_rounding_is_told_with_a_case_that_does_not() -> None:
+    """One by 43% of a value that its terms cancel out to is none."""
+    target = target_of(PACK.kernel("generic"))
+    case = a_case("rms_norm", (), (1, 2), layout=dense)
+
+    def off(share: float) -> Judgement:
+        x = from_bits(case.inputs["x"].bits, "f32", (1, 2)).astype(np.float64)
+        y = x / np.sqrt((x * x).mean() + float(case.params["eps"])) * (1 + share)
+        outcome = Outcome(target.id, Status.RAN, {"y": y.astype(np.float32).tobytes()})
+        return Judge(case).judge(outcome, target.contract)
+
+    def said(smallest: float, other: Judgement) -> str:
+        diagnosis = Diagnosis(case, None, Conclusion(None, None), clearest=other)
+        return brief_of(explanation_of(Finding(case, off(smallest), diagnosis=diagnosis), target)).outcome
+
+    assert said(1e-5, off(0.43)).endswith("; another case is 43% off")
+    assert said(1e-5, off(2.0)).endswith("; another case is more than 100% off")
+    assert "another" not in said(0.1, off(0.43))
+    assert "another" not in said(1e-5, off(1e-4))
+    assert "another" not in said(1e-5, replace(off(0.43), ratio=6.0))
 
 
 def test_what_one_change_does_is_told_where_there_was_no_time_for_a_rule() -> None:
