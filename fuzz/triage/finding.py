@@ -42,7 +42,7 @@ class Diagnosis:
     unsteady: Unsteady | None = None
     """How often the same call gives another result."""
     clearest: Judgement | None = None
-    """That of the case, of all that failed meanwhile, whose error is the most times its budget."""
+    """The judgement, of all that failed meanwhile, whose error is the most times its budget."""
 
     @property
     def rule(self) -> Rule | None:
