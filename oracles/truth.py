@@ -233,7 +233,7 @@ class Truth:
             given = self.elements.given(output, place, contract, structured)
             return breakdown(output, index, bounds, None if got is None else float(got), terms, facts, given)
 
-    def ulps_off(self, contract: Contract, output: str, index: tuple[int, ...], got: float) -> float:
+    def ulps_off(self, contract: Contract, output: str, index: tuple[int, ...], got: float | np.floating[Any]) -> float:
         """Return how far a value is off, in units in the last place of the expected one, or as a number of codes where
         the output is of integers; NaN where it is a place. The expected value is that of the fast tier, in float64 or
         double-double: asking the precise tier takes seconds for an element of a long row."""
@@ -242,7 +242,7 @@ class Truth:
             return math.nan
         centre, place = enclosure.centre, self.canonical_index(output, index)
         high = float(head(centre)[place])
-        off = got - high - (float(centre.low[place]) if isinstance(centre, DoubleDouble) else 0.0)
+        off = float(got) - high - (float(centre.low[place]) if isinstance(centre, DoubleDouble) else 0.0)
         form = FORMATS.get(self.problem.outputs[output])
         return off if form is None else off / (max(math.ldexp(0.5, math.frexp(high)[1]), form.tiny) * 2 * form.u)
 

@@ -16,7 +16,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.judge.values import problem_of
 from fuzz.laws.law import LawCheck, unchanged
-from oracles.dtypes import ITEMSIZE
+from oracles.dtypes import FORMATS, ITEMSIZE
 from oracles.enclosure import REQUIRED
 from oracles.formula.contract import Contract
 from oracles.precise import Bounds
@@ -95,7 +95,7 @@ def _allowed(truth: Truth, case: Case, name: str, contract: Contract, judgement:
         bounds = truth.bounds(contract, name, place, case.structured)
         if bounds is not None and _is_told(bounds):
             low, high = bounds.ends
-            yield Allowed(flat, float(low), float(high), _rule(bounds))
+            yield Allowed(flat, float(low), float(high), _rule(bounds, case.outputs[name].dtype))
 
 
 def _chosen(case: Case, name: str, judgement: Judgement | None) -> list[int]:
@@ -113,13 +113,15 @@ def _is_told(bounds: Bounds) -> bool:
     return left is None or left.nan == REQUIRED or (left.ends in _LEFT and not left.mirrored)
 
 
-def _rule(bounds: Bounds) -> int:
+def _rule(bounds: Bounds, dtype: str) -> int:
     beside = bounds if bounds.beside is None else bounds.beside
+    # A format without infinities has NaN for one.
+    overflows = dtype in FORMATS and not FORMATS[dtype].infinities and all(abs(end) == math.inf for end in bounds.ends)
     bits = {
         export.POSITIVE_ZERO: bounds.sign > 0,
         export.NEGATIVE_ZERO: bounds.sign < 0,
         export.MAY_BE_NAN: bounds.may_be_nan or beside.may_be_nan,
-        export.MUST_BE_NAN: bounds.nan == REQUIRED,
+        export.MUST_BE_NAN: bounds.nan == REQUIRED or overflows,
         export.MAY_BE_ZERO: bounds.zero or beside.zero or beside.ends == (0.0, 0.0),
         export.MAY_BE_INFINITE: beside.nan != REQUIRED and beside.ends[1] == math.inf,
         export.MAY_BE_MINUS_INFINITE: beside.nan != REQUIRED and beside.ends[0] == -math.inf,

@@ -270,6 +270,7 @@ def test_a_code_is_off_by_a_number_of_codes() -> None:
     x = np.array([[127.0, -3.0, 64.0, 0.0]], np.float32)
     truth = Truth(Problem("quantize_rows", {}, {"x": x}, {"q": "int8", "scale": "f32"}))
     assert [truth.ulps_off(Contract(), "q", (0, 2), got) for got in (64.0, 66.0, 61.0)] == [0.0, 2.0, -3.0]
+    assert isinstance(truth.ulps_off(Contract(), "q", (0, 2), np.float32(66.0)), float), "not rounded to f32, and JSON"
 
 
 @pytest.mark.some(3)

@@ -37,7 +37,7 @@ def test_a_declaration_that_lacks_a_rounding_point_is_asked_for() -> None:
         pile.add(Finding(*found[0]))  # as a run keeps what waits to be explained
         fit = fitting(trials, [(each.case, each.judgement) for each in pile.findings], lambda: False)
     assert fit is not None
-    assert contract_words(fit.told).startswith("conforms to points={'h': 'input'} in all ")
+    assert contract_words(fit.told).startswith("conforms to points={'h': 'input'}, that is, with h = x * rstd rounded ")
     assert contract_words(fit.told).endswith("; now it is held to points={}")
 
 

@@ -228,9 +228,9 @@ def test_fail_fast_ends_a_gate_at_the_first_failure_that_nobody_knew_of(reposito
     (repository.folder / "known.toml").write_text(known)
     repository.edit("second", _DROPS_EPS)
     words = ("--known", "known.toml", "--fail-fast", "--base", "HEAD")
-    passed = repository.gate(*words, cases=32)
+    passed = repository.gate(*words, cases=64)
     assert passed.returncode == 0, passed.stdout
-    assert "cases: historical 3, search 32" in passed.stdout
+    assert "cases: historical 3, search 64" in passed.stdout
     repository.edit("first", edited("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (n % 4 == 1 ? 1.5f : 1.0f);"))
     failing = repository.gate(*words, cases=2000)
     assert failing.returncode == 1
