@@ -65,8 +65,7 @@ def quantize_mxfp8(x: Node, *, scale_rule: Node | float = 0.0, of_infinity: Node
 
 def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, element: Element) -> Outputs:
     """The codes of blocks, and their scales."""
-    b = position("b", floor((extent("n") + (BLOCK - 1.0)) / BLOCK))
-    most = greatest(take(abs(x), BLOCK * b + position("j", BLOCK), "n", 0.0), "j")
+    most = largest_of(x)
     unit = unit_of(most, scale_rule, element)
     own = floor(position("n") / BLOCK)
     # What the unit lacks to the scale comes last: so no step leaves the normal numbers where a code depends on it.
@@ -95,16 +94,22 @@ def quantize_mxfp8_codes(x: Node, scale: Node) -> Outputs:
 
 def coded(x: Node, scale: Node, element: Element) -> Node:
     """As all scales of blocks without infinities are: a power of two over so much that no step leaves the normal
-    numbers. The largest is that of a block with one; 255 is NaN."""
+    numbers. Of a block with one it may be the largest; 255 is NaN."""
     least = 127.0 - exponent_of(element.left)
-    above = where(scale > element.endless, 0.0, scale - least)
-    unit = elementary("binade")(1.5 * elementary("exp2")(above))
     own = floor(position("n") / BLOCK)
+    ends = where(largest_of(x) < INF, 0.0, scale > element.endless)
+    above = where(ends, 0.0, scale - least)
+    unit = elementary("binade")(1.5 * elementary("exp2")(above))
     quotient = x / take(unit, own, "b")
-    stored = take(scale, own, "b")
-    infinite = where(stored >= 254.5, float("nan"), 2.0**127)
-    ratio = where(stored > element.endless, x / infinite, point(quotient) * element.left)
+    infinite = where(take(scale, own, "b") >= 254.5, float("nan"), 2.0**127)
+    ratio = where(take(ends, own, "b"), x / infinite, point(quotient) * element.left)
     return cut(ratio, element)
+
+
+def largest_of(x: Node) -> Node:
+    """The largest magnitude of each block."""
+    b = position("b", floor((extent("n") + (BLOCK - 1.0)) / BLOCK))
+    return greatest(take(abs(x), BLOCK * b + position("j", BLOCK), "n", 0.0), "j")
 
 
 def codes(formula: Callable[..., Outputs], dtype: str) -> Op:

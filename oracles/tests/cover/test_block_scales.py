@@ -282,3 +282,14 @@ def test_the_scale_of_what_no_scale_is_large_enough_for_may_be_any(stored: int) 
     q, scale = np.array([[192.0]], E4M3), np.array([[stored]], np.uint8)
     contract = Contract("f64", points=EXACT.points)
     assert [each.result for each in Truth(of).check(contract, {"q": q, "scale": scale})] == ["pass", "pass"]
+
+
+def test_codes_follow_from_scales_that_only_f64_is_large_enough_for() -> None:
+    """One above that of the largest number of f32 is none of an infinity: the block beside it has one of two scales."""
+    x = np.array([[*[384.0 * 2.0**123] * 32, *[448.0] * 32]])
+    of = Problem("quantize_mxfp8", {"scale_rule": 3.0}, {"x": x}, {"q": "e4m3fn", "scale": "uint8"}, True)
+    scale, contract = np.array([[250, 127]], np.uint8), replace(LAXEST, compute="f64")
+    for code, failing in ((384.0, 0), (24.0, 32)):
+        q = np.array([[*[code] * 32, *[448.0] * 32]]).astype(E4M3)
+        codes, scales = Truth(of).check(contract, {"q": q, "scale": scale})
+        assert (codes.failing, scales.result) == (failing, "pass")
