@@ -46,10 +46,10 @@ def _some_zeros(spec: RowSpec, stream: Stream) -> Reals:
 
 
 @recipe("zeros", structured=True, registry=NOT_NEGATIVE)
-def _no_size(spec: RowSpec, stream: Stream) -> Reals:
+def _all_zeros(spec: RowSpec, stream: Stream) -> Reals:
     return np.zeros(spec.size)
 
 
-@recipe("powers of two from 2**-40, or 2**-10 in f16, to 1", structured=False, registry=NOT_NEGATIVE)
+@recipe("powers of two up to 1, from 2**-40 where the format has that", structured=False, registry=NOT_NEGATIVE)
 def _small_sizes(spec: RowSpec, stream: Stream) -> Reals:
     return np.ldexp(np.ones(spec.size), stream.child("power").integers(spec.size, *spec.powers(-40, 0)))

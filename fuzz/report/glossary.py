@@ -67,7 +67,7 @@ RUNS: Mapping[str, str] = {
     "Capabilities that declares it is in parentheses",
     "held to": "what the kernel's platform documents: it applies to all that the kernel's contract does not say",
     "judged runs": "runs that have a verdict",
-    "seed": "the same seed draws the same cases: --seed",
+    "seed": "the same seed draws the same cases, but for extents that stand in a kernel's source: --seed",
     "broken": "the kernel cannot be built or started",
     "tested on": "how many cases were drawn to refute the rule, beyond those that it was learnt from",
     "no simple rule says when": "no short condition holds for all failing cases and for no others",

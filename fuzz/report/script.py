@@ -115,8 +115,9 @@ def _is_told(bounds: Bounds) -> bool:
 
 def _rule(bounds: Bounds, dtype: str) -> int:
     beside = bounds if bounds.beside is None else bounds.beside
-    # A format without infinities has NaN for one.
-    overflows = dtype in FORMATS and not FORMATS[dtype].infinities and all(abs(end) == math.inf for end in bounds.ends)
+    low, high = bounds.ends
+    # A format without infinities has NaN for one; where either of them is allowed, so is any number.
+    overflows = dtype in FORMATS and not FORMATS[dtype].infinities and low == high and abs(low) == math.inf
     bits = {
         export.POSITIVE_ZERO: bounds.sign > 0,
         export.NEGATIVE_ZERO: bounds.sign < 0,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -142,9 +141,7 @@ def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> T
         raise FormulaError(f"{name}: an algorithm cannot take the value that it is to calculate")
     taken: dict[Node, Node] = {}
     for each in ordered([*graph.outputs.values(), *graph.locals.values()]):
-        args = tuple(taken[arg] for arg in each.args)
-        same = all(new is before for new, before in zip(args, each.args, strict=True))
-        taken[each] = node if each is old else each if same else replace(each, args=args)
+        taken[each] = node if each is old else each.made_of(taken)
     called = {each: taken[value] for each, value in graph.locals.items()}
     called |= {each: value for each, value in own.items() if each not in called}
     outputs = {each: taken[value] for each, value in graph.outputs.items()}

@@ -7,7 +7,7 @@ The exact value is the same, and other terms are rounded: where they cancel, one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 
@@ -59,13 +59,12 @@ def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
     terms = dict[Node, Sequence[_Term]]()
     taken = dict[Node, Node]()
     for node in ordered([*graph.outputs.values(), *graph.locals.values()]):
-        terms[node], is_new = _terms(node, terms, taken)
-        if is_new or (way in COLLECTED and len(terms[node]) > 1):
-            collected = terms[node] if way == EXPANDED else _collected(terms[node], COLLECTED.index(way))
-            is_new |= collected is not terms[node]
-            taken[node] = _total(collected) if is_new else _rebuilt(node, taken)
-        else:
-            taken[node] = _rebuilt(node, taken)
+        found, is_new = _terms(node, terms, taken)
+        terms[node] = found
+        if way in COLLECTED and len(found) > 1:
+            found = _collected(found, COLLECTED.index(way))
+            is_new |= found is not terms[node]
+        taken[node] = _total(found) if is_new else node.made_of(taken)
     if all(taken[node] is node for node in graph.outputs.values()):
         return graph
     called = {name: taken[node] for name, node in graph.locals.items()}
@@ -82,7 +81,7 @@ def _terms(
     node: Node, terms: Mapping[Node, Sequence[_Term]], taken: Mapping[Node, Node]
 ) -> tuple[Sequence[_Term], bool]:
     """The terms of a value, and whether they are others than the formula adds."""
-    alone = [_Term(False, _rebuilt(node, taken))]
+    alone = [_Term(False, node.made_of(taken))]
     if node.kind not in (*ADDING, *_MULTIPLYING, "negate") or _is_counted(node):
         return alone, False
     first, *others = (terms[arg] for arg in node.args)
@@ -161,9 +160,3 @@ def _total(terms: Sequence[_Term]) -> Node:
     for term in others:
         total = total - term.node if term.less else total + term.node
     return total
-
-
-def _rebuilt(node: Node, taken: Mapping[Node, Node]) -> Node:
-    args = tuple(taken[arg] for arg in node.args)
-    same = all(new is before for new, before in zip(args, node.args, strict=True))
-    return node if same else replace(node, args=args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from oracles.elementary.functions import NAMES, function
@@ -76,6 +76,12 @@ class Node:
     def is_exact(self) -> bool:
         """Whether it changes no bits of its arguments, or none that could be lost: it takes values of any dtype."""
         return self.kind in _EXACT or (self.kind == "function" and self.function.is_exact)
+
+    def made_of(self, others: Mapping[Node, Node]) -> Node:
+        """Return the node with others in the place of its arguments; itself where these are the same."""
+        args = tuple(others[arg] for arg in self.args)
+        same = all(new is old for new, old in zip(args, self.args, strict=True))
+        return self if same else replace(self, args=args)
 
     def __add__(self, other: Operand) -> Node:
         return of_two("add", self, other)

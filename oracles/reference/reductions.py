@@ -80,7 +80,7 @@ def _var(
     return (found, middle) if "mean" in reader.step.op else found
 
 
-_BASE_2 = {"base_2": "f.exp2(x * (1.0 / f.log(2.0)) - most * (1.0 / f.log(2.0)))"}
+_BASE_2 = {"base 2": "f.exp2(x * (1.0 / f.log(2.0)) - most * (1.0 / f.log(2.0)))"}
 """Powers of 2 of numbers in units of log(2), whose maximum is taken off after they were rounded."""
 WEAKER = frozenset(_BASE_2)
 """The ways that are further off than others: a kernel has to declare them."""

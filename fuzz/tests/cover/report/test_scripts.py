@@ -7,10 +7,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 
 from fuzz import Any, CommandKernel, Contract, PythonKernel
+from fuzz.adapters import export
 from fuzz.adapters.registry import expand
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.errors import UsageError
@@ -20,6 +22,7 @@ from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.layouts import lay_out
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
+from fuzz.report.script import _rule
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
 from fuzz.tests.common.programs import (
@@ -32,6 +35,9 @@ from fuzz.tests.common.programs import (
 )
 from fuzz.tests.common.python_planted import python_target
 from fuzz.uses.replay import ChosenCase, check_name, chosen_for_script, write_script
+from oracles.dtypes import FORMATS
+from oracles.enclosure import ALLOWED
+from oracles.precise import Bounds
 
 
 def test_a_wrong_value_is_shown_by_a_c_program(tmp_path: Path) -> None:
@@ -268,3 +274,14 @@ def test_a_python_program_calls_the_kernel_as_its_worker_does(tmp_path: Path) ->
         "FAILS: raised ValueError: Expected parameter scale",
         "FAILS: it takes its outputs and also returned a tensor for one",
     ]
+
+
+def test_what_overflows_a_format_without_infinities_is_nan_unless_any_number_is_right() -> None:
+    huge = mpmath.mpf(10) ** 30
+    over, any_number = (
+        Bounds(FORMATS["e4m3fn"], huge, huge, huge, ALLOWED),
+        Bounds(FORMATS["e4m3fn"], huge, -huge, huge, ALLOWED),
+    )
+    rules = [_rule(each, "e4m3fn") & export.MUST_BE_NAN for each in (over, any_number)]
+    assert [bool(each) for each in rules] == [True, False]
+    assert not _rule(replace(over, form=FORMATS["e5m2"]), "e5m2") & export.MUST_BE_NAN
