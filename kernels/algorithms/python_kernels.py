@@ -22,6 +22,8 @@ _GROUPS_BACK = replace(_ROWS, takes=("weight", "mean", "rstd", "dw", "db"))
 # short, and cases fewer.
 _FEW = {"n": 1024}
 _OF_ZEROS = replace(_ROWS, params=("of_zeros",), max=_FEW)
+_LABELLED = replace(_ROWS, mixed=(("label", ("int32", "int64")),))
+_SMOOTHED = replace(_LABELLED, params=("smoothing",))
 _RULES = replace(_ROWS, params=("scale_rule", "of_infinity"))
 _SHORT = {"n": 4096}
 """The longest rows where a loop in Python goes along them."""
@@ -74,8 +76,9 @@ KERNELS: tuple[PythonKernel, ...] = (
     _kernel("row_mean_backward", "reductions", {"share": "reciprocal"}),
     _kernel("row_var_backward", "reductions", {"mean": "welford"}, replace(_ROWS, max=_SHORT),
             contract=Contract(sums={"n": Sequential()})),
-    *_ways("cross_entropy", "reductions", "even", ("shifted", "weighted"),
-           replace(_ROWS, params=("smoothing",), mixed=(("label", ("int32", "int64")),)), also={"nll": "shifted"}),
+    *_ways("cross_entropy", "reductions", "even", ("shifted", "weighted"), _SMOOTHED, also={"nll": "shifted"}),
+    _kernel("cross_entropy", "reductions", {"most": "finite"}, _SMOOTHED, way="finite"),
+    _kernel("cross_entropy_backward", "reductions", {"most": "finite"}, _LABELLED),
     _kernel("topk_softmax", "reductions", {"mass": "online", "p": "reciprocal"},
             replace(_ROWS, params=("renormalise",))),
     _kernel("softmax_of_topk", "reductions", {"weight": "reciprocal"}),

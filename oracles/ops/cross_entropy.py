@@ -5,6 +5,7 @@ from __future__ import annotations
 from oracles.formula.trace import Node, Outputs, avg, exp, extent, greatest, log, take, total, where
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
+from oracles.ops.logsumexp import OPEN, finite
 from oracles.ops.softmax import LOGITS, ONLINE
 
 IGNORED = -100
@@ -21,7 +22,8 @@ def cross_entropy(
     x: Node, label: Node, *, smoothing: Node | float = 0.0, z: Node | float = 0.0, fewest: Node | float = 0.0
 ) -> Outputs:
     """loss = (1 - smoothing) (lse - x[label]) + smoothing (lse - mean(x)) + z lse^2, lse = log(sum(exp(x))), and 0
-    where the label is -100. mean = sum(loss) / the number of all others."""
+    where the label is -100. mean = sum(loss) / the number of all others. Of a row whose maximum is an infinity lse is
+    that, or NaN, as `logsumexp` says: so the loss is an infinity less x[label], or NaN."""
     most = greatest(x, "n")
     shifted = x - most
     mass = total(exp(shifted), "n")
@@ -55,10 +57,11 @@ SHIFTED = {"shifted": lambda shifted, label, mass: log(mass) - take(shifted, lab
 OP = Op(
     cross_entropy, inputs=(LOGITS, LABEL), parameters=(SMOOTHING, Z, FEWEST),
     outputs=(Operand("loss", "..."), Operand("lse", "...", True, dtype="f32"), Operand("mean", "", True, dtype="f32")),
-    algorithms={"mass": ONLINE, "nll": SHIFTED,
+    algorithms={"most": {"finite": finite}, "mass": ONLINE, "nll": SHIFTED,
                 "even": {"shifted": lambda shifted, mass: log(mass) - avg(shifted, "n"),
                          "weighted": lambda shifted, mass: total((log(mass) - shifted) / extent("n"), "n"),
                          "summed": lambda shifted, mass: -(total(shifted - log(mass), "n")) / extent("n")},
                 "mean": {"apart": apart}},
+    open_ways=OPEN,
     summary="losses of rows of logits and their labels, and the mean of those that count",
 )  # fmt: skip

@@ -6,6 +6,7 @@ from oracles.formula.trace import Node, Outputs, exp, extent, greatest, log, pos
 from oracles.op import Op
 from oracles.operand import Flip, Operand
 from oracles.ops.cross_entropy import IGNORED, LABEL, SMOOTHING, Z
+from oracles.ops.logsumexp import OPEN, finite
 from oracles.ops.rms_norm_backward import DX
 from oracles.ops.softmax import LOGITS
 
@@ -17,7 +18,8 @@ def cross_entropy_backward(
     x: Node, label: Node, dloss: Node, lse: Node | None = None, *, smoothing: Node | float = 0.0, z: Node | float = 0.0
 ) -> Outputs:
     """With p = exp(x - lse): dx = dloss (p (1 + 2 z lse) - (1 - smoothing) [the label's] - smoothing / n), and 0 where
-    the label is -100. lse is taken as given, or formed from x."""
+    the label is -100. lse is taken as given, or formed from x: of a row whose maximum is an infinity as `logsumexp`
+    says."""
     if lse is None:
         most = greatest(x, "n")
         mass = total(exp(x - most), "n")
@@ -34,5 +36,6 @@ def cross_entropy_backward(
 OP = Op(
     cross_entropy_backward, inputs=(LOGITS, LABEL, DLOSS, LSE), outputs=(DX,), parameters=(SMOOTHING, Z),
     aliases=(("dx", "x"),), flips=(Flip(("dloss",), ("dx",), zeros=True),), scaling={"dloss": 1, "dx": 1},
+    algorithms={"most": {"finite": finite}}, open_ways=OPEN,
     summary="gradient of cross_entropy by the logits",
 )  # fmt: skip

@@ -41,9 +41,13 @@ def logsumexp_backward(x: Rows, dy: Rows, y: Rows | None = None, *, way: str, dx
 
 
 def _finite(x: Rows) -> Rows:
-    shift = x.max(-1, keepdims=True)
-    shift = np.where(np.isinf(shift), np.float32(0), shift)
+    shift = _shift(x)
     return np.log(added(np.exp(x - shift))) + shift
+
+
+def _shift(x: Rows) -> Rows:
+    most = x.max(-1, keepdims=True)
+    return np.where(np.isinf(most), np.float32(0), most)
 
 
 def row_mean_backward(x: Rows, dy: Rows, *, dx: Rows) -> None:
@@ -58,15 +62,33 @@ def row_var_backward(x: Rows, dy: Rows, *, correction: float, dx: Rows) -> None:
 
 
 def cross_entropy(x: Rows, label: Rows, *, smoothing: float = 0.0, way: str, loss: Rows) -> None:
-    """By logarithms of probabilities: the maximum is taken off all, and never added again."""
+    """By logarithms of probabilities: the maximum is taken off all, and never added again. Or a logarithm of a sum less
+    the logit, with 0 in the place of a maximum that is no number."""
+    if way == "finite":
+        _put_loss(loss, label, _finite(x) - _of_label(x, label), _finite(x) - averaged(x), smoothing)
+        return
     shifted = x - x.max(-1, keepdims=True)
-    chosen = np.take_along_axis(shifted, np.where(label == IGNORED, 0, label)[..., None], -1)
     logarithm = np.log(added(np.exp(shifted)))
-    nll, even = logarithm - chosen, logarithm - averaged(shifted)
+    even = logarithm - averaged(shifted)
     if way == "weighted":
         even = added((logarithm - shifted) / np.float32(x.shape[-1]))
+    _put_loss(loss, label, logarithm - _of_label(shifted, label), even, smoothing)
+
+
+def _of_label(x: Rows, label: Rows) -> Rows:
+    return np.take_along_axis(x, np.where(label == IGNORED, 0, label)[..., None], -1)
+
+
+def _put_loss(loss: Rows, label: Rows, nll: Rows, even: Rows, smoothing: float) -> None:
     losses = (1.0 - smoothing) * nll + smoothing * even if smoothing else nll
     loss[...] = np.where(label == IGNORED, np.float32(0), losses[..., 0])
+
+
+def cross_entropy_backward(x: Rows, label: Rows, dloss: Rows, *, dx: Rows) -> None:
+    """With 0 in the place of a maximum that is no number."""
+    e = np.exp(x - _shift(x))
+    slope = e / added(e) - (np.arange(x.shape[-1]) == label[..., None])
+    dx[...] = np.where(label[..., None] == IGNORED, np.float32(0), dloss[..., None] * slope)
 
 
 def topk_softmax(x: Rows, *, renormalise: float = 0.0, weight: Rows, expert: Rows) -> None:

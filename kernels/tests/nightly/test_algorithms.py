@@ -45,6 +45,8 @@ PLANTED = {
     "row-mean-backward-reciprocal": ("1.0 / np.float32(x.shape[-1])", "1.0 / np.float32(x.shape[-1] + 1)"),
     "row-var-backward-welford": ("(x.shape[-1] - correction)", "(x.shape[-1])"),
     "cross-entropy-shifted": ("averaged(shifted)", "averaged(x)"),
+    "cross-entropy-finite": ("_finite(x) - _of_label(x", "_finite(x) + _of_label(x"),
+    "cross-entropy-backward-finite": ("e / added(e) - (", "e / added(e) + ("),
     "topk-softmax-reciprocal": ("np.exp(x - most) * (1.0 / mass)", "np.exp(x - most)"),
     "softmax-of-topk-reciprocal": ("e * (1.0 / added(e))", "e * (1.0 + added(e))"),
     "scaled-matmul-column-first": ("scaled + bias", "scaled - bias"),

@@ -226,9 +226,9 @@ def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hasha
     settled, (alone, filled) = problem.settled(contract), problem.alike
     joins = problem.joins_lengths(contract)
     about = (filled, problem.numbers(contract)) if joins else (alone, structured)
-    # The formula of an algorithm is made anew for each set of outputs.
-    outputs = () if contract.follows else tuple(problem.problem.outputs)
-    return about, outputs, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
+    # The formula of an algorithm is made anew for each set of outputs; and of numbers there may be fewer.
+    ways = () if contract.follows else (*problem.problem.outputs, len(problem.read(contract)))
+    return about, ways, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
 
 
 @lru_cache(maxsize=4096)

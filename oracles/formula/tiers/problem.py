@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
-from oracles.dtypes import SINGLE, form
+from oracles.dtypes import SINGLE, form, point_form
 from oracles.enclosure import Enclosure, Mask, concatenated
 from oracles.formula.affine.read import bits_of
 from oracles.formula.affine.setting import ALONE, Joined
 from oracles.formula.algorithm import is_addend
 from oracles.formula.arrangement import Arrangement
-from oracles.formula.contract import ALL, Contract
+from oracles.formula.contract import ALL, MAYBE, Contract
 from oracles.formula.exact.centre import Exact, Inputs
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.tiers.conformance import Conformance
@@ -90,18 +90,39 @@ class FormulaProblem:
             for algorithm in contract.algorithms
         )
         found = (reading(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each)
-        return [*{id(way.trace): way for way in found}.values()]  # of what is not made here all ways are one
+        ways = [*{id(way.trace): way for way in found}.values()]  # of what is not made here all ways are one
+        if len(ways) > 1 and self._holds_numbers(self.settled(contract)):
+            first = dict[Hashable, Reading]()
+            for way in ways:
+                first.setdefault(way.of_numbers, way)
+            return [*first.values()]
+        return ways
+
+    def _holds_numbers(self, contract: Contract) -> bool:
+        """Whether all tensors have elements, and these are numbers in every dtype that a settled contract names."""
+        dtypes = (contract.compute, *contract.dtypes.values(), *contract.points.values())
+        return self._greatest <= min(point_form(each.removeprefix(MAYBE)).max for each in dtypes)
+
+    @lazy
+    def _greatest(self) -> float:
+        """The greatest magnitude of an input's element: no number where one is none, or where there is none."""
+        if not all(self.arrangement.sizes.values()):
+            return math.nan
+        found = (np.abs(array.astype(np.float64)).max() for array in self.problem.inputs.values())
+        return float(np.max([0.0, *found]))  # unlike Python's, it is NaN where one is
 
     def plan(self, contract: Contract, structured: bool) -> Plan | None:
         """How a screen judges it; None where it cannot."""
+        if len(self.read(contract)) > 1:  # by what the tensors hold, which others that share the plans do not
+            return None
         plans = self._plans[structured]
         if contract not in plans:
             plans[contract] = self._planned(contract, structured)
         return plans[contract]
 
     def _planned(self, contract: Contract, structured: bool) -> Plan | None:
-        reading, *others = self.read(contract)
-        if others or not all(self.arrangement.sizes.values()):
+        (reading,) = self.read(contract)
+        if not all(self.arrangement.sizes.values()):
             return None
         (tensors, outputs, zeros), settled = self._screened, self.settled(contract)
         return planned(Plan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros)))

@@ -10,6 +10,7 @@ from oracles.formula.algorithm import traced
 from oracles.formula.contract import Contract
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.node import SELECTS
+from oracles.formula.numbers import of_numbers
 from oracles.formula.tiers.plan import Plan
 from oracles.formula.trace import FormulaError, Kind, Trace
 from oracles.lazy import lazy
@@ -33,6 +34,11 @@ class Reading:
     def plans(self) -> dict[Hashable, dict[Contract, Plan | None]]:
         """The plans of screens by contract, whatever its algorithm is, and first by all else that they depend on."""
         return {}
+
+    @lazy
+    def of_numbers(self) -> Hashable:
+        """Equal for formulas that are one where all tensors hold numbers."""
+        return of_numbers(self.trace)
 
     @lazy
     def points(self) -> frozenset[str]:

@@ -113,6 +113,28 @@ def test_a_row_with_an_infinity_has_either_logsumexp_where_nothing_is_said() -> 
     assert len(Truth(given_y).op.read(meant)) == 1
 
 
+def test_a_row_with_an_infinity_has_either_loss_where_nothing_is_said() -> None:
+    """NaN, as torch.nn.functional.cross_entropy has it, or what is left of torch.logsumexp less the logit."""
+    inf, nan = np.inf, np.nan
+    x = np.array([[1, inf], [1, inf], [-inf, -inf], [-inf, 1]], np.float32)
+    given = {"x": x, "label": np.array([0, 1, 0, 0])}
+    first = {"x": x[:1], "label": given["label"][:1]}
+    backward = {**given, "dloss": np.ones(4, np.float32)}
+    limits, shifted = [[-1, nan], [0, nan], [nan, nan], [-1, 1]], [*[[nan, nan]] * 3, [-1, 1]]
+    for op, inputs, output, right, wrong, failing in (
+        ("cross_entropy", given, "loss", ([inf, nan, nan, inf], [nan, nan, nan, inf]), [1, inf, inf, inf], 3),
+        ("cross_entropy", given, "lse", ([inf, inf, -inf, 1], [nan, nan, nan, 1]), [1, -inf, inf, 1], 3),
+        ("cross_entropy", first, "mean", (inf, nan), 1, 1),
+        ("cross_entropy_backward", backward, "dx", (limits, shifted), [*[[1, 1]] * 3, [-1, 1]], 6),
+    ):
+        problem = Problem(op, {}, inputs, {output: "f32"})
+        for contract, passing in ((Contract(), 2), (Contract(algorithm={"most": "finite"}), 1)):
+            meant = on("cpu", kernel(op, "torch", contract)).contract
+            found = [Truth(problem).check(meant, {output: np.array(y, np.float32)})[0] for y in (*right, wrong)]
+            assert [each.result == "pass" for each in found] == [at < passing for at in range(3)], (op, output)
+            assert found[2].failing == failing
+
+
 def test_a_platform_allows_no_less_than_a_contract_by_itself() -> None:
     plain = Contract()
     for platform in PLATFORMS.values():
