@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--kernelfuzz-explain-time", metavar="TIME",
-        help="Time for shrinking and explaining what a check finds; 0s: show it as it is. Default: 10s.",
+        help="Processor time for shrinking and explaining what a check finds; 0s: show it as it is. Default: 10s.",
     )  # fmt: skip
     parser.addini(_MARKER, f"Folder of kernels with a pack.py, for tests that use the fixture {_FIXTURE}.")
 

@@ -22,7 +22,7 @@ class DemoOptions:
             "--explain-time",
             parser=options.duration,
             metavar="12s",
-            help="Time to make the case small and to find the rule.",
+            help="Processor time to make the case small and to find the rule.",
         ),
     ] = 12.0
 

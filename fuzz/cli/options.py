@@ -245,7 +245,7 @@ class Explaining:
             "--explain-time",
             parser=duration,
             metavar="45s",
-            help="Time to shrink and explain one finding after the search; all findings get at most four times that.",
+            help="Processor time to shrink and explain one finding after the search; all get at most ten times that.",
         ),
     ] = 45.0
 

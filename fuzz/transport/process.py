@@ -25,6 +25,7 @@ from fuzz.transport.frames import AnswerError, Response
 from fuzz.transport.journal import Journal
 from fuzz.transport.sandbox import outside
 from fuzz.transport.steps import Pause, Steps
+from fuzz.transport.taken import Taken
 
 MEMORY_LIMIT = 4 << 30
 """The limit of private writable memory in bytes. It is not RLIMIT_AS: an emulator reserves its guest's whole address
@@ -90,6 +91,7 @@ class Process:
             if journal is not None:
                 os.close(journal.descriptor)
         self._received = bytearray()
+        self._taken = Taken()
         self._ending = Ending(False, -signal.SIGKILL, "")
         """How it ended, once it has; until then, how `close` ends it."""
         self.pid = self._child.pid
@@ -128,6 +130,7 @@ class Process:
         if self._journal is not None:
             self._journal.clear()
         self._count = len(cases)
+        self._taken.begin()
         frame = frames.encode_frame(cases, math.ceil(self._limit) + records.GRACE_S, audits)
         answered = 0
         while answered < len(cases):
@@ -137,6 +140,7 @@ class Process:
                 raise error
             answered += len(found)
             frame = b""
+        self._taken.look(self.pid)
 
     @property
     def begun(self) -> int:
@@ -266,7 +270,9 @@ class Process:
         while not (yield Pause(descriptor, what, min(deadline, time.monotonic() + _LOOK_S))):
             if self._begun != begun:
                 begun, deadline = self._begun, time.monotonic() + self._silence
+            self._taken.look(self.pid)
             if time.monotonic() >= deadline:
+                self._taken.hung(self._silence)
                 self._end(hung=True)
             if self._memory is not None and self._resident() > self._memory + _SHARED_BYTES:
                 self._end(ended=f"it took more than {(self._memory + _SHARED_BYTES) >> 30} GiB of memory")

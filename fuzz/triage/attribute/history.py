@@ -6,7 +6,6 @@ Everything here asks one question, `fails(history)`: does the case fail after th
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -17,6 +16,7 @@ from fuzz.base.draw import Frame
 from fuzz.base.dtypes import shortest
 from fuzz.base.probe import unprobed, without_probe
 from fuzz.base.validity import check_case
+from fuzz.execute.spent import Spent
 from fuzz.triage.explanation import Unsteady
 from fuzz.triage.shrink.reduction import Reduction, reduced_case
 
@@ -25,7 +25,7 @@ Fails = Callable[[Sequence[Case]], bool]
 _TRIALS = 200
 """The search for the smallest history may take this many new processes."""
 _SECONDS = 60.0
-"""The search may take this many seconds: a slow target gets a history that is larger than it must be."""
+"""The search may take this many seconds of processors: a slow target gets a history that is larger than it must be."""
 _REPEATED = 1024
 """So often the case itself is called where the calls that are kept, a worker's latest 256, do not show the failure:
 something is counted, filled up or handed over to quicker code after so many calls."""
@@ -61,11 +61,11 @@ class _Asked:
 
     fails: Fails
     left: int = field(default_factory=lambda: _TRIALS)
-    until: float = field(default_factory=lambda: time.monotonic() + _SECONDS)
+    spent: Spent = field(default_factory=Spent)
 
     def __call__(self, history: Sequence[Case]) -> bool:
         self.left -= 1
-        return self.left >= 0 and time.monotonic() < self.until and self.fails(history)
+        return self.left >= 0 and self.spent() < _SECONDS and self.fails(history)
 
 
 def recognise(

@@ -22,6 +22,7 @@ from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
+from fuzz.execute.spent import Spent
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
 from fuzz.laws.registry import Entry
@@ -33,11 +34,11 @@ from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclare
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.transport.python.foreign import Maker
 from fuzz.triage.diagnosis import TimeShares, new_workers
+from fuzz.uses.check.explain_time import explaining
 from fuzz.uses.check.far import wrong_far
 from fuzz.uses.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
 from fuzz.uses.check.known import kept, remember, remembered
-from fuzz.uses.check.own_time import OwnTime, explaining
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
 from fuzz.uses.check.reference import read
 from fuzz.uses.check.replay import Wanted, check_by_replay
@@ -293,8 +294,7 @@ def check_targets(
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
             line = LiveLine(session.err)
             try:
-                clock = time.monotonic if here is None else OwnTime()
-                bounds = replace(_EXPLAINING, clock=clock, option=option)
+                bounds = replace(_EXPLAINING, clock=Spent(), option=option)
                 explainer = Explainer(pool, targets, book, bounds, say=line.show, workers=workers)
                 explainer.explain_all(explain_s)
             finally:

@@ -34,7 +34,7 @@ class Options:
     output: Path = Path("findings")
     """The case files of failures go here."""
     explain_s: float = EXPLAIN_S
-    """This many seconds are for shrinking and explaining the failures of one check."""
+    """This many seconds of processors are for shrinking and explaining the failures of one check."""
     verbose: bool = False
     """Whether all that is known of a failure is told, and not its first lines alone."""
     root: Path = Path()

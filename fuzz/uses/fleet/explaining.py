@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ def causes_here(asked: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
             again = replayed(pool, by_id, case, found.law).get(found.target)
             if again is not None and again.judgement.verdict.is_finding:
                 book.add(by_id[found.target].kernel.name, again.case, again.judgement, {})
-        explain_findings(book, pool, mine, asked["seconds"], Console(file=io.StringIO()), Interruption())
+        # By the clock: the campaign that asks waits for no longer.
+        err, skip = Console(file=io.StringIO()), Interruption()
+        explain_findings(book, pool, mine, asked["seconds"], err, skip, clock=time.monotonic)
         return [_cause(bucket) for bucket in book.buckets.values() if bucket.is_explained]
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fuzz.execute.pool import WorkerPool
+from fuzz.execute.spent import Spent
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
 from fuzz.report.brief import Provenance
@@ -34,7 +35,13 @@ def test_a_terminal_shows_a_failure_in_short_when_it_is_explained_and_others_wai
     book.buckets |= {bucket.name: bucket for [bucket] in piles}
     monkeypatch.setattr(Explainer, "waiting", property(lambda explainer: piles))
     monkeypatch.setattr(Explainer, "within", lambda explainer, bucket: [])
-    monkeypatch.setattr(Explainer, "_sort", lambda explainer, pile: pile)
+    clocks = list[object]()
+
+    def sort(explainer: Explainer, pile: object) -> object:
+        clocks.append(explainer.bounds.clock)
+        return pile
+
+    monkeypatch.setattr(Explainer, "_sort", sort)
     monkeypatch.setattr("fuzz.uses.explaining.commands_of", lambda told, path, origin: path)
     monkeypatch.setattr("fuzz.uses.explaining.brief", lambda told, commands: f"FAIL  {told}\n  next: {commands}")
     shown, target = io.StringIO(), SimpleNamespace(id="c-k@native")
@@ -44,8 +51,10 @@ def test_a_terminal_shows_a_failure_in_short_when_it_is_explained_and_others_wai
     explain_findings(book, pool, [target], 60.0, screen, Interruption(), origin)  # type: ignore[list-item]
     first, *lines = Text.from_ansi(shown.getvalue()).plain.splitlines()
     assert first == (
-        "shrinking and explaining 3 failures: 60 s at most for each cause, 240 s in all; Ctrl-C skips the rest"
+        "shrinking and explaining 3 failures: 60 s of a processor at most for each cause, 240 s in all; "
+        "Ctrl-C skips the rest"
     )
+    assert all(isinstance(clock, Spent) for clock in clocks), "seconds of processors"
     told = ["FAIL  first", "  next: first.json"] if terminal else []
     # The live line of a terminal is one sign.
     assert [line for line in lines if len(line.strip()) > 1] == told, "the last one follows anyway"

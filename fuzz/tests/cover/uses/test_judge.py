@@ -229,7 +229,7 @@ def test_each_failure_is_told_once_and_what_it_says_to_type_next_works(cli_here:
     assert done.returncode == 1, done.stderr
     both = done.stdout + done.stderr
     assert [len(re.findall(f"^FAIL  {name} ", both, re.MULTILINE)) for name in ("first", "second")] == [1, 1]
-    assert "2 failures: 1 s at most for each cause, 3 s in all" in done.stderr
+    assert "2 failures: 1 s of a processor at most for each cause, 3 s in all" in done.stderr
     commands = [line.partition("next: kernelfuzz ")[2] for line in done.stdout.splitlines() if "next: " in line]
     assert len(commands) == 2
     for name, command in zip(("first", "second"), sorted(commands), strict=True):
