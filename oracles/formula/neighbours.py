@@ -10,6 +10,7 @@ from typing import Any
 
 from oracles.dtypes import CUTS, DOUBLE, NARROW, SINGLE
 from oracles.elementary import CORRECT
+from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, MAYBE, WIDE, Contract, stated
 from oracles.formula.expansion import expands
 from oracles.formula.tiers.reading import reading
@@ -93,6 +94,8 @@ def _is_meant(contract: Contract, name: str, option: Any) -> bool:
         return all(contract.order(dim, dim) == order for dim, order in option.items())
     if name == "points":
         return all(dtype == contract.compute and point not in contract.points for point, dtype in option.items())
+    if name == "algorithm":
+        return all(way == FORMULA and local not in contract.algorithm for local, way in option.items())
     return name == "accuracy" and all(contract.bound(kind) == within(ulp) for kind, ulp in option.items())
 
 
@@ -124,7 +127,11 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
             if names
         ]
         + [dict.fromkeys(factors, dtype) for dtype in CUTS if factors],
-        "algorithm": [{local: way} for local, ways in op.algorithms.items() for way in (None, *ways)],
+        "algorithm": [
+            {local: way}
+            for local, ways in op.algorithms.items()
+            for way in (FORMULA if local in op.open_ways else None, *ways)
+        ],
         "denormals": ("preserve", "flush operands", "flush results", "flush"),
         "zeros": ("ieee", "any"),
         "mean": ("divide", "reciprocal"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oracles.formula.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Arithmetic, Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.trace import Node, trace
+from oracles.formula.trace import Node, Trace, trace
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.ranks import at
@@ -24,13 +24,13 @@ class Evaluated:
 
     def __init__(
         self, op: Op, arrays: Arrays, arithmetic: Arithmetic | None = None,
-        of: Callable[[Any], NDArray[Any]] = np.asarray,
+        of: Callable[[Any], NDArray[Any]] = np.asarray, graph: Trace | None = None,
     ) -> None:  # fmt: skip
-        """In another arithmetic outputs are what is made `of` its values."""
+        """In another arithmetic outputs are what is made `of` its values; or those of another graph of the op."""
         self.arrangement = Arrangement(
             op, {name: each.shape for name, each in arrays.items()}, arrays[op.main].ndim - 1
         )
-        self.graph = trace(op.formula, {each.name: each.axes for each in op.inputs})
+        self.graph = graph or trace(op.formula, {each.name: each.axes for each in op.inputs})
         tensors = {name: self.arrangement.collapsed(name, array) for name, array in arrays.items()}
         self.op, self.inputs = op, Inputs(self.graph, tensors, {})
         self._found, self._of = evaluate(self.inputs, arithmetic or Float64()), of

@@ -12,6 +12,7 @@ from itertools import islice, product
 from typing import Any
 
 from oracles.declared import OpError
+from oracles.formula.algorithm import FORMULA
 from oracles.formula.made import Counts, extents_of, follows
 from oracles.formula.trace import FormulaError, ordered, trace
 from oracles.op import Op
@@ -26,6 +27,7 @@ from oracles.reference.library import dtypes_of, held, recorded, shortens, specs
 from oracles.reference.maps import single, spread
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
+from oracles.reference.reductions import LIMIT, forget_limits
 from oracles.reference.relations import likely, multiples_of, rounded_of, said_of
 from oracles.reference.rewrites import note
 from oracles.reference.rules import RULES
@@ -172,6 +174,8 @@ def _read(
         with suppress(OpError, FormulaError):
             return _read(asked, drawn, dtypes, name, stated, reader.apart)
     note(reader.lines)
+    if asked.values != ANY:
+        forget_limits(reader.lines)
     kinds = [dtype_of(each) for each in read]
     outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
     names = output_names(asked, recording.names, len(outputs))
@@ -187,7 +191,8 @@ def _read(
     )
     file = f"<formula of {asked.name}, {getattr(asked.reference, '__module__', '')}>"
     function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
-    op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms)
+    limits = {local: (FORMULA, LIMIT) for local, ways in algorithms.items() if LIMIT in ways}
+    op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms, open_ways=limits)
     if unsaid := asked.counts.keys() - op.made.keys():
         if not unsaid <= {*stated}:
             return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing)

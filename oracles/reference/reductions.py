@@ -8,7 +8,7 @@ from typing import Any
 
 from oracles.reference.dims import UnreadableError
 from oracles.reference.elementwise import rule
-from oracles.reference.lines import template
+from oracles.reference.lines import Lines, template
 from oracles.reference.maps import split
 from oracles.reference.reading import Number, Reader, Value
 
@@ -84,6 +84,16 @@ _BASE_2 = {"base 2": "f.exp2(x * (1.0 / f.log(2.0)) - most * (1.0 / f.log(2.0)))
 """Powers of 2 of numbers in units of log(2), whose maximum is taken off after they were rounded."""
 WEAKER = frozenset(_BASE_2)
 """The ways that are further off than others: a kernel has to declare them."""
+_LSE = "f.log(mass) + most"
+_LIMIT = f"f.where(most >= float('inf'), most, f.where(most <= -float('inf'), most, {_LSE}))"
+"""The same of a row whose maximum is an infinity as torch.logsumexp has it: that infinity, where the other is NaN."""
+LIMIT, _BY_LIMIT = "limit", "by_limit"
+
+
+def forget_limits(lines: Lines) -> None:
+    """Forget the ways that differ from others for infinities alone, where none is judged."""
+    for line in lines.found.values():
+        line.ways = {way: each for way, each in line.ways.items() if way not in (LIMIT, _BY_LIMIT)}
 
 
 @rule("_softmax", "_safe_softmax")
@@ -100,7 +110,8 @@ def _log_softmax(reader: Reader, self: Value, dim: int, **_: object) -> Value:
     below = reader.each("x - most", "below", x=self, most=most)
     mass = reader.reduced("total", "mass", reader.each("f.exp(below)", "e", below=below), dim, True)
     found = reader.each("below - f.log(mass)", "log_softmax", below=below, mass=mass)
-    return reader.ways(found, {"by_lse": "x - (f.log(mass) + most)"}, x=self, mass=mass, most=most)
+    ways = {"by_lse": f"x - ({_LSE})", _BY_LIMIT: f"x - {_LIMIT}"}
+    return reader.ways(found, ways, x=self, mass=mass, most=most)
 
 
 @rule("logsumexp")
@@ -108,7 +119,8 @@ def _logsumexp(reader: Reader, self: Value, dim: Any, keepdim: bool = False) -> 
     most = reader.reduced("greatest", "most", self, dim, True)
     e = reader.each("f.exp(x - most)", "e", x=self, most=most)
     mass = reader.reduced("total", "mass", e, dim, True)
-    return _dropped(reader, reader.each("f.log(mass) + most", "lse", mass=mass, most=most), dim, keepdim)
+    lse = reader.ways(reader.each(_LSE, "lse", mass=mass, most=most), {LIMIT: _LIMIT}, mass=mass, most=most)
+    return _dropped(reader, lse, dim, keepdim)
 
 
 @rule("linalg_vector_norm", "norm")

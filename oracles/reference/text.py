@@ -90,7 +90,8 @@ def _dict(texts: Mapping[str, str]) -> str:
 
 def _lambda(expression: ast.expr, named: Mapping[str, str]) -> str:
     """A function of the locals that an expression is made of."""
-    names = dict.fromkeys(node.id for node in ast.walk(expression) if isinstance(node, ast.Name) and node.id != "f")
+    own = (node.id for node in ast.walk(expression) if isinstance(node, ast.Name))
+    names = dict.fromkeys(name for name in own if name not in ("f", "float"))
     return f"lambda {', '.join(named.get(name, name) for name in names)}: {_shown(expression, named)}"
 
 
@@ -108,6 +109,7 @@ def written(op: Op, formula: Formula, said: str) -> str:
     fields += [f"    multiples={dict(op.multiples)!r},".replace("'", '"')] if op.multiples else []
     fields += [f"    shapes={tuple(map(dict, op.shapes))!r},".replace("'", '"')] if op.shapes else []
     fields += [f"    algorithms={formula.algorithms},"] if formula.ways else []
+    fields += [f"    open_ways={dict(op.open_ways)!r},".replace("'", '"')] if op.open_ways else []
     words = textwrap.fill(f"{said[0].upper()}{said[1:]}.", _WIDEST)
     head = f'"""{words}"""\n\nfrom fuzz import Op, Operand\nfrom fuzz import formula as f\n\n\n'
     name = op.name.upper()

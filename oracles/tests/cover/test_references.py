@@ -161,6 +161,22 @@ def test_known_rewrites_are_algorithms() -> None:
     assert traced(found.op, ["x", "y"], {"y": "by_lse"}).outputs["y"] is not traced(found.op, ["x", "y"]).outputs["y"]
 
 
+def test_a_logsumexp_of_infinities_is_read_where_they_are_judged() -> None:
+    """As torch has it; and that a kernel may have either way is written down."""
+
+    def reference(x):  # type: ignore[no-untyped-def]
+        return torch.logsumexp(x, -1) + torch.logsumexp(2.0 * x, -1)
+
+    found = derive(reference, "x=b n", values="any")
+    assert found.op.open_ways == {"lse": ("formula", "limit"), "lse2": ("formula", "limit")}
+    module: dict[str, Any] = {}
+    exec(found.module, module)
+    (op,) = module["OPS"]
+    assert (op.open_ways, op.algorithms.keys()) == (found.op.open_ways, found.op.algorithms.keys())
+    plain = derive(reference, "x=b n")
+    assert (plain.op.open_ways, plain.formula.algorithms) == ({}, "")
+
+
 def test_names_that_an_op_cannot_have_are_written_small() -> None:
     def scores(Q: Any, K: Any) -> Any:  # noqa: N803
         return Q @ K.mT

@@ -104,6 +104,14 @@ def test_how_much_more_a_neighbour_allows_is_said_in_figures_that_can_be_read(wi
     assert f"which allows {said} there" in contract_words(Fitting(neighbour, Contract(), width, 1.0, 0.5, 12, 6).told)
 
 
+def test_of_a_local_whose_ways_are_open_the_formula_is_named() -> None:
+    """To say nothing of it allows all of them."""
+    said = [each.text for each in neighbours(OPS["logsumexp"], Contract(algorithm={"most": "finite"}))]
+    assert "algorithm={'most': 'formula'}" in said
+    assert "algorithm={}" not in said
+    assert "algorithm={'most': 'formula'}" not in [each.text for each in neighbours(OPS["logsumexp"], Contract())]
+
+
 def test_a_neighbour_differs_in_one_field_and_a_pair_in_two() -> None:
     op = OPS["layer_norm"]
     of = Contract(sums={"n": Lanes(8, 4, "scalar")}, accuracy={"rsqrt": 2.0})

@@ -101,10 +101,56 @@ def cross_entropy(x: Any, t: Any) -> Any:
 
 def test_another_order_of_the_same_operations_is_no_error() -> None:
     """Less a large mean first, or last: both are known ways to a logarithm of a softmax."""
-    by_lse = lambda x, t: torch.logsumexp(x, -1) - x.gather(-1, t[:, None])[:, 0]  # noqa: E731
     found = read(cross_entropy, "x=b n, t=b", None, None, None)
     assert found.contract.algorithm == {"log_softmax": ("formula", "by_lse")}
     checked(by_lse, cross_entropy, shapes="x=b n, t=b")
+
+
+def lse(x: Any) -> Any:
+    return torch.logsumexp(x, -1)
+
+
+def lse_by_max(x: Any) -> Any:
+    most = x.amax(-1, keepdim=True)
+    return (torch.log(torch.exp(x - most).sum(-1, keepdim=True)) + most)[..., 0]
+
+
+def by_lse(x: Any, t: Any) -> Any:
+    return torch.logsumexp(x, -1) - x.gather(-1, t[:, None])[:, 0]
+
+
+def test_a_row_with_an_infinity_has_what_torch_says_or_what_is_left_of_its_maximum() -> None:
+    """With any values, of a reference that calls torch.logsumexp, or whose log-softmax a kernel makes of that."""
+    inf = np.inf
+    x, t = torch.tensor([[1.0, inf], [-inf, -inf], [-inf, 1.0], [1.0, 2.0]]), torch.tensor([0, 1, 1, 1])
+    for reference, shapes, ways, given in (
+        (lse, "x=b n", (lse, lse_by_max), {"x": x}),
+        (by_lse, "x=b n, t=b", (by_lse, cross_entropy), {"x": x, "t": t}),
+        (cross_entropy, "x=b n, t=b", (by_lse, cross_entropy), {"x": x, "t": t}),
+        (lambda x: torch.log_softmax(x, -1), "x=b n", (lambda x: x - lse(x)[:, None],), {"x": x}),
+    ):
+        found = read(reference, shapes, None, "any", None)
+        truth = Truth(Problem(found.op, {}, {name: each.numpy() for name, each in given.items()}, {"y": "f32"}))
+        for way in ways:
+            y = way(**given)
+            (check,) = truth.check(found.contract, {"y": y.numpy()})
+            assert check.result == "pass", (reference, way)
+            (check,) = truth.check(found.contract, {"y": torch.where(y.isfinite(), y, 3e38).numpy()})
+            assert check.failing == (~y.isfinite()).sum(), (reference, way)
+
+
+def test_the_way_that_is_meant_can_be_said_of_a_logsumexp() -> None:
+    said = "; y of terms whose maximum is infinite may be that, or NaN"
+    assert said in read(lse, "x=b n", None, "any", None).said
+    assert said not in read(lse, "x=b n", None, None, None).said
+    x = np.array([[1.0, np.inf], [-np.inf, -np.inf]], np.float32)
+    of = Problem(read(lse, "x=b n", None, "any", None).op, {}, {"x": x}, {"y": "f32"})
+    for way, mine in (("limit", lse), ("formula", lse_by_max)):
+        found = read(lse, "x=b n", None, "any", None, contract={"algorithm": {"y": way}})
+        assert said not in found.said
+        for each in (lse, lse_by_max):
+            (check,) = Truth(of).check(found.contract, {"y": each(torch.from_numpy(x)).numpy()})
+            assert (check.failing == 0) == (each is mine)
 
 
 def lerp(a: Any, b: Any, t: Any) -> Any:
