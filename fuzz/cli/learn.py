@@ -102,7 +102,7 @@ def _print(found: LearnedContracts, evidence: KernelRuns, kernel: str, seed: int
             more = f", and {len(found.alike) - _LISTED} more" if len(found.alike) > _LISTED else ""
             alike = " or ".join(each.text for each in found.alike[:_LISTED])
             out.print(f"\nno run tells it from one with {alike}{more}", soft_wrap=True)
-        _print_all("these are narrower, and contradicted", found.contradicted, first)
+        _print_all("these are no wider, and contradicted", found.contradicted, first)
     else:
         why = "it has a bug, or calculates as no contract says" if found.whole else "more time may find one: --max-time"
         which = "contract" if found.whole else "contract that was tried in the time"

@@ -57,7 +57,7 @@ class LearnedContracts:
     alike: Sequence[Neighbour]
     """Neighbours of the first one that no run tells from it."""
     contradicted: Sequence[Candidate]
-    """Narrower neighbours of the first one; the nearest contracts where none fits."""
+    """Neighbours of the first one that are no wider; the nearest contracts where none fits."""
     whole: bool
     """False where time was over first."""
 
@@ -106,11 +106,12 @@ class Learning:
         alike = [replace(each, contract=self._said(each.contract)) for each in fit if _is_alike(near[each])]
         others = {*found, *(each.contract for each in fit if near[each] > ALIKE)} - {best}
         wider = sorted(others, key=lambda each: self.width(each, best))
-        narrower = sorted(
-            (each for each in near if near[each] < 1 / ALIKE and each not in fit), key=lambda each: -near[each]
+        # Those as wide, too: where few of the runs tell two contracts apart, they are as wide in the mean.
+        no_wider = sorted(
+            (each for each in near if near[each] <= ALIKE and each not in fit), key=lambda each: -near[each]
         )
         fitting = [self._candidate(each, best) for each in (best, *wider[:_SHOWN])]
-        against = [self._candidate(each.contract, best) for each in narrower[:_SHOWN]]
+        against = [self._candidate(each.contract, best) for each in no_wider[:_SHOWN]]
         return LearnedContracts(fitting, alike, against, not self.over())
 
     def _computes(self) -> list[str]:

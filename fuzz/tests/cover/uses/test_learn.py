@@ -52,3 +52,21 @@ def test_of_an_exponential_whose_errors_grow_nothing_is_said_on_a_gpu() -> None:
     [best, *_] = Learning(OPS["softmax"], evidence, lambda: False).learned().fitting
     assert "exp" not in best.contract.accuracy
     assert target.meant(best.contract).bound("exp") == Within(2.5, growth=0.62)
+
+
+def test_what_is_contradicted_is_shown_where_it_is_as_wide_in_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few runs have a mean that is large beside its spread: the variance that they show is of moments, and no other."""
+    kernel = PythonKernel("k", "layer_norm", Path("k.py"), "numpy")
+    [target] = expand([kernel], Host("x86_64", frozenset()))
+    case = a_case("layer_norm", (), (3, 16), layout=dense)
+    x = np.float32(10_000) + np.arange(48, dtype=np.float32).reshape(3, 16)
+    case = replace(case, inputs={"x": replace(case.inputs["x"], bits=x.tobytes())})
+    mean = x.mean(-1, keepdims=True)
+    var = (x * x).mean(-1, keepdims=True) - mean * mean
+    y = (x - mean) / np.sqrt(var + np.float32(case.params["eps"]))
+    evidence = KernelRuns()
+    evidence.add(case, [(target, Outcome(target.id, Status.RAN, {"y": y.tobytes()}))])
+    monkeypatch.setattr(Learning, "width", lambda *_: 1.0)
+    found = Learning(OPS["layer_norm"], evidence, lambda: False).learned()
+    assert found.fitting[0].contract.algorithm == {"var": "moments"}
+    assert any(not each.contract.algorithm and each.contradicted for each in found.contradicted)
