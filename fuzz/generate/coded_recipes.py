@@ -6,6 +6,7 @@ import numpy as np
 
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate.recipes import Recipe, RowSpec, normal, positions, random_signs, recipe
+from oracles.dtypes import SINGLE
 
 CODED: dict[str, Recipe] = {}
 """These recipes by name; those for any rows are beside them on the menu."""
@@ -50,6 +51,16 @@ def _one_larger(spec: RowSpec, stream: Stream) -> Reals:
 @recipe("negative numbers of about one size", structured=True, registry=CODED)
 def _all_negative(spec: RowSpec, stream: Stream) -> Reals:
     return -0.5 - stream.child("level").uniform(spec.size)
+
+
+@recipe("a few of the smallest steps of the dtype: in f32 the scale of a row is then rounded by far", structured=True,
+        registry=CODED)  # fmt: skip
+def _few_steps(spec: RowSpec, stream: Stream) -> Reals:
+    power = stream.child("power").integers(spec.rows, 6, 10)
+    most = np.ldexp(1.0 + stream.child("most").uniform(spec.rows), power)[:, None]
+    rows = (2.0 * stream.child("share").uniform(spec.size).reshape(spec.rows, spec.n) - 1.0) * most
+    chosen = np.arange(spec.n) == positions(spec, stream)[:, None]
+    return np.where(chosen, np.copysign(most, rows), rows) * max(spec.form.eta, SINGLE.eta)
 
 
 @recipe("small numbers, and few that are a power of two or another edge of scales, or beside it", structured=True,

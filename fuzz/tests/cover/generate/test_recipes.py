@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fuzz.base.stream import Stream
+from fuzz.generate.coded_recipes import CODED
 from fuzz.generate.gate_recipes import GATES, LOG_GATES
 from fuzz.generate.menus import FACTORS, recipes
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec
@@ -134,3 +135,14 @@ def test_zero_rows_come_in_both_signs_beside_other_rows() -> None:
 def test_ordinal_values_span_the_exponents(key: int) -> None:
     exponents = np.frexp(np.abs(_rows("ordinal", key)))[1]
     assert exponents.max() - exponents.min() > 200
+
+
+@given(KEYS)
+def test_the_scales_of_few_steps_are_rounded_so_far_that_codes_are_not_in_their_range(key: int) -> None:
+    """The largest of a row over its scale is 127 anywhere else; an int8 that is not clipped wraps from 128 on."""
+    rows = CODED["few_steps"].draw(RowSpec(64, 9, "f32"), Stream(key)).astype(np.float32)
+    most = np.abs(rows).max(axis=1)
+    codes = np.rint(most / (most / np.float32(127.0)))
+    assert np.isfinite(codes).all(), "a scale is never 0"
+    assert (codes < 127).any()
+    assert (codes > 128).any()
