@@ -28,7 +28,8 @@ static inline void put_settings(FILE *out) {
     if (getauxval(AT_HWCAP) & HWCAP_SVE) __asm__ volatile(".arch_extension sve\n\trdvl %0, #1" : "=r"(bytes));
     fprintf(out, "vl=%d ", (int)bytes * 8);
     if (!(getauxval(AT_HWCAP2) & HWCAP2_SME)) return;
-    __asm__ volatile(".arch_extension sme\n\trdsvl %0, #1" : "=r"(bytes));
+    /* rdsvl x0, #1: clang 14 has no word for it. */
+    __asm__ volatile(".inst 0x04bf5820\n\tmov %0, x0" : "=r"(bytes) : : "x0");
     fprintf(out, "svl=%d ", (int)bytes * 8);
 }
 

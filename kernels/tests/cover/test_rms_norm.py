@@ -16,7 +16,7 @@ from fuzz import CKernel
 from fuzz.adapters.c_attestation import CAttestation
 from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
-from fuzz.adapters.target import Attestation, Target
+from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Guard, Layout, Output, Tensor, contiguous
 from fuzz.base.outcome import Outcome, Status
@@ -86,6 +86,9 @@ def live(pool: WorkerPool) -> set[str]:
 
 def test_every_target_has_a_status_and_the_right_vectors(pool: WorkerPool) -> None:
     assert set(pool.statuses) == set(TARGETS)
+    broken = {name for name, status in pool.statuses.items() if isinstance(status, NotRun) and status.broken}
+    # The assembler of clang 14 cannot be told of RISC-V's vectors.
+    assert not {name for name in broken if "riscv64,clang" not in name}, "whichever compilers are there build it"
     for name in live(pool):
         target: Target = TARGETS[name]
         status = pool.statuses[name]

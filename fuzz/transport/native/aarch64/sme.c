@@ -4,10 +4,11 @@
 #define KF_ROUTINE(name) ".weak " name "\n.type " name ", %function\n.variant_pcs " name "\n" name ":\n"
 #define KF_TPIDR2 "S3_3_C13_C0_5"
 #define KF_SVCR "S3_3_C4_C2_2"
-/* Each row of ZA: x16 holds its address, x17 counts down, w15 counts up. The block is that of x14. */
+/* Each row of ZA: x16 holds its address, x17 counts down, w15 counts up. The block is that of x14.
+ * addsvl x16, x16, #1 is a number: clang 14 has no word for it. */
 #define KF_EACH_ROW(what)                                                                                              \
     "    ldr x16, [x14]\n    ldrh w17, [x14, #8]\n    mov w15, #0\n    cbz x16, 2f\n"                                  \
-    "1:  cbz w17, 2f\n    " what " za[w15, 0], [x16]\n    addsvl x16, x16, #1\n    add w15, w15, #1\n"                 \
+    "1:  cbz w17, 2f\n    " what " za[w15, 0], [x16]\n    .inst 0x04305830\n    add w15, w15, #1\n"                    \
     "    sub w17, w17, #1\n    b 1b\n2:\n"
 
 __asm__(".arch_extension sve\n.arch_extension sme\n.text\n.p2align 4\n"
