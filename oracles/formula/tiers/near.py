@@ -93,6 +93,7 @@ class Nearest:
 
     def _fill(self) -> None:
         replaced: dict[Site, F64] = {}
+        flushes = self.plan.contract.denormals != "preserve"
 
         def operand(node: Node, place: int) -> F64:
             arg = node.args[place]
@@ -101,7 +102,10 @@ class Nearest:
             known = replaced.get((node, place), replaced.get((arg, None)))
             if known is None and arg.args:
                 raise UncertainError  # only what is rounded of operands is known before
-            return self.inputs.leaf(arg) if known is None else known
+            found = self.inputs.leaf(arg) if known is None else known
+            if flushes and ((found != 0) & (np.abs(found) < self.plan.values[arg].dtype.tiny)).any():
+                raise UncertainError  # kernels round either that or zero
+            return found
 
         for (node, place), dtype in self.plan.rounded.items():
             if place is None and node.kind != "point":

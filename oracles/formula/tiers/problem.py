@@ -137,7 +137,7 @@ class FormulaProblem:
 
     def nearest(self, plan: Plan) -> Nearest:
         """Its outputs, rounded once from their exact values."""
-        key = id(plan.trace), plan.key
+        key = id(plan.trace), plan.key, plan.contract.denormals != "preserve"
         if key not in self._nearest:
             inputs = Inputs(plan.trace, self.tensors, self.parameters)
             shapes = {}

@@ -16,6 +16,9 @@ from oracles.formula.contract import Contract
 from oracles.formula.exact import rigorous
 from oracles.formula.tiers import centres, grouping, relative, screen
 from oracles.formula.tiers.joined import Received
+from oracles.formula.trace import Node, Outputs
+from oracles.op import Op
+from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.precise import conforms
 from oracles.problem import Problem, index_of
@@ -23,7 +26,7 @@ from oracles.rounding import round_to
 from oracles.summation import Lanes, Pairwise
 from oracles.tests.common.adversary import probes
 from oracles.tests.common.formulas import HARD
-from oracles.tests.common.judged import kernel, problem, returned
+from oracles.tests.common.judged import kernel, known, problem, returned
 from oracles.truth import OracleDisagreement, OutputCheck, Truth, settle
 
 RMS, ADD, SOFTMAX = OPS["rms_norm"], OPS["fused_add_rms_norm"], OPS["softmax"]
@@ -266,3 +269,25 @@ def test_a_screen_that_is_off_is_noticed(
     assert stopped() == 0
     plant(monkeypatch)
     assert stopped() > 5
+
+
+def mixed(a: Node, b: Node, c: Node) -> Outputs:
+    """Two shares of one."""
+    return {"y": c * a + (1.0 - c) * b}
+
+
+def test_no_centre_is_known_by_itself_where_an_operand_of_a_rounded_sum_may_be_flushed() -> None:
+    """1 - c rounds to 1 + 2^-17, or is 1: to the precise tier neither is the centre."""
+    op = Op(mixed, tuple(Operand(name, "m n") for name in "abc"), (Operand("y", "m n"),))
+    inputs = {name: np.array([[each]], np.float16) for name, each in (("a", 0.10657), ("b", 1.0), ("c", -129 / 2**24))}
+    with known(op):
+        truth = Truth(Problem("mixed", {}, inputs, {"y": "f16"}))
+        got = truth.receive({"y": np.ones((1, 1), np.float16)})
+        for contract, is_known in ((Contract(), True), (Contract(denormals="flush"), False)):
+            ((answer,),) = screen.certain([(truth.op, False, [(contract, got)])])
+            assert (answer is not None) == is_known
+            bounds = truth.bounds(contract, "y", (0, 0), False)
+            assert bounds is not None
+            for worst in answer or ():
+                assert not truth.elements.contradiction("y", (0, 0), contract, False, worst, bounds)
+            assert [each.result for each in truth.check(contract, got)] == ["pass"]
