@@ -37,6 +37,9 @@ ALL, EXPANDED = "*", "expanded"
 """The algorithm, in the place of that of a local, by which all products of sums are multiplied out."""
 COLLECTED = "first factor", "last factor"
 """The same, and then the first, or the last, factor that several terms have is taken out of them."""
+STEPS = "from one end", "from the other end"
+"""The algorithms by which a share of one is taken of what lies between two values, as torch.lerp does it: see
+`oracles.formula.expansion`."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ class Contract:
     """Whether a product may go into a sum without being rounded."""
     expanded: bool = False
     """Whether products of sums may be multiplied out, as `x * r - m * r` of `(x - m) * r`, and another factor taken out
-    of what is added, as `(1 - t) * a + t * b` of `a + t * (b - a)`."""
+    of what is added, as `(1 - t) * a + t * b` of `a + t * (b - a)`; or a step be made from the other end, as
+    `b - (b - a) * (1 - t)`."""
     denormals: Denormals = "preserve"
     """Which subnormal numbers may be replaced by zero anywhere: none, all, those that an operation takes (DAZ), or
     those that it returns (FTZ); or all where an operand is of bf16, for which processors have instructions that always
@@ -179,7 +183,7 @@ class Contract:
         """All that it allows: one algorithm for each local that it names, and of these what is multiplied out."""
         known = [(each,) if isinstance(each, str) else each for each in self.algorithm.values()]
         named = [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
-        ways = (EXPANDED, *COLLECTED) if self.expanded else ()
+        ways = (EXPANDED, *COLLECTED, *STEPS) if self.expanded else ()
         return [*named, *({**each, ALL: way} for each in named for way in ways)]
 
     @property

@@ -1,18 +1,21 @@
 """Expansion: a formula with products of sums multiplied out, `x * r - m * r` of `(x - m) * r`, or with another factor
-taken out of the terms, `(1 - t) * a + t * b` of `a + t * (b - a)`.
+taken out of the terms, `(1 - t) * a + t * b` of `a + t * (b - a)`; or with a step between two values made from the
+other end, `b - (b - a) * (1 - t)`, as torch.lerp does it from 1/2 on, where t may be 1 - s of a share s.
 
 The exact value is the same, and other terms are rounded: where they cancel, one way errs by more than another.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from itertools import permutations
 
 from oracles.formula.chains import ADDING
-from oracles.formula.contract import COLLECTED, EXPANDED
+from oracles.formula.contract import COLLECTED, EXPANDED, STEPS
 from oracles.formula.node import Kind, Node, of_two, ordered
 from oracles.formula.trace import Trace
 
@@ -53,14 +56,19 @@ class _Term:
 
 def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
     """Return the graph with products of sums, and quotients of them, multiplied out, or then with a factor that several
-    terms have taken out of them; itself where there is nothing to do."""
-    if way not in (EXPANDED, *COLLECTED):
+    terms have taken out of them, or with steps between two values from the other end and nothing else; itself where
+    there is nothing to do."""
+    if way not in (EXPANDED, *COLLECTED, *STEPS):
         raise ValueError(f"{way!r} is no way to multiply out")
     terms = dict[Node, Sequence[_Term]]()
     taken = dict[Node, Node]()
     for node in ordered([*graph.outputs.values(), *graph.locals.values()]):
         found, is_new = _terms(node, terms, taken)
         terms[node] = found
+        if way in STEPS:
+            step = None if any(taken[arg] is not arg for arg in node.args) else _stepped(node, found, STEPS.index(way))
+            taken[node] = node.made_of(taken) if step is None else step
+            continue
         if way in COLLECTED and len(found) > 1:
             found = _collected(found, COLLECTED.index(way))
             is_new |= found is not terms[node]
@@ -74,7 +82,7 @@ def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
 
 def expands(graph: Trace) -> bool:
     """Whether there is something to do by one of the ways."""
-    return any(expanded(graph, way) is not graph for way in (EXPANDED, *COLLECTED))
+    return any(expanded(graph, way) is not graph for way in (EXPANDED, *COLLECTED, *STEPS))
 
 
 def _terms(
@@ -130,14 +138,67 @@ def _collected(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
 
 def _shares(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
     """Two parts of one, 0.9 m + 0.1 g, as a step from one of them to the other, m + 0.1 (g - m); others as they are."""
+    shares = _shares_of(terms)
+    if shares is None:
+        return terms
+    whole, numbers = shares
+    start, end = (terms[at].without(numbers[at]).node for at in (which, 1 - which))
+    return [_Term(False, whole * start), _Term(False, numbers[1 - which] * (end - start))]
+
+
+def _stepped(node: Node, terms: Sequence[_Term], which: int) -> Node | None:
+    """A sum of two values of which each has a share of one, as a step to it from the other end; None of others. Of a
+    share s of b the other one is 1 - s, as a kernel rounds it, or s is 1 - (1 - s) of that."""
+    if node.kind not in ADDING:
+        return None
+    between = _numbered(terms, which) or _shared(terms, which)
+    if between is None:
+        return None
+    start, end, rest, whole = between
+    return (start if whole.value == 1.0 and not whole.low else whole * start) - (start - end) * rest
+
+
+_Between = tuple[Node, Node, Node, Node]
+"""The end of a step where it starts, the other one, and the share of that as a kernel calculates it; and what both
+shares sum to, which of two numbers is one but for their rounding."""
+
+
+def _numbered(terms: Sequence[_Term], which: int) -> _Between | None:
+    """Of two parts of one, 0.9 m + 0.1 g: m, g and 1 - 0.9; or g, m and 1 - 0.1."""
+    shares = _shares_of(terms)
+    if shares is None:
+        return None
+    whole, numbers = shares
+    start, end = (terms[at].without(numbers[at]).node for at in (which, 1 - which))
+    return start, end, whole - numbers[which], whole
+
+
+def _shared(terms: Sequence[_Term], which: int) -> _Between | None:
+    """Of a - s a + s b: b, a and 1 - s; or a, b and 1 - (1 - s)."""
+    if len(terms) != 3:
+        return None
+    for start, less, more in permutations(terms):
+        if start.less or more.less or not less.less:
+            continue
+        for share in dict.fromkeys(more.factors):
+            others = less.without(share).factors if share in less.factors else ()
+            if share.kind != "constant" and Counter(others) == Counter(start.factors):
+                rest = 1.0 - share
+                a, b = start.node, more.without(share).node
+                one = Node("constant", value=1.0)
+                return (b, a, rest, one) if which == 0 else (a, b, 1.0 - rest, one)
+    return None
+
+
+def _shares_of(terms: Sequence[_Term]) -> tuple[Node, Sequence[Node]] | None:
+    """What the numbers before two terms sum to, which is one, and these; None of other terms."""
     numbers = [[each for each in term.factors if each.kind == "constant"] for term in terms]
     if len(terms) != 2 or any(term.less for term in terms) or [len(some) for some in numbers] != [1, 1]:
-        return terms
-    [whole] = _summed([_Term(False, number) for [number] in numbers])
-    if abs(whole.node.value - 1.0) > _ONE:
-        return terms
-    start, end = (terms[at].without(numbers[at][0]).node for at in (which, 1 - which))
-    return [_Term(False, whole.node * start), _Term(False, numbers[1 - which][0] * (end - start))]
+        return None
+    [whole, *more] = _summed([_Term(False, number) for [number] in numbers])
+    if more or abs(whole.node.value - 1.0) > _ONE:
+        return None
+    return whole.node, [number for [number] in numbers]
 
 
 def _summed(terms: Sequence[_Term]) -> Sequence[_Term]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 
-from oracles.formula.contract import COLLECTED, EXPANDED, Contract
+from oracles.formula.contract import COLLECTED, EXPANDED, STEPS, Contract
 from oracles.formula.expansion import expanded
 from oracles.formula.neighbours import neighbours
 from oracles.formula.simulated.simulation import simulate
@@ -53,10 +53,10 @@ def _spelled(node: Node) -> str:
     return f"{node.operation}({','.join(args)})" if args else node.label
 
 
-def _ways(formula: Callable[..., Outputs]) -> list[str]:
+def _ways(formula: Callable[..., Outputs], ways: Sequence[str] = (EXPANDED, *COLLECTED)) -> list[str]:
     """An output, multiplied out, then with its first and its last factor taken out; '' where that is the formula."""
     graph = trace(formula, dict.fromkeys(formula.__code__.co_varnames, ("n",)))
-    found = [expanded(graph, way) for way in (EXPANDED, *COLLECTED)]
+    found = [expanded(graph, way) for way in ways]
     return ["" if each is graph else _spelled(each.outputs["y"]) for each in found]
 
 
@@ -72,6 +72,25 @@ def test_then_another_factor_is_taken_out() -> None:
     assert _ways(lambda a, b, t: {"y": (1.0 - t) * a + t * b})[1:] == ["(((1-t)*a)+(t*b))", "(a+((negate(a)+b)*t))"]
     assert _ways(lambda a, b: {"y": a + 0.1 * (b - a)})[1:] == ["((0.9*a)+(0.1*b))"] * 2
     assert _ways(lambda a, b: {"y": 0.9 * a + 0.1 * b}) == ["", "((1*a)+(0.1*(b-a)))", "((1*b)+(0.9*(a-b)))"]
+
+
+def test_a_step_between_two_values_is_made_from_either_end_too() -> None:
+    """As torch.lerp makes it, of a share or of what that leaves of one."""
+    of_a = ["(b-((b-a)*(1-t)))", "(a-((a-b)*(1-(1-t))))"]
+    assert _ways(lambda a, b, t: {"y": a + t * (b - a)}, STEPS) == of_a
+    assert _ways(lambda a, b, t: {"y": (1.0 - t) * a + t * b}, STEPS) == of_a
+    assert _ways(lambda a, b, t: {"y": t * b + a * (1.0 - t)}, STEPS) == of_a
+    assert _ways(lambda a, b: {"y": 0.9 * a + 0.1 * b}, STEPS) == ["((1*a)-((a-b)*(1-0.9)))", "((1*b)-((b-a)*(1-0.1)))"]
+    assert _ways(lambda a, b: {"y": 0.75 * a + 0.25 * b}, STEPS) == ["(a-((a-b)*(1-0.75)))", "(b-((b-a)*(1-0.25)))"]
+    within = _ways(lambda a, b, t: {"y": (a + t * (b - a)) * (a + b) + exp(t)}, STEPS)
+    assert within == [f"(({step}*(a+b))+exp(t))" for step in of_a]
+    for formula in (
+        lambda a, b, t: {"y": t * a + ((1.0 - t) * b + a)},
+        lambda a, b, t: {"y": t * a + (2.0 - t) * b},
+        lambda a, b, t: {"y": t * a - (1.0 - t) * b},
+        lambda a, b, t: {"y": t * a + (1.0 - b) * b},
+    ):
+        assert not any(_ways(formula, STEPS)), formula
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from fuzz.tests.common.references import checked, softmax
 from fuzz.uses.check.reference import lenient, read
 from oracles.ops import OPS
 from oracles.problem import Problem
+from oracles.rounding import STORAGE
 from oracles.truth import Truth
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
@@ -183,6 +184,39 @@ def test_a_product_of_a_sum_is_judged_as_it_is_written_and_torch_lerp_says_no_wa
         assert (check.result == "pass") == (reference is torch_lerp or way is lerp), way
     (check,) = truth.check(found.contract, {"y": y * np.float32(1.001)})
     assert check.failing == 34
+
+
+def averaged(m: Any, g: Any, b: Any) -> Any:
+    return b * m + (1 - b) * g
+
+
+def by_tenths(m: Any, g: Any) -> Any:
+    return 0.9 * m + (1 - 0.9) * g
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_torch_lerp_in_place_of_a_moving_average_is_right_as_expanded_and_no_other_weight_is(dtype: str) -> None:
+    """It steps from the nearer end, by a share that is rounded before: where b is tiny, 1 - (1 - b) is another one. The
+    cast to f16 hides both here."""
+    random, n = np.random.default_rng(0), 4096
+    m, g = (random.standard_normal(n) * 2.0 ** random.integers(-8, 8, n) for _ in "mg")
+    b = np.where(np.arange(n) % 2, random.random(n), 2.0 ** -random.uniform(1, 30, n))
+    given = {name: torch.from_numpy(each.astype(STORAGE[dtype])) for name, each in {"m": m, "g": g, "b": b}.items()}
+    wide = {name: each.float() for name, each in given.items()}
+    for reference, share in ((averaged, wide["b"]), (by_tenths, 0.9)):
+        shapes = "m=n, g=n, b=n" if reference is averaged else "m=n, g=n"
+        inputs = {name: each.numpy() for name, each in given.items() if f"{name}=" in shapes}
+        ways = (lambda w: torch.lerp(wide["g"], wide["m"], w), lambda w: torch.lerp(wide["m"], wide["g"], 1 - w))
+        for contract, right in (({"expanded": False}, dtype == "f16"), ({"expanded": True}, True)):
+            found = read(reference, shapes, None, None, None, contract=contract)
+            truth = Truth(Problem(found.op, {}, inputs, {"y": dtype}))
+
+            def passes(y: Any, truth: Truth = truth, contract: Contract = found.contract) -> bool:
+                return truth.check(contract, {"y": y.numpy().astype(STORAGE[dtype])})[0].result == "pass"
+
+            assert all(passes(way(share)) for way in ways) == right, (reference, contract)
+            for wrong in (1 - share, share * 1.01, share + (1 - share) * 0.01):
+                assert not any(passes(way(wrong)) for way in ways)
 
 
 def llama(x: Any, w: Any) -> Any:
