@@ -164,7 +164,7 @@ shares sum to, which of two numbers is one but for their rounding."""
 
 
 def _numbered(terms: Sequence[_Term], which: int) -> _Between | None:
-    """Of two parts of one, 0.9 m + 0.1 g: m, g and 1 - 0.9; or g, m and 1 - 0.1."""
+    """The step of two parts of one: of 0.9 m + 0.1 g that from m to g by 1 - 0.9, or from g to m by 1 - 0.1."""
     shares = _shares_of(terms)
     if shares is None:
         return None
@@ -174,7 +174,7 @@ def _numbered(terms: Sequence[_Term], which: int) -> _Between | None:
 
 
 def _shared(terms: Sequence[_Term], which: int) -> _Between | None:
-    """Of a - s a + s b: b, a and 1 - s; or a, b and 1 - (1 - s)."""
+    """The step of a - s a + s b: from b to a by 1 - s, or from a to b by 1 - (1 - s)."""
     if len(terms) != 3:
         return None
     for start, less, more in permutations(terms):
