@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -206,7 +207,10 @@ def test_torch_lerp_in_place_of_a_moving_average_is_right_as_expanded_and_no_oth
     for reference, share in ((averaged, wide["b"]), (by_tenths, 0.9)):
         shapes = "m=n, g=n, b=n" if reference is averaged else "m=n, g=n"
         inputs = {name: each.numpy() for name, each in given.items() if f"{name}=" in shapes}
-        ways = (lambda w: torch.lerp(wide["g"], wide["m"], w), lambda w: torch.lerp(wide["m"], wide["g"], 1 - w))
+        ways: tuple[Callable[[Any], Any], ...] = (
+            lambda w: torch.lerp(wide["g"], wide["m"], w),
+            lambda w: torch.lerp(wide["m"], wide["g"], 1 - w),
+        )
         for contract, right in (({"expanded": False}, dtype == "f16"), ({"expanded": True}, True)):
             found = read(reference, shapes, None, None, None, contract=contract)
             truth = Truth(Problem(found.op, {}, inputs, {"y": dtype}))
