@@ -179,7 +179,7 @@ class Template:
                 step, most = able.step(dim), kernel.capabilities.max.get(dim)
                 size = -(-size // step) * step
                 sizes[dim] = size if most is None else max(step, min(size, most // step * step))
-            sizes = grown(op.made, sizes, op.fixed)
+            sizes = grown(op.made, sizes, op.fixed, op.least)
             outer = each if OUTER in summed else min(at_once, rows.get(OUTER, 1))
             if outer * op.work(sizes) > LARGE_WORK:
                 continue
@@ -206,7 +206,7 @@ def template(target: Target, dtype: str) -> Template:
         Part(name, each, recipe=usual(op.operand(name)) if op.is_input(name) else "") for name, each in there.items()
     )
     params = {each.name: min(each.values, key=abs) for each in op.parameters if each.neutral is None}
-    sizes = grown(op.made, {dim: op.fixed.get(dim, 1) for dim in op.named}, op.fixed)
+    sizes = grown(op.made, {dim: op.fixed.get(dim, 1) for dim in op.named}, op.fixed, op.least)
     outer = (*((1,) if OUTER in op.inputs[0].axes else ()), *(sizes[dim] for dim in op.inner[:-1]))
     extents = {dim: size for dim, size in sizes.items() if dim not in op.inner}
     axis = {AXIS: len(outer)}

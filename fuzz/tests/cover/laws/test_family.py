@@ -108,7 +108,7 @@ EXPECTED = [(op, law, operand.name) for op, law in BY_LAW for operand in OPS[op]
 def test_one_bit_of_any_output_breaks_the_law_unless_it_says_nothing_of_it(op: str, law: str, output: str) -> None:
     """The twin's last element, nudged: shown in hex with where it is. Of what is summed along a dimension, a law that
     picks slices along it says nothing."""
-    caught = silent = unsaid = 0
+    caught = silent = unsaid = zeros = 0
     for case, check in fitting(op, law):
         if output not in case.outputs or not case.outputs[output].layout.size:
             continue
@@ -116,6 +116,7 @@ def test_one_bit_of_any_output_breaks_the_law_unless_it_says_nothing_of_it(op: s
         got = dict(family(twin))
         size = ITEMSIZE[case.outputs[output].dtype]
         words = np.frombuffer(got[output], f"<u{size}").copy()
+        is_zero = words[-1] == 0
         words[-1] ^= words.dtype.type(1)
         got[output] = words.tobytes()
         expected = check.expected(case, known)
@@ -123,6 +124,7 @@ def test_one_bit_of_any_output_breaks_the_law_unless_it_says_nothing_of_it(op: s
         caught += difference is not None
         silent += difference is None
         unsaid += output not in expected
+        zeros += difference is None and output in expected and is_zero
         if difference is not None:
             assert difference.output == output
             assert difference.index == tuple(extent - 1 for extent in twin.outputs[output].layout.shape)
@@ -132,7 +134,8 @@ def test_one_bit_of_any_output_breaks_the_law_unless_it_says_nothing_of_it(op: s
         assert unsaid > 0
     else:
         assert caught > 5
-        assert caught > silent - unsaid, "NaNs and what may have underflowed are few"
+        # A zero may have underflowed. Many a last row belongs to no group, and has zeros alone.
+        assert caught > silent - unsaid - zeros, "NaNs and what may have overflowed are few"
         assert not unsaid or LAWS[law].rearranges
 
 

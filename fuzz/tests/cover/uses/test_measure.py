@@ -10,12 +10,17 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.adapters.registry import expand
+from fuzz.execute.pool import WorkerPool
+from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
 from fuzz.transport.python import attest
-from fuzz.uses.check.reference import read
+from fuzz.uses.check.reference import lenient, read
 from fuzz.uses.check.tried import tried
+from fuzz.uses.measure.measuring import measured
 from fuzz.uses.measure.reading import Meeting, UnreadableError, read_tree
 from fuzz.uses.measure.tree import Tree, known
+from oracles.ops import OPS
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -309,3 +314,11 @@ def test_dimensions_that_examples_do_not_have_are_no_failure(capsys: pytest.Capt
     assert "\n  accepts: x of 2 dimensions only (raises with 1, 3, 4 and 5)," in said
     with pytest.raises(fuzz.CheckFailed, match="crashes"):  # where they are promised, it is one
         fuzz.check(of_two, reference=_softmax, shapes="x=... n", max_cases=12, seed=1)
+
+
+def test_a_variance_is_measured_though_it_has_no_rows_of_one_element() -> None:
+    kernel = PACK.kernel("row-var-backward-welford")
+    (target,) = expand([kernel])
+    with WorkerPool([target]) as pool:
+        found = measured(pool, target, lenient(OPS[kernel.op], "torch"))
+    assert (found.trouble, [each.along for each in found.sums], found.repeats) == ("", ["n"], True)
