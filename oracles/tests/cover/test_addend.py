@@ -16,6 +16,7 @@ from oracles.formula.trace import Node, Outputs, dot, rsqrt, total, trace
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.problem import Problem
+from oracles.rounding import STORAGE
 from oracles.summation import Any as AnyOrder
 from oracles.summation import Lanes, Sequential
 from oracles.tests.common.dims import problem
@@ -115,12 +116,13 @@ def test_correct_kernels_pass(op: Op) -> None:
     assert not found, found[0]
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
 @pytest.mark.parametrize(("y", "right"), [(-1.5 * 2.0**-18, "pass"), (0.0, "pass"), (2.0**-13, "numeric")])
-def test_a_sum_of_another_dtype_is_not_rounded_to_its_end_where_it_starts(y: float, right: str) -> None:
+def test_a_sum_of_another_dtype_is_not_rounded_to_its_end_where_it_starts(y: float, right: str, dtype: str) -> None:
     """1.5 (2^10 + 1) 2^-18 is rounded to 1.5 2^-8 in bf16 before the bias is added, and not where it starts as that."""
-    x, weight = (np.array([[value]], np.float32) for value in (-(1.0 + 2.0**-10), 1.5 * 2.0**-8))
-    of = Problem("conv1d", {"axis": 1, "silu": 0.0}, {"x": x, "weight": weight, "bias": weight[0]}, {"y": "f32"})
-    got = {"y": np.array([[y]], np.float32)}
+    x, weight = (np.array([[value]], STORAGE[dtype]) for value in (-(1.0 + 2.0**-10), 1.5 * 2.0**-8))
+    of = Problem("conv1d", {"axis": 1, "silu": 0.0}, {"x": x, "weight": weight, "bias": weight[0]}, {"y": dtype})
+    got = {"y": np.array([[y]], STORAGE[dtype])}
     assert results(of, Contract(dtypes={"z": "bf16"}, addend="either"), got) == [right]
     assert results(of, Contract(dtypes={"z": "bf16"}), got) == ["numeric" if y else "pass"]
 
