@@ -58,6 +58,8 @@ class Breakdown:
     """What the element was calculated from: each operand's name and a text."""
     remarks: tuple[str, ...] = ()
     """Special rules that apply to the element are named here: NaN required, may be zero, ..."""
+    may_be_nan: bool = False
+    """Whether NaN is right, too, or alone."""
 
 
 def breakdown(
@@ -93,6 +95,7 @@ def breakdown(
         facts,
         given,
         bounds.remarks,
+        bounds.may_be_nan,
     )
 
 

@@ -181,8 +181,9 @@ def _outcome_words(told: Explanation) -> str:
     if worst is None or told.reason:
         return told.reason or phrase(told)
     must = f"{element(worst.output, worst.index)} = {worst.got.decimal}, must be {worst.expected.decimal}"
-    if worst.low.decimal != worst.high.decimal:
-        must += f" (or {worst.low.decimal} to {worst.high.decimal})"
+    others = [f"{worst.low.decimal} to {worst.high.decimal}"] if worst.low.decimal != worst.high.decimal else []
+    others += ["nan"] if worst.may_be_nan and worst.expected.decimal != "nan" else []
+    must += f" (or {', or '.join(others)})" if others else ""
     if told.elsewhere is None:
         return must
     return f"{must}; another case is {f'{told.elsewhere:.0%}' if told.elsewhere < 1 else 'more than 100%'} off"

@@ -123,6 +123,8 @@ class WorstElement:
     given: tuple[tuple[str, str], ...] = ()
     """What it was calculated from: operands and their values in words."""
     remarks: tuple[str, ...] = ()
+    may_be_nan: bool = False
+    """Whether NaN is right, too, or alone."""
 
 
 @dataclass(frozen=True)

@@ -310,6 +310,7 @@ def worst_element(told: breakdown.Breakdown, failing: int, of: int, *, contradic
         told.facts,
         told.given,
         told.remarks,
+        told.may_be_nan,
     )
 
 

@@ -6,6 +6,7 @@ import io
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -395,6 +396,22 @@ def test_a_wrong_sign_of_zero_is_told_from_a_right_one() -> None:
     assert (found.got, found.expected) == (Number("0", "0x00000000"), Number("-0", "0x80000000"))
     told = "\n".join(allowance_lines(found))
     assert "  exact         -0.0\n  allowed       -0 (0x80000000)\n" in told
+
+
+@pytest.mark.parametrize(
+    ("ways", "row", "words"),
+    [
+        (("formula", "finite"), [1.0, np.inf], "y[0] = 3, must be inf (or nan)"),
+        ("finite", [1.0, np.inf], "y[0] = 3, must be inf"),
+        ("formula", [1.0, np.inf], "y[0] = 3, must be nan"),
+        (("formula", "finite"), [1.0, 1.0], "y[0] = 3, must be 1.6931472 (or 1.6931467 to 1.6931477)"),
+    ],
+)
+def test_it_is_said_where_nan_is_right_too(ways: Any, row: list[float], words: str) -> None:
+    of = Problem("logsumexp", {}, {"x": np.array([row], np.float32)}, {"y": "f32"})
+    told = Truth(of).explain(Contract(algorithm={"most": ways}), "y", (0,), 3.0)
+    worst = worst_element(told, 1, 1, contradicts=True, dtype="f32")
+    assert brief_of(replace(NOTHING, worst=worst)).outcome == words
 
 
 def test_the_inputs_of_the_worst_element_are_shown_of_tensors_that_are_not() -> None:
