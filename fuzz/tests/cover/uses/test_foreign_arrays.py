@@ -38,10 +38,10 @@ def halved(x: Foreign) -> Foreign:
 
 
 def test_such_a_function_is_right_or_found_wrong() -> None:
-    more: Any = {"op": "softmax", "arrays": Foreign, "capabilities": fuzz.Capabilities(empty=False), "seed": 1}
-    fuzz.check(normalised, max_cases=8, **more)
+    more: Any = {"op": "softmax", "arrays": Foreign, "capabilities": fuzz.Capabilities(empty=False), "seed": 3}
+    fuzz.check(normalised, max_cases=4, **more)
     with pytest.raises(fuzz.CheckFailed, match="wrong values"):
-        fuzz.check(halved, max_cases=8, **more)
+        fuzz.check(halved, max_cases=4, **more)
 
 
 def _by_numpy(x: Any) -> Any:
