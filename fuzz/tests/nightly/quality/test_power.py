@@ -14,8 +14,9 @@ _WIDER: Mapping[tuple[str, int], int] = {
     ("log_softmax_backward", 4096): 2, ("cumsum", 4096): 2, ("matmul", 64): 1, ("matmul", 4096): 8,
     ("row_sum", 4096): 7, ("dequantize_matmul", 64): 4, ("dequantize_matmul", 4096): 12,
     ("group_norm", 4096): 1, ("group_norm_backward", 4096): 1, ("quantize_rows_e4m3", 4096): 1,
-    ("attention", 64): 1, ("attention", 4096): 6, ("grouped_matmul", 4096): 5, ("grouped_rows_matmul", 64): 1,
-    ("grouped_rows_matmul", 4096): 8, ("int4_matmul", 64): 5, ("int4_matmul", 4096): 15,
+    ("attention", 64): 1, ("attention", 4096): 6, ("paged_attention", 4096): 8, ("attention_backward", 64): 3,
+    ("grouped_matmul", 4096): 5, ("grouped_rows_matmul", 64): 1, ("grouped_rows_matmul", 4096): 8,
+    ("int4_matmul", 64): 5, ("int4_matmul", 4096): 15,
 }  # fmt: skip
 """By so many powers of two a correct kernel may leave the fixed tolerance of torch. A sum is allowed a share of that of
 its magnitudes, by its order: where 4096 terms cancel, or 16384 of codes, that is 50 or 100 times the sum

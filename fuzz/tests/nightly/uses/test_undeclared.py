@@ -17,15 +17,23 @@ from oracles.ops import OPS
 _PACK = load(built_in())
 _LOST = (
     # right by another algorithm of the op
-    "layer-norm-moments", "layer-norm-apart",
+    "layer-norm-moments", "layer-norm-apart", "softmax-folded-base",
+    # right by a reciprocal, by which nearly no tie is one
+    "quantize-rows-half-away", "nvfp4-half-away",
+    # right where additions are associated in another way, as x - logsumexp(x) has them
+    "log-softmax-added-first",
     # off by less than functions within 4 ulp and sums in any order are
-    "weighted-root-in-23-bits", "weighted-eps-in-21-bits", "weighted-total-in-20-bits",
+    "weighted-root-in-23-bits", "weighted-eps-in-21-bits",
     # right where a value may be rounded on its way
     "silu-mul-silu-rounded", "silu-mul-backward-dup-of-rounded-silu",
 )  # fmt: skip
 _CASES = 600
 _QUICK = [
-    each for each in _PACK.mutants if _PACK.kernel(each.base).kind == "c" and any("native" in t for t in each.targets)
+    each
+    for each in _PACK.mutants
+    if _PACK.kernel(each.base).kind == "c"
+    and any("native" in t for t in each.targets)
+    and "tf32" not in each.base  # that factors are cut to it has to be declared
 ]
 
 
