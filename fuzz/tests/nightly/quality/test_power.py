@@ -24,6 +24,9 @@ itself; torch allows 1e-5 and 22 roundings of what is left, whatever the terms w
 longest chain of 16 lanes and 4 accumulators is 70 additions already, the rest is lambda and the magnitudes. A group
 of group_norm has 4 times as many elements; a code of 8 bits is another one as soon as its scale is an ulp off."""
 
+_UNMEASURED = ("attention_backward", 4096)
+"""What the page leaves out: it takes a quarter of an hour, and 6 GB."""
+
 
 def _said() -> Mapping[tuple[str, str, str], str]:
     """Each cell of the page's table, by op, what is wrong, and column."""
@@ -50,9 +53,8 @@ def _least(each: Smallest) -> int:
     return 0 if each.wrong.endswith("k ulp") else -26
 
 
-@pytest.mark.parametrize("n", [64, 4096])
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize(("op", "n"), [(op, n) for op in OPS for n in (64, 4096) if (op, n) != _UNMEASURED])
 def test_what_is_caught_is_what_others_notice_and_what_the_page_says(op: str, dtype: str, n: int) -> None:
     said = _said()
     for each in smallest(OPS[op], dtype, 32, n, 1):
