@@ -225,7 +225,7 @@ def suggestion_words(found: Suggestion) -> str:
 
 def unset_words(found: UnsetRead) -> str:
     """Return what it is that nobody has set."""
-    where = [_UNSET[each] for each in found.where] or ["a register, the stack or new memory"]
+    where = [_UNSET.get(each, each) for each in found.where] or ["a register, the stack or new memory"]
     return f"{' and '.join(where)} that nobody set"
 
 
