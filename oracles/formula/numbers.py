@@ -19,9 +19,8 @@ def of_numbers(graph: Trace) -> Hashable:
     taken, known, numbers = dict[Node, Node](), dict[Hashable, Node](), set[Node]()
     for node in ordered([*graph.outputs.values(), *graph.locals.values()]):
         made = _decided(node.made_of(taken), numbers)
-        if made.kind != "point" and (
-            made.is_exact or not made.args
-        ):  # twice the same is the same, unless it is rounded
+        # Twice the same is the same, unless it is rounded.
+        if made.kind != "point" and (made.is_exact or not made.args):
             same = made.kind, made.label, made.value.hex(), made.low.hex(), made.count, made.dims, made.args
             made = known.setdefault(same, made)
         taken[node] = made

@@ -187,7 +187,7 @@ def read(
     rounded = " and ".join(points)
     text = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
     limits = " and ".join(each for each in found.op.open_ways if not isinstance(contract.algorithm.get(each), str))
-    text = f"{text}; {limits} of terms whose maximum is infinite may be that, or NaN" if limits else text
+    text = f"{text}; {limits} may be NaN, or the maximum of its terms, where that is infinite" if limits else text
     if measures and _F64 in dtypes and found.shortens:
         text = f"{text}; f64 is judged as calculated in f32 at least, which the reference casts to"
     unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}

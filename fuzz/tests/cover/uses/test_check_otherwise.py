@@ -142,7 +142,7 @@ def test_a_row_with_an_infinity_has_what_torch_says_or_what_is_left_of_its_maxim
 
 
 def test_the_way_that_is_meant_can_be_said_of_a_logsumexp() -> None:
-    said = "; y of terms whose maximum is infinite may be that, or NaN"
+    said = "; y may be NaN, or the maximum of its terms, where that is infinite"
     assert said in read(lse, "x=b n", None, "any", None).said
     assert said not in read(lse, "x=b n", None, None, None).said
     x = np.array([[1.0, np.inf], [-np.inf, -np.inf]], np.float32)

@@ -8,9 +8,9 @@ from fuzz.quality.undeclared import cell, costs
 from fuzz.tests.conftest import CHECKOUT
 from oracles.ops import OPS
 
-_FLAGS = {"quantize_nvfp4": 3, "scaled_matmul": 1}
-"""Ops that add flags, 7 here, less than two to this power: in any order they are exact, and in that of the formula each
-addition is a rounding. Products of int8 are exact, too."""
+_SHARPER = {"quantize_nvfp4": 3, "scaled_matmul": 1}
+"""By so many powers of two what is measured may be sharper than what is declared: flags, 7 here, are exact in any order
+and rounded in that of the formula; and lanes count additions of empty ones, of which sums of 4 terms have most."""
 _UNMEASURED = {"attention", "attention_backward"}
 """Ops that the page leaves out."""
 
@@ -33,5 +33,5 @@ def test_what_is_measured_takes_back_what_it_costs_to_declare_nothing(op: str, d
             assert each.measured <= each.undeclared, each
         if each.measured is not None:
             assert each.declared is not None
-            assert each.declared <= each.measured + _FLAGS.get(op, 0), each
+            assert each.declared <= each.measured + _SHARPER.get(op, 0), each
     assert _said(op, f"{dtype}, n = {n}") == cell(found), "print the page's table again"
