@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from fuzz.cli import options
-from fuzz.cli.exits import Exit, exit_of
+from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded, pack_words, use_cache
 
 if TYPE_CHECKING:
@@ -152,13 +152,9 @@ def _announced(opened: Opened, resume: bool) -> str:
 
 
 def _exit(ended: NightEnd, *, interrupted: bool = False, errors: bool = False) -> Exit:
-    tally = ended.tally
-    if tally is None:
+    if ended.outcome is None or errors or not ended.saved:
         return Exit.INTERNAL
-    code = exit_of(
-        tally, failing=tally.findings > 0, missing=bool(ended.missing), interrupted=interrupted, errors=errors
-    )
-    return code if ended.saved or code is not Exit.OK else Exit.INTERNAL
+    return replace(ended.outcome, interrupted=interrupted or ended.outcome.interrupted).code
 
 
 def _leave(code: Exit) -> NoReturn:

@@ -17,6 +17,7 @@ from fuzz.report.comment import comment
 from fuzz.report.junit import junit
 from fuzz.report.outline import Failure, Outline
 from fuzz.report.sarif import sarif
+from fuzz.report.totals import not_judged, remarks
 
 
 def text(outline: Outline) -> str:
@@ -25,9 +26,10 @@ def text(outline: Outline) -> str:
 
 
 def _lines(outline: Outline) -> Iterator[str]:
-    yield f"kernelfuzz {outline.verb}: {'passed' if outline.ok else 'FAILED'}"
+    yield f"kernelfuzz {outline.verb}: {outline.outcome.ending}"
     yield f"{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}"
-    yield from outline.complaints
+    yield from remarks(outline.outcome)
+    yield from not_judged(outline.outcome)
     yield from outline.notes
     for failure in outline.failures:
         yield ""
@@ -44,12 +46,12 @@ def as_json(outline: Outline) -> str:
     record: dict[str, Any] = {
         "kernelfuzz report": 1,
         "verb": outline.verb,
-        "ok": outline.ok,
+        **outline.outcome.record,
         "seed": outline.seed,
         "environment": dict(outline.environment),
         "cases": outline.cases,
         "judged": outline.judged,
-        "complaints": list(outline.complaints),
+        "complaints": remarks(outline.outcome),
         "better": list(outline.better),
         "notes": list(outline.notes),
         "problems": [_problem(failure) for failure in outline.failures],

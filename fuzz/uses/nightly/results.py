@@ -15,11 +15,11 @@ from fuzz.base.kernel import Kernel
 from fuzz.findings.database import is_shared, name_of, open_state, open_store, said_by
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
-from fuzz.findings.tally import Tally
 from fuzz.findings.unsaved import unsaved_path
 from fuzz.report.formats import Wanted, write_reports
-from fuzz.report.night import night_record, outline_of, pairs_of, print_night, tally_of
+from fuzz.report.night import night_outcome, night_record, outline_of, pairs_of, print_night, tally_of
 from fuzz.report.page import write_page
+from fuzz.report.use_outcome import UseOutcome
 from fuzz.uses.nightly.opening import Opened, close
 from fuzz.uses.search.stopping import LAST_S, Stopping
 from fuzz.uses.starting import missing_targets
@@ -29,10 +29,8 @@ from fuzz.uses.starting import missing_targets
 class NightEnd:
     """How a night ended, as far as there was time to look."""
 
-    tally: Tally | None = None
-    """The tally of the whole night, whatever session saw it."""
-    missing: Sequence[str] = ()
-    """The required targets that did not run."""
+    outcome: UseOutcome | None = None
+    """The outcome of the whole night, whatever session saw it."""
     saved: bool = False
 
 
@@ -76,7 +74,7 @@ class NightResults:
         elif not whole:
             self._warn("all is saved, and there was no time to write the page: "
                        f"kernelfuzz nightly --report-only --state {self.state}")  # fmt: skip
-        return NightEnd(ended.tally, ended.missing, saved)
+        return NightEnd(ended.outcome, saved)
 
     def _tell_unsaved(self, engine: Engine, opened: Opened) -> None:
         folder = self.state / FINDINGS
@@ -89,25 +87,25 @@ class NightResults:
         engine = open_state(latest_state(self.state)) if self.store is None else open_store(self.store)
         seen = view(engine, findings=self.state / FINDINGS, since=since)
         ended = self._ended(seen)
-        return NightEnd(ended.tally, ended.missing, self._write(seen, ended))
+        return NightEnd(ended.outcome, self._write(seen, ended))
 
     def _ended(self, seen: NightView) -> NightEnd:
-        tally = tally_of(seen)
-        missing = missing_targets(tally, self.require)
+        missing = missing_targets(tally_of(seen), self.require)
         for line in missing:
             self.err.print(line, style="bold red")
-        return NightEnd(tally, missing)
+        return NightEnd(night_outcome(seen, missing))
 
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
         """Summary, record, reports, page; False, with a word why, where one of the files cannot be written."""
-        pairs = pairs_of(seen, self.kernels)
-        print_night(self.out, seen, self.kernels, self.state / PAGE, pairs)
+        assert ended.outcome is not None
+        pairs, outline = pairs_of(seen, self.kernels), outline_of(seen, self.kernels, ended.outcome)
+        print_night(self.out, seen, self.kernels, self.state / PAGE, pairs, ended.outcome)
         try:
             if self.json:
                 record = night_record(seen, self.kernels, pairs)
                 self.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-            write_reports(outline_of(seen, self.kernels, ended.missing), self.reports)
-            write_page(self.state / PAGE, seen, pairs, self.kernels, self.pack)
+            write_reports(outline, self.reports)
+            write_page(self.state / PAGE, seen, pairs, self.kernels, self.pack, ended.outcome)
         except OSError as error:
             self._warn(f"not saved: {error.filename}: {error.strerror}")
             return False
