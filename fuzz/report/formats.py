@@ -103,7 +103,8 @@ class FormatError(UsageError):
 
 
 def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
-    """Read 'FORMAT' and 'FORMAT=FILE'. Raises FormatError, also for a file that cannot be written."""
+    """Read 'FORMAT' and 'FORMAT=FILE', and remove what an earlier use has left in these files: it would speak for a use
+    that ends without a report. Raises FormatError, also for a file that cannot be written."""
     wanted = []
     for option in options:
         name, _, path = option.partition("=")
@@ -114,6 +115,9 @@ def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
         if obstacle is not None:
             raise FormatError(f"--report {option}: {obstacle} cannot be written")
         wanted.append(Wanted(name, file))
+    for each in wanted:
+        if each.path is not None and each.path.is_file() and each.format != "github":
+            each.path.unlink()
     return tuple(wanted)
 
 
