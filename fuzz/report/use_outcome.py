@@ -23,7 +23,9 @@ class UseOutcome:
     judged: Mapping[str, int]
     """The number of runs with a verdict, by kernel that has any."""
     unjudged: Mapping[str, str]
-    """Why no run of a kernel has a verdict, by kernel; one that cannot be built or started is a failure instead."""
+    """Why no run of a kernel has a verdict, by kernel."""
+    broken: tuple[str, ...] = ()
+    """The kernels that cannot be built or started; they fail."""
     failing: bool = False
     """Whether some kernel fails, in a way that is not known."""
     complaints: tuple[str, ...] = ()
@@ -51,7 +53,7 @@ class UseOutcome:
         """The exit code. What shakes everything else comes first, then findings, then what was not judged."""
         if self.errors or self.unsaved:
             return Exit.INTERNAL
-        if self.failing or self.complaints:
+        if self.failing or self.broken or self.complaints:
             return Exit.FINDINGS
         if self.missing:
             return Exit.REQUIRED_NOT_RUN
@@ -85,6 +87,7 @@ class UseOutcome:
             "ok": self.passed,
             "exit": self.code,
             "ending": self.ending,
+            "asked": sorted({*self.judged, *self.unjudged, *self.broken}),
             "not_judged": dict(self.unjudged),
             "runs_without_verdict": self.not_run,
             "undecided": self.undecided,
@@ -108,11 +111,11 @@ def outcome_of(
     silent = [line for line in lines if not judged[line.kernel]]
     for line in silent:
         unjudged.setdefault(line.kernel, line.not_run_reason or usual)
-    broken = {line.kernel for line in lines if line.broken}
+    broken = tuple(dict.fromkeys(line.kernel for line in lines if line.broken))
     late = dict.fromkeys(line.kernel for line in silent if line.not_run_reason in (NO_TURN, LATE))
     worst = max(lines, key=lambda line: line.not_run, default=None)
     return UseOutcome(
-        +judged, {kernel: why for kernel, why in unjudged.items() if kernel not in broken}, failing or bool(broken),
+        +judged, {kernel: why for kernel, why in unjudged.items() if kernel not in broken}, broken, failing,
         tuple(complaints), tuple(late), tally.not_run, worst.not_run_reason if worst is not None else "",
         tally.gave_up, tuple(missing), tuple(errors), tuple(unsaved), interrupted, idle,
     )  # fmt: skip

@@ -147,7 +147,7 @@ def said_by(row: Row, folder: Path) -> Said:
         (folder / name).write_text(text)
     words = [*_USES[row.door], *_more(row, long)]
     command = [*KERNELFUZZ, *words] if row.door != "check" else [KERNELFUZZ[0], *words]
-    with Running(command, folder, COLUMNS="200", **({"KERNELFUZZ_EVENTS": "1"} if long else {})) as run:
+    with Running(command, folder, COLUMNS="200", KERNELFUZZ_EVENTS="1" if long else "") as run:
         before = _signalled(run) if long else ""
         out, err = run.ended()
     reports = {name: (folder / name).read_text() for name in FORMATS if (folder / name).exists()}
