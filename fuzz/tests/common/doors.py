@@ -48,6 +48,7 @@ _USES: dict[str, tuple[str, ...]] = {
     "gate": ("gate", "--pack", "pack", "-j", "1", *_REPORTS),
     "nightly": ("nightly", "--pack", "pack", "--state", "state", "--seed", "1", "-j", "1", *_REPORTS),
     "judge": ("judge", "solution.py", "--against", "ref.py", "--shapes", "x=... n", "--trusted", "--seed", "1"),
+    "repro": ("repro", "1:softmax:0:5", "--pack", "pack"),
     "check": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_kernel.py"),
 }
 
@@ -105,6 +106,7 @@ ROWS = (
     Row("gate", "nothing ran", Exit.NOTHING_RAN, "gate NOTHING RAN"),
     Row("nightly", "nothing ran", Exit.NOTHING_RAN, ENDINGS[Exit.NOTHING_RAN]),
     Row("check", "nothing ran", 1, "NOTHING RAN: cupy-idle@cuda"),
+    Row("repro", "nothing ran", Exit.CANNOT_JUDGE, "nothing could be judged: no chosen target ran"),
     Row("run", "half ran", Exit.OK, "NOT_RUN cupy-idle@cuda"),
     Row("gate", "half ran", Exit.OK, "NOT_RUN cupy-idle@cuda"),
     Row("nightly", "half ran", Exit.OK, "NOT_RUN cupy-idle@cuda"),
@@ -156,7 +158,7 @@ def said_by(row: Row, folder: Path) -> Said:
 
 def _more(row: Row, long: bool) -> Sequence[str]:
     """The options that the fault takes."""
-    limits = {"nightly": ("--max-time", "1h" if long else "2s"), "check": ()}
+    limits: dict[str, tuple[str, ...]] = {"nightly": ("--max-time", "1h" if long else "2s"), "check": (), "repro": ()}
     cases = limits.get(row.door, ("--max-cases", "1000000" if long else "8"))
     if row.fault == "disk full":
         return *cases, "--json", "/dev/full"

@@ -11,7 +11,14 @@ from fuzz.report.console import PlainTable, markdown_table
 from fuzz.tests.common.doors import ROWS, Row, held
 from fuzz.tests.conftest import CHECKOUT
 
-_QUICK = ("run: nothing ran", "gate: nothing ran", "check: nothing ran", "run: half ran", "run: interrupted")
+_QUICK = (
+    "run: nothing ran",
+    "gate: nothing ran",
+    "check: nothing ran",
+    "repro: nothing ran",
+    "run: half ran",
+    "run: interrupted",
+)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if str(row) in _QUICK], ids=str)
