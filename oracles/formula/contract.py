@@ -106,6 +106,9 @@ class Contract:
     With 'overflow' NaN and inf that are given do so, but where numbers overflow, or have no number as result, nothing
     is judged: some kernels have NaN there. With 'unspecified' (fast math) nothing is judged that is made of any.
     Infinities that the formula itself has count as numbers."""
+    ties: Literal["formula", "either"] = "formula"
+    """Which of several equal elements is chosen: the one that the formula says, as `argmax` of torch is the first, or
+    any."""
     saturate: bool = False
     """True: the last cast turns what overflows into the largest finite number."""
     zeros: Literal["ieee", "any"] = "ieee"

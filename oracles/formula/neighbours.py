@@ -138,6 +138,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "addend": addends(graphs),
         "fused": (True, False),
         "expanded": (False, True) if any(map(expands, graphs)) else (),
+        "ties": ("formula", "either") if any(node.kind == "place" and node.value for node in nodes) else (),
         "saturate": (False, True),
         "sums": [{dim: order} for dim in dims for order in ORDERS],
         "accuracy": [{name: ulp} for name in stated() if name in made_by for ulp in BOUNDS],

@@ -41,6 +41,9 @@ _PLAIN = frozenset(f"aten::{name}" for name in (
     "slice_scatter", "tril", "triu", "repeat", "fill_", "zero_", "masked_fill_", "index_put_",
 ))  # fmt: skip
 """They round nothing."""
+_UNORDERED = {"aten::topk": 2, "aten::sort": 1, "aten::kthvalue": 2, "aten::median": 1, "aten::mode": 1}
+"""Which of equal elements they return first is not documented, unless they are stable; and the place of the argument
+that says along which dimension."""
 _LINEAR = frozenset(f"aten::{name}" for name in (
     "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "cumsum", "index_add", "scatter_add",
 ))  # fmt: skip
@@ -141,6 +144,8 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
         if torch.Tag.nondeterministic_seeded in function.tags:
             draws = kwargs.get("generator") or torch
             draws.manual_seed(seed + 1)
+        if name in _UNORDERED and not kwargs.get("stable"):
+            return _any_order(function, args, kwargs, chance)
         if name in _PARTS and function in decomposition_table:
             with noise:
                 return decomposition_table[function](*args, **kwargs)
@@ -167,6 +172,20 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
             return reference(**given)
 
     return widened(called, arrays)
+
+
+def _any_order(function: Any, args: Any, kwargs: Any, chance: Any) -> Any:
+    """What an operation returns of elements in another order, with the places where they stood."""
+    import torch
+
+    at = _UNORDERED[function._schema.name]
+    dim = kwargs.get("dim", args[at] if len(args) > at else -1)
+    whole, *others = args
+    if not isinstance(dim, int) or not whole.dim():
+        return function(*args, **kwargs)
+    order = torch.randperm(whole.shape[dim], generator=chance)
+    found = function(whole.index_select(dim, order), *others, **kwargs)
+    return (found[0], order[found[1]]) if isinstance(found, tuple) else found
 
 
 def _terms(name: str, given: Sequence[Any], found: Any) -> int:

@@ -45,13 +45,13 @@ def _whole(value: Value) -> Pair:
 
 
 def place_of(reader: Reader, value: Value, at: int, how: str, keep: bool) -> Value:
-    """Return the place of the maximum, or minimum, along an axis."""
+    """Return the place of the maximum, or minimum, along an axis: the first, as torch, NumPy and JAX document."""
     if not value.rank or not value.axes[at]:
         axes = tuple(axis for place, axis in enumerate(value.axes) if keep or place != at)
         return Value(reader.number(0.0), axes, dtype=_PLACES)
     value, dim = _along(reader, value, at)
     parts = {"x": reader.expression(value), "dim": of_dims([dim])}
-    made = reader.lines.add(template(f"f.{how}(x, dim)", parts), "place")
+    made = reader.lines.add(template(f'f.{how}(x, dim, "first")', parts), "place")
     axes = tuple(() if place == at else axis for place, axis in enumerate(value.axes) if keep or place != at)
     return Value(made, axes, value.has - {dim}, _PLACES)
 
@@ -77,15 +77,16 @@ def _topk(
 
 
 def first_ranks(
-    reader: Reader, self: Value, k: int | Two, dim: int, *, largest: bool = True
+    reader: Reader, self: Value, k: int | Two, dim: int, *, largest: bool = True, ties: str = "either"
 ) -> tuple[Value, Value]:  # fmt: skip
-    """Return the largest elements along an axis in their order, or the smallest, and their places."""
+    """Return the largest elements along an axis in their order, or the smallest, and their places. Which of equal ones
+    comes first is not documented by torch, so that `ties` are either."""
     at = reader.axes(self, dim)[0]
     value, along = _along(reader, self, at)
     count = _count(reader, k)
     ranks = reader.sizes.new(count, "k")
     parts = {"x": reader.expression(value), "dim": of_dims([along]), "into": of_dims([ranks])}
-    words, more = str(k), "" if largest else ", largest=False"
+    words, more = str(k), ("" if ties == "either" else f", {ties!r}") + ("" if largest else ", largest=False")
     if isinstance(k, Two):
         words, parts["count"] = "count", reader.sizes.expression(count)
     found = [template(f"f.topk(x, {words}, dim, into{more})[{item}]", parts) for item in (0, 1)]
@@ -139,7 +140,7 @@ def kept(reader: Reader, value: Value, at: int) -> Value | None:
         return None
     assert isinstance(line.expression, ast.Call)
     one = reader.sizes.new(of(), "one")
-    parts = dict(zip(("x", "dim"), line.expression.args, strict=True)) | {"into": of_dims([one])}
+    parts = dict(zip(("x", "dim", "ties"), line.expression.args, strict=True)) | {"into": of_dims([one])}
     more = "" if how == "argmax" else ", largest=False"
-    made = reader.lines.add(template(f"f.topk(x, 1, dim, into{more})[1]", parts), "place")
+    made = reader.lines.add(template(f"f.topk(x, 1, dim, into, ties{more})[1]", parts), "place")
     return with_axis(replace(value, expression=made, has=value.has | {one}), at, (one,))

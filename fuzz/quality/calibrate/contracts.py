@@ -48,6 +48,7 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
         "expanded": (False, True) if expands(graph) else (),
         "denormals": ("preserve", "flush", "flush operands", "flush results"),
         "nonfinite": ("ieee", "overflow", "unspecified"),
+        "ties": ("formula", "either") if any(node.kind == "place" for node in graph.nodes) else (),
         "saturate": (False, True),
         "zeros": ("ieee", "any"),
         "algorithm": ({}, *(each for pair in ways for each in pair)),

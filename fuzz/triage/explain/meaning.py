@@ -26,6 +26,8 @@ _WORDS: Mapping[tuple[str, Any], str] = {
     ("fused", False): "each product rounded before it is added",
     ("expanded", True): "products of sums that may be multiplied out",
     ("expanded", False): "products of sums calculated as they are written",
+    ("ties", "either"): "any of several equal elements chosen",
+    ("ties", "formula"): "of several equal elements the one that the formula says",
     ("saturate", True): "the largest number in place of what overflows the output",
     ("saturate", False): "infinity in place of what overflows the output",
     ("zeros", "any"): "zeros of either sign",

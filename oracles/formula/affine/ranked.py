@@ -72,11 +72,12 @@ def ranks_of(here: SettledProblem, node: Node, args: Sequence[Form]) -> Ranks:
         far = np.where(np.abs(values) <= _LOST, far + 2 * _LOST, far)
     own = np.where(number, _own(here, table), 0.0)
     inner, outer = (window_of(values - each, values + each, axis) for each in (far - own, far + own))
-    if node.value != EITHER:
+    ties = EITHER if here.contract.ties == "either" else node.value
+    if ties != EITHER:
         alike = (far + own == 0).all(axis=axis, keepdims=True)
         ordered = exactly(order_of(values, axis, last=node.value == LAST), axis)
         inner, outer = (_where(alike, ordered, each) for each in (inner, outer))
-    return Ranks(inner, outer, rank.centre, axis, far, node.value)
+    return Ranks(inner, outer, rank.centre, axis, far, ties)
 
 
 def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: Order) -> Mask | None:

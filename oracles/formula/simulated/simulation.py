@@ -168,7 +168,7 @@ class Simulated:
         if node.kind == "point":
             return self._at_point(node, args[0])
         if node.is_exact:
-            if node.kind == "place" and node.value == EITHER:
+            if node.kind == "place" and (node.value == EITHER or self.contract.ties == "either"):
                 node = node_replaced(node, value=LAST if self.random.integers(2) else FIRST)
             if node.kind == "max" and self.contract.flushes_operands and self.random.integers(2):
                 return self._rounding.greatest(args[0], self._held(node.args[0]), self.inputs.axes(node))

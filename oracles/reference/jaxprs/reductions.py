@@ -64,7 +64,7 @@ def _argmax(reader: Reader, args: Sequence[Any], axes: Sequence[int], **_: objec
 
 @primitive("top_k")
 def _top_k(reader: Reader, args: Sequence[Any], k: Any, axis: int = -1, **_: object) -> Any:
-    values, places = first_ranks(reader, args[0], k, axis)
+    values, places = first_ranks(reader, args[0], k, axis, ties="first")
     return values, replace(places, dtype="torch.int32")
 
 

@@ -65,13 +65,13 @@ def short(x: Any) -> Any:
     ("reference", "shapes", "lines", "outputs"),
     [
         (routed, "x=... n", 'f.topk(softmax, 2, "n", "k")[1]', {"y0": ("... k", ""), "places": ("... k", "int64")}),
-        (least, "x=m n", 'f.topk(x, 1, "m", "one", largest=False)[1]', {"y": ("one n", "int64")}),
-        (first_of_all, "x=n", 'f.argmax(x, "n")', {"y": ("", "int64")}),
-        (both, "x=b n", 'f.argmax(x, "n")', {"values": ("b", ""), "indices": ("b", "int64")}),
+        (least, "x=m n", 'f.topk(x, 1, "m", "one", "first", largest=False)[1]', {"y": ("one n", "int64")}),
+        (first_of_all, "x=n", 'f.argmax(x, "n", "first")', {"y": ("", "int64")}),
+        (both, "x=b n", 'f.argmax(x, "n", "first")', {"values": ("b", ""), "indices": ("b", "int64")}),
         (falling, "x=... n", 'f.sort(x, "n", descending=True)[0]',
          {"values": ("... n", ""), "indices": ("... n", "int64")}),
         (settled, "x=... n", 'f.sort(x, "n", "first")[1]', {"y": ("... n", "int64")}),
-        (looked_up, "table=n d, x=b n", 'f.take(table, f.argmax(x, "n"), "n")', {"y": ("b d", "")}),
+        (looked_up, "table=n d, x=b n", 'f.take(table, f.argmax(x, "n", "first"), "n")', {"y": ("b d", "")}),
         (in_order, "x=b n", 'f.take(x, f.sort(x, "n")[1], "n")', {"y": ("b n", "")}),
         (coded, "x=... n", "f.round(x / y1)", {"y0": ("... n", "int8"), "y1": ("...", "")}),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import fuzz
 
@@ -74,3 +75,37 @@ def test_what_a_replay_does_not_judge_is_refused() -> None:
         fuzz.check(mine, reference=clipped, shapes="x=b n", oracle="replay", capabilities=able)
     with pytest.raises(fuzz.CheckFailed, match="NOTHING WAS JUDGED"):
         fuzz.check(lambda x: x, reference=lambda x: x * float("nan"), oracle="replay", max_cases=2, seed=1)
+
+
+def test_equal_elements_have_the_places_that_are_documented_and_any_where_none_are() -> None:
+    def largest(x: Any) -> Any:
+        return tuple(torch.topk(x, 2, -1))
+
+    def stable(x: Any) -> Any:
+        values, places = torch.sort(x, dim=-1, descending=True, stable=True)
+        return values[..., :2], places[..., :2]
+
+    fuzz.check(stable, reference=largest, shapes="x=... n", oracle="replay", max_cases=40, seed=1)
+    with pytest.raises(fuzz.CheckFailed, match="must be 0"):
+        fuzz.check(last, reference=first, shapes="x=b n", oracle="replay", max_cases=40, seed=1)
+
+
+@pytest.mark.usefixtures("unexplained")
+def test_of_equal_elements_the_first_one_is_meant_where_torch_documents_it() -> None:
+    def greatest(x: Any) -> Any:
+        return torch.max(x, -1)
+
+    fuzz.check(first, reference=first, shapes="x=b n", max_cases=40, seed=1)
+    with pytest.raises(fuzz.CheckFailed, match=r"y\[.*must be "):
+        fuzz.check(last, reference=first, shapes="x=b n", max_cases=40, seed=1)
+    fuzz.check(last, reference=first, shapes="x=b n", max_cases=40, seed=1, contract={"ties": "either"})
+    with pytest.raises(fuzz.CheckFailed, match=r"indices\["):
+        fuzz.check(lambda x: (x.max(-1).values, last(x)), reference=greatest, shapes="x=b n", max_cases=40, seed=1)
+
+
+def first(x: Any) -> Any:
+    return torch.argmax(x, -1)
+
+
+def last(x: Any) -> Any:
+    return x.shape[-1] - 1 - torch.argmax(x.flip(-1), -1)
