@@ -303,7 +303,7 @@ def loaded(pack: Path | None, *, sources: bool = True, untrusted: bool = False) 
     ones run in a sandbox. Raises PackError."""
     from fuzz.adapters.pack import load
 
-    found = load(pack, sources=sources)
+    found = load(pack, sources=sources, rehearsed=True)
     return found.distrusted() if untrusted else found
 
 
