@@ -88,6 +88,9 @@ def test_the_help_shows_times_as_people_write_them(cli_here: Cli) -> None:
         (["run", "--case-limit", "-1"], "30s, 5m or 8h"),
         (["bench", "oracle"], "No such command 'bench'"),
         (["corpus"], "kernelfuzz: a command is missing"),
+        (["selftest", "postgresql://u:PW@h/d"], "(postgresql://u:***@h/d)"),
+        (["run", "--engine", "postgresql://u:P:W@@h/d"], "--engine postgresql://u:***@h/d: "),
+        (["repro", "http://h/?password=PW&a=b"], "'http://h/?password=***&a=b'"),
     ],
 )
 def test_what_an_option_cannot_be_is_one_line_and_exit_code_4(cli_here: Cli, arguments: list[str], words: str) -> None:
