@@ -6,8 +6,12 @@ import hashlib
 import importlib.util
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,6 +28,7 @@ from fuzz.adapters.shared_kernel import SharedKernel
 from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
+from fuzz.base.text import printable
 from fuzz.generate.menus import check_menus
 from fuzz.laws.registry import LAWS
 from fuzz.laws.symmetry import check_symmetries
@@ -52,6 +57,13 @@ _DECLARATIONS = {
     )
 }
 _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
+
+
+IMPORT_S = 600.0
+"""The most seconds for the import of a pack, by the clock. Torch takes one to three seconds of a processor, a minute if
+that is busy, and a pack may compile something; what takes longer is taken to wait for ever."""
+_IMPORTED = 87
+"""The exit code of a process that has imported a pack; any code that others seldom use would do."""
 
 
 class PackError(UsageError):
@@ -104,12 +116,13 @@ def _candidates() -> tuple[Path, ...]:
     return Path(__file__).resolve().parents[2] / "kernels", Path.cwd() / "kernels"
 
 
-def load(path: Path | None, *, sources: bool = True) -> Pack:
+def load(path: Path | None, *, sources: bool = True, rehearsed: bool = False) -> Pack:
     """Load the pack in folder `path`, or the built-in one.
 
     `pack.py` is executed as a package under a private name, so that it can use relative imports and cannot collide with
     any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS` and `OPS`, ops of
-    its own, which are known from then on. Without `sources` kernels may not be written yet.
+    its own, which are known from then on. Without `sources` kernels may not be written yet. If it is to be `rehearsed`,
+    a pack that ends the process, or whose import never ends, raises PackError too.
     """
     path = path or built_in()
     entry = path / "pack.py"
@@ -117,6 +130,8 @@ def load(path: Path | None, *, sources: bool = True) -> Pack:
         raise PackError(f"{path} is a file: name the folder of a pack; `repro` alone takes a file, with a check in it")
     if not entry.is_file():
         raise PackError(f"{path} is not a pack: it has no pack.py")
+    if rehearsed:
+        _rehearse(entry)
     module = _execute(entry)
     kernels = tuple(each.at(path) for each in _declared(module, "KERNELS", Kernel, entry))
     mutants: tuple[Mutant, ...] = _declared(module, "MUTANTS", Mutant, entry)
@@ -159,6 +174,40 @@ def make_known(op: Op) -> None:
     register(op)
 
 
+def _rehearse(entry: Path) -> None:
+    """Import the pack in a process of its own first: what ends that one would end this one, without a word and with any
+    exit code, 0 too. Raises PackError."""
+    if threading.active_count() > 1 or sys.modules.keys() & {"torch", "jax"}:
+        return  # a process that is forked has no threads, and would wait for them for ever
+    from multiprocessing import get_context  # which takes longer to import than most packs
+
+    process = get_context("fork").Process(target=_imported, args=(entry,), daemon=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of NumPy's threads, which wait
+        process.start()
+    try:
+        process.join(IMPORT_S)
+        code = process.exitcode
+    finally:
+        process.kill()
+        process.join()
+    if code is None:
+        raise PackError(f"{entry}: its import does not end: it was given {IMPORT_S:g} seconds")
+    if code != _IMPORTED:
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}, {signal.strsignal(-code)}"
+        raise PackError(f"{entry}: its import ends the process ({how})")
+
+
+def _imported(entry: Path) -> None:
+    """Import the pack, and end with a code of its own. What it prints or raises is told when it is imported for use."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):
+        os.dup2(nothing, stream)
+    with suppress(BaseException):
+        _execute(entry)
+    os._exit(_IMPORTED)
+
+
 def _execute(entry: Path) -> ModuleType:
     name = "_kernelfuzz_pack_" + hashlib.sha256(os.fsencode(entry.resolve())).hexdigest()[:12]
     for op in list(OPS.values()):  # of a pack that was loaded before, and may have been changed
@@ -171,7 +220,9 @@ def _execute(entry: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         del sys.modules[name]
         raise PackError(f"{entry}: {_unknown_field(error, entry.parent) or _said(error)}") from error
     return module
@@ -199,14 +250,17 @@ def _said(error: BaseException) -> str:
         return str(error)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]
     where = f"line {lines[-1]}: " if lines and not isinstance(error, SyntaxError) else ""  # which says it itself
-    return f"{where}{type(error).__name__}: {error}"
+    return printable(f"{where}{type(error).__name__}: {error}")
 
 
 def _declared(module: ModuleType, name: str, kind: type, entry: Path) -> tuple[Any, ...]:
     """The tuple called `name`; PackError for what is easily written instead of one."""
     declared, example = getattr(module, name, ()), "CKernel" if kind is Kernel else kind.__name__
-    if not isinstance(declared, (tuple, list)) or not all(isinstance(each, kind) for each in declared):
+    if not isinstance(declared, (tuple, list)):
         raise PackError(f"{entry}: {name} must be a tuple: {name} = ({example}(...),) - mind the comma")
+    for each in declared:
+        if not isinstance(each, kind):
+            raise PackError(printable(f"{entry}: {name} holds {each!r}: each must be one like {example}(...)"))
     return tuple(declared)
 
 

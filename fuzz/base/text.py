@@ -13,6 +13,9 @@ _MOST = 2000
 _COMMAND = re.compile(r":(?=:[A-Za-z-]+(?:::|\s|$))|#(?=#\[)")
 """What begins a workflow command of GitHub: `::name::` or `::name key=value::` after blanks, `##[name]` anywhere."""
 
+_PASSWORD = re.compile(r"(://[^\s:/@]*:)\S*@|(password=)[^\s&]+", re.IGNORECASE)
+"""The password of an address, which may itself have any character but a blank."""
+
 
 def printable(text: str) -> str:
     """The text as one line that nothing obeys: whatever is no visible character is written as Python escapes it.
@@ -33,3 +36,8 @@ def _escaped(character: str) -> str:
 def printable_lines(text: str) -> str:
     """The same for a text of several lines, each by itself."""
     return "\n".join(map(printable, text.splitlines()))
+
+
+def masked(text: str) -> str:
+    """Return the text without the passwords of its addresses: `scheme://user:***@host`."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)

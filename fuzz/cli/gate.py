@@ -123,10 +123,10 @@ def gate(options: GateOptions) -> Exit:
         remarks = _remarks(options, ran, seen, corpora, pack)
         earlier.mended.difference_update(bucket.name for bucket in session.book.seen)  # which the search found again
         idle = options.base is not None and not (changed or options.require) and not ran.takes_any(plan)
+        if options.base is not None and not changed:
+            remarks.notes.append(changes.unused)
         if idle:
-            remarks.notes.append(
-                f"nothing to judge: no kernel differs from {options.base}, and no kept case is there to replay on them"
-            )
+            remarks.notes.append("nothing to judge: no kernel was changed, and no kept case is there to replay")
         ran.note_unchanged(options.base)
         outline = replace(
             run_outline(
@@ -143,7 +143,7 @@ def gate(options: GateOptions) -> Exit:
                 idle=idle,
             ),
             better=earlier.better,
-            notes=(*([changes.note] if changes.note else ()), *ran.notes, *remarks.notes, *earlier.better),
+            notes=(*changes.notes, *ran.notes, *remarks.notes, *earlier.better),
         )
         counts = {"cases": ran.counts, "ran": {name: some for name, (some, _) in ran.counted.items()}}
         facts = {"base": options.base, "touched": reasons, **counts, "complaints": said(outline.outcome)}

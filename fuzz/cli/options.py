@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
@@ -54,7 +55,8 @@ def duration(text: str) -> float:
 def add_verbs(app: typer.Typer, verbs: Mapping[str, Callable[[Any], int]], heading: str | None = None) -> None:
     """Make a command of each verb, under that heading: a function that takes its options as one dataclass.
 
-    A field whose type is a dataclass is a group: its fields are options too. A tuple is an option that can be repeated.
+    A field whose type is a dataclass is a group: its fields are options too. A tuple is an option that can be repeated;
+    any other one that is repeated is an error, unless it has no value: what was given first would count for nothing.
     """
     for name, verb in verbs.items():
         app.command(name, rich_help_panel=heading)(_command(verb))
@@ -88,25 +90,52 @@ def _parameters(kind: Any, group: object = None) -> Iterator[inspect.Parameter]:
             continue
         default = getattr(group, field.name, field.default)
         option, parameter = get_args(hint)
+        if isinstance(parameter, OptionInfo) and parameter.parser is duration and isinstance(default, float):
+            default = written(default)  # the help shows it as people write it
         if get_origin(option) is tuple:
             [item, _] = get_args(option)
             option, default = list[item] | None, default or None  # type: ignore[valid-type]
-        elif isinstance(parameter, OptionInfo) and parameter.parser is duration and isinstance(default, float):
-            default = written(default)  # the help shows it as people write it
+        elif _has_one_value(option, parameter):
+            # As a list, for the parser would keep the last of several and say nothing of the others.
+            [item] = {*get_args(option)} - {type(None)} or {option}
+            option, default = list[item], default if default in (None, MISSING) else [default]  # type: ignore[valid-type]
+            parameter = copy(parameter)
+            parameter.metavar = parameter.metavar or f"<{item.__name__.lower()}>"  # not <list[int]>
         empty = inspect.Parameter.empty if default is MISSING else default
         annotation = Annotated[option, parameter]  # type: ignore[valid-type]
         yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation)
 
 
+def _has_one_value(option: Any, parameter: object) -> bool:
+    return isinstance(parameter, OptionInfo) and option is not bool
+
+
 def _filled(kind: Any, values: Mapping[str, Any]) -> Any:
     """The options with what typer read."""
     given: dict[str, Any] = {}
-    for name, hint in get_type_hints(kind).items():
+    for name, hint in get_type_hints(kind, include_extras=True).items():
         if is_dataclass(hint):
             given[name] = _filled(hint, values)
+            continue
+        option, parameter = get_args(hint)
+        if get_origin(option) is tuple:
+            given[name] = tuple(values[name] or ())
         else:
-            given[name] = tuple(values[name] or ()) if get_origin(hint) is tuple else values[name]
+            given[name] = _one(name, parameter, values[name]) if _has_one_value(option, parameter) else values[name]
     return kind(**given)
+
+
+def _one(name: str, parameter: OptionInfo, values: Sequence[object] | None) -> object:
+    """Return the value of an option that may be given once. Raises UsageError."""
+    if values and len(values) > 1:
+        from fuzz.base.errors import UsageError
+
+        declared = [each for each in (parameter.default, *(parameter.param_decls or ())) if isinstance(each, str)]
+        called = declared[-1] if declared else f"--{name.replace('_', '-')}"
+        shown = " and ".join(written(value) if isinstance(value, float) else str(value) for value in values)
+        times = "twice" if len(values) == 2 else f"{len(values)} times"
+        raise UsageError(f"{called} was given {times}: {shown}; give one, or run the command once for each")
+    return values[0] if values else None
 
 
 PackFolder = Annotated[
@@ -213,22 +242,30 @@ Require = Annotated[
 class Selection:
     """Which targets of a pack take part."""
 
-    op: Annotated[str, typer.Option("--op", help="Only kernels of these ops: globs, comma-separated.")] = "*"
+    op: Annotated[
+        tuple[str, ...],
+        typer.Option("--op", help="Only kernels of ops that match this glob. Repeatable, or comma-separated."),
+    ] = ()
     target: Targets = ()
     keyword: Keyword = None
+
+    @property
+    def ops(self) -> str:
+        """The globs of ops, comma-separated."""
+        return ",".join(self.op) or "*"
 
     def targets(self, pack: Pack, others: Sequence[Host] = (), *, sanitize: bool = False) -> tuple[Target, ...]:
         """The chosen targets of a pack, those of other machines included, and with `sanitize` those too where a tool
         watches a kernel on a GPU. Raises SelectionError where there is none."""
         from fuzz.uses.starting import select_targets
 
-        return select_targets(pack.kernels, self.op, self.target, self.keyword, others, sanitize=sanitize)
+        return select_targets(pack.kernels, self.ops, self.target, self.keyword, others, sanitize=sanitize)
 
     def repeated(self, *words: str) -> str:
         """A command line that starts with `words` and chooses the same targets."""
         named = [word for pattern in self.target for word in ("--target", pattern)]
         named += ["-k", self.keyword] if self.keyword else []
-        named += ["--op", self.op] if self.op != "*" else []
+        named += ["--op", self.ops] if self.ops != "*" else []
         return shlex.join(["kernelfuzz", *words, *named])
 
 
@@ -266,7 +303,7 @@ def loaded(pack: Path | None, *, sources: bool = True, untrusted: bool = False) 
     ones run in a sandbox. Raises PackError."""
     from fuzz.adapters.pack import load
 
-    found = load(pack, sources=sources)
+    found = load(pack, sources=sources, rehearsed=True)
     return found.distrusted() if untrusted else found
 
 

@@ -100,7 +100,7 @@ def run(options: RunOptions) -> Exit:
     output, limits, kept = writable(options.output), Limits(options.max_time, options.max_cases), None
     warn = partial(console.progress().print, style="yellow", soft_wrap=True)
     if options.store is not None:
-        facts, op = environment((target.kernel for target in targets), pack.path), options.selection.op
+        facts, op = environment((target.kernel for target in targets), pack.path), options.selection.ops
         kept = remembered(options.store, output, seed, command, op, options.max_time, targets, facts, warn)
     book = book_in(output, seed) if kept is None else kept.book
     terms = Terms(pack.kernels, declared(pack.kernels), records=records, accuracy=kept is not None)

@@ -95,7 +95,7 @@ def _targets(options: ThroughputOptions) -> tuple[Target, ...]:
     """Those that run here, bounded."""
     wanted = options.selection.target or _DEFAULT
     kernels = [scaling.bounded(kernel, options.max_n) for kernel in loaded(options.pack).kernels]
-    chosen = select_targets(kernels, options.selection.op, wanted, options.selection.keyword)
+    chosen = select_targets(kernels, options.selection.ops, wanted, options.selection.keyword)
     missing = {target.id: reason for target in chosen if (reason := target.unavailable()) is not None}
     for line in not_run_lines(missing):
         console.progress().print(line, style="yellow")

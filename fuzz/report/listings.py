@@ -29,7 +29,7 @@ def listing(what: str, pack: Path | None) -> PlainTable:
 
 def kernels_table(path: Path | None) -> PlainTable:
     """One line per kernel, with the targets it runs on: the table of `fuzz/docs/kernels.md`."""
-    pack = load(path)
+    pack = load(path, rehearsed=True)
     rows = [
         (kernel.name, kernel.op, " ".join(kernel.able.dtypes), _takes(kernel), _places(kernel), kernel.summary)
         for kernel in pack.kernels
@@ -75,7 +75,7 @@ def targets_table(path: Path | None) -> PlainTable:
     """One line per target, with the reason where it cannot run here."""
     rows = [
         (target.id, "yes" if (reason := target.unavailable()) is None else f"NOT_RUN: {reason}")
-        for target in expand(load(path).kernels)
+        for target in expand(load(path, rehearsed=True).kernels)
     ]
     return PlainTable(("target", "runs here"), rows)
 
@@ -100,7 +100,7 @@ def ops_table(path: Path | None) -> PlainTable:
 
 def _here(path: Path | None) -> Pack:
     """The pack that is meant; one of nothing where kernelfuzz is installed alone, as ops and laws come with it."""
-    return load(path) if path or found() else Pack(Path(), ())
+    return load(path, rehearsed=True) if path or found() else Pack(Path(), ())
 
 
 def formula_text(op: Op) -> str:

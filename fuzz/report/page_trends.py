@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.base.git import git
+from fuzz.base.git import said_of
 from fuzz.findings.trends import Bracket, BugHistory, Trends
 
 _WIDTH, _HEIGHT = 100.0, 24.0
@@ -62,7 +62,7 @@ def came_words(bracket: Bracket, folder: Path | None) -> str:
     if bracket.good == bracket.bad:
         return f"both at {bracket.bad}"
     span = f"after {bracket.good}, up to {bracket.bad}"
-    told = git(folder, "rev-list", f"{bracket.good}..{bracket.bad}") if folder is not None else None
+    told = said_of(folder, "rev-list", f"{bracket.good}..{bracket.bad}") if folder is not None else None
     count = len(told.splitlines()) if told else 0
     if count == 1:
         return bracket.bad

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.adapters.registry import adapter_of
-from fuzz.base.git import git
+from fuzz.base.git import DIFF, root_of, said_of
 from fuzz.base.kernel import Kernel
 from fuzz.base.text import printable
 
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,\d+)? @@")
-_PLAIN = ("--unified=0", "--no-color", "--no-ext-diff")
-"""A diff without context, whatever its user has configured."""
+_PLAIN = ("--unified=0", *DIFF)
 _MOST_LINES = 12
 """The changed lines that a report shows: about half a screen."""
 
@@ -44,12 +43,12 @@ def change_of(kernel: Kernel, since: str = "") -> SourceChange | None:
     source = kernel.source.resolve()
     folder, name = source.parent, source.name
     if since:
-        return _read(f"since {since[:9]}", git(folder, "diff", *_PLAIN, since, "--", name))
-    if found := _read("not committed", git(folder, "diff", *_PLAIN, "HEAD", "--", name)):
+        return _read(f"since {since[:9]}", said_of(folder, "diff", *_PLAIN, since, "--", name))
+    if found := _read("not committed", said_of(folder, "diff", *_PLAIN, "HEAD", "--", name)):
         return found
-    title = git(folder, "log", "-1", "--format=%h %s", "--", name)
+    title = said_of(folder, "log", "-1", "--format=%h %s", "--", name)
     commit = title.partition(" ")[0] if title else ""
-    return _read(printable(title or ""), git(folder, "show", "--format=", *_PLAIN, commit, "--", name))
+    return _read(printable(title or ""), said_of(folder, "show", "--format=", *_PLAIN, commit, "--", name))
 
 
 def _read(title: str, diff: str | None) -> SourceChange | None:
@@ -79,5 +78,5 @@ def location_of(kernel: Kernel, change: SourceChange | None = None) -> Location:
 
 
 def _from_root(source: Path) -> str:
-    root = next((folder for folder in source.parents if (folder / ".git").exists()), Path.cwd().resolve())
+    root = root_of(source.parent) or Path.cwd().resolve()
     return source.relative_to(root).as_posix() if source.is_relative_to(root) else source.name

@@ -36,7 +36,8 @@ OPS = ({},)
 MISTAKES = {
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE))": "KERNELS must be a tuple",
     "KERNELS = 5": "KERNELS must be a tuple",
-    "KERNELS = ('k',)": "KERNELS must be a tuple",
+    "KERNELS = ('k', 3)": "KERNELS holds 'k': each must be one like CKernel(...)",
+    "raise ValueError('one\\ntwo')": "line 5: ValueError: one\\ntwo",
     "KERNELS = ()": "declares no kernels",
     "KERNELS = (CKernel('k', 'rms_norm', 'k.c'),)": "source: write a path",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE.with_name('no.c')),)": "does not exist",
@@ -290,3 +291,33 @@ def test_a_pack_never_takes_a_top_level_name() -> None:
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     assert answer.stdout.strip() == "False"
+
+
+_ENDING = {
+    "exits": ("import os; os._exit(0)", "its import ends the process (exit code 0)"),
+    "fails": ("import os; os._exit(9)", "its import ends the process (exit code 9)"),
+    "killed": ("import os; os.kill(os.getpid(), 9)", "its import ends the process (signal 9, Killed)"),
+    "endless": ("while True: pass", "its import does not end: it was given 0.5 seconds"),
+    "leaves": ("import sys; print('printed'); sys.exit(0)", "line 1: SystemExit: 0"),
+    "deep": ("def f(): f()\nf()", "line 1: RecursionError: maximum recursion depth exceeded"),
+    "stranger": ("raise GeneratorExit", "line 1: GeneratorExit: "),
+}
+
+
+def test_a_pack_that_ends_the_process_or_never_ends_its_import_is_told_in_one_line(tmp_path: Path) -> None:
+    for name, (text, _) in _ENDING.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "pack.py").write_text(text)
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom fuzz.adapters import pack\n"
+        "for name in sys.argv[1:]:\n"
+        "    pack.IMPORT_S = 0.5 if name == 'endless' else pack.IMPORT_S\n"
+        "    try:\n        pack.load(Path(name), rehearsed=True)\n"
+        "    except pack.PackError as error:\n        print(error)\n"
+    )
+    # A process of its own: where others imported torch, nothing is rehearsed.
+    done = subprocess.run([sys.executable, "-c", program, *_ENDING], cwd=tmp_path, capture_output=True, text=True)
+    said = [f"{name}/pack.py: {words}" for name, (_, words) in _ENDING.items()]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line for line in done.stdout.splitlines() if line != "printed"] == said
+    assert done.stdout.count("printed") == 1, "what a rehearsal prints is not shown"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 import typer
 
 from fuzz.adapters.target import AttestationError
+from fuzz.base.errors import UsageError
 from fuzz.base.selection import SelectionError
-from fuzz.cli import options
+from fuzz.cli import app, options
 from fuzz.cli.exits import Exit, describe, leave
 from fuzz.cli.options import seconds, written
 from fuzz.quality.__main__ import app as quality
@@ -86,6 +88,9 @@ def test_the_help_shows_times_as_people_write_them(cli_here: Cli) -> None:
         (["run", "--case-limit", "-1"], "30s, 5m or 8h"),
         (["bench", "oracle"], "No such command 'bench'"),
         (["corpus"], "kernelfuzz: a command is missing"),
+        (["selftest", "postgresql://u:PW@h/d"], "(postgresql://u:***@h/d)"),
+        (["run", "--engine", "postgresql://u:P:W@@h/d"], "--engine postgresql://u:***@h/d: "),
+        (["repro", "http://h/?password=PW&a=b"], "'http://h/?password=***&a=b'"),
     ],
 )
 def test_what_an_option_cannot_be_is_one_line_and_exit_code_4(cli_here: Cli, arguments: list[str], words: str) -> None:
@@ -146,3 +151,40 @@ def test_a_command_that_ends_looks_for_no_cycles_in_all_that_it_has_imported() -
     assert (
         subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "True\n"
     )
+
+
+_ADDING_UP = ("--argument", "--extent", "--fixed", "--op", "--report", "--require", "--set", "--target")
+_NOT_THERE = {("init", "--op"), ("explain-budget", "--target")}
+"""The options that add up if they are given twice, and the verbs where one of that name does not."""
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if not hasattr(command, "commands"):
+        yield path, command
+    for name, each in getattr(command, "commands", {}).items():
+        yield from _commands(each, (*path, name))
+
+
+_ALL = dict(_commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("path", list(_ALL), ids=" ".join)
+def test_an_option_that_is_given_twice_adds_up_or_is_an_error(path: tuple[str, ...]) -> None:
+    parameters = [each for each in _ALL[path].params if "--help" not in each.opts]
+    word = "ops" if path == ("list",) else "1"
+    arguments = [word for each in parameters if each.param_type_name == "argument" and each.required]
+    options = [each for each in parameters if each.param_type_name == "option"]
+    for option in options:
+        name = option.opts[-1]
+        assert option.envvar is None, "a variable of the environment would be cut at its blanks"
+        assert not option.secondary_opts, "it and its opposite could both be given"
+        if option.is_flag or (name in _ADDING_UP and (path[-1], name) not in _NOT_THERE):
+            continue
+        needed = [text for each in options if each.required and each is not option for text in (each.opts[-1], "1")]
+        with pytest.raises(UsageError, match=f"^{name} was given twice: 1s? and 1s?; give one"):
+            app([*path, *needed, name, "1", option.opts[0], "1", "--", *arguments], standalone_mode=False)
+
+
+def test_ops_add_up() -> None:
+    assert options.Selection(op=("softmax", "a*,b")).repeated("run") == "kernelfuzz run --op 'softmax,a*,b'"
+    assert options.Selection().ops == "*"

@@ -277,8 +277,17 @@ def test_nothing_to_judge_passes_where_no_kernel_was_changed(repository: Reposit
     (repository.folder / "empty").mkdir()
     shown = repository.gate("--base", "HEAD", cases=16, corpora="empty")
     assert shown.returncode == 0, shown.stdout
-    assert "nothing to judge: no kernel differs from HEAD, and no kept case is there to replay on them" in shown.stdout
+    assert "nothing to judge: no kernel was changed, and no kept case is there to replay" in shown.stdout
+    assert "no file differs from HEAD" in shown.stdout
     assert "gate passed: 0 judged runs" in shown.stdout
+    (repository.folder / "README.md").write_text("about\n")
+    reports = ("text=t", "json=j", "github=g")
+    unused = repository.gate(
+        "--base", "HEAD", *(word for each in reports for word in ("--report", each)), cases=16, corpora="empty"
+    )
+    assert unused.returncode == 0, unused.stdout
+    said = [unused.stdout, *((repository.folder / name).read_text() for name in "tjg")]
+    assert all("no kernel depends on what changed since HEAD: README.md" in text for text in said), said
     required = repository.gate("--base", "HEAD", "--require", "c-first@*", cases=16, corpora="empty")
     assert required.returncode != 0, required.stdout
 
@@ -291,7 +300,8 @@ def test_kept_cases_of_other_kernels_alone_are_nothing_to_judge(repository: Repo
     subprocess.run(["git", *identity, "commit", "-qam", "f64"], cwd=repository.folder, check=True)
     shown = repository.gate("--base", "HEAD", cases=16)
     assert shown.returncode == 0, shown.stdout
-    assert "nothing to judge: no kernel differs from HEAD, and no kept case is there to replay on them" in shown.stdout
+    assert "nothing to judge: no kernel was changed, and no kept case is there to replay" in shown.stdout
+    assert "no file differs from HEAD" in shown.stdout
 
 
 def test_a_kept_case_where_no_gate_looks_is_named(repository: Repository) -> None:

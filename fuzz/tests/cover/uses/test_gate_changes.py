@@ -93,24 +93,29 @@ def test_without_a_base_or_a_repository_every_kernel_counts_as_changed(
     outside = tmp_path_factory.mktemp("outside")
     changes = changes_since("HEAD", outside)
     assert changes.files is None
-    assert "is in no git repository" in changes.note
+    assert changes.notes == (f"{outside} is in no git repository: every kernel counts as changed",)
     with pytest.raises(ChangesError, match="git knows no such commit"):
         changes_since("nowhere", repository)
 
 
 def test_a_change_of_the_engine_or_of_a_shared_header_touches_the_built_in_kernels() -> None:
     pack = load(built_in())
-    engine = Changes("x", frozenset({CHECKOUT / "fuzz" / "judge" / "judge.py"}), root=CHECKOUT)
+    same = frozenset(path.relative_to(CHECKOUT).as_posix() for path in pack.path.rglob("*.*"))
+
+    def changed(path: Path) -> Changes:
+        return Changes("x", frozenset({path}), same, root=CHECKOUT)
+
+    engine = changed(CHECKOUT / "fuzz" / "judge" / "judge.py")
     assert set(touched(pack.kernels, pack.path, engine)) == {kernel.name for kernel in pack.kernels}
-    tests = Changes("x", frozenset({Path(__file__).resolve()}), root=CHECKOUT)
-    assert touched(pack.kernels, pack.path, tests) == {}
-    avx2 = Changes("x", frozenset({(pack.path / "rms_norm" / "c" / "avx2.c").resolve()}), root=CHECKOUT)
+    assert touched(pack.kernels, pack.path, changed(Path(__file__).resolve())) == {}
+    avx2 = changed((pack.path / "rms_norm" / "c" / "avx2.c").resolve())
     assert "avx2" in touched(pack.kernels, pack.path, avx2)
     assert "neon" not in touched(pack.kernels, pack.path, avx2)
 
 
 def test_cpp_its_headers_and_libraries_touch_the_kernel_that_names_them(repository: Path) -> None:
     (repository / "include").mkdir()
+    (repository / "lib.a").touch()
     sources, include = (repository / "a.c", repository / "d.cpp"), (repository / "include",)
     several = CKernel("several", "rms_norm", sources=sources, include=include)
     linked = CKernel("linked", "rms_norm", repository / "b.c", libraries=(repository / "lib.a", "-lm"))
@@ -120,5 +125,6 @@ def test_cpp_its_headers_and_libraries_touch_the_kernel_that_names_them(reposito
         ("lib.a", "no library\n", "linked"),
     ):
         (repository / name).write_text(text)
-        changes = Changes("x", frozenset({repository / name}), root=repository.parent)
+        same = frozenset(path.relative_to(repository).as_posix() for path in repository.rglob("*"))
+        changes = Changes("x", frozenset({repository / name}), same, root=repository)
         assert touched([several, linked], repository, changes) == {kernel: Path(name).name}
