@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -89,7 +89,9 @@ def nightly(options: NightlyOptions) -> Exit:
 
 def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     """One session of a night, from the lock to the page; the exit code is that of the whole night."""
-    from fuzz.findings.database import opened_store
+    from sqlalchemy.exc import DBAPIError
+
+    from fuzz.findings.database import answering, opened_store
     from fuzz.findings.kept import restore, told_again
     from fuzz.findings.state import FINDINGS, FencedError, locked, make_state
     from fuzz.report.records import environment
@@ -108,17 +110,19 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     make_state(state)
     with locked(state):
         engine, damage = opened_store(state, options.store)
-        for line in told_again(engine, state / FINDINGS):
-            _warn(err, line)
-        restore(engine, state / FINDINGS)
         if damage:
             _warn(err, damage)
+        with answering(engine):
+            for line in told_again(engine, state / FINDINGS):
+                _warn(err, line)
+            restore(engine, state / FINDINGS)
         seed = secrets.randbelow(2**32) if options.seed is None else options.seed
         given = pack_words(options.pack, options.untrusted)
         watched = ["--sanitize"] if options.sanitize else []
         command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *given, *watched)
         facts = environment(pack.kernels, pack.path)
-        opened = open_night(engine, seed, limit_s, command, facts, options.resume, place_of(state))
+        with answering(engine):
+            opened = open_night(engine, seed, limit_s, command, facts, options.resume, place_of(state))
         err.print(_announced(opened, options.resume), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(
@@ -127,17 +131,16 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
             )  # fmt: skip
             try:
                 saved = night.work(held)
-                ended = results.finish(engine, opened, stopping, saved)
+                ended = results.finish(engine, opened, stopping, saved, night.in_memory)
                 with stopping.abortable(LAST_S):
                     held.close()
             except FencedError as error:
                 _warn(err, str(error))
                 return Exit.INTERNAL
             except Exception:
-                close(engine, opened.position, "error")
+                with suppress(DBAPIError):  # what went wrong is said, whatever else does
+                    close(engine, opened.position, "error")
                 raise
-            if not ended.saved and options.store is not None:
-                return Exit.INTERNAL
             return _exit(ended, interrupted=stopping.signalled, errors=bool(night.book.errors))
 
 
@@ -158,7 +161,7 @@ def _exit(ended: NightEnd, *, interrupted: bool = False, errors: bool = False) -
     code = exit_of(
         tally, failing=tally.findings > 0, missing=bool(ended.missing), interrupted=interrupted, errors=errors
     )
-    return code if ended.saved or code is not Exit.OK else Exit.INTERNAL
+    return code if ended.saved else Exit.INTERNAL
 
 
 def _leave(code: Exit) -> NoReturn:

@@ -6,7 +6,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -50,7 +49,6 @@ def print_night(
     console: Console,
     seen: NightView,
     kernels: Iterable[Kernel],
-    page: Path,
     pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
 ) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
@@ -59,11 +57,13 @@ def print_night(
     for bucket in seen.buckets:
         console.print()
         console.print(f"{bucket.status}:", style="bold")
-        print_failure(console, failure_of(bucket, seen).told(verbose=False, width=room(console)))
+        failure = failure_of(bucket, seen)  # in full where no file has its case
+        print_failure(console, failure.told(verbose=not failure.commands.case_file, width=room(console)))
     broken = broken_of(seen)
-    for each in broken:
+    origin = Provenance(seen.night.seed, seen.night.command, pack_option(seen.night.command))
+    for each in broken_failures(broken, {}, origin):
         console.print()
-        console.print(each.text(f"{page}", whole=len(broken) == 1), soft_wrap=True)
+        console.print(each.said, soft_wrap=True)
     console.print()
     print_lines(console, not_exercised(_undeclared(seen, kernels)))
     if pairs:
@@ -79,7 +79,6 @@ def print_night(
         f"({rate:,.0f}/s), night {seen.night.id}, seed {seen.night.seed}",
         soft_wrap=True,
     )  # fmt: skip
-    console.print(f"page: {page}", soft_wrap=True)
 
 
 def broken_of(seen: NightView) -> list[Broken]:

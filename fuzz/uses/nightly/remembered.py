@@ -14,7 +14,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from fuzz.adapters.target import NotRun, Target
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_family
-from fuzz.findings.database import name_of, open_store
+from fuzz.findings.database import answering, name_of, open_store
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.explainer import Explainer
 from fuzz.findings.kept import restore, told_again
@@ -100,11 +100,13 @@ def remembered(
 ) -> Remembered:  # fmt: skip
     """A run of these targets, begun in the store of that URL. Raises StateError."""
     engine = open_store(store)
-    for line in told_again(engine, folder):
-        say(line)
-    restore(engine, folder)
-    opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, place_of(folder), "run")
-    begin_slice(engine, opened.position, Slice(0, op, seed, math.inf))
-    saved = DatabaseStore(engine, folder, opened.position)
+    with answering(engine):
+        for line in told_again(engine, folder):
+            say(line)
+        restore(engine, folder)
+        opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, place_of(folder), "run")
+        begin_slice(engine, opened.position, Slice(0, op, seed, math.inf))
+        saved = DatabaseStore(engine, folder, opened.position)
+        known = saved.load()
     by_id = {target.id: target for target in targets}
-    return Remembered(engine, opened, FindingBook(saved, lambda: Source(seed, command), by_id, by_family, saved.load()))
+    return Remembered(engine, opened, FindingBook(saved, lambda: Source(seed, command), by_id, by_family, known))

@@ -138,8 +138,12 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
         saved = judged(tmp_path)
         told = read_until("not saved: ", run.stderr)
         run.send_signal(signal.SIGTERM)
-        _, rest = run.ended()
-    assert run.returncode in (1, 3), rest
+        said, rest = run.ended()
+    assert run.returncode == 3, rest
+    assert "FAIL  loses-eps" in said, "what was found is told"
+    assert "page: " not in said, "there was no room for it"
+    [judged_runs] = re.findall(r": ([\d,]+) judged runs of", said)
+    assert int(judged_runs.replace(",", "")) > saved, "what waits in memory is counted"
     plain = " ".join((told + rest).split())
     assert re.search(r"not saved: .*state\.sqlite: .*free some space", plain), plain
     assert "then: kernelfuzz nightly --resume --state state" in plain
