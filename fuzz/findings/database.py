@@ -68,6 +68,16 @@ def name_of(engine: Engine) -> str:
     return engine.url.database or "" if _is_file(engine.url) else _shown(engine.url.set(drivername="postgresql"))
 
 
+def without_password(store: str) -> str:
+    """The URL of a store as a command that is printed has it: a password comes from `PGPASSWORD` or `~/.pgpass`."""
+    url = make_url(store)
+    if url.password is None and not any("password" in name for name in url.query):
+        return store
+    query = {name: value for name, value in url.query.items() if "password" not in name}
+    bare = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, query)
+    return bare.render_as_string(hide_password=False)
+
+
 def is_shared(engine: Engine) -> bool:
     """Whether other machines may use it, and it may be away while this one works."""
     return not _is_file(engine.url)

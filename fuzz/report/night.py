@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.verdict import Verdict
+from fuzz.findings.database import without_password
 from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTotals
 from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
 from fuzz.generate.pairing import PairCoverage, held
@@ -211,6 +213,14 @@ def pack_option(command: str) -> tuple[str, ...]:
         return ()
     pack = words[words.index("--pack") + 1 :] if "--pack" in words else []
     return (*(("--pack", pack[0]) if pack else ()), *(("--untrusted",) if "--untrusted" in words else ()))
+
+
+def command_again(option: str, command: str, state: Path, store: str | None) -> str:
+    """Return the command line that does with a night what an option of `nightly` says, or begins another one like it
+    with ''. `command` is the one in its record; the password of a store is not told."""
+    others = pack_option(command) if option == "--report-only" else shlex.split(command)[2:]
+    where = ["--state", str(state), *(("--store", without_password(store)) if store is not None else ())]
+    return shlex.join(["kernelfuzz", "nightly", *([option] if option else []), *where, *others])
 
 
 def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[str] = ()) -> Outline:

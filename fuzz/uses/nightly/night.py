@@ -4,6 +4,7 @@ then searches in slices, and saves each finding with its batch."""
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -81,8 +82,6 @@ class Night:
     engine: Engine
     opened: Opened
     stopping: Stopping
-    limit_s: float
-    """The whole night has this many seconds."""
     say: Callable[[str], None]
     """It prints a line for the user."""
     case_limit: float | None = None
@@ -102,7 +101,7 @@ class Night:
         self.session = Session(
             self.targets, self.book, Terms(kernels, declared(kernels), accuracy=True), self.opened.seed,
             Limits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
-            longest=Limits(self.limit_s).longest_case, engine=self.cluster,
+            longest=Limits(self.opened.limit_s).longest_case, engine=self.cluster,
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:
@@ -122,7 +121,7 @@ class Night:
         if entered:
             self.session.stop()  # else they would take the processors from what is saved now
         if not begun:
-            if not full:
+            if not full and self.opened.left_s:
                 self.say("nothing was judged: the time was over before all kernels were started")
             return not full
         self.session.tell_troubles()
@@ -151,7 +150,7 @@ class Night:
             self.book,
             position,
             stopping,
-            self.limit_s,
+            self.opened.limit_s,
             self.runner.before,
             self.session.elsewhere,
             self.session.explain_there,
@@ -259,8 +258,8 @@ class Night:
     def _source(self) -> Source:
         if self._turn.op == _REPLAY:
             return Source(self._turn.seed, "replay of what was known before the night")
-        words = ["kernelfuzz run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
-        return Source(self._turn.seed, " ".join(words))
+        words = ["kernelfuzz", "run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
+        return Source(self._turn.seed, shlex.join(words))
 
     def in_memory(self) -> Engine:
         """The state as it would be with what there was no room for."""

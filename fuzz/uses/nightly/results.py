@@ -20,7 +20,7 @@ from fuzz.findings.state import FINDINGS, PAGE, latest_state
 from fuzz.findings.tally import Tally
 from fuzz.findings.unsaved import unsaved_path
 from fuzz.report.formats import Wanted, write_reports
-from fuzz.report.night import night_record, outline_of, pairs_of, print_night, tally_of
+from fuzz.report.night import command_again, night_record, outline_of, pairs_of, print_night, tally_of
 from fuzz.report.page import write_page
 from fuzz.uses.nightly.opening import Opened, close
 from fuzz.uses.search.stopping import Stopping
@@ -68,26 +68,23 @@ class NightResults:
                 self._warn(f"not saved: {name_of(engine)}: {said_by(error)}")
                 saved = False
         ended, written = NightEnd(), None
+        resume, report = (
+            command_again(option, opened.command, self.state, self.store) for option in ("--resume", "--report-only")
+        )
         if not saved and is_shared(engine):
-            self._tell_unsaved(engine, opened)
+            kept = unsaved_path(self.state / FINDINGS, opened.position)
+            self._warn(f"the store {name_of(engine)} is away: what it was not told is kept in {kept}, and case files "
+                       f"beside it; once it can be reached: {resume}")  # fmt: skip
             return ended
         with stopping.abortable(math.inf):
             seen = view(engine if saved else in_memory(), opened.night, self.state / FINDINGS)
             ended = self._ended(seen)
             written = self._write(seen, ended)
         if not saved:
-            self._warn("the end of the night was not saved: free some space, then: "
-                       f"kernelfuzz nightly --resume --state {self.state}")  # fmt: skip
+            self._warn(f"the end of the night was not saved: free some space, then: {resume}")
         elif not written:
-            self._warn("all is saved, and not all reports were written: "
-                       f"kernelfuzz nightly --report-only --state {self.state}")  # fmt: skip
+            self._warn(f"all is saved, and not all reports were written: {report}")
         return NightEnd(ended.tally, ended.missing, saved and written is not False)
-
-    def _tell_unsaved(self, engine: Engine, opened: Opened) -> None:
-        folder = self.state / FINDINGS
-        self._warn(f"the store {name_of(engine)} is away: what it was not told is kept in "
-                   f"{unsaved_path(folder, opened.position)}, and case files beside it; once it can be reached: "
-                   f"kernelfuzz nightly --resume --state {self.state} --store ...")  # fmt: skip
 
     def again(self, since: int = 0) -> NightEnd:
         """Everything of the latest night once more. Raises StateError where there is none, OSError."""
