@@ -63,7 +63,7 @@ class NightResults:
         the state has it all. `in_memory` returns the state as it would be where that could not be saved."""
         if saved:
             try:
-                close(engine, opened.position, "signal" if stopping.signalled else "limit")
+                close(engine, opened.position, stopping.ending)
             except (OperationalError, InterfaceError) as error:
                 self._warn(f"not saved: {name_of(engine)}: {said_by(error)}")
                 saved = False
@@ -77,7 +77,11 @@ class NightResults:
                        f"beside it; once it can be reached: {resume}")  # fmt: skip
             return ended
         with stopping.abortable(math.inf):
-            seen = view(engine if saved else in_memory(), opened.night, self.state / FINDINGS)
+            try:
+                seen = view(engine if saved else in_memory(), opened.night, self.state / FINDINGS)
+            except (OperationalError, InterfaceError) as error:
+                self._warn(f"all is saved, and cannot be read: {name_of(engine)}: {said_by(error)}; then: {report}")
+                return ended
             ended = self._ended(seen)
             written = self._write(seen, ended)
         if not saved:

@@ -61,6 +61,10 @@ class Interruption:
         """Inside, something is done whole. This one cuts nothing off."""
         yield
 
+    def stop(self) -> None:
+        """Want a stop without a signal: what is needed for more is gone."""
+        self.wanted, self._since = True, time.monotonic()
+
     def __enter__(self) -> Interruption:
         self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
         return self
@@ -104,6 +108,11 @@ class Stopping(Interruption):
         self._at_once = False
         """True once a further signal came for what is running."""
         self.signalled = False
+        self.ending = "limit"
+        """How the night ends: 'limit', 'signal', or 'error', after which it can go on."""
+
+    def stop(self) -> None:
+        self._until, self.wanted, self.ending = min(self._until, time.monotonic()), True, "error"
 
     def __enter__(self) -> Stopping:
         self._handlers = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
@@ -160,6 +169,7 @@ class Stopping(Interruption):
                         b"Ctrl-C once more drops what is running\n")  # fmt: skip
             self._until = min(self._until, time.monotonic())
             self._arm(GRACE_S)
+            self.ending = "signal"
         self.wanted = self.signalled = True
 
     def _dropped(self, unraisable: sys.UnraisableHookArgs) -> None:

@@ -149,13 +149,18 @@ def test_what_runs_too_long_is_cut_off_but_never_inside_a_shield(monkeypatch: py
     assert not issubclass(OutOfTime, Exception), "Hypothesis and kernels catch Exception"
 
 
+def _answer_late() -> str:
+    time.sleep(0.3)
+    return "answered"
+
+
 def test_a_database_that_is_asked_answers_before_what_asks_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLAlchemy would make an error of its own of what is raised inside, and the connection would be halfway."""
     monkeypatch.setattr(stopping_module, "GRACE_S", 0.0)
     steps = []
 
     def prepare(connection: sqlite3.Connection, record: object) -> None:
-        connection.create_function("slow", 0, lambda: time.sleep(0.3) or "answered")
+        connection.create_function("slow", 0, _answer_late)
 
     engine = create_engine("sqlite://")
     event.listen(engine, "connect", prepare)
