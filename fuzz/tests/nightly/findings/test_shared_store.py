@@ -260,6 +260,21 @@ def test_a_store_that_stays_away_ends_with_exit_code_3_and_is_told_by_the_next_n
     assert not kept.exists()
 
 
+def test_a_store_that_is_slow_at_the_end_is_waited_for(fresh: Postgres, tmp_path: Path) -> None:
+    _pack(tmp_path)
+    with opened(fresh.url), _started(tmp_path, fresh) as run:
+        until(lambda: _judged(fresh) > 100, run)
+        fresh.signal(signal.SIGSTOP)
+        run.send_signal(signal.SIGTERM)
+        time.sleep(7.0)  # all that may be cut off is over by then
+        assert run.poll() is None
+        fresh.signal(signal.SIGCONT)
+        said, progress = run.ended()
+    assert run.returncode == 1, progress
+    assert "Traceback" not in progress
+    assert said.endswith("page: state/report.html\n")
+
+
 def _batches(path: Path) -> list[dict[str, list[tuple[tuple[str, ...], int]]]]:
     found = json.loads(path.read_text())["batches"]
     return [{"counts": [(tuple(key), count) for key, count in each["counts"]]} for each in found]
