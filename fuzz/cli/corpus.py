@@ -104,6 +104,7 @@ def verify(options: VerifyOptions) -> Exit:
     from fuzz.report.outline import tally_broken
     from fuzz.report.table import kernel_lines, print_kernels
     from fuzz.report.totals import run_notes
+    from fuzz.report.use_outcome import outcome_of
     from fuzz.uses.corpus.contents import checked, judged
     from fuzz.uses.corpus.folder import built_in
     from fuzz.uses.starting import select_targets, started
@@ -123,9 +124,7 @@ def verify(options: VerifyOptions) -> Exit:
     for each in tally_broken(tally):
         out.print(each.text("", whole=True), soft_wrap=True)
     print(f"{tally.judged:,} judged runs, {tally.findings:,} failed")
-    if tally.findings or tally.broken:
-        return Exit.FINDINGS
-    return Exit.OK if tally.judged else Exit.NOTHING_RAN
+    return outcome_of(tally, failing=tally.findings > 0).code
 
 
 @dataclass(frozen=True)

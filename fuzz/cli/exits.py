@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, the same for every verb, and errors as one line."""
+"""How a command ends: its exit code, and errors as one line."""
 
 from __future__ import annotations
 
@@ -7,68 +7,15 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from enum import IntEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fuzz.findings.tally import Tally
+from fuzz.base.exits import MEANINGS, Exit
 
+__all__ = ["MEANINGS", "Exit", "describe", "leave"]
 
-class Exit(IntEnum):
-    """What the process exit code means."""
-
-    OK = 0
-    FINDINGS = 1
-    INTERRUPTED = 2
-    INTERNAL = 3
-    USAGE = 4
-    NOTHING_RAN = 5
-    MOSTLY_NOT_JUDGED = 6
-    """Nothing is wrong with the runs that were judged, and most runs or kernels were not."""
-    REQUIRED_NOT_RUN = 10
-    ORACLE_GAVE_UP = 11
-    CANNOT_JUDGE = 125
-    """It tells `git bisect run` to skip this commit."""
-
-
-MEANINGS: Mapping[Exit, str] = {
-    Exit.OK: "nothing found",
-    Exit.FINDINGS: "findings, or a kernel that cannot be built or started",
-    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM) before anything was found",
-    Exit.INTERNAL: "internal error, such as an oracle that contradicts itself (findings are still reported), or "
-    "records that could not be written",
-    Exit.USAGE: "usage error or broken case file: one line says what to correct",
-    Exit.NOTHING_RAN: "nothing ran; from `doctor`: nothing can run",
-    Exit.MOSTLY_NOT_JUDGED: "all runs that were judged are right, but most runs were not judged, or most "
-    "kernels had no turn; the last line says why",
-    Exit.REQUIRED_NOT_RUN: "a required target did not run (`--require`)",
-    Exit.ORACLE_GAVE_UP: "the oracle could not decide on some element",
-    Exit.CANNOT_JUDGE: "`repro` cannot tell whether the case fails: its kernel cannot be built or loaded, is not "
-    "among the targets, or did not run; it hangs, though it was found to fail in another way; or the oracle gave up",
-}
-"""What each says, in the words of `kernelfuzz explain` and of the page of verdicts."""
 _TYPER_INTERRUPTED = 130
 """Typer returns this for a KeyboardInterrupt."""
-
-
-def exit_of(tally: Tally, *, failing: bool, missing: bool, interrupted: bool = False, errors: bool = False) -> Exit:
-    """Errors of ours first, for they shake everything else; then findings, among them kernels that cannot be built or
-    started; then what was required and did not run; then what could not be judged."""
-    if errors:
-        return Exit.INTERNAL
-    if failing or tally.broken:
-        return Exit.FINDINGS
-    if missing:
-        return Exit.REQUIRED_NOT_RUN
-    if interrupted:
-        return Exit.INTERRUPTED
-    if tally.gave_up:
-        return Exit.ORACLE_GAVE_UP
-    if tally.judged:
-        return Exit.MOSTLY_NOT_JUDGED if tally.is_mostly_unjudged else Exit.OK
-    return Exit.NOTHING_RAN
 
 
 def leave(app: Callable[..., object]) -> None:

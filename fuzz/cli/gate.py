@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fuzz.cli import options
-from fuzz.cli.exits import Exit, exit_of
+from fuzz.cli.exits import Exit
 from fuzz.cli.options import given, loaded, pack_words
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import run_outline
     from fuzz.report.totals import print_gate
+    from fuzz.report.totals import remarks as said
     from fuzz.uses.corpus import folder as corpus
     from fuzz.uses.gate.accuracy import require_own
     from fuzz.uses.gate.before import Before, before
@@ -126,30 +127,38 @@ def gate(options: GateOptions) -> Exit:
             remarks.notes.append(
                 f"nothing to judge: no kernel differs from {options.base}, and no kept case is there to replay on them"
             )
+        ran.note_unchanged(options.base)
         outline = replace(
-            run_outline("gate", session.book, targets, session.tally, origin, ran.issue),
+            run_outline(
+                "gate",
+                session.book,
+                targets,
+                session.tally,
+                origin,
+                ran.issue,
+                usual=session.usual,
+                complaints=remarks.complaints,
+                missing=remarks.missing,
+                interrupted=session.interruption.wanted,
+                idle=idle,
+            ),
             better=earlier.better,
-            complaints=(*remarks.complaints, *remarks.missing),
             notes=(*([changes.note] if changes.note else ()), *ran.notes, *remarks.notes, *earlier.better),
         )
         counts = {"cases": ran.counts, "ran": {name: some for name, (some, _) in ran.counted.items()}}
-        facts = {"ok": outline.ok, "base": options.base, "touched": reasons, **counts, "complaints": outline.complaints}
-        undeclared = session.conclude(outline, time.monotonic() - began, gate={**facts, "notes": outline.notes})
-    code = exit_of(
-        session.tally, failing=bool(outline.failing or remarks.complaints), missing=bool(remarks.missing),
-        interrupted=session.interruption.wanted, errors=bool(session.book.errors),
-    )  # fmt: skip
-    if idle and code is Exit.NOTHING_RAN:
-        code = Exit.OK
-    passed, elapsed = code is Exit.OK, time.monotonic() - began
+        facts = {"base": options.base, "touched": reasons, **counts, "complaints": said(outline.outcome)}
+        told = {**facts, **outline.outcome.record, "notes": outline.notes}
+        undeclared = session.conclude(time.monotonic() - began, gate=told)
+    outline, elapsed = outline.but_unsaved(session.unsaved), time.monotonic() - began
     strange = _is_of_others(options, corpora)
     counts_told = {name: count for name, count in ran.counted.items() if count[0] or not strange}
     print_gate(
         session.out, outline, session.tally, counts_told, options.base, reasons, undeclared, elapsed,
-        passed=passed, verbose=options.verbose, stopped=session.over(),
+        verbose=options.verbose,
     )  # fmt: skip
     write_reports(outline, wanted)
-    return Exit.INTERNAL if session.tell_troubles() and passed else code
+    session.tell_restarts()
+    return outline.outcome.code
 
 
 def _is_of_others(options: GateOptions, corpora: Path | None) -> bool:

@@ -104,4 +104,4 @@ def _judged(options: JudgeOptions) -> Exit:
     out, screen = console.results(), console.silent() if options.json else console.progress()
     done = judged(asked, screen, console.room(out), verbose=options.verbose)
     out.print(done.ruling.text() if options.json else done.text, soft_wrap=True)
-    return _EXITS[done.ruling.verdict]
+    return _EXITS[done.ruling.verdict] if done.code is None else done.code

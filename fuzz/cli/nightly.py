@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from fuzz.cli import options
-from fuzz.cli.exits import Exit, exit_of
+from fuzz.cli.exits import Exit
 from fuzz.cli.options import given, loaded, pack_words, use_cache
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
             )  # fmt: skip
             try:
                 saved = night.work(held)
-                ended = results.finish(engine, opened, stopping, saved, night.in_memory)
+                ended = results.finish(engine, opened, stopping, saved, night.in_memory, night.book.errors)
                 with stopping.abortable(LAST_S):
                     held.close()
             except FencedError as error:
@@ -185,13 +185,9 @@ def _announced(opened: Opened) -> str:
 
 
 def _exit(ended: NightEnd, *, interrupted: bool = False, errors: bool = False) -> Exit:
-    tally = ended.tally
-    if tally is None:
+    if ended.outcome is None or errors or not ended.saved:
         return Exit.INTERNAL
-    code = exit_of(
-        tally, failing=tally.findings > 0, missing=bool(ended.missing), interrupted=interrupted, errors=errors
-    )
-    return code if ended.saved else Exit.INTERNAL
+    return replace(ended.outcome, interrupted=interrupted or ended.outcome.interrupted).code
 
 
 def _leave(code: Exit) -> NoReturn:

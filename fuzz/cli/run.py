@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from fuzz.cli import options
-from fuzz.cli.exits import Exit, exit_of
+from fuzz.cli.exits import Exit
 from fuzz.cli.options import given, loaded, pack_words, use_cache
 
 
@@ -121,10 +121,15 @@ def run(options: RunOptions) -> Exit:
             kept.recall(session)
         if not session.interruption.terminated:
             session.explain(options.explaining.seconds, origin)
-        outline = run_outline("run", book, targets, tally, origin)
         saved = kept is None or recorder is None or kept.end(recorder, session.interruption)
         pairs = tally.pairs() if options.coverage else {}
-        undeclared = session.conclude(outline, elapsed, pairs)
+        undeclared = session.conclude(elapsed, pairs)
+    unsaved = (*session.unsaved, *([] if saved else [f"the store {options.store} was not told everything"]))
+    missing = [] if session.over() else missing_targets(tally, options.require)
+    outline = run_outline(
+        "run", book, targets, tally, origin, usual=session.usual, missing=missing, unsaved=unsaved,
+        interrupted=session.interruption.wanted,
+    )  # fmt: skip
     print_run(
         session.out, outline, tally, book, undeclared, elapsed, session.executor.words,
         verbose=options.verbose, stopped=session.over(),
@@ -132,10 +137,5 @@ def run(options: RunOptions) -> Exit:
     write_reports(outline, wanted)
     if options.coverage:
         print_coverage(session.out, tally, pairs)
-    missing = [] if session.over() else missing_targets(tally, options.require)
-    unsaved = session.tell_troubles(missing)
-    code = exit_of(
-        tally, failing=tally.findings > 0, missing=bool(missing), interrupted=session.interruption.wanted,
-        errors=bool(book.errors),
-    )  # fmt: skip
-    return Exit.INTERNAL if not saved or (unsaved and code is Exit.OK) else code
+    session.tell_troubles(missing)
+    return outline.outcome.code

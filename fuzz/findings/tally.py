@@ -229,26 +229,8 @@ class Tally:
                 line.not_run_reason = NO_TURN
 
     @property
-    def without_turn(self) -> Sequence[str]:
-        """The kernels of which nothing was judged, although it could have been: the search ended too soon."""
-        judged = {line.kernel for line in self.targets.values() if line.judged}
-        late = [line.kernel for line in self.targets.values() if line.not_run_reason in (NO_TURN, LATE)]
-        return [kernel for kernel in dict.fromkeys(late) if kernel not in judged]
-
-    @property
-    def is_mostly_unjudged(self) -> bool:
-        """Whether most runs have no verdict, or most kernels had no turn: that nothing was found says little then."""
-        judged = {line.kernel for line in self.targets.values() if line.judged}
-        return self.not_run > self.judged or len(self.without_turn) > len(judged)
-
-    @property
     def findings(self) -> int:
         return sum(target.findings for target in self.targets.values())
-
-    @property
-    def broken(self) -> bool:
-        """Whether some kernel cannot be built or started."""
-        return any(target.broken for target in self.targets.values())
 
     @property
     def gave_up(self) -> int:

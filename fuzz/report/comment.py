@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fuzz.report.outline import Failure, Outline
+from fuzz.report.totals import not_judged, remarks
 
 MARK = "<!-- kernelfuzz -->"
 """The comment begins so: whoever writes it again finds it by that, and edits it."""
@@ -24,12 +25,14 @@ def comment(outline: Outline) -> str:
 
 
 def _lines(outline: Outline) -> Iterator[str]:
-    yield f"### kernelfuzz {outline.verb}: {'passed' if outline.ok else 'FAILED'}"
+    yield f"### kernelfuzz {outline.verb}: {outline.outcome.ending}"
     yield f"\n{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}."
     worse, better = outline.failing, outline.better
-    yield f"\n**Worse: {len(worse) + len(outline.complaints) or 'nothing'}**" + ("" if worse else ".")
-    for complaint in outline.complaints:
-        yield f"- {_code(complaint)}"
+    count = len(worse) + len(outline.outcome.complaints)
+    nothing = "nothing" if outline.outcome.passed else "not known, as not everything was judged"
+    yield f"\n**Worse: {count or nothing}**" + ("" if worse else ".")
+    for line in (*remarks(outline.outcome), *not_judged(outline.outcome)):
+        yield f"- {_code(line)}"
     for failure in worse[:_MOST]:
         yield from _failure(failure)
     if len(worse) > _MOST:

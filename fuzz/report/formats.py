@@ -17,6 +17,7 @@ from fuzz.report.comment import comment
 from fuzz.report.junit import junit
 from fuzz.report.outline import Failure, Outline
 from fuzz.report.sarif import sarif
+from fuzz.report.totals import not_judged, remarks
 
 
 def text(outline: Outline) -> str:
@@ -25,9 +26,10 @@ def text(outline: Outline) -> str:
 
 
 def _lines(outline: Outline) -> Iterator[str]:
-    yield f"kernelfuzz {outline.verb}: {'passed' if outline.ok else 'FAILED'}"
+    yield f"kernelfuzz {outline.verb}: {outline.outcome.ending}"
     yield f"{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}"
-    yield from outline.complaints
+    yield from remarks(outline.outcome)
+    yield from not_judged(outline.outcome)
     yield from outline.notes
     for failure in outline.failures:
         yield ""
@@ -44,12 +46,12 @@ def as_json(outline: Outline) -> str:
     record: dict[str, Any] = {
         "kernelfuzz report": 1,
         "verb": outline.verb,
-        "ok": outline.ok,
+        **outline.outcome.record,
         "seed": outline.seed,
         "environment": dict(outline.environment),
         "cases": outline.cases,
         "judged": outline.judged,
-        "complaints": list(outline.complaints),
+        "complaints": remarks(outline.outcome),
         "better": list(outline.better),
         "notes": list(outline.notes),
         "problems": [_problem(failure) for failure in outline.failures],
@@ -101,7 +103,8 @@ class FormatError(UsageError):
 
 
 def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
-    """Read 'FORMAT' and 'FORMAT=FILE'. Raises FormatError, also for a file that cannot be written."""
+    """Read 'FORMAT' and 'FORMAT=FILE', and remove what an earlier use has left in these files: it would speak for a use
+    that ends without a report. Raises FormatError, also for a file that cannot be written."""
     wanted = []
     for option in options:
         name, _, path = option.partition("=")
@@ -112,6 +115,9 @@ def parse(options: Sequence[str]) -> tuple[Wanted, ...]:
         if obstacle is not None:
             raise FormatError(f"--report {option}: {obstacle} cannot be written")
         wanted.append(Wanted(name, file))
+    for each in wanted:
+        if each.path is not None and each.path.is_file() and each.format != "github":
+            each.path.unlink()
     return tuple(wanted)
 
 

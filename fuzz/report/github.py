@@ -8,6 +8,7 @@ from html import escape
 
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.outline import Failure, Outline
+from fuzz.report.totals import not_judged, remarks
 
 MOST_ANNOTATIONS = 10
 """Annotations of one kind that GitHub shows for a step."""
@@ -18,12 +19,16 @@ SUMMARY_BYTES = 1 << 20
 def commands(outline: Outline) -> list[str]:
     """One `::error` per bucket, as many as are shown; the summary has them all."""
     lines = [_annotation(failure) for failure in outline.failing]
-    lines += [f"::error title=kernelfuzz {outline.verb}::{escaped(text)}" for text in outline.complaints]
+    lines += [f"::error title=kernelfuzz {outline.verb}::{escaped(text)}" for text in remarks(outline.outcome)]
+    if not lines and not outline.outcome.passed:
+        lines = [f"::error title=kernelfuzz {outline.verb}::{escaped(outline.outcome.ending)}"]
+    idle = not_judged(outline.outcome)[:MOST_ANNOTATIONS]
+    warned = [f"::warning title=kernelfuzz {outline.verb}::{escaped(text)}" for text in idle]
     if len(lines) <= MOST_ANNOTATIONS:
-        return lines
+        return [*lines, *warned]
     rest = len(lines) - MOST_ANNOTATIONS + 1
     more = f"::error title=kernelfuzz {outline.verb}::and {rest} more: see the summary of this step"
-    return [*lines[: MOST_ANNOTATIONS - 1], more]
+    return [*lines[: MOST_ANNOTATIONS - 1], more, *warned]
 
 
 def summary(outline: Outline) -> str:
@@ -44,13 +49,13 @@ def _fence(outline: Outline) -> str:
 
 
 def _summary_lines(outline: Outline, fence: str) -> Iterator[str]:
-    yield f"## kernelfuzz {outline.verb}: {'passed' if outline.ok else 'FAILED'}"
+    yield f"## kernelfuzz {outline.verb}: {outline.outcome.ending}"
     yield ""
     yield f"{outline.judged:,} judged runs of {outline.cases:,} cases, seed {outline.seed}"
     yield ""
-    for complaint in outline.complaints:
-        yield f"- **{_plain(complaint)}**"
-    for note in outline.notes:
+    for remark in remarks(outline.outcome):
+        yield f"- **{_plain(remark)}**"
+    for note in (*not_judged(outline.outcome), *outline.notes):
         yield f"- {_plain(note)}"
     if outline.failures:
         rows: list[tuple[str, ...]] = [

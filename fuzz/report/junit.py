@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
+from fuzz.base.exits import Exit
 from fuzz.report.outline import Failure, Outline, TargetLine
+from fuzz.report.totals import not_judged, remarks
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, not even escaped."""
@@ -22,17 +24,24 @@ def junit(outline: Outline) -> str:
     root = ET.Element("testsuites", name=f"kernelfuzz {outline.verb}")
     for kernel, lines in groupby(outline.targets, key=lambda line: line.kernel):
         _kernel_suite(root, outline, kernel, list(lines))
-    if outline.complaints:
-        suite = ET.SubElement(root, "testsuite", name=outline.verb)
-        for complaint in outline.complaints:
-            case = ET.SubElement(suite, "testcase", classname=outline.verb, name=_clean(complaint))
-            ET.SubElement(case, "failure", message=_clean(complaint))
+    _use_suite(root, outline)
     for suite in root:
         _count(suite)
-        suite.set("errors", "0")
     _count(root)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _use_suite(root: ET.Element, outline: Outline) -> None:
+    """How the use ended, as a suite of its own: an error unless it passed or some kernel failed; then its remarks, and
+    the kernels that were not judged."""
+    suite = ET.SubElement(root, "testsuite", name=outline.verb)
+    ending = ET.SubElement(suite, "testcase", classname=outline.verb, name="ending")
+    if outline.outcome.code not in (Exit.OK, Exit.FINDINGS):
+        ET.SubElement(ending, "error", message=outline.outcome.ending, type=outline.outcome.code.name)
+    for tag, lines in (("failure", remarks(outline.outcome)), ("skipped", not_judged(outline.outcome))):
+        for line in map(_clean, lines):
+            ET.SubElement(ET.SubElement(suite, "testcase", classname=outline.verb, name=line), tag, message=line)
 
 
 def _kernel_suite(root: ET.Element, outline: Outline, kernel: str, lines: list[TargetLine]) -> None:
@@ -82,7 +91,7 @@ def _count(element: ET.Element) -> None:
     """Say how many test cases there are in it, and how many of them failed or were skipped."""
     cases = list(element.iter("testcase"))
     element.set("tests", str(len(cases)))
-    for count, tag in (("failures", "failure"), ("skipped", "skipped")):
+    for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         element.set(count, str(sum(case.find(tag) is not None for case in cases)))
 
 

@@ -34,6 +34,7 @@ from fuzz.report.totals import (
     not_run_lines,
     undeclared_by_op,
 )
+from fuzz.report.use_outcome import UseOutcome, outcome_of
 
 _UNEXPLAINED = "not explained: the share of the night for that was over; a longer --max-time gives more"
 
@@ -52,6 +53,7 @@ def print_night(
     seen: NightView,
     kernels: Iterable[Kernel],
     pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
+    outcome: UseOutcome | None = None,
 ) -> None:
     """A line per kernel of which something ran, a paragraph per bucket, what was not exercised, and the totals."""
     print_kernels(console, _lines(seen))
@@ -71,8 +73,9 @@ def print_night(
     if pairs:
         console.print(f"{pairs_words(pairs)}; the page names the others, by op", soft_wrap=True)
     failing = [(bucket.row.kernel, bucket.told.explained != "not yet") for bucket in seen.failing]
-    found = found_words(tally_of(seen), bugs_words(failing) if failing else "")
-    found += f", broken: {', '.join(dict.fromkeys(each.kernel for each in broken))}" if broken else ""
+    found = found_words(
+        outcome or night_outcome(seen), bugs_words(failing) if failing else "", [each.kernel for each in broken]
+    )
     used = seen.night.used_s
     rate = seen.judged / used if used else 0.0
     limit = f" of {minutes(seen.night.limit_s)}" if seen.night.limit_s else ""  # a run may end with its cases
@@ -223,7 +226,17 @@ def command_again(option: str, command: str, state: Path, store: str | None) -> 
     return shlex.join(["kernelfuzz", "nightly", *([option] if option else []), *where, *others])
 
 
-def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[str] = ()) -> Outline:
+def night_outcome(
+    seen: NightView, missing: Sequence[str] = (), errors: Sequence[str] = (), unsaved: Sequence[str] = ()
+) -> UseOutcome:
+    """Return the outcome of the whole night, whatever session saw it; one that was cut off counts as interrupted."""
+    return outcome_of(
+        tally_of(seen), failing=bool(seen.failing), missing=missing, errors=errors, unsaved=unsaved,
+        interrupted=seen.night.ended != "limit",
+    )  # fmt: skip
+
+
+def outline_of(seen: NightView, kernels: Iterable[Kernel], outcome: UseOutcome) -> Outline:
     """What failed in this night, and what ran; `kernels` say where their sources are."""
     known = {kernel.name: kernel for kernel in kernels}
     worst, idle = _worst(seen.accuracy), idle_reasons(seen)
@@ -245,7 +258,7 @@ def outline_of(seen: NightView, kernels: Iterable[Kernel], complaints: Sequence[
         cases=seen.cases,
         targets=lines,
         failures=(*(failure_of(bucket, seen, known) for bucket in failing), *broken_failures(broken_of(seen), known)),
-        complaints=tuple(complaints),
+        outcome=outcome,
         notes=tuple(
             f"{each.row.kernel} passes now where it was {each.row.verdict}: {each.row.where}" for each in passing
         ),

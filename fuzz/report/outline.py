@@ -1,4 +1,7 @@
-"""The outline of a run: what every report format is made of, and nothing that differs between two equal runs."""
+"""The outline of a use: its outcome and its findings, and nothing that differs between two equal runs.
+
+Every report format is made of it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import hashlib
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuzz.adapters.target import Target
@@ -20,6 +23,7 @@ from fuzz.report.broken import VERDICT, Broken, broken_kernels
 from fuzz.report.failure import full_text
 from fuzz.report.records import environment
 from fuzz.report.source import Location, SourceChange, change_of, location_of
+from fuzz.report.use_outcome import NO_CASE, UseOutcome, outcome_of
 from fuzz.triage.explanation import Explanation
 
 
@@ -113,34 +117,35 @@ class Outline:
     cases: int
     targets: tuple[TargetLine, ...]
     failures: tuple[Failure, ...]
-    complaints: tuple[str, ...] = ()
-    """What else fails the gate: targets that did not run, stale entries, lost accuracy."""
+    outcome: UseOutcome
     better: tuple[str, ...] = ()
     """What failed before and passes now."""
     notes: tuple[str, ...] = ()
     """What a reader should know, and what fails nothing."""
+    usual: str = NO_CASE
+    """Why a target judged nothing that does not say."""
 
     @property
     def failing(self) -> tuple[Failure, ...]:
         """Failures that nobody knew of."""
         return tuple(failure for failure in self.failures if not failure.known)
 
-    @property
-    def ok(self) -> bool:
-        return not self.failing and not self.complaints
+    def but_unsaved(self, lines: Sequence[str]) -> Outline:
+        """Return the outline of the same use, of which so much could not be written."""
+        return replace(self, outcome=replace(self.outcome, unsaved=(*self.outcome.unsaved, *lines)))
 
     @property
     def judged(self) -> int:
         return sum(line.judged for line in self.targets)
 
 
-def target_lines(targets: Iterable[Target], tally: Tally) -> tuple[TargetLine, ...]:
-    """One line per target, in their order."""
+def target_lines(targets: Iterable[Target], tally: Tally, usual: str = NO_CASE) -> tuple[TargetLine, ...]:
+    """One line per target, in their order; `usual` is why one judged nothing that does not say."""
     lines = []
     for target in targets:
         counted = tally.targets[target.id]
         laws = {law: counted.twins[law] for law in target.kernel.laws}
-        not_run = "" if counted.judged else counted.not_run_reason or "no case that was drawn fits it"
+        not_run = "" if counted.judged else counted.not_run_reason or usual
         lines.append(
             TargetLine(
                 target.kernel.name, target.kernel.op, target.id, counted.judged, counted.findings,
@@ -157,16 +162,28 @@ def run_outline(
     tally: Tally,
     origin: Provenance,
     known: Callable[[Bucket], str] = lambda bucket: "",
+    *,
+    usual: str = NO_CASE,
+    complaints: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    unsaved: Sequence[str] = (),
+    interrupted: bool = False,
+    idle: bool = False,
 ) -> Outline:
     """What a run found and judged; `known` names the issue of a known failure."""
     by_id, failures = {target.id: target for target in targets}, []
     for bucket in book.seen:
         failures.append(_failure(bucket, by_id[bucket.judgement.target], origin, known(bucket)))
     failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
-    lines = target_lines(targets, tally)
+    failing = any(not failure.known for failure in failures)
+    outcome = outcome_of(
+        tally, failing=failing, complaints=complaints, missing=missing, errors=book.errors, unsaved=unsaved,
+        interrupted=interrupted, idle=idle, usual=usual,
+    )  # fmt: skip
     return Outline(
-        verb, origin.seed, environment(target.kernel for target in targets), tally.cases, lines, tuple(failures)
-    )
+        verb, origin.seed, environment(target.kernel for target in targets), tally.cases,
+        target_lines(targets, tally, usual), tuple(failures), outcome, usual=usual,
+    )  # fmt: skip
 
 
 def _failure(bucket: Bucket, target: Target, origin: Provenance, known: str) -> Failure:

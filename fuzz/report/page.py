@@ -18,12 +18,13 @@ from fuzz.findings.database_views import BucketTotals, LabelTotals, NightView, T
 from fuzz.generate.pairing import PairCoverage
 from fuzz.report.brief import Brief, brief_of
 from fuzz.report.coverage import pair_words, pairs_words
-from fuzz.report.night import broken_of, failure_of, idle_reasons, pack_option, partly_run
+from fuzz.report.night import broken_of, failure_of, idle_reasons, night_outcome, pack_option, partly_run
 from fuzz.report.outline import Failure
 from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.page_trends import bugs_of, moves_of
 from fuzz.report.progress import minutes
-from fuzz.report.totals import by_reason
+from fuzz.report.totals import by_reason, found_words, not_judged, remarks
+from fuzz.report.use_outcome import UseOutcome
 from fuzz.triage.explanation import Counterfactual
 
 _HERE = Path(__file__).parent
@@ -130,9 +131,10 @@ def write_page(
     pairs: Mapping[str, PairCoverage] = NO_PAIRS,
     kernels: Iterable[Kernel] = (),
     folder: Path | None = None,
+    outcome: UseOutcome | None = None,
 ) -> None:
     """Write the page. It appears whole or not at all."""
-    write_whole(path, page(seen, pairs, kernels, folder))
+    write_whole(path, page(seen, pairs, kernels, folder, outcome))
 
 
 def page(
@@ -140,10 +142,13 @@ def page(
     pairs: Mapping[str, PairCoverage] = NO_PAIRS,
     kernels: Iterable[Kernel] = (),
     folder: Path | None = None,
+    outcome: UseOutcome | None = None,
 ) -> str:
     """The page of one night; `kernels` say where their sources are, and what was changed there. The commits of nights
     are those of the repository around `folder`, that of the pack."""
-    return template("page.html").render(**_facts(seen, pairs, {kernel.name: kernel for kernel in kernels}, folder))
+    return template("page.html").render(
+        **_facts(seen, outcome or night_outcome(seen), pairs, {kernel.name: kernel for kernel in kernels}, folder)
+    )
 
 
 def template(name: str) -> Template:
@@ -156,7 +161,11 @@ def template(name: str) -> Template:
 
 
 def _facts(
-    seen: NightView, pairs: Mapping[str, PairCoverage], kernels: Mapping[str, Kernel], folder: Path | None
+    seen: NightView,
+    outcome: UseOutcome,
+    pairs: Mapping[str, PairCoverage],
+    kernels: Mapping[str, Kernel],
+    folder: Path | None,
 ) -> dict[str, Any]:
     coverage = _coverage(seen.coverage)
     pace = {row.minute: float(row.judged) for row in seen.pace}
@@ -165,7 +174,8 @@ def _facts(
         "style": (_HERE / "page.css").read_text(encoding="utf-8"),
         "seen": seen,
         "night": night,
-        "verdict": _verdict(seen),
+        "verdict": _verdict(seen, outcome),
+        "remarks": [*remarks(outcome), *not_judged(outcome)],
         "ending": _ENDINGS.get(night.ended, night.ended),
         "rate": seen.judged / night.used_s if night.used_s else 0.0,
         "lines": _lines(seen.targets),
@@ -191,14 +201,14 @@ def _facts(
     }
 
 
-def _verdict(seen: NightView) -> tuple[str, str]:
-    """Class and words of the banner."""
+def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
+    """Class and words of the banner: green is what passed, and nothing else."""
     failing, broken = len(seen.failing), len({each.kernel for each in broken_of(seen)})
     found = [f"{failing} kind{'s' if failing != 1 else ''} of failure"] if failing else []
     found += [f"{broken} kernel{'s' if broken != 1 else ''} broken"] if broken else []
     if found:
         return "bad", ", ".join(found)
-    return ("good", "Nothing found") if seen.judged else ("idle", "Nothing ran")
+    return "good" if outcome.passed else "idle", found_words(outcome, "").capitalize()
 
 
 def _lines(targets: Iterable[TargetTotals]) -> list[KernelLine]:

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from fuzz.base.exits import Exit
 from fuzz.base.verdict import Verdict
 from fuzz.report.outline import Failure, Outline
+from fuzz.report.totals import not_judged, remarks
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 5000
@@ -42,13 +44,24 @@ _NUMBER = {verdict: number for number, verdict in enumerate(_RULES)}
 def sarif(outline: Outline) -> str:
     """The whole file."""
     shown = outline.failures[:MOST_RESULTS]
-    notifications = [{"level": "error", "message": {"text": complaint}} for complaint in outline.complaints]
+    outcome = outline.outcome
+    told = [
+        *(("error", line) for line in remarks(outcome)),
+        *(("warning", line) for line in not_judged(outcome)),
+    ]
+    notifications = [{"level": level, "message": {"text": line}} for level, line in told]
+    invocation = {
+        "executionSuccessful": outcome.code in (Exit.OK, Exit.FINDINGS),
+        "exitCode": outcome.code,
+        "exitCodeDescription": outcome.ending,
+        "toolExecutionNotifications": notifications,
+    }
     if len(shown) < len(outline.failures):
         cut = f"{len(outline.failures) - len(shown)} further buckets are left out here; see the other reports"
         notifications.append({"level": "warning", "message": {"text": cut}})
     run = {
         "tool": {"driver": _driver(outline)},
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
+        "invocations": [invocation],
         "results": [_result(failure, number) for failure, number in zip(shown, _numbered(shown), strict=True)],
         "columnKind": "unicodeCodePoints",
         "properties": {"seed": outline.seed, "cases": outline.cases, "judged": outline.judged},

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console
 
 from fuzz.adapters.target import Target
+from fuzz.base.exits import Exit
 from fuzz.base.kernel import Kernel
 from fuzz.execute.lane import UNFINISHED
 from fuzz.findings.book import FindingBook
@@ -17,6 +18,7 @@ from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.outline import Outline
 from fuzz.report.progress import minutes
 from fuzz.report.table import kernel_lines, print_kernels
+from fuzz.report.use_outcome import NO_CASE, UseOutcome
 
 _GROUPS = 3
 """The most groups of kernels that declare less than others of their op which are named: the end of a run stays
@@ -32,15 +34,14 @@ def law_line(tally: Tally) -> str:
     return "laws compared: " + ", ".join(f"{law} {count:,}" for law, count in tally.laws.items())
 
 
-def run_notes(tally: Tally, *, verbose: bool = False, stopped: bool = False) -> list[str]:
-    """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide.
-    Where the run `stopped` at its first failure, nothing else is to blame."""
+def run_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> list[str]:
+    """What the table has no room for: targets that did not run, or not always, and what the oracle could not decide;
+    `usual` is why a target judged nothing that does not say."""
     targets = tally.targets.values()
     gave_up = [_gave_up_line(each) for each in targets if each.gave_up]
     told = [each for each in targets if not each.broken]  # what is broken is told as a failure
     late = [each for each in told if each.not_run_reason.startswith(UNFINISHED) and not verbose]
     told = [each for each in told if each not in late]
-    usual = "the run stopped at its first failure" if stopped else "no case that was drawn fits it"
     idle = {each.target: each.not_run_reason or usual for each in told if each.judged == 0}
     unfinished = [_unfinished_line(late)] if late else []
     return [*gave_up, *not_run_lines(idle), *partly_run_lines(told), *unfinished]
@@ -134,7 +135,7 @@ def print_run(
     processes: str, *, verbose: bool = False, stopped: bool = False,
 ) -> None:  # fmt: skip
     """The table with its notes, each failure, what was not exercised, and the totals."""
-    _print_table(out, tally, verbose=verbose, stopped=stopped)
+    _print_table(out, tally, outline.notes, verbose=verbose, usual=outline.usual)
     for failure in outline.failures:
         out.print()
         print_failure(out, failure.told(verbose=verbose, width=room(out)))
@@ -143,19 +144,19 @@ def print_run(
         out.print(law_line(tally), soft_wrap=True)
     _print_unexercised(out, undeclared, verbose=verbose)
     rate = tally.judged / elapsed if elapsed else 0.0
-    broken = dict.fromkeys(target.kernel for target in tally.targets.values() if target.broken)
     bugs = [(bucket.kernel, bucket.is_explained) for bucket in book.seen]
     bugs_found = bugs_words(bugs) if tally.findings else ""
-    found = f"{bugs_found}, stopped at the first failure" if stopped else found_words(tally, bugs_found)
-    found += f", broken: {', '.join(broken)}" if broken else ""
+    broken = [failure.kernel for failure in outline.failures if failure.broken]
+    found = found_words(outline.outcome, bugs_found, broken)
+    found = f"{bugs_found}, stopped at the first failure" if stopped else found
     counts = f"{tally.judged:,} judged runs of {tally.cases:,} cases in {minutes(elapsed)} ({rate:,.0f}/s)"
     print_lines(out, [f"{found}: {counts}, seed {outline.seed}, {processes}"])
 
 
-def _print_table(out: Console, tally: Tally, notes: Iterable[str] = (), *, verbose: bool, stopped: bool) -> None:
+def _print_table(out: Console, tally: Tally, notes: Iterable[str], *, verbose: bool, usual: str) -> None:
     """The table and its notes, which a terminal shows without breaking a word."""
     print_kernels(out, kernel_lines(tally), tally if verbose else None)
-    print_lines(out, (*run_notes(tally, verbose=verbose, stopped=stopped), *notes), "yellow")
+    print_lines(out, (*run_notes(tally, verbose=verbose, usual=usual), *notes), "yellow")
 
 
 def _print_unexercised(out: Console, undeclared: UndeclaredByOp, *, verbose: bool) -> None:
@@ -181,14 +182,19 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' if number != 1 else ''}"
 
 
-def found_words(tally: Tally, bugs: str) -> str:
-    """What was found, which is never to be taken for a clean run where a kernel had no turn, or most was not judged."""
-    if not tally.judged:
-        return "NOTHING RAN"
-    if not bugs and tally.is_mostly_unjudged:
-        return mostly_unjudged(tally)
-    idle = tally.without_turn
-    return f"{bugs or 'nothing found'}{f', but no turn for {_some(idle)}' if idle else ''}"
+def found_words(outcome: UseOutcome, bugs: str, broken: Iterable[str] = ()) -> str:
+    """Return what was found, `bugs` and kernels that are `broken` among it; what did not pass is never to be taken for
+    a clean run."""
+    if outcome.code is Exit.NOTHING_RAN:
+        return outcome.ending
+    if outcome.code is Exit.MOSTLY_NOT_JUDGED:
+        return f"{outcome.ending}, {mostly_unjudged(outcome)}"
+    found = bugs or ("nothing found" if outcome.judged else "")
+    if outcome.code not in (Exit.OK, Exit.FINDINGS):
+        found = f"{outcome.ending}, {found or 'nothing ran'}"
+    found += f", but no turn for {_some(outcome.late)}" if outcome.late and outcome.judged else ""
+    named = ", ".join(dict.fromkeys(broken))
+    return ", ".join(filter(None, [found, f"broken: {named}" if named else ""]))
 
 
 def _some(kernels: Sequence[str]) -> str:
@@ -197,15 +203,27 @@ def _some(kernels: Sequence[str]) -> str:
     return ", ".join(kernels[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def mostly_unjudged(tally: Tally) -> str:
-    """How many kernels had no turn, where these are most; or how many runs have no verdict, and why those of the target
-    that has the most."""
-    if tally.not_run <= tally.judged:
-        idle = tally.without_turn
-        return f"MOSTLY NOT JUDGED, no turn for {counted(len(idle), 'kernel')} ({_some(idle)})"
-    [worst] = sorted(tally.targets.values(), key=lambda target: -target.not_run)[:1]
-    runs = tally.not_run + tally.judged
-    return f"MOSTLY NOT JUDGED, {tally.not_run:,} of {runs:,} runs have no verdict ({worst.not_run_reason})"
+def mostly_unjudged(outcome: UseOutcome) -> str:
+    """Return how many kernels had no turn, where these are most; or how many runs have no verdict, and why those of the
+    target that has the most."""
+    judged = sum(outcome.judged.values())
+    if outcome.not_run <= judged:
+        return f"no turn for {counted(len(outcome.late), 'kernel')} ({_some(outcome.late)})"
+    runs = outcome.not_run + judged
+    return f"{outcome.not_run:,} of {runs:,} runs have no verdict ({outcome.why_not_run})"
+
+
+def remarks(outcome: UseOutcome) -> list[str]:
+    """Return a line for each thing besides the findings that keeps a use from passing."""
+    lines = [*outcome.complaints, *outcome.errors, *outcome.unsaved, *outcome.missing]
+    lines += ["interrupted before everything was judged"] if outcome.interrupted else []
+    lines += [f"the oracle could not decide {counted(outcome.undecided, 'run')}"] if outcome.undecided else []
+    return [*lines, *([mostly_unjudged(outcome)] if outcome.judged and outcome.is_mostly_unjudged else [])]
+
+
+def not_judged(outcome: UseOutcome) -> list[str]:
+    """Return a line for each reason why kernels have no judged run, which names them all."""
+    return [f"not judged: {', '.join(kernels)}: {why}" for why, kernels in by_reason(outcome.unjudged).items()]
 
 
 def _of_all(some: int, cases: int) -> str:
@@ -222,20 +240,18 @@ def print_gate(
     undeclared: UndeclaredByOp,
     elapsed: float,
     *,
-    passed: bool,
     verbose: bool = False,
-    stopped: bool = False,
 ) -> None:
     """The table with its notes, each finding, what else fails the gate, what was changed and what was not exercised,
     and how it ended."""
-    _print_table(out, tally, outline.notes, verbose=verbose, stopped=stopped)
+    _print_table(out, tally, outline.notes, verbose=verbose, usual=outline.usual)
     for failure in outline.failures:
         known = [f"known failure, {failure.known}:"] if failure.known else []
         for line in ("", *known):
             out.print(line, soft_wrap=True)
         print_failure(out, failure.told(verbose=verbose, width=room(out)))
     out.print()
-    for line in outline.complaints:
+    for line in remarks(outline.outcome):
         out.print(line, style="bold red", soft_wrap=True)
     cases = ", ".join(f"{name} {_of_all(*count)}" for name, count in counts.items() if count[1])
     cases += "; no target here takes the others" if any(ran < count for ran, count in counts.values()) else ""
@@ -246,9 +262,7 @@ def print_gate(
     named = Counter(f"{failure.kernel} {failure.verdict.value}" for failure in outline.failing)
     said = [name if times == 1 else f"{name} ({counted(times, 'bug')})" for name, times in sorted(named.items())]
     more = (f": {', '.join(said)}" if said else "") + (f"; {counted(expected, 'known failure')}" if expected else "")
-    if tally.judged and tally.is_mostly_unjudged:
-        out.print(mostly_unjudged(tally), style="bold red", soft_wrap=True)
     _print_unexercised(out, undeclared, verbose=verbose)
     out.print(f"cases: {cases or 'none'}", soft_wrap=True)
-    ending = "passed" if passed else "FAILED"
-    out.print(f"gate {ending}{more}: {outline.judged:,} judged runs in {minutes(elapsed)}", soft_wrap=True)
+    judged = f"{outline.judged:,} judged runs in {minutes(elapsed)}"
+    out.print(f"gate {outline.outcome.ending}{more}: {judged}", soft_wrap=True)

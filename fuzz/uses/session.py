@@ -21,11 +21,11 @@ from fuzz.report import console, events
 from fuzz.report.brief import Provenance
 from fuzz.report.events import EventLog
 from fuzz.report.judging import judging_told
-from fuzz.report.outline import Outline
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import Progress
 from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
+from fuzz.report.use_outcome import NO_CASE
 from fuzz.triage.diagnosis import never
 from fuzz.uses.explaining import explain_findings, note_histories
 from fuzz.uses.fleet.elsewhere import explain_there
@@ -179,9 +179,8 @@ class Session:
                 explain_there(self.book, pile, self.executor, seconds, over)
 
     def conclude(
-        self, outline: Outline, elapsed: float, pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
-        **notes: Mapping[str, Any],
-    ) -> UndeclaredByOp:  # fmt: skip
+        self, elapsed: float, pairs: Mapping[str, PairCoverage] = MappingProxyType({}), **notes: Mapping[str, Any]
+    ) -> UndeclaredByOp:
         """Record what was found, the notes by their kind, and the totals; what its kernels do not declare."""
         self.draw_no_more()
         self.log.findings(self.book)
@@ -193,11 +192,27 @@ class Session:
         self.log.summary(self.tally, undeclared, elapsed, pairs)
         return undeclared
 
-    def tell_troubles(self, missing: Collection[str] = ()) -> bool:
-        """Print what went wrong with it, `missing` targets too; whether something could not be written."""
-        troubles = [each for each in (self.book.trouble, self.log.trouble) if each]
-        for line in (*restarted(self.workers, self.executor), *troubles):
+    @property
+    def unsaved(self) -> tuple[str, ...]:
+        """A line for each file that could not be written."""
+        return tuple(filter(None, (self.book.trouble, self.log.trouble)))
+
+    @property
+    def usual(self) -> str:
+        """Why a target judged nothing that does not say."""
+        if self.over():
+            return "the run stopped at its first failure"
+        return "the run was interrupted before its turn" if self.interruption.wanted else NO_CASE
+
+    def tell_troubles(self, missing: Collection[str] = ()) -> None:
+        """Print what went wrong with it, `missing` targets too."""
+        self.tell_restarts()
+        for line in self.unsaved:
             self.err.print(line, style="yellow", soft_wrap=True)
         for line in (*missing, *self.book.errors):
             self.err.print(line, style="bold red", soft_wrap=True)
-        return bool(troubles)
+
+    def tell_restarts(self) -> None:
+        """Print which workers were started again."""
+        for line in restarted(self.workers, self.executor):
+            self.err.print(line, style="yellow", soft_wrap=True)

@@ -6,8 +6,10 @@ import re
 from dataclasses import replace
 
 from fuzz.adapters.target import Target
+from fuzz.base.exits import Exit
 from fuzz.base.verdict import Verdict
 from fuzz.report.failure import explanation_lines
+from fuzz.report.use_outcome import UseOutcome
 from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explanation import Explanation, SmallestCase
 from fuzz.triage.facts import explanation_of, shared, stated
@@ -18,6 +20,18 @@ NOTHING = Explanation(
     SmallestCase({}, {}, {}, "0" * 64, "normal", False), "0", explained="whole",
 )  # fmt: skip
 """An explanation of which nothing is known."""
+PASSED = UseOutcome({"mine": 20}, {})
+OUTCOMES = {
+    Exit.OK: PASSED,
+    Exit.FINDINGS: replace(PASSED, failing=True),
+    Exit.INTERRUPTED: replace(PASSED, interrupted=True),
+    Exit.INTERNAL: replace(PASSED, errors=("the tiers of the oracle contradict each other",)),
+    Exit.NOTHING_RAN: UseOutcome({}, {"mine": "cupy is not installed"}),
+    Exit.MOSTLY_NOT_JUDGED: replace(PASSED, not_run=30, why_not_run="the run ended"),
+    Exit.REQUIRED_NOT_RUN: replace(PASSED, missing=("required target x did not run",)),
+    Exit.ORACLE_GAVE_UP: replace(PASSED, undecided=3),
+}
+"""A use that ends with each exit code."""
 
 
 def lines_of(finding: Finding, target: Target | None = None) -> list[str]:

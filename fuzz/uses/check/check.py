@@ -306,7 +306,7 @@ def check_targets(
     stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in replayed)
     changed = f"  note          {counted(stale, 'kept case')} of another {kernel.op}: it or its reference has changed"
     _tell_undeclared(runner)
-    wrong = report(runner.tally, book, pool, targets, todo, pack_option)
+    wrong = report(runner.tally, book, pool, targets, todo, pack_option, interrupted=session.interruption.wanted)
     if wrong:
         noted = [
             _AGAIN if again and not book.errors else "",

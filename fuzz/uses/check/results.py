@@ -11,6 +11,7 @@ from typing import Any
 
 import oracles
 from fuzz.adapters.target import NotRun, Target
+from fuzz.base.exits import Exit
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
@@ -18,7 +19,8 @@ from fuzz.findings.tally import Tally, widest_first
 from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
 from fuzz.report.broken import broken_kernels
 from fuzz.report.failure import full_text
-from fuzz.report.totals import counted, mostly_unjudged
+from fuzz.report.totals import counted, remarks
+from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns
 from fuzz.uses.check.plan import GIVEN, CheckPlan
 
@@ -91,6 +93,8 @@ def report(
     targets: Sequence[Target],
     todo: CheckPlan,
     pack_option: tuple[str, ...],
+    *,
+    interrupted: bool = False,
 ) -> str:
     """What is wrong, in full; '' where everything that ran has passed, and something ran."""
     if book.errors:
@@ -108,13 +112,10 @@ def report(
     )
     if broken:
         return "\n\n".join(each.text("", whole=True) for each in broken)
-    if tally.gave_up:
-        return f"ORACLE_GAVE_UP: {tally.gave_up} runs cannot be judged; {todo.command}"
-    if not tally.judged:
-        return f"NOTHING RAN: {targets[0].id}: {_why_nothing(tally, pool)}"
-    if tally.is_mostly_unjudged:
-        return f"{mostly_unjudged(tally)}; {todo.command}"
-    return ""
+    outcome = outcome_of(tally, interrupted=interrupted)
+    if outcome.code is Exit.NOTHING_RAN:
+        return f"{outcome.ending}: {targets[0].id}: {_why_nothing(tally, pool)}"
+    return "" if outcome.passed else f"{outcome.ending}: {'; '.join(remarks(outcome))}; {todo.command}"
 
 
 def passed_line(

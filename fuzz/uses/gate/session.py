@@ -151,6 +151,14 @@ class GateRun:
             if name not in judged
         ]
 
+    def note_unchanged(self, base: str | None) -> None:
+        """Say of kernels that the change does not touch why they judged nothing."""
+        why = "what was changed fails already" if self.cut else f"not changed since {base}, and no kept case fits it"
+        for target in self.targets if base is not None else ():
+            line = self.tally.targets[target.id]
+            if target.kernel.name not in self.reasons and not line.judged:
+                line.not_run_reason = line.not_run_reason or why
+
     def takes_any(self, plan: Sequence[Phase]) -> bool:
         """Whether some target is to be given one of these cases, if it runs here."""
         capabilities = {target.kernel.capability for target in self.targets}

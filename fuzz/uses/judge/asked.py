@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuzz.base.exits import Exit
 from fuzz.uses.judge.ruling import Ruling
 
 
@@ -36,3 +37,5 @@ class Judged:
 
     ruling: Ruling
     text: str
+    code: Exit | None = None
+    """The exit code, where that is not the verdict's: it was interrupted, or ended by an error of ours."""

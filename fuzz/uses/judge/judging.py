@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from fuzz.base.exits import Exit
 from fuzz.base.probe import GHOST, STREAM
 from fuzz.findings.book import book_in
 from fuzz.generate.dims import MOST_WORK, USUAL_WORK
@@ -96,16 +97,17 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
             # All of them are told at the end, which is near.
             seconds, shrinks = asked.explain_s or _AROUND_S, asked.explain_s is not None
             session.explain(seconds, None, shrinks=shrinks)
-        outline = run_outline("judge", book, targets, session.tally, origin)
-        undeclared = session.conclude(outline, elapsed)
+        undeclared = session.conclude(elapsed)
+    interrupted = session.interruption.wanted
+    outline = run_outline("judge", book, targets, session.tally, origin, interrupted=interrupted, usual=session.usual)
     session.tell_troubles()
-    own = {} if session.interruption.wanted else own_shapes(asked, problem, solutions, seed, screen)
+    own = {} if interrupted else own_shapes(asked, problem, solutions, seed, screen)
     by_id = {target.id: target for target in targets}
     rulings = tuple(
         with_own(
             solution_ruling(
                 words, kernel, by_id, session.tally, book, measuring, ready.accepting,
-                untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""),
+                untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
             ),
             own.get(kernel),
         )
@@ -121,7 +123,9 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
-    return Judged(ruling, "\n\n".join([*lines, wrapped_text(summary(ruling, elapsed), width)]))
+    shaken = outline.outcome.code in (Exit.INTERNAL, Exit.INTERRUPTED)
+    text = "\n\n".join([*lines, wrapped_text(summary(ruling, elapsed), width)])
+    return Judged(ruling, text, outline.outcome.code if shaken else None)
 
 
 def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, int]) -> tuple[str, ...]:

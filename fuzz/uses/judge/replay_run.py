@@ -34,6 +34,7 @@ class Line:
     judged: int = 0
     failing: int = 0
     undecided: int = 0
+    not_run: int = 0
     largest: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     worst: tuple[ReplayCase, Verdict, str, Comparison] | None = None
     """The smallest case that failed."""
@@ -53,7 +54,7 @@ class Line:
             return "wrong"
         if not (self.judged or self.undecided):
             return "did not run"
-        return "undecided" if self.undecided > self.judged else "right"
+        return "undecided" if self.undecided + self.not_run > self.judged else "right"
 
 
 @dataclass
@@ -113,6 +114,7 @@ class Run:
         elif verdict is Verdict.ORACLE_GAVE_UP:
             line.undecided += 1
         elif verdict is Verdict.NOT_RUN or (verdict is Verdict.TIMEOUT and self.meant.own):
+            line.not_run += 1
             line.reason = line.reason or words  # extents that come with a problem may take long
         else:
             line.failed(of, verdict, words, found)

@@ -10,9 +10,12 @@ from typing import Any, Literal
 import msgspec
 
 from fuzz.adapters.target import Target
+from fuzz.base.exits import Exit
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
-from fuzz.findings.tally import Tally, TargetTally
+from fuzz.findings.tally import Tally
+from fuzz.report.totals import remarks
+from fuzz.report.use_outcome import outcome_of
 from fuzz.uses.measure.beside import Accepts
 from fuzz.uses.measure.record import Measured
 from fuzz.uses.measure.use import Measuring
@@ -101,6 +104,7 @@ class Ruling:
 def solution_ruling(
     solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook,
     measuring: Measuring, accepting: Mapping[str, Accepts], *, untried: str = "", refuses: str = "",
+    interrupted: bool = False,
 ) -> SolutionRuling:  # fmt: skip
     """Return what is said of the solution that a kernel was made of. It is undecided where it was not tried, and wrong
     where it refuses what comes with the problem; each says why."""
@@ -111,12 +115,14 @@ def solution_ruling(
     for line in lines:
         for dtype, each in line.worst.items():
             worst[dtype] = max(each.ratio, worst.get(dtype, 0.0))
-    said = "undecided" if untried else "wrong" if refuses else _said(lines)
+    counted = Tally({each.target: each for each in lines})
+    outcome = outcome_of(counted, failing=counted.findings > 0, errors=book.errors, interrupted=interrupted)
+    said = "undecided" if untried else "wrong" if refuses else _SAID.get(outcome.code, "undecided")
     reason = next((each.broken or each.not_run_reason for each in lines if each.broken or each.not_run_reason), "")
     if untried or refuses:
         reason = untried or refuses
     elif said == "undecided":
-        reason = f"{sum(each.gave_up for each in lines)} runs could not be judged"
+        reason = "; ".join(remarks(outcome))
     records = tuple(measuring.records[name] for name in own if name in measuring.records)
     right_as = next((measuring.right_as[name] for name in own if measuring.right_as.get(name)), "")
     return SolutionRuling(
@@ -132,12 +138,8 @@ def worst_of(verdicts: Iterable[Said]) -> Said:
     return max(verdicts, key=_RANK.index, default="did not run")
 
 
-def _said(lines: list[TargetTally]) -> Said:
-    if any(each.findings or each.broken for each in lines):
-        return "wrong"
-    if any(each.gave_up for each in lines):
-        return "undecided"
-    return "right" if any(each.judged for each in lines) else "did not run"
+_SAID: Mapping[Exit, Said] = {Exit.OK: "right", Exit.FINDINGS: "wrong", Exit.NOTHING_RAN: "did not run"}
+"""What is said of the outcome of a solution. It is undecided with any other: nothing fails, and not all was judged."""
 
 
 def schema() -> dict[str, Any]:

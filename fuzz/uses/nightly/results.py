@@ -17,11 +17,11 @@ from fuzz.base.kernel import Kernel
 from fuzz.findings.database import answering, is_shared, name_of, open_state, open_store, said_by
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
-from fuzz.findings.tally import Tally
 from fuzz.findings.unsaved import unsaved_path
 from fuzz.report.formats import Wanted, write_reports
-from fuzz.report.night import command_again, night_record, outline_of, pairs_of, print_night, tally_of
+from fuzz.report.night import command_again, night_outcome, night_record, outline_of, pairs_of, print_night, tally_of
 from fuzz.report.page import write_page
+from fuzz.report.use_outcome import UseOutcome
 from fuzz.uses.nightly.opening import Opened, close
 from fuzz.uses.search.stopping import Stopping
 from fuzz.uses.starting import missing_targets
@@ -31,10 +31,8 @@ from fuzz.uses.starting import missing_targets
 class NightEnd:
     """How a night ended, as far as there was time to look."""
 
-    tally: Tally | None = None
-    """The tally of the whole night, whatever session saw it."""
-    missing: Sequence[str] = ()
-    """The required targets that did not run."""
+    outcome: UseOutcome | None = None
+    """The outcome of the whole night, whatever session saw it."""
     saved: bool = False
     """Whether the state was saved, and the reports that its user has waited for."""
 
@@ -57,8 +55,9 @@ class NightResults:
     err: Console
 
     def finish(
-        self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool, in_memory: Callable[[], Engine]
-    ) -> NightEnd:
+        self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool, in_memory: Callable[[], Engine],
+        errors: Sequence[str] = (),
+    ) -> NightEnd:  # fmt: skip
         """Say how the night ended, first in the state. That takes what time it needs, unless a further signal comes;
         the state has it all. `in_memory` returns the state as it would be where that could not be saved."""
         if saved:
@@ -80,15 +79,17 @@ class NightResults:
             try:
                 seen = view(engine if saved else in_memory(), opened.night, self.state / FINDINGS)
             except (OperationalError, InterfaceError) as error:
-                self._warn(f"all is saved, and cannot be read: {name_of(engine)}: {said_by(error)}; then: {report}")
+                self._warn(
+                    f"{'all is saved, and' if saved else 'it'} cannot be read: {name_of(engine)}: {said_by(error)}; then: {report}"
+                )
                 return ended
-            ended = self._ended(seen)
+            ended = self._ended(seen, errors, () if saved else ("the end of the night was not saved",))
             written = self._write(seen, ended)
         if not saved:
             self._warn(f"the end of the night was not saved: free some space, then: {resume}")
         elif not written:
             self._warn(f"all is saved, and not all reports were written: {report}")
-        return NightEnd(ended.tally, ended.missing, saved and written is not False)
+        return NightEnd(ended.outcome, saved and written is not False)
 
     def again(self, since: int = 0) -> NightEnd:
         """Everything of the latest night once more. Raises StateError where there is none, OSError."""
@@ -96,25 +97,27 @@ class NightResults:
         with answering(engine):
             seen = view(engine, findings=self.state / FINDINGS, since=since)
         ended = self._ended(seen)
-        return NightEnd(ended.tally, ended.missing, self._write(seen, ended))
+        return NightEnd(ended.outcome, self._write(seen, ended))
 
-    def _ended(self, seen: NightView) -> NightEnd:
-        tally = tally_of(seen)
-        missing = missing_targets(tally, self.require)
+    def _ended(self, seen: NightView, errors: Sequence[str] = (), unsaved: Sequence[str] = ()) -> NightEnd:
+        missing = missing_targets(tally_of(seen), self.require)
         for line in missing:
             self.err.print(line, style="bold red")
-        return NightEnd(tally, missing)
+        return NightEnd(night_outcome(seen, missing, errors, unsaved))
 
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
         """Summary, record, reports, page; False, with a word why, where one of the files cannot be written."""
+        assert ended.outcome is not None
         pairs, page = pairs_of(seen, self.kernels), self.state / PAGE
-        print_night(self.out, seen, self.kernels, pairs)
-        outline = outline_of(seen, self.kernels, ended.missing)
+        print_night(self.out, seen, self.kernels, pairs, ended.outcome)
+        outline = outline_of(seen, self.kernels, ended.outcome)
         written = [self._written(each.path, partial(write_reports, outline, [each])) for each in self.reports]
         if self.json:
             record = json.dumps(night_record(seen, self.kernels, pairs), indent=1) + "\n"
             written.append(self._written(self.json, partial(self.json.write_text, record, encoding="utf-8")))
-        written.append(self._written(page, partial(write_page, page, seen, pairs, self.kernels, self.pack)))
+        written.append(
+            self._written(page, partial(write_page, page, seen, pairs, self.kernels, self.pack, ended.outcome))
+        )
         if written[-1]:
             self.out.print(f"page: {page}", soft_wrap=True)
         return all(written)

@@ -173,9 +173,9 @@ def test_one_comment_is_written_and_then_edited_in_place(runner: Runner) -> None
     (runner.fake / "gh").chmod(0o755)
     known.write_text("")
     assert runner.run("Comment").returncode == 0
-    assert not record.exists(), "there is nothing to say"
-    (runner.folder / "kernelfuzz-results").mkdir()
-    (runner.folder / "kernelfuzz-results" / "comment.md").write_text(f"{MARK}\nsaid\n")
+    body = runner.folder / "kernelfuzz-results" / "comment.md"
+    assert body.read_text().startswith(f"{MARK}\n### kernelfuzz gate: ENDED WITHOUT A REPORT\n"), "no gate has run"
+    body.write_text(f"{MARK}\nsaid\n")
     written = "-F body=@kernelfuzz-results/comment.md"
     for there, asked in (("", "-X POST repos/an/owner/issues/7/comments"),
                          ("31\n32\n", "-X PATCH repos/an/owner/issues/comments/31")):  # fmt: skip

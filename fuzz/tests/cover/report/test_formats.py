@@ -11,6 +11,7 @@ import pytest
 
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.python_kernel import PythonKernel
+from fuzz.base.exits import ENDINGS, Exit
 from fuzz.base.verdict import Verdict
 from fuzz.findings.tally import WorstPass
 from fuzz.report import github
@@ -19,6 +20,8 @@ from fuzz.report.junit import junit
 from fuzz.report.outline import Failure, Outline, TargetLine
 from fuzz.report.sarif import FINGERPRINT, sarif
 from fuzz.report.source import Location, location_of
+from fuzz.report.use_outcome import UseOutcome
+from fuzz.tests.common.told import OUTCOMES, PASSED
 from fuzz.tests.common.validity import valid_junit, valid_sarif
 
 _FAILURE = Failure(
@@ -45,10 +48,45 @@ _RED = Outline(
     100,
     _TARGETS,
     (_FAILURE,),
-    ("target x did not run",),
-    ("a note",),
+    UseOutcome({"mine": 20}, {}, failing=True, complaints=("target x did not run",)),
+    notes=("a note",),
 )
-_GREEN = replace(_RED, failures=(), complaints=())
+_GREEN = replace(_RED, failures=(), outcome=PASSED)
+
+
+@pytest.mark.parametrize("code", [*ENDINGS])
+@pytest.mark.parametrize("name", [*FORMATS])
+def test_what_did_not_pass_is_said_to_have_passed_by_no_format(name: str, code: Exit) -> None:
+    outcome = replace(OUTCOMES[code], unjudged={"idle_one": "gcc is not installed", **OUTCOMES[code].unjudged})
+    assert outcome.code is code
+    said = FORMATS[name](replace(_GREEN, outcome=outcome))
+    assert "idle_one" in said, "a kernel that was not judged is named"
+    if name == "json":
+        record = json.loads(said)
+        assert (record["ok"], record["exit"], record["ending"]) == (code is Exit.OK, code, ENDINGS[code])
+    elif name == "sarif":
+        [invocation] = valid_sarif(said)["runs"][0]["invocations"]
+        assert invocation["exitCode"] == code
+        assert invocation["executionSuccessful"] is (code in (Exit.OK, Exit.FINDINGS))
+    elif name == "junit":
+        root = valid_junit(said)
+        assert (root.attrib["errors"] == root.attrib["failures"] == "0") is (code in (Exit.OK, Exit.FINDINGS))
+    else:
+        assert re.findall(r"\b(?:passed|FAILED|[A-Z][A-Z ]{6,})(?=\n)", said)[0] == ENDINGS[code]
+        assert ("passed" in said) is (code is Exit.OK)
+
+
+@pytest.mark.parametrize("code", [*ENDINGS])
+def test_an_annotation_says_what_did_not_pass_where_no_kernel_fails(code: Exit) -> None:
+    errors = [line for line in github.commands(replace(_GREEN, outcome=OUTCOMES[code])) if line.startswith("::error ")]
+    assert bool(errors) is (code is not Exit.OK)
+
+
+def test_what_could_not_be_saved_shakes_everything_and_findings_come_before_what_did_not_run() -> None:
+    failing = replace(PASSED, failing=True, missing=("x",), interrupted=True, undecided=1)
+    assert failing.code is Exit.FINDINGS
+    assert replace(failing, unsaved=("no space left",)).code is Exit.INTERNAL
+    assert UseOutcome({}, {"mine": "not changed"}, idle=True).code is Exit.OK
 
 
 def test_sarif_is_valid_by_the_published_schema_red_green_and_known() -> None:
@@ -73,8 +111,7 @@ def test_sarif_points_to_the_source_line_and_keeps_its_fingerprint_when_the_line
 
 
 def test_a_known_failure_is_suppressed_with_its_issue() -> None:
-    known = replace(_RED, failures=(replace(_FAILURE, known="https://x/1"),), complaints=())
-    assert known.ok
+    known = replace(_RED, failures=(replace(_FAILURE, known="https://x/1"),), outcome=PASSED)
     [result] = valid_sarif(sarif(known))["runs"][0]["results"]
     assert result["level"] == "note"
     assert result["suppressions"] == [{"kind": "external", "justification": "https://x/1"}]
@@ -90,7 +127,7 @@ def test_sarif_holds_no_more_results_than_are_shown() -> None:
 
 def test_junit_has_a_case_per_target_and_law_and_says_what_did_not_run() -> None:
     root = valid_junit(junit(_RED))
-    assert (root.attrib["tests"], root.attrib["failures"], root.attrib["skipped"]) == ("10", "3", "5")
+    assert (root.attrib["tests"], root.attrib["failures"], root.attrib["skipped"]) == ("11", "3", "5")
     failures = {case.attrib["classname"]: case for case in root.iter("testcase") if case.find("failure") is not None}
     shown = failures["c-mine@native:gcc-O0"].find("failure")
     assert shown is not None
@@ -170,10 +207,10 @@ _CONTROL = "\x00\x1b[31m\x7f\ud800"
     "outline",
     [
         replace(_RED, failures=(replace(_FAILURE, said=_CONTROL),)),
-        replace(_RED, failures=(replace(_FAILURE, kernel=_CONTROL),), complaints=()),
+        replace(_RED, failures=(replace(_FAILURE, kernel=_CONTROL),), outcome=PASSED),
         replace(_RED, failures=(replace(_FAILURE, known=_CONTROL),)),
         replace(_RED, failures=(replace(_FAILURE, location=Location(_CONTROL, 1)),)),
-        replace(_RED, complaints=(_CONTROL,)),
+        replace(_RED, outcome=replace(PASSED, complaints=(_CONTROL,), unjudged={_CONTROL: _CONTROL})),
         replace(_RED, environment={"python": _CONTROL}),
         replace(_RED, targets=tuple(replace(line, not_run=_CONTROL) for line in _TARGETS), failures=()),
         replace(_RED, targets=tuple(replace(line, worst={"f32": WorstPass(0.5, _CONTROL)}) for line in _TARGETS)),
@@ -213,7 +250,8 @@ def test_buckets_with_one_fingerprint_are_numbered_whatever_else_fails() -> None
 
 def test_no_part_of_a_text_is_taken_for_a_workflow_command() -> None:
     text = "what\n::add-mask::x\r::stop-commands::y"
-    outline = replace(_RED, failures=(replace(_FAILURE, said=text, kernel="a,b::c"),), complaints=(text,))
+    failures, outcome = (replace(_FAILURE, said=text, kernel="a,b::c"),), replace(PASSED, complaints=(text,))
+    outline = replace(_RED, failures=failures, outcome=outcome)
     lines = github.commands(outline)
     assert [line.splitlines() for line in lines] == [[line] for line in lines]
     assert lines[0].startswith("::error file=kernels/c/mine.c,line=12,title=kernelfuzz FAIL_LAW a%2Cb%3A%3Ac::")

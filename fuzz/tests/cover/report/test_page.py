@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from fuzz.base.exits import ENDINGS, Exit
 from fuzz.base.verdict import Verdict
 from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source
@@ -26,10 +27,12 @@ from fuzz.generate.conditions import Together, conditions_of
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import results
 from fuzz.report.night import night_record, pairs_of, print_night
-from fuzz.report.page import write_page
+from fuzz.report.page import page, write_page
+from fuzz.report.totals import not_judged
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import N
 from fuzz.tests.common.hunting import PACK
+from fuzz.tests.common.told import OUTCOMES
 from fuzz.triage.explanation import Alternative, Counterfactual, Number, StatedRule, WorstElement
 from fuzz.triage.finding import Finding
 from fuzz.triage.rule.rule import Atom, Rule
@@ -100,6 +103,14 @@ def test_a_name_is_shown_and_never_run(tmp_path: Path) -> None:
     assert not tags.elements & {"script", "img", "iframe", "object", "embed", "link"}
     assert not {name for name in tags.attributes if name.startswith("on") or name == "src"}
     assert tags.words.count("<script>alert(1)</script>") >= 5, "it is told as it is"
+
+
+@pytest.mark.parametrize("code", [*ENDINGS])
+def test_the_banner_is_green_where_the_night_passed_and_nowhere_else(code: Exit, tmp_path: Path) -> None:
+    seen = replace(_night(tmp_path), buckets=(), targets=())
+    shown = page(seen, outcome=OUTCOMES[code])
+    assert ('<header class="banner good">' in shown) is (code is Exit.OK)
+    assert all(line in shown for line in not_judged(OUTCOMES[code]))
 
 
 def test_a_broken_kernel_and_cases_that_were_left_out_are_told(

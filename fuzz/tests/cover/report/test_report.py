@@ -16,9 +16,9 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.dtypes import NUMPY_DTYPE, decimal, from_bits
+from fuzz.base.exits import Exit
 from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
-from fuzz.cli.exits import Exit, exit_of
 from fuzz.execute.lane import UNFINISHED
 from fuzz.execute.reach import reach_of
 from fuzz.findings.tally import LATE, NO_TURN, Tally, TargetTally, WorstPass
@@ -30,7 +30,8 @@ from fuzz.report.failure import _other_targets, allowance_lines, full_text
 from fuzz.report.judging import judging_told
 from fuzz.report.listings import listing
 from fuzz.report.progress import LiveLine, Progress, minutes, progress_line
-from fuzz.report.totals import bugs_words, found_words, mostly_unjudged, run_notes
+from fuzz.report.totals import bugs_words, found_words, run_notes
+from fuzz.report.use_outcome import outcome_of
 from fuzz.report.words import rule_lines
 from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
@@ -326,8 +327,8 @@ def test_a_kernel_without_a_turn_is_named_and_no_clean_run(late: int, bugs: str,
     tally.targets["picky"] = TargetTally("picky", "picky")
     for name in "cdefghijk"[:late]:
         tally.targets[name] = TargetTally(name, name, not_run_reason=NO_TURN)
-    assert found_words(tally, bugs) == words
-    assert exit_of(tally, failing=False, missing=False) is code
+    assert found_words(outcome_of(tally), bugs) == words
+    assert outcome_of(tally).code is code
 
 
 @pytest.mark.parametrize(
@@ -346,10 +347,11 @@ def test_bugs_are_counted_and_not_failing_runs(found: list[tuple[str, bool]], wo
 def test_a_run_of_which_most_was_not_judged_has_an_ending_and_a_code_of_its_own() -> None:
     line = TargetTally("torch-k@cpu", "k", judged=10, not_run=148, not_run_reason="the run ended")
     tally = Tally({line.target: line, "c-k@native": TargetTally("c-k@native", "k", judged=5, not_run=1)})
-    assert mostly_unjudged(tally) == "MOSTLY NOT JUDGED, 149 of 164 runs have no verdict (the run ended)"
-    assert exit_of(tally, failing=False, missing=False) is Exit.MOSTLY_NOT_JUDGED
+    outcome = outcome_of(tally)
+    assert found_words(outcome, "") == "MOSTLY NOT JUDGED, 149 of 164 runs have no verdict (the run ended)"
+    assert outcome.code is Exit.MOSTLY_NOT_JUDGED
     line.judged = 200
-    assert exit_of(tally, failing=False, missing=False) == Exit.OK
+    assert outcome_of(tally).code is Exit.OK
 
 
 def test_what_the_oracle_gave_up_on_is_named() -> None:

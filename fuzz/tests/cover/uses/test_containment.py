@@ -82,7 +82,7 @@ def test_a_kernel_that_does_not_compile_is_a_finding_of_its_own_in_every_report(
     assert re.search(r"^::error file=\S*bad\.c,line=2,title=kernelfuzz CRASH bad::CRASH  bad  c-bad", done.stdout, re.M)
     assert "required target c-bad@native:gcc-O2 did not run: it does not compile: " in done.stderr
     failed = [case for case in ET.parse(tmp_path / "junit").iter("testcase") if case.find("failure") is not None]
-    assert [case.get("classname") for case in failed] == ["c-bad@native:gcc-O2", "c-worse@native:gcc-O2"]
+    assert [case.get("classname") for case in failed] == ["c-bad@native:gcc-O2", "c-worse@native:gcc-O2", "run"]
     [run] = json.loads((tmp_path / "sarif").read_text())["runs"]
     assert [result["ruleId"] for result in run["results"]] == ["CRASH", "CRASH"]
     problems = json.loads((tmp_path / "json").read_text())["problems"]

@@ -238,7 +238,7 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
     assert record["ended"] == "signal"
     kept = {name for (name,) in ask(folder, "SELECT case_file FROM bucket")}
     assert case_files(folder) == kept, "a file that no bucket keeps was replayed and removed"
-    assert (folder / "state" / "report.html").read_text().count("<h1>Nothing found</h1>") == 1
+    assert (folder / "state" / "report.html").read_text().count("<h1>Interrupted, nothing found</h1>") == 1
 
 
 @pytest.mark.parametrize(

@@ -87,4 +87,4 @@ def test_a_compiler_that_never_ends_is_killed(planted: Planted, tmp_path: Path) 
         stopped(run, signal.SIGTERM)
     assert _about(tmp_path / "pack") == []
     assert ask(tmp_path, "SELECT ended FROM night") == [("signal",)]
-    assert "<h1>Nothing ran</h1>" in page_of(tmp_path)
+    assert "<h1>Interrupted, nothing ran</h1>" in page_of(tmp_path)

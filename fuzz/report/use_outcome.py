@@ -1,0 +1,121 @@
+"""The outcome of a use: what a check, run, gate, night or judgement was asked, what it judged, what not and why.
+
+Every report prints this record, and the process ends with its code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fuzz.base.exits import ENDINGS, Exit
+from fuzz.findings.tally import LATE, NO_TURN, Tally
+
+NO_CASE = "no case that was drawn fits it"
+
+
+@dataclass(frozen=True)
+class UseOutcome:
+    """What a use has to show for itself, apart from the findings."""
+
+    judged: Mapping[str, int]
+    """The number of runs with a verdict, by kernel that has any."""
+    unjudged: Mapping[str, str]
+    """Why no run of a kernel has a verdict, by kernel."""
+    broken: tuple[str, ...] = ()
+    """The kernels that cannot be built or started; they fail."""
+    failing: bool = False
+    """Whether some kernel fails, in a way that is not known."""
+    complaints: tuple[str, ...] = ()
+    """What else fails a gate: stale entries, lost accuracy."""
+    late: tuple[str, ...] = ()
+    """The kernels that the search had no time for."""
+    not_run: int = 0
+    """The number of runs that have no verdict."""
+    why_not_run: str = ""
+    """Why, of the target that has most of them."""
+    undecided: int = 0
+    """The number of runs that the oracle gave up on."""
+    missing: tuple[str, ...] = ()
+    """A line for each target or kernel that had to run and did not."""
+    errors: tuple[str, ...] = ()
+    """A line for each error of ours, which shakes everything else."""
+    unsaved: tuple[str, ...] = ()
+    """A line for each thing that could not be written."""
+    interrupted: bool = False
+    idle: bool = False
+    """Whether there was nothing to judge, which passes: no kernel depends on what a change touches."""
+
+    @property
+    def code(self) -> Exit:
+        """The exit code. What shakes everything else comes first, then findings, then what was not judged."""
+        if self.errors or self.unsaved:
+            return Exit.INTERNAL
+        if self.failing or self.broken or self.complaints:
+            return Exit.FINDINGS
+        if self.missing:
+            return Exit.REQUIRED_NOT_RUN
+        if self.interrupted:
+            return Exit.INTERRUPTED
+        if self.undecided:
+            return Exit.ORACLE_GAVE_UP
+        if not self.judged:
+            return Exit.OK if self.idle else Exit.NOTHING_RAN
+        return Exit.MOSTLY_NOT_JUDGED if self.is_mostly_unjudged else Exit.OK
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything that was asked was judged as far as it had to be, and nothing failed."""
+        return self.code is Exit.OK
+
+    @property
+    def ending(self) -> str:
+        """The first words of a report."""
+        return ENDINGS[self.code]
+
+    @property
+    def is_mostly_unjudged(self) -> bool:
+        """Whether most runs have no verdict, or most kernels had no turn: that nothing was found says little then."""
+        return self.not_run > sum(self.judged.values()) or len(self.late) > len(self.judged)
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """The outcome as a report in JSON has it."""
+        return {
+            "ok": self.passed,
+            "exit": self.code,
+            "ending": self.ending,
+            "asked": sorted({*self.judged, *self.unjudged, *self.broken}),
+            "not_judged": dict(self.unjudged),
+            "runs_without_verdict": self.not_run,
+            "undecided": self.undecided,
+            "missing": list(self.missing),
+            "errors": list(self.errors),
+            "unsaved": list(self.unsaved),
+            "interrupted": self.interrupted,
+        }
+
+
+def outcome_of(
+    tally: Tally, *, failing: bool = False, complaints: Sequence[str] = (), missing: Sequence[str] = (),
+    errors: Sequence[str] = (), unsaved: Sequence[str] = (), interrupted: bool = False, idle: bool = False,
+    usual: str = NO_CASE,
+) -> UseOutcome:  # fmt: skip
+    """Return the outcome of a use that counted so much; `usual` is why a target judged nothing that does not say."""
+    lines = tally.targets.values()
+    judged, unjudged = Counter[str](), dict[str, str]()
+    for line in lines:
+        judged[line.kernel] += line.judged
+    silent = [line for line in lines if not judged[line.kernel]]
+    for line in silent:
+        unjudged.setdefault(line.kernel, line.not_run_reason or usual)
+    broken = tuple(dict.fromkeys(line.kernel for line in lines if line.broken))
+    late = dict.fromkeys(line.kernel for line in silent if line.not_run_reason in (NO_TURN, LATE))
+    worst = max(lines, key=lambda line: line.not_run, default=None)
+    return UseOutcome(
+        +judged, {kernel: why for kernel, why in unjudged.items() if kernel not in broken}, broken, failing,
+        tuple(complaints), tuple(late), tally.not_run, worst.not_run_reason if worst is not None else "",
+        tally.gave_up, tuple(missing), tuple(errors), tuple(unsaved), interrupted, idle,
+    )  # fmt: skip
