@@ -79,9 +79,8 @@ class NightResults:
             try:
                 seen = view(engine if saved else in_memory(), opened.night, self.state / FINDINGS)
             except (OperationalError, InterfaceError) as error:
-                self._warn(
-                    f"{'all is saved, and' if saved else 'it'} cannot be read: {name_of(engine)}: {said_by(error)}; then: {report}"
-                )
+                how = "all is saved, and" if saved else "the state"
+                self._warn(f"{how} cannot be read: {name_of(engine)}: {said_by(error)}; then: {report}")
                 return ended
             ended = self._ended(seen, errors, () if saved else ("the end of the night was not saved",))
             written = self._write(seen, ended)
