@@ -7,5 +7,9 @@ class UsageError(Exception):
     """Something that the user asked for cannot be done, and the user can mend it. The message says what to do."""
 
 
+class AwayError(Exception):
+    """Another program that this one cannot do without does not answer any longer. The message says which."""
+
+
 class InternalError(Exception):
     """One of our own processes broke its contract: nothing that it said may be judged."""

@@ -58,7 +58,7 @@ def _tell_end(code: Exit, message: str) -> None:
 def describe(error: Exception) -> tuple[str, Exit]:
     """What to print on stderr for `error`, and the exit code."""
     # Imported here, where speed no longer matters: these modules bring in NumPy.
-    from fuzz.base.errors import InternalError, UsageError
+    from fuzz.base.errors import AwayError, InternalError, UsageError
     from fuzz.base.text import masked, printable_lines
     from oracles.declared import OpError
     from oracles.formula.trace import FormulaError
@@ -72,6 +72,8 @@ def describe(error: Exception) -> tuple[str, Exit]:
         return printable_lines(masked(f"kernelfuzz: {said or 'a command is missing'}\nTry: {verb} --help")), Exit.USAGE
     if isinstance(error, (UsageError, NumericsError, OpError, FormulaError)):
         return printable_lines(masked(f"kernelfuzz: {error}")), Exit.USAGE
+    if isinstance(error, AwayError):
+        return printable_lines(masked(f"kernelfuzz: {error}")), Exit.INTERNAL
     if isinstance(error, (InternalError, OracleDisagreement)):
         return printable_lines(f"kernelfuzz: internal error: {error}"), Exit.INTERNAL
     if isinstance(error, OSError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,18 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.cli.options import loaded, pack_words, use_cache
+from fuzz.cli.options import given, loaded, pack_words, use_cache
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from sqlalchemy import Engine
 
     from fuzz.adapters.pack import Pack
     from fuzz.uses.nightly.opening import Opened
     from fuzz.uses.nightly.results import NightEnd, NightResults
+
+
+_LIMIT_S = 8 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,15 @@ class NightlyOptions:
     store: options.Store = None
     engine: options.Engine = "local"
     max_time: Annotated[
-        float,
-        typer.Option("--max-time", parser=options.duration, metavar="30s|5m|8h", help="How long a night is."),
-    ] = 8 * 3600.0
+        float | None,
+        typer.Option(
+            "--max-time",
+            parser=options.duration,
+            metavar="30s|5m|8h",
+            help="How long a night is. Default: 8h, and with --resume as long as it was meant to be.",
+            show_default=False,
+        ),
+    ] = None
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the latest night from where it was stopped or killed.")
     ] = False
@@ -89,17 +99,18 @@ def nightly(options: NightlyOptions) -> Exit:
 
 def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     """One session of a night, from the lock to the page; the exit code is that of the whole night."""
-    from fuzz.findings.database import opened_store
+    from sqlalchemy.exc import DBAPIError
+
+    from fuzz.findings.database import answering, opened_store
     from fuzz.findings.kept import restore, told_again
     from fuzz.findings.state import FINDINGS, FencedError, locked, make_state
-    from fuzz.report.records import environment
     from fuzz.uses.fleet.engine import engine_of
     from fuzz.uses.nightly.night import Night
-    from fuzz.uses.nightly.opening import close, open_night, place_of
+    from fuzz.uses.nightly.opening import close
     from fuzz.uses.search.stopping import LAST_S, Stopping
     from fuzz.uses.starting import unmatched
 
-    err, state, limit_s = results.err, options.state, options.max_time
+    err, state = results.err, options.state
     cluster = engine_of(options.engine, options.pack, options.untrusted)
     targets = options.selection.targets(pack, cluster.hosts if cluster else (), sanitize=options.sanitize)
     for line in unmatched(options.require, targets):
@@ -108,36 +119,31 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     make_state(state)
     with locked(state):
         engine, damage = opened_store(state, options.store)
-        for line in told_again(engine, state / FINDINGS):
-            _warn(err, line)
-        restore(engine, state / FINDINGS)
         if damage:
             _warn(err, damage)
-        seed = secrets.randbelow(2**32) if options.seed is None else options.seed
-        given = pack_words(options.pack, options.untrusted)
-        watched = ["--sanitize"] if options.sanitize else []
-        command = options.selection.repeated("nightly", "--max-time", f"{limit_s:g}s", *given, *watched)
-        facts = environment(pack.kernels, pack.path)
-        opened = open_night(engine, seed, limit_s, command, facts, options.resume, place_of(state))
-        err.print(_announced(opened, options.resume), soft_wrap=True)
+        with answering(engine):
+            for line in told_again(engine, state / FINDINGS):
+                _warn(err, line)
+            restore(engine, state / FINDINGS)
+            opened = _opened(options, engine, pack)
+        err.print(_announced(opened), soft_wrap=True)
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(
-                state, pack, given, targets, engine, opened, stopping, limit_s, partial(_warn, err),
-                options.case_limit, options.jobs, cluster,
+                state, pack, pack_words(options.pack, options.untrusted), targets, engine, opened, stopping,
+                partial(_warn, err), options.case_limit, options.jobs, cluster,
             )  # fmt: skip
             try:
                 saved = night.work(held)
-                ended = results.finish(engine, opened, stopping, saved)
+                ended = results.finish(engine, opened, stopping, saved, night.in_memory, night.book.errors)
                 with stopping.abortable(LAST_S):
                     held.close()
             except FencedError as error:
                 _warn(err, str(error))
                 return Exit.INTERNAL
             except Exception:
-                close(engine, opened.position, "error")
+                with suppress(DBAPIError):  # what went wrong is said, whatever else does
+                    close(engine, opened.position, "error")
                 raise
-            if not ended.saved and options.store is not None:
-                return Exit.INTERNAL
             return _exit(ended, interrupted=stopping.signalled, errors=bool(night.book.errors))
 
 
@@ -145,10 +151,37 @@ def _warn(err: Console, line: str) -> None:
     err.print(line, style="yellow", soft_wrap=True)
 
 
-def _announced(opened: Opened, resume: bool) -> str:
+def _opened(options: NightlyOptions, engine: Engine, pack: Pack) -> Opened:
+    """The night to work on. Raises StateError where the one to go on with has ended."""
+    from fuzz.findings.state import StateError
+    from fuzz.report.night import command_again
+    from fuzz.report.records import environment
+    from fuzz.uses.nightly.opening import RESUMABLE, latest_night, open_night, place_of
+
+    place = place_of(options.state)
+    before = latest_night(engine, place) if options.resume else None
+    limit_s = options.max_time or (before.limit_s if before else _LIMIT_S)
+    command = _repeated(options, limit_s)
+    if before is not None and before.ended not in RESUMABLE:
+        another = command_again("", command, options.state, options.store)
+        raise StateError(f"night {before.id} has ended, and cannot go on; to begin another: {another}")
+    seed = secrets.randbelow(2**32) if options.seed is None else options.seed
+    return open_night(engine, seed, limit_s, command, environment(pack.kernels, pack.path), options.resume, place)
+
+
+def _repeated(options: NightlyOptions, limit_s: float) -> str:
+    """The command line that begins such a night, but for where its state is."""
+    how = given(
+        max_time=limit_s, engine=None if options.engine == "local" else options.engine, case_limit=options.case_limit,
+        jobs=options.jobs or None, sanitize=options.sanitize,
+    )  # fmt: skip
+    required = (word for each in options.require for word in ("--require", each))
+    return options.selection.repeated("nightly", *how, *required, *pack_words(options.pack, options.untrusted))
+
+
+def _announced(opened: Opened) -> str:
     what = "goes on" if opened.resumed else "begins"
-    note = "; there was none to resume" if resume and not opened.resumed and opened.night > 1 else ""
-    return f"night {opened.night} {what}: seed {opened.seed}, {opened.left_s:,.0f} s left{note}"
+    return f"night {opened.night} {what}: seed {opened.seed}, {opened.left_s:,.0f} s left"
 
 
 def _exit(ended: NightEnd, *, interrupted: bool = False, errors: bool = False) -> Exit:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import mkdtemp
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
@@ -111,6 +113,18 @@ class FindingBook:
                     self._write(bucket)
         batch, self.batch = self.batch, Unsaved()
         return self.store.commit(batch) or self.trouble
+
+    def rescued(self) -> Mapping[str, Path]:
+        """Write the case files for which the disk had no room to a new folder for temporary files, which may be on
+        another disk. Returns those that could be written, by bucket."""
+        found, lost = {}, [bucket for bucket in self.seen if not bucket.written]
+        with contextlib.suppress(OSError):
+            folder = Path(mkdtemp(prefix="kernelfuzz-")) if lost else Path()
+            for bucket in lost:
+                path = self._path(bucket, folder)
+                save(path, bucket.case, bucket.record())
+                found[bucket.name] = path
+        return found
 
     def siblings(self, bucket: Bucket) -> list[Bucket]:
         """The other buckets of its kernel that fail alike."""
@@ -223,13 +237,15 @@ class FindingBook:
         told = explanation_of(bucket.found, self.targets.get(bucket.found.target))
         bucket.explanation = replace(told, kernel=bucket.kernel)
 
+    def _path(self, bucket: Bucket, folder: Path) -> Path:
+        number = bucket.name.removeprefix(base_of(bucket.name))
+        return folder / f"{self.name_of(bucket.kernel, bucket.judgement)}{number}-{bucket.case.digest[:12]}.json"
+
     def _write(self, bucket: Bucket) -> None:
         """Write the case file. Where the disk is full the one before stays, and the bucket is not lost over it."""
-        before, finding = bucket.path, bucket.found
+        before = bucket.path
         self.describe(bucket)
-        number = bucket.name.removeprefix(base_of(bucket.name))
-        stem = f"{self.name_of(bucket.kernel, finding.judgement)}{number}-{finding.case.digest[:12]}"
-        path = self.store.folder / f"{stem}.json"
+        path = self._path(bucket, self.store.folder)
         try:
             save(path, bucket.case, bucket.record())
             bucket.path, bucket.written = path, True

@@ -3,6 +3,8 @@
 SQLite keeps any value in any column, and notices of a damaged page only what it has to read. So all of it is looked at
 when a state is opened: what is found in the middle of a night would end it. PostgreSQL holds its columns to their types
 itself; what they say may be another's there, too.
+
+Judged runs are counted twice, by batch and by target: where the two differ, something is lost.
 """
 
 from __future__ import annotations
@@ -33,6 +35,14 @@ _MOST = 1e15
 """No number of ours with a fraction is larger: seconds, and ratios that passed."""
 _LEAST = {"accuracy.n": 1, "accuracy.climb": 1, "accuracy.ratio": 0, "night.limit_s": 0, "session.used_s": 0}
 """The least that the numbers of these columns can be; others count something, and nothing is divided by them."""
+_LOST = """
+    SELECT night.id, coalesce(batches.judged, 0), coalesce(targets.judged, 0) FROM night
+    LEFT JOIN (SELECT night_id, sum(judged) AS judged FROM batch JOIN slice ON slice.id = slice_id GROUP BY night_id)
+    AS batches ON batches.night_id = night.id
+    LEFT JOIN (SELECT night_id, sum(count) AS judged FROM counter WHERE what = 'judged' GROUP BY night_id)
+    AS targets ON targets.night_id = night.id
+    WHERE coalesce(batches.judged, 0) != coalesce(targets.judged, 0) LIMIT 1"""
+"""The first night whose counts differ. One statement sees one state, also while another process writes."""
 
 
 def examine(engine: Engine) -> None:
@@ -54,13 +64,16 @@ def examine(engine: Engine) -> None:
 
 def _examine_file(engine: Engine) -> None:
     with engine.connect() as connection:
-        said = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        said = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
         if said != "ok":
             raise ValueError(str(said))
         if connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
             raise ValueError("a row refers to one that is not there")
         for table in Base.metadata.sorted_tables:
             _examine_table(connection, table)
+        lost = connection.exec_driver_sql(_LOST).first()
+        if lost is not None:
+            raise ValueError("night {}: its batches have {} judged runs, and its targets {}".format(*lost))
 
 
 def _examine_table(connection: Connection, table: Table) -> None:

@@ -6,8 +6,8 @@ A state folder has one SQLite file. A store that many machines share is a Postgr
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Insert, create_engine, event, inspect, make_url, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import StaticPool
 
 from fuzz.base.files import set_aside
 from fuzz.findings.damage import examine
@@ -27,7 +28,10 @@ from fuzz.findings.tables import SCHEMA, Base, VersionRow
 EXTRA = "pip install -e 'path/to/kernelfuzz[fleet]'"
 """What installs the packages that a shared store needs."""
 _PATIENCE_S = 5
-"""A server that does not answer for so many seconds is taken to be gone: a night tries again, a command says so."""
+"""A server that does not answer for so many seconds is taken to be gone: a night tries again, a command says so. A
+`connect_timeout` in the URL takes its place where a server is slower."""
+_BUSY_MS = 2000
+"""Another process that writes is waited for so many milliseconds. The number is chosen, not measured."""
 _OLDEST = 4
 """Older tables are not read."""
 _OPENING = 5_392_171
@@ -64,6 +68,16 @@ def name_of(engine: Engine) -> str:
     return engine.url.database or "" if _is_file(engine.url) else _shown(engine.url.set(drivername="postgresql"))
 
 
+def without_password(store: str) -> str:
+    """The URL of a store as a command that is printed has it: a password comes from `PGPASSWORD` or `~/.pgpass`."""
+    url = make_url(store)
+    if url.password is None and not any("password" in name for name in url.query):
+        return store
+    query = {name: value for name, value in url.query.items() if "password" not in name}
+    bare = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, query)
+    return bare.render_as_string(hide_password=False)
+
+
 def is_shared(engine: Engine) -> bool:
     """Whether other machines may use it, and it may be away while this one works."""
     return not _is_file(engine.url)
@@ -72,6 +86,15 @@ def is_shared(engine: Engine) -> bool:
 def said_by(error: DBAPIError) -> str:
     """The first line of what a database says went wrong."""
     return str(error.orig or error).strip().partition("\n")[0]
+
+
+@contextmanager
+def answering(engine: Engine) -> Iterator[None]:
+    """Raise StateError where a database does not do what it is asked inside."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise StateError(f"{name_of(engine)}: {said_by(error)}") from error
 
 
 def opened_store(state: Path, store: str | None) -> tuple[Engine, str]:
@@ -83,6 +106,8 @@ def opened_state(path: Path) -> tuple[Engine, str]:
     """Open the database as `open_state` does, or, where what is there is damaged, a new one in its place; and a line
     that says where the damaged one went, or ''."""
     try:
+        if path.is_file() and not path.stat().st_size:  # SQLite would take it for a new one
+            raise BrokenStateError(f"{path}: damaged: it is empty")
         return open_state(path), ""
     except BrokenStateError as error:
         aside = [set_aside(each) for each in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm")))
@@ -105,6 +130,7 @@ def open_store(store: str) -> Engine:
     if find_spec("psycopg") is None:
         raise StateError(f"--store {_shown(url)}: psycopg is not installed: {EXTRA}")
     patience = {"connect_timeout": _PATIENCE_S, "tcp_user_timeout": 1000 * _PATIENCE_S}
+    patience = {name: value for name, value in patience.items() if name not in url.query}
     engine = create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=patience)
     try:
         with engine.begin() as connection:
@@ -139,6 +165,7 @@ def open_state(path: Path) -> Engine:
     try:
         engine = create_engine(f"sqlite:///{path}")
         event.listen(engine, "connect", _prepare)
+        event.listen(engine, "checkin", _check_point)
         with engine.begin() as connection:
             _make_tables(connection, str(path))
             # A kernelfuzz of before there were revisions looks for the version here.
@@ -166,9 +193,28 @@ def _shown(url: URL) -> str:
 def _prepare(connection: DBAPIConnection, record: object) -> None:
     """A write-ahead log that is synced at each commit: neither a kill nor a power cut loses what was committed."""
     cursor = connection.cursor()
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 2000"):
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", f"busy_timeout = {_BUSY_MS}"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _check_point(connection: DBAPIConnection | None, record: object) -> None:
+    """Move what was committed from the log into the file, so that the file has it all: SQLite drops in silence what
+    follows damage in a log. Where another process reads, or the disk is full, it stays in the log until the next time.
+    """
+    if connection is None:
+        return
+    with closing(connection.cursor()) as cursor, suppress(sqlite3.Error):
+        for pragma in ("busy_timeout = 0", "wal_checkpoint(TRUNCATE)", f"busy_timeout = {_BUSY_MS}"):
+            cursor.execute(f"PRAGMA {pragma}")
+
+
+def in_memory(engine: Engine) -> Engine:
+    """A copy of the file of a database that takes what the disk has no room for."""
+    copy = create_engine("sqlite://", poolclass=StaticPool)
+    with closing(engine.raw_connection()) as source, closing(copy.raw_connection()) as target:
+        source.driver_connection.backup(target.driver_connection)  # type: ignore[union-attr]
+    return copy
 
 
 def _make_tables(connection: Connection, name: str) -> None:
@@ -197,6 +243,8 @@ def _version(connection: Connection, name: str) -> int:
     tables = inspect(connection).get_table_names()
     if VersionRow.__tablename__ in tables:
         version = connection.scalar(select(VersionRow.version_num))
+        if version is None:
+            raise ValueError("nothing says which version its tables have")
         if not str(version).isdigit():
             raise StateError(f"{name}: not a store of kernelfuzz: its tables have version {version}")
         return int(str(version))

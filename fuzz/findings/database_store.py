@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqlalchemy.orm import Session
 from fuzz.findings.accuracy import whereabouts
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded, rule_from_text, rule_to_text
-from fuzz.findings.database import is_shared, name_of, said_by, write_rows
+from fuzz.findings.database import in_memory, is_shared, name_of, said_by, write_rows
 from fuzz.findings.position import Position, utc_now
 from fuzz.findings.state import FencedError
 from fuzz.findings.store import Unsaved
@@ -95,6 +96,18 @@ class DatabaseStore:
             if not self._attempt():
                 return self._trouble
         return ""
+
+    def in_memory(self, elsewhere: Mapping[str, Path]) -> Engine:
+        """A copy of a file's database that has what there was no room for, too; and case files elsewhere, by bucket."""
+        engine = in_memory(self._engine)
+        copy = DatabaseStore(engine, self.folder, replace(self._position))
+        copy.load()
+        # The files that nothing there names any longer are those that the state still names.
+        copy.take_in([replace(each, released=[]) for each in (self._tried, self._waiting) if each is not None])
+        with Session(engine) as transaction, transaction.begin():
+            for name, path in elsewhere.items():
+                transaction.execute(update(BucketRow).filter_by(signature=name).values(case_file=str(path)))
+        return engine
 
     def _keep(self) -> str:
         """Keep on this machine what a shared store could not be told. Returns the trouble."""

@@ -184,7 +184,7 @@ def view(engine: Engine, night: int | None = None, findings: Path | None = None,
     """The night of that number, or the latest; its case files are in the folder `findings`, or beside the database, and
     its trends begin with the night `since`. Raises StateError where there is none."""
     with Session(engine, expire_on_commit=False) as transaction:
-        nights = _nights(transaction)
+        nights = nights_of(transaction)
         number = max(nights, default=0) if night is None else night
         if number not in nights:
             raise StateError(f"{name_of(engine)}: there is no night in it yet")
@@ -222,7 +222,7 @@ def slices_of(transaction: Session, night: int) -> list[SliceTotals]:
     return [SliceTotals(*row) for row in rows]
 
 
-def _nights(transaction: Session) -> dict[int, NightTotals]:
+def nights_of(transaction: Session) -> dict[int, NightTotals]:
     """All nights, by number."""
     times = select(SessionRow.night_id, func.sum(SessionRow.used_s), func.sum(SessionRow.triage_s))
     used = {night: seconds for night, *seconds in transaction.execute(times.group_by(SessionRow.night_id))}

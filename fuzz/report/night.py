@@ -14,6 +14,7 @@ from rich.console import Console
 
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.base.verdict import Verdict
+from fuzz.findings.database import without_password
 from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTotals
 from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
 from fuzz.generate.pairing import PairCoverage, held
@@ -51,7 +52,6 @@ def print_night(
     console: Console,
     seen: NightView,
     kernels: Iterable[Kernel],
-    page: Path,
     pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
     outcome: UseOutcome | None = None,
 ) -> None:
@@ -61,11 +61,13 @@ def print_night(
     for bucket in seen.buckets:
         console.print()
         console.print(f"{bucket.status}:", style="bold")
-        print_failure(console, failure_of(bucket, seen).told(verbose=False, width=room(console)))
+        failure = failure_of(bucket, seen)  # in full where no file has its case
+        print_failure(console, failure.told(verbose=not failure.commands.case_file, width=room(console)))
     broken = broken_of(seen)
-    for each in broken:
+    origin = Provenance(seen.night.seed, seen.night.command, pack_option(seen.night.command))
+    for each in broken_failures(broken, {}, origin):
         console.print()
-        console.print(each.text(f"{page}", whole=len(broken) == 1), soft_wrap=True)
+        console.print(each.said, soft_wrap=True)
     console.print()
     print_lines(console, not_exercised(_undeclared(seen, kernels)))
     if pairs:
@@ -82,7 +84,6 @@ def print_night(
         f"({rate:,.0f}/s), night {seen.night.id}, seed {seen.night.seed}",
         soft_wrap=True,
     )  # fmt: skip
-    console.print(f"page: {page}", soft_wrap=True)
 
 
 def broken_of(seen: NightView) -> list[Broken]:
@@ -215,6 +216,14 @@ def pack_option(command: str) -> tuple[str, ...]:
         return ()
     pack = words[words.index("--pack") + 1 :] if "--pack" in words else []
     return (*(("--pack", pack[0]) if pack else ()), *(("--untrusted",) if "--untrusted" in words else ()))
+
+
+def command_again(option: str, command: str, state: Path, store: str | None) -> str:
+    """Return the command line that does with a night what an option of `nightly` says, or begins another one like it
+    with ''. `command` is the one in its record; the password of a store is not told."""
+    others = pack_option(command) if option == "--report-only" else shlex.split(command)[2:]
+    where = ["--state", str(state), *(("--store", without_password(store)) if store is not None else ())]
+    return shlex.join(["kernelfuzz", "nightly", *([option] if option else []), *where, *others])
 
 
 def night_outcome(

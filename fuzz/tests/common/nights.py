@@ -29,7 +29,7 @@ def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> It
         with Stopping(6000.0) as stopping, pytest.MonkeyPatch.context() as patient:
             patient.setattr("fuzz.uses.nightly.triage.SECONDS", 600.0)  # what is explained depends on no clock
             pack = Pack(state / "pack", (GENERIC,))
-            night = Night(state, pack, (), targets, engine, opened, stopping, 6000.0, pytest.fail)
+            night = Night(state, pack, (), targets, engine, opened, stopping, pytest.fail)
             night.session.searched = ()  # this process takes the turns
             with night.session:
                 night.begin()

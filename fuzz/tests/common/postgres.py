@@ -69,11 +69,18 @@ class Postgres:
             time.sleep(0.1)
         raise AssertionError("PostgreSQL does not answer")
 
+    def signal(self, number: int) -> None:
+        """Send a signal to all that it forked."""
+        for child in self._children():
+            os.kill(int(child), number)
+
+    def _children(self) -> list[str]:
+        command = ("ps", "-o", "pid=", "--ppid", str(self._server.pid))
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+
     def kill(self) -> None:
         """End it as a power cut would, with all that it forked."""
-        children = subprocess.run(
-            ("ps", "-o", "pid=", "--ppid", str(self._server.pid)), capture_output=True, text=True, check=False
-        ).stdout.split()
+        children = self._children()
         self._server.kill()
         self._server.wait()
         for child in children:

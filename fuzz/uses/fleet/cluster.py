@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from distributed import Client
 
 SCHEME = "dask://"
-_PATIENCE_S = 10
-"""A scheduler and its first worker are waited for so many seconds, and so is each answer of either."""
+_PATIENCE_S = 30
+"""A scheduler and its first worker are waited for so many seconds, and so is each answer of either: as long as Dask
+itself waits for a connection."""
+AWAY_S = 120.0
+"""A scheduler or a worker of which nothing is heard for so many seconds is given up: Dask would wait for minutes, and
+with it all others. It is four times what Dask allows for a connection: with 8 to 40 processes for 2 processors, 30
+seconds were not enough for 3 of 5 workers to say who they are."""
 _SHARE = 1 / 1024
 """What one order takes of a resource: a worker has it or not."""
 
@@ -49,7 +54,8 @@ def connected(engine: str) -> Client:
     from distributed import Client
 
     scheme = "tls" if dask.config.get("distributed.comm.tls.ca-file", None) else "tcp"
-    for name in ("distributed", "asyncio", "tornado"):  # what happens is said once, and here
+    # What happens is said once, and here. Dask gives its client a level of its own.
+    for name in ("distributed", "distributed.client", "asyncio", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         address = engine.replace(SCHEME, f"{scheme}://")

@@ -15,7 +15,7 @@ from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import Host, this_host
 from fuzz.base.errors import UsageError
 from fuzz.uses.fleet.campaign import Campaign, code_digest, sources_digest
-from fuzz.uses.fleet.cluster import SCHEME, connected, groups_by_need, offered, within, workers_of
+from fuzz.uses.fleet.cluster import AWAY_S, SCHEME, connected, groups_by_need, offered, within, workers_of
 from fuzz.uses.fleet.executor import DaskExecutor
 from fuzz.uses.fleet.shard import answered
 from fuzz.uses.search.groups import slow_targets_of
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 LOCAL = "local"
-_ASKED_S = 30
-"""Seconds for all workers to say who they are: each reads its sources for that."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +45,9 @@ class DaskEngine:
         """The machines of workers that have another processor than this one."""
         asked = json.dumps({"code": code_digest(), "ask": "machine", "campaign": {}, "group": 0})
         try:
-            told = within(partial(self.client.run, answered, asked, on_error="return"), _ASKED_S)
+            told = within(partial(self.client.run, answered, asked, on_error="return"), AWAY_S)
         except TimeoutError as error:
-            raise UsageError(f"--engine {self.address}: a worker does not answer for {_ASKED_S} seconds") from error
+            raise UsageError(f"--engine {self.address}: a worker does not answer for {AWAY_S:.0f} seconds") from error
         found: dict[str, Host] = {}
         for name, text in told.items():
             if not isinstance(text, str):

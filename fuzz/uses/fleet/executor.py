@@ -20,9 +20,9 @@ import msgspec
 
 from fuzz.adapters.target import Attestation
 from fuzz.base.case import Case
-from fuzz.base.errors import InternalError, UsageError
+from fuzz.base.errors import AwayError, UsageError
 from fuzz.uses.fleet.campaign import Campaign, code_digest
-from fuzz.uses.fleet.cluster import connected, requested, threads_for, within, workers_of
+from fuzz.uses.fleet.cluster import AWAY_S, connected, requested, threads_for, within, workers_of
 from fuzz.uses.fleet.shard import answered
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
@@ -41,9 +41,6 @@ _CHUNKS = (1 << 15, 1 << 12, 1 << 9, 1 << 6)
 """Lessons are kept at the workers in pieces of so many places: few pieces, and each is sent to a worker once."""
 _LOOK_S = 2.0
 """Seconds between two looks which workers there are."""
-_AWAY_S = 30.0
-"""A scheduler that is away for so many seconds is given up, and so is a worker at the start: Dask would wait for it for
-minutes, and with it all others."""
 _CALLS_S = 10.0
 """A report, or the calls before a finding, are waited for so many seconds after a worker said that they are there."""
 _MOST_CAUSES, _STARTING_S = 4, 60.0
@@ -151,7 +148,7 @@ class DaskExecutor:
                 self._look()
                 last = self._workers.get(name, {}).get("last_seen")
                 heard, since = last, time.monotonic() if last != heard else since
-                if time.monotonic() - since > _AWAY_S:
+                if time.monotonic() - since > AWAY_S:
                     self._give_up(name)
             except Exception as error:
                 self._client.close()
@@ -167,7 +164,7 @@ class DaskExecutor:
         self._workers = {each: worker for each, worker in self._workers.items() if each != name}
         if not self._workers:
             self._client.close(timeout=_LEAVING_S)
-            raise UsageError(f"--engine {self.engine}: the worker {name} is silent for {_AWAY_S:.0f} s at its start")
+            raise UsageError(f"--engine {self.engine}: the worker {name} is silent for {AWAY_S:.0f} s at its start")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -332,7 +329,7 @@ class DaskExecutor:
         return found, start
 
     def _joined(self, token: str) -> None:
-        """What came of an order. Raises UsageError, and InternalError where the scheduler is gone."""
+        """What came of an order. Raises UsageError, and AwayError where the scheduler is gone."""
         order, future = self._orders.pop(token, (None, None))
         if order is None or future is None:
             self.dropped += 1
@@ -341,7 +338,7 @@ class DaskExecutor:
             self._failed(order)
             return
         if future.status != "finished":
-            raise InternalError(f"{self.engine}: the scheduler is away: all that was reported before is kept")
+            raise AwayError(f"--engine {self.engine}: the scheduler is away: what was reported before is kept")
         try:
             said = json.loads(future.result(timeout=_CALLS_S))
         except TimeoutError:  # its worker was stopped with the report: another one takes the turns
@@ -385,7 +382,7 @@ class DaskExecutor:
             raise UsageError(f"--engine {self.engine}: {said.get('worker', name)} {said['refused']}")
 
     def _look(self) -> None:
-        """Which workers there are now. Raises InternalError where nobody tells for long."""
+        """Which workers there are now. Raises AwayError where nobody tells for long."""
         self._looked = now = time.monotonic()
         try:
             self._workers = {
@@ -399,5 +396,6 @@ class DaskExecutor:
                 said = f"none is there, {seconds:.0f} s"
                 self.watch([RemoteWait(f"a worker of {self.engine}", None, seconds, math.inf, said)])
         except Exception as error:
-            if now - self._heard > _AWAY_S:
-                raise InternalError(f"{self.engine}: the scheduler is away: what was reported is kept") from error
+            if now - self._heard > AWAY_S:
+                said = f"--engine {self.engine}: the scheduler is away: what was reported before is kept"
+                raise AwayError(said) from error

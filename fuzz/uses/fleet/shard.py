@@ -25,11 +25,12 @@ import msgspec
 from fuzz.adapters.toolchain import this_host
 from fuzz.transport.process import START_LIMIT_S
 from fuzz.uses.fleet.campaign import code_digest
+from fuzz.uses.fleet.cluster import AWAY_S
 from fuzz.uses.search.turn_runner import Task
 from fuzz.uses.search.wire import Calls, CallsRequest, Cut, Failed, Passed, Start, Started, Take, packed, passing
 
 _LOOK_S = 1.0
-_SILENT_S = START_LIMIT_S + 30.0
+_SILENT_S = START_LIMIT_S + AWAY_S
 """The seconds for which a process may say nothing at its start: it tells each second of what is built or started, and
 before that it loads the pack, which may import what a kernel may."""
 

@@ -4,6 +4,7 @@ then searches in slices, and saves each finding with its batch."""
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.files import set_aside
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_family
-from fuzz.findings.database import is_shared, name_of, said_by
+from fuzz.findings.database import answering, is_shared, name_of, said_by
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.findings.state import FINDINGS
@@ -81,8 +82,6 @@ class Night:
     engine: Engine
     opened: Opened
     stopping: Stopping
-    limit_s: float
-    """The whole night has this many seconds."""
     say: Callable[[str], None]
     """It prints a line for the user."""
     case_limit: float | None = None
@@ -93,34 +92,38 @@ class Night:
     def __post_init__(self) -> None:
         self._turn = Slice(0, _REPLAY, 0, 0.0)
         self._findings, self._corpora = self.state / FINDINGS, corpora_of(self.pack.path)
-        store = DatabaseStore(self.engine, self._findings, self.opened.position)
+        self._store = store = DatabaseStore(self.engine, self._findings, self.opened.position)
         by_id = {target.id: target for target in self.targets}
-        self.book = FindingBook(store, self._source, by_id, by_family, store.load())
+        with answering(self.engine):
+            known = store.load()
+        self.book = FindingBook(store, self._source, by_id, by_family, known)
         kernels = self.pack.kernels  # all of them, whatever targets were chosen: they decide the cases
         self.session = Session(
             self.targets, self.book, Terms(kernels, declared(kernels), accuracy=True), self.opened.seed,
             Limits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
-            longest=Limits(self.limit_s).longest_case, engine=self.cluster,
+            longest=Limits(self.opened.limit_s).longest_case, engine=self.cluster,
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:
         """Work until a stop is wanted; the workers are killed then, and released by `held`. False where the end of it
         could not be saved."""
-        entered, begun, saved = False, False, True
+        entered, begun, full = False, False, False
         with self.stopping.abortable():
             held.enter_context(self.session)
             entered = True
-            self.begin()
-            begun = True
             try:
+                self.begin()
+                begun = True
                 self.search()
             except CannotSave as error:
                 self.say(f"the night stops: {error}")
-                saved = is_shared(self.engine)  # it may be back by the last time
+                full = not is_shared(self.engine)  # a shared store may be back by the last time
         if entered:
             self.session.stop()  # else they would take the processors from what is saved now
-        if not begun or not saved:
-            return saved
+        if not begun:
+            if not full and self.opened.left_s:
+                self.say("nothing was judged: the time was over before all kernels were started")
+            return not full
         self.session.tell_troubles()
         self.session.err.print(self.session.executor.words)
         if self.runner.in_flight:
@@ -130,25 +133,24 @@ class Night:
     def begin(self) -> None:
         """Put on record the targets and what should be visited, and make ready for the search."""
         position, stopping = self.opened.position, self.stopping
+        remedy = "see that the store can be reached" if is_shared(self.engine) else "free some space"
+        self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
         statuses = {name: status_record(status) for name, status in self.session.pool.statuses.items()}
         running = tuple(dict.fromkeys(target.kernel for target in self.targets if statuses[target.id]["runs"]))
-        with stopping.shielded():
-            note_targets(self.engine, self.opened.night, self.targets, statuses)
-            note_space(self.engine, self.opened.night, running, declared(running))
+        self._stored(lambda: note_targets(self.engine, self.opened.night, self.targets, statuses))
+        self._stored(lambda: note_space(self.engine, self.opened.night, running, declared(running)))
         self._running = Counter(kernel.op for kernel in running)
         for kernel in running:  # some seconds now, which there are not at the end
             pairing_of(kernel.capability)
         self.runner = self.session.runner(self.targets)
         self.runner.patient = True
-        remedy = "see that the store can be reached" if is_shared(self.engine) else "free some space"
-        self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
         self.triage = NightTriage(
             self.session.workers,
             self.targets,
             self.book,
             position,
             stopping,
-            self.limit_s,
+            self.opened.limit_s,
             self.runner.before,
             self.session.elsewhere,
             self.session.explain_there,
@@ -256,8 +258,12 @@ class Night:
     def _source(self) -> Source:
         if self._turn.op == _REPLAY:
             return Source(self._turn.seed, "replay of what was known before the night")
-        words = ["kernelfuzz run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
-        return Source(self._turn.seed, " ".join(words))
+        words = ["kernelfuzz", "run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
+        return Source(self._turn.seed, shlex.join(words))
+
+    def in_memory(self) -> Engine:
+        """The state as it would be with what there was no room for."""
+        return self._store.in_memory(self.book.rescued())
 
     def _last_save(self) -> bool:
         """Save what is left; tried again for a moment, since another process may just be reading. False: it cannot

@@ -20,6 +20,7 @@ from fuzz.base import __version__
 from fuzz.base.feature import label_words
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.findings.database import write_rows
+from fuzz.findings.database_views import NightTotals, nights_of
 from fuzz.findings.position import Position, utc_now
 from fuzz.findings.state import FencedError
 from fuzz.findings.tables import CounterRow, LeaseRow, NightRow, SessionRow, SliceRow, TargetRow
@@ -93,6 +94,17 @@ class Opened:
     left_s: float
     position: Position
     resumed: bool
+    limit_s: float
+    """The whole night has this many seconds."""
+    command: str
+    """How it was started."""
+
+
+def latest_night(engine: Engine, place: str) -> NightTotals | None:
+    """The night that `--resume` goes on with, if it can; None before there is one."""
+    with Session(engine) as transaction:
+        row = _latest(transaction, place, "nightly")
+        return None if row is None else nights_of(transaction)[row.id]
 
 
 def open_night(
@@ -102,8 +114,7 @@ def open_night(
     """The latest night, with `resume` and where it can go on; else a new one with this seed. A night on which another
     `place` is working is left to it."""
     with Session(engine) as transaction, transaction.begin():
-        nights = transaction.scalars(select(NightRow).filter_by(verb=verb).order_by(NightRow.id.desc()).limit(_LATEST))
-        night = next((each for each in nights if not _is_busy(transaction, each, place)), None)
+        night = _latest(transaction, place, verb)
         resumed = resume and night is not None and night.ended in RESUMABLE
         if night is not None and not resumed and night.ended == "":
             night.ended = "next night"
@@ -119,7 +130,13 @@ def open_night(
         transaction.flush()
         position = Position(night.id, session.id, used_s, time.monotonic(), earlier_triage_s=triage_s)
         transaction.execute(update(LeaseRow).filter_by(night_id=night.id).values(token=position.token))
-        return Opened(night.id, night.seed, max(0.0, limit_s - used_s), position, resumed)
+        return Opened(night.id, night.seed, max(0.0, limit_s - used_s), position, resumed, limit_s, command)
+
+
+def _latest(transaction: Session, place: str, verb: str) -> NightRow | None:
+    """The latest night on which no other place works."""
+    nights = transaction.scalars(select(NightRow).filter_by(verb=verb).order_by(NightRow.id.desc()).limit(_LATEST))
+    return next((each for each in nights if not _is_busy(transaction, each, place)), None)
 
 
 def place_of(state: Path) -> str:

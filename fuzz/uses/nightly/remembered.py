@@ -14,7 +14,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from fuzz.adapters.target import NotRun, Target
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_family
-from fuzz.findings.database import name_of, open_store
+from fuzz.findings.database import answering, is_shared, name_of, open_store
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.explainer import Explainer
 from fuzz.findings.kept import restore, told_again
@@ -50,12 +50,14 @@ class Remembered:
     def begin(self, session: Session, say: Callable[[str], None]) -> Recorder:
         """Put on record what runs; the observer that saves what is counted."""
         statuses = session.pool.statuses
-        note_targets(
-            self.engine, self.opened.night, session.targets, {n: status_record(s) for n, s in statuses.items()}
-        )
+        with answering(self.engine):
+            note_targets(
+                self.engine, self.opened.night, session.targets, {n: status_record(s) for n, s in statuses.items()}
+            )
         running = [each.kernel for each in session.targets if not isinstance(statuses[each.id], NotRun)]
         running = list(dict.fromkeys(running))
-        note_space(self.engine, self.opened.night, running, declared(running))
+        with answering(self.engine):
+            note_space(self.engine, self.opened.night, running, declared(running))
         return Recorder(
             self.book.targets,
             self.book,
@@ -90,7 +92,8 @@ class Remembered:
             pass  # all but the end is saved
         path = unsaved_path(self.book.store.folder, self.opened.position)
         away = f"the store {name_of(self.engine)} is away: what it was not told is kept in {path}"
-        recorder.say(f"{away}; the next run or night with this folder tells it")
+        full = f"{name_of(self.engine)} has not all of this run: {recorder.trouble or 'its end could not be saved'}"
+        recorder.say(f"{away}; the next run or night with this folder tells it" if is_shared(self.engine) else full)
         return False
 
 
@@ -100,11 +103,13 @@ def remembered(
 ) -> Remembered:  # fmt: skip
     """A run of these targets, begun in the store of that URL. Raises StateError."""
     engine = open_store(store)
-    for line in told_again(engine, folder):
-        say(line)
-    restore(engine, folder)
-    opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, place_of(folder), "run")
-    begin_slice(engine, opened.position, Slice(0, op, seed, math.inf))
-    saved = DatabaseStore(engine, folder, opened.position)
+    with answering(engine):
+        for line in told_again(engine, folder):
+            say(line)
+        restore(engine, folder)
+        opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, place_of(folder), "run")
+        begin_slice(engine, opened.position, Slice(0, op, seed, math.inf))
+        saved = DatabaseStore(engine, folder, opened.position)
+        known = saved.load()
     by_id = {target.id: target for target in targets}
-    return Remembered(engine, opened, FindingBook(saved, lambda: Source(seed, command), by_id, by_family, saved.load()))
+    return Remembered(engine, opened, FindingBook(saved, lambda: Source(seed, command), by_id, by_family, known))

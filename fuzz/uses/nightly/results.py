@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -12,16 +14,16 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from fuzz.base.kernel import Kernel
-from fuzz.findings.database import is_shared, name_of, open_state, open_store, said_by
+from fuzz.findings.database import answering, is_shared, name_of, open_state, open_store, said_by
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
 from fuzz.findings.unsaved import unsaved_path
 from fuzz.report.formats import Wanted, write_reports
-from fuzz.report.night import night_outcome, night_record, outline_of, pairs_of, print_night, tally_of
+from fuzz.report.night import command_again, night_outcome, night_record, outline_of, pairs_of, print_night, tally_of
 from fuzz.report.page import write_page
 from fuzz.report.use_outcome import UseOutcome
 from fuzz.uses.nightly.opening import Opened, close
-from fuzz.uses.search.stopping import LAST_S, Stopping
+from fuzz.uses.search.stopping import Stopping
 from fuzz.uses.starting import missing_targets
 
 
@@ -32,6 +34,7 @@ class NightEnd:
     outcome: UseOutcome | None = None
     """The outcome of the whole night, whatever session saw it."""
     saved: bool = False
+    """Whether the state was saved, and the reports that its user has waited for."""
 
 
 @dataclass(frozen=True)
@@ -51,63 +54,79 @@ class NightResults:
     out: Console
     err: Console
 
-    def finish(self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool) -> NightEnd:
-        """Say how the night ended, first in the state. What takes too long then is left out: the state has it all."""
+    def finish(
+        self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool, in_memory: Callable[[], Engine],
+        errors: Sequence[str] = (),
+    ) -> NightEnd:  # fmt: skip
+        """Say how the night ended, first in the state. That takes what time it needs, unless a further signal comes;
+        the state has it all. `in_memory` returns the state as it would be where that could not be saved."""
         if saved:
             try:
-                close(engine, opened.position, "signal" if stopping.signalled else "limit")
+                close(engine, opened.position, stopping.ending)
             except (OperationalError, InterfaceError) as error:
                 self._warn(f"not saved: {name_of(engine)}: {said_by(error)}")
                 saved = False
-        ended, whole = NightEnd(), False
+        ended, written = NightEnd(), None
+        resume, report = (
+            command_again(option, opened.command, self.state, self.store) for option in ("--resume", "--report-only")
+        )
         if not saved and is_shared(engine):
-            self._tell_unsaved(engine, opened)
+            kept = unsaved_path(self.state / FINDINGS, opened.position)
+            self._warn(f"the store {name_of(engine)} is away: what it was not told is kept in {kept}, and case files "
+                       f"beside it; once it can be reached: {resume}")  # fmt: skip
             return ended
-        with stopping.abortable(LAST_S):
-            seen = view(engine, opened.night, self.state / FINDINGS)
-            ended = self._ended(seen)
-            saved = self._write(seen, ended) and saved
-            whole = True
+        with stopping.abortable(math.inf):
+            try:
+                seen = view(engine if saved else in_memory(), opened.night, self.state / FINDINGS)
+            except (OperationalError, InterfaceError) as error:
+                how = "all is saved, and" if saved else "the state"
+                self._warn(f"{how} cannot be read: {name_of(engine)}: {said_by(error)}; then: {report}")
+                return ended
+            ended = self._ended(seen, errors, () if saved else ("the end of the night was not saved",))
+            written = self._write(seen, ended)
         if not saved:
-            self._warn("the end of the night was not saved: free some space, then: "
-                       f"kernelfuzz nightly --resume --state {self.state}")  # fmt: skip
-        elif not whole:
-            self._warn("all is saved, and there was no time to write the page: "
-                       f"kernelfuzz nightly --report-only --state {self.state}")  # fmt: skip
-        return NightEnd(ended.outcome, saved)
-
-    def _tell_unsaved(self, engine: Engine, opened: Opened) -> None:
-        folder = self.state / FINDINGS
-        self._warn(f"the store {name_of(engine)} is away: what it was not told is kept in "
-                   f"{unsaved_path(folder, opened.position)}, and case files beside it; once it can be reached: "
-                   f"kernelfuzz nightly --resume --state {self.state} --store ...")  # fmt: skip
+            self._warn(f"the end of the night was not saved: free some space, then: {resume}")
+        elif not written:
+            self._warn(f"all is saved, and not all reports were written: {report}")
+        return NightEnd(ended.outcome, saved and written is not False)
 
     def again(self, since: int = 0) -> NightEnd:
         """Everything of the latest night once more. Raises StateError where there is none, OSError."""
         engine = open_state(latest_state(self.state)) if self.store is None else open_store(self.store)
-        seen = view(engine, findings=self.state / FINDINGS, since=since)
+        with answering(engine):
+            seen = view(engine, findings=self.state / FINDINGS, since=since)
         ended = self._ended(seen)
         return NightEnd(ended.outcome, self._write(seen, ended))
 
-    def _ended(self, seen: NightView) -> NightEnd:
+    def _ended(self, seen: NightView, errors: Sequence[str] = (), unsaved: Sequence[str] = ()) -> NightEnd:
         missing = missing_targets(tally_of(seen), self.require)
         for line in missing:
             self.err.print(line, style="bold red")
-        return NightEnd(night_outcome(seen, missing))
+        return NightEnd(night_outcome(seen, missing, errors, unsaved))
 
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
         """Summary, record, reports, page; False, with a word why, where one of the files cannot be written."""
         assert ended.outcome is not None
-        pairs, outline = pairs_of(seen, self.kernels), outline_of(seen, self.kernels, ended.outcome)
-        print_night(self.out, seen, self.kernels, self.state / PAGE, pairs, ended.outcome)
+        pairs, page = pairs_of(seen, self.kernels), self.state / PAGE
+        print_night(self.out, seen, self.kernels, pairs, ended.outcome)
+        outline = outline_of(seen, self.kernels, ended.outcome)
+        written = [self._written(each.path, partial(write_reports, outline, [each])) for each in self.reports]
+        if self.json:
+            record = json.dumps(night_record(seen, self.kernels, pairs), indent=1) + "\n"
+            written.append(self._written(self.json, partial(self.json.write_text, record, encoding="utf-8")))
+        written.append(
+            self._written(page, partial(write_page, page, seen, pairs, self.kernels, self.pack, ended.outcome))
+        )
+        if written[-1]:
+            self.out.print(f"page: {page}", soft_wrap=True)
+        return all(written)
+
+    def _written(self, path: Path | None, write: Callable[[], object]) -> bool:
+        """Whether it could be written; why not is said."""
         try:
-            if self.json:
-                record = night_record(seen, self.kernels, pairs)
-                self.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-            write_reports(outline, self.reports)
-            write_page(self.state / PAGE, seen, pairs, self.kernels, self.pack, ended.outcome)
+            write()
         except OSError as error:
-            self._warn(f"not saved: {error.filename}: {error.strerror}")
+            self._warn(f"not saved: {error.filename or path}: {error.strerror}")
             return False
         return True
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case
+from fuzz.base.errors import AwayError
 from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Batch, Pool
@@ -243,7 +244,14 @@ class Runner:
 
     def _take(self) -> None:
         """Wait for a turn for a moment, and count what can be counted then."""
-        report = self._executor.take(_LOOK_S)
+        try:
+            report = self._executor.take(_LOOK_S)
+        except AwayError as error:  # what came before is kept, and is reported
+            self.book.errors.append(str(error))
+            self._on_their_way.clear()
+            self._big = 0
+            self.interruption.stop()
+            return
         if report is None:
             return
         pace = self._pace[report.task.op]

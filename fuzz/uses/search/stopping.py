@@ -21,10 +21,12 @@ GRACE_S = 1.5
 _HUNG_S = 0.25
 """This many seconds lie between the wish to stop a night and the end of a case that hangs."""
 LAST_S = 4.0
-"""This many seconds lie between the wish to stop and the end of everything else that may be left out, such as the
-page."""
+"""Workers of other machines are told of the end for this many seconds."""
 _AGAIN_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WHOLE = frozenset(("sqlalchemy", "sqlite3", "psycopg", "psycopg_binary"))
+"""What runs inside these packages is never cut off: a statement that ends halfway leaves a connection of which nobody
+knows the state, and SQLAlchemy makes an error of its own of whatever is raised there."""
 _LEAST_LIMIT_S = 2.0
 """A case may take so many seconds, however short a run is: a first call takes most of one on a busy machine."""
 
@@ -59,6 +61,10 @@ class Interruption:
         """Inside, something is done whole. This one cuts nothing off."""
         yield
 
+    def stop(self) -> None:
+        """Want a stop without a signal: what is needed for more is gone."""
+        self.wanted, self._since = True, time.monotonic()
+
     def __enter__(self) -> Interruption:
         self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
         return self
@@ -85,7 +91,8 @@ class OutOfTime(BaseException):
 
 class Stopping(Interruption):
     """While entered, SIGINT, SIGTERM and the passing of the limit set `wanted`; some seconds later, OutOfTime is raised
-    in whatever runs inside `abortable`, and not inside `shielded`. A further signal raises it at once.
+    in whatever runs inside `abortable`, and not inside `shielded` or a call of a database. A further signal raises it
+    at once.
 
     A batch that is abandoned so was not saved: the state is as if it had not been sent.
     """
@@ -94,11 +101,18 @@ class Stopping(Interruption):
         super().__init__()
         self._until = time.monotonic() + limit_s
         """The time of the limit, or of a signal that came before it."""
-        self._allowed = math.inf
-        """The seconds after that for what is running; inf where it may not be cut off."""
+        self._began = -math.inf
+        """The time when what is running was begun."""
+        self._allowed: float | None = None
+        """The seconds after both for what is running; None where it may not be cut off."""
         self._at_once = False
         """True once a further signal came for what is running."""
         self.signalled = False
+        self.ending = "limit"
+        """How the night ends: 'limit', 'signal', or 'error', after which it can go on."""
+
+    def stop(self) -> None:
+        self._until, self.wanted, self.ending = min(self._until, time.monotonic()), True, "error"
 
     def __enter__(self) -> Stopping:
         self._handlers = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
@@ -124,18 +138,19 @@ class Stopping(Interruption):
         return 0.0 if self.wanted else max(0.0, self._until - time.monotonic())
 
     def abortable(self, seconds: float | None = None) -> AbstractContextManager[None]:
-        """Inside, what runs may be cut off so many seconds after the wish to stop, by default GRACE_S. Ends quietly
-        when it is; `wanted` is set then."""
+        """Inside, what runs may be cut off so many seconds after the wish to stop, or after now where that is later,
+        by default GRACE_S; with inf by a further signal alone. Ends quietly when it is; `wanted` is set then."""
         return _Abortable(self, GRACE_S if seconds is None else seconds)
 
-    def allow(self, seconds: float) -> None:
-        """What runs from now on may be cut off so many seconds after the wish to stop; with inf it may not."""
-        self._allowed, self._at_once = seconds, False
+    def allow(self, seconds: float | None) -> None:
+        """What runs from now on may be cut off so many seconds after the wish to stop, or after now; with None it may
+        not."""
+        self._allowed, self._at_once, self._began = seconds, False, time.monotonic()
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
         """Inside `abortable`: something that must be done whole."""
-        before, self._allowed = self._allowed, math.inf
+        before, self._allowed = self._allowed, None
         try:
             yield
         finally:
@@ -154,6 +169,7 @@ class Stopping(Interruption):
                         b"Ctrl-C once more drops what is running\n")  # fmt: skip
             self._until = min(self._until, time.monotonic())
             self._arm(GRACE_S)
+            self.ending = "signal"
         self.wanted = self.signalled = True
 
     def _dropped(self, unraisable: sys.UnraisableHookArgs) -> None:
@@ -163,8 +179,9 @@ class Stopping(Interruption):
 
     def _overdue(self, number: int, frame: FrameType | None) -> None:
         self.wanted = True
-        over = self._at_once or time.monotonic() >= self._until + self._allowed
-        if over and self._allowed < math.inf and not _at_the_border(frame):
+        if self._allowed is None or _is_whole(frame):
+            return
+        if self._at_once or time.monotonic() >= max(self._until, self._began) + self._allowed:
             raise OutOfTime
 
 
@@ -180,16 +197,19 @@ class _Abortable:
         self._stopping.allow(self._seconds)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> bool:
-        self._stopping.allow(math.inf)
+        self._stopping.allow(None)
         return isinstance(error, OutOfTime)
 
 
 _BORDER = {_Abortable.__enter__.__code__, _Abortable.__exit__.__code__}
 
 
-def _at_the_border(frame: FrameType | None) -> bool:
-    """True where `abortable` is just entered or left, in `frame` or in what called it, such as another handler."""
+def _is_whole(frame: FrameType | None) -> bool:
+    """True where a database is asked, or `abortable` is just entered or left, in `frame` or in what called it, such as
+    another handler."""
     while frame is not None and frame.f_code not in _BORDER:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in _WHOLE:
+            return True
         frame = frame.f_back
     return frame is not None
 

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from fuzz.base.verdict import Verdict
 from fuzz.findings.bucket import Bucket, Source
@@ -29,11 +30,21 @@ from fuzz.triage.finding import Finding
 from fuzz.uses.nightly.earlier import known_cases, published
 from fuzz.uses.nightly.opening import Slice, begin_slice, note_targets, open_night
 
+_PLACES = 29
+_BATCHES = 20
+"""In each of which three runs are judged."""
+
 
 def a_state(folder: Path, text: str = "what failed") -> Path:
     """A night with a finding whose words are these."""
-    path = folder / "state.sqlite"
-    engine = open_state(path)
+    engine = a_night(folder, text)
+    engine.dispose()
+    return Path(engine.url.database or "")
+
+
+def a_night(folder: Path, text: str = "what failed") -> Engine:
+    """The same, still open as it is when a night is killed."""
+    engine = open_state(folder / "state.sqlite")
     position = open_night(engine, 1, 10.0, "kernelfuzz nightly --pack 'x", {}, resume=False).position
     begin_slice(engine, position, Slice(0, "rms_norm", 5, 1.0))
     case = plain(5)
@@ -49,10 +60,11 @@ def a_state(folder: Path, text: str = "what failed") -> Path:
     batch = Unsaved(buckets={"k-values": bucket}, sightings=Counter({("k-values", "c-k@native"): 1}))
     batch.together["rms_norm"] = Together({1: 3, 2: 3})
     assert store.commit(batch) == ""
-    engine.dispose()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return path
+    for _ in range(_BATCHES):
+        more = Unsaved(cases=Counter({(position.slice, 0): 3}), judged=Counter({(position.slice, 0): 3}))
+        more.counts = Counter({("judged", "c-k@native"): 3, ("visit", "rms_norm", "n", "5"): 3})
+        assert store.commit(more) == ""
+    return engine
 
 
 def sql(statement: str) -> Callable[[Path], None]:
@@ -79,6 +91,9 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:5000]),
     "a page of zeros": a_page_of_zeros,
     "a folder": a_folder,
+    "a batch is gone": sql("DELETE FROM batch WHERE id = 7"),
+    "runs of a target are gone": sql("UPDATE counter SET count = 3 WHERE what = 'judged'"),
+    "no version": sql("DELETE FROM alembic_version"),
     "a column is gone": sql("ALTER TABLE bucket DROP COLUMN core"),
     "a word for a number": sql("UPDATE night SET seed = 'seven'"),
     "bytes for a word": sql("UPDATE bucket SET explanation = x'ff00'"),
@@ -112,6 +127,40 @@ def test_a_damaged_state_is_said_set_aside_and_begun_anew(tmp_path: Path, name: 
     assert open_night(engine, 1, 10.0, "", {}, resume=True).night == 1
     engine.dispose()
     assert opened_state(path)[1] == ""
+
+
+def test_an_empty_state_is_said_and_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    path = a_state(tmp_path)
+    path.write_bytes(b"")
+    assert "it is empty; it is kept as state.sqlite.broken-1" in opened_state(path)[1]
+
+
+def test_the_file_of_a_state_has_all_that_was_saved(tmp_path: Path) -> None:
+    """Whoever copies it alone copies all, while its night goes on too."""
+    copy, engine = tmp_path / "copy.sqlite", a_night(tmp_path)
+    copy.write_bytes((tmp_path / "state.sqlite").read_bytes())
+    assert view(open_state(copy)).judged == view(engine).judged == 3 * _BATCHES
+
+
+@pytest.mark.parametrize("kind", ["cut off", "zeros", "a bit"])
+def test_a_damaged_state_never_has_fewer_runs_without_a_word(tmp_path: Path, kind: str) -> None:
+    whole, path = a_state(tmp_path).read_bytes(), tmp_path / "damaged.sqlite"
+    said = 0
+    for at in range(101, len(whole), len(whole) // _PLACES):
+        damaged = bytearray(whole[:at] if kind == "cut off" else whole)
+        if kind == "zeros":
+            damaged[at : at + 64] = bytes(64)
+        elif kind == "a bit":
+            damaged[at] ^= 1 << at % 8
+        path.write_bytes(damaged)
+        try:
+            engine = open_state(path)
+        except StateError as error:
+            said += str(error).startswith(f"{path}: ")
+            continue
+        assert view(engine).judged == 3 * _BATCHES, at
+        engine.dispose()
+    assert said > 0
 
 
 def test_a_whole_state_stays_where_it_is(tmp_path: Path) -> None:

@@ -108,6 +108,26 @@ def test_a_full_disk_leaves_the_tables_as_they_were_and_what_waits_is_saved_late
     assert len(view(engine).coverage) == 5000
 
 
+def test_what_a_full_disk_has_no_room_for_is_counted_in_memory(tmp_path: Path) -> None:
+    engine, position = _begun(tmp_path / "state.sqlite")
+    store = DatabaseStore(engine, tmp_path, position)
+    first = _batch(position, 3, 5)
+    first.buckets["k-values"] = _bucket(5, tmp_path)
+    assert store.commit(first) == ""
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    (tmp_path / "5.json").write_text("what the state still names")
+    waiting = _batch(position, 4, 2)
+    waiting.buckets["k-values"] = _bucket(2, tmp_path)
+    waiting.released.append(tmp_path / "5.json")
+    assert "readonly" in store.commit(waiting)
+    seen = view(store.in_memory({"k-values": Path("/elsewhere/2.json")}), findings=tmp_path)
+    assert (seen.cases, view(engine).cases) == (7, 3)
+    [bucket] = seen.buckets
+    assert (bucket.count, seen.findings / bucket.row.case_file) == (7, Path("/elsewhere/2.json"))
+    assert (tmp_path / "5.json").exists()
+
+
 def test_conditions_that_held_together_in_any_session_of_a_night_are_kept(tmp_path: Path) -> None:
     """What could not be saved waits for the next time, and another night begins with none."""
     path = tmp_path / "state.sqlite"

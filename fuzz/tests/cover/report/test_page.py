@@ -121,7 +121,7 @@ def test_a_broken_kernel_and_cases_that_were_left_out_are_told(
     write_page(page, seen)
     assert "<h1>1 kind of failure, 1 kernel broken</h1>" in page.read_text()
     assert "Not every case was run on some targets." in page.read_text()
-    print_night(results(), seen, (), page)
+    print_night(results(), seen, ())
     said = capsys.readouterr().out
     assert f"NOT_RUN c-{_EVIL}@native:gcc-O2: {_EVIL}" in said
     assert f"CRASH  {_EVIL}  c-broken@native" in said
@@ -146,7 +146,7 @@ def test_pairs_of_conditions_are_told_beside_other_coverage(tmp_path: Path, caps
     text = " ".join(page.read_text().split())
     assert f"1 of {allowed:,} pairs of conditions held together" in text
     assert "&#39; with &#39;rows " in text
-    print_night(results(), seen, kernels, page, pairs)
+    print_night(results(), seen, kernels, pairs)
     assert f"1 of {allowed:,} pairs of conditions held together; the page names" in capsys.readouterr().out
     assert night_record(seen, kernels, pairs)["pairs"]["rms_norm"]["allowed"] == allowed
 

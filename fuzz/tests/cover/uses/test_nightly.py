@@ -34,7 +34,7 @@ _MENDED = f'{_HEAD}KERNELS = (GENERIC, replace(GENERIC, name="loses-tail"), repl
 
 
 @pytest.fixture(scope="module")
-def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], str, str]:
+def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], str, str, str]:
     """One night with two planted bugs, killed twice; a second nightly tried on the same folder; what each said.
 
     The second session is killed once both are found, and to the third no time is left: it ends by the limit.
@@ -48,12 +48,12 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], s
         run.ended()
     assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
     first = judged(folder)
-    with start(folder, "--max-time", "1h", "--resume") as run:
+    with start(folder, "--resume") as run:
         until(lambda: judged(folder) > first + 100 and _both_found(folder), run)
         code, _, refusal = finish(folder)
         assert code == 4
         run.kill()
-        run.ended()
+        _, resumed = run.ended()
     assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
     second, used = judged(folder), ask(folder, "SELECT sum(used_s) FROM session")[0][0]
     reports = ("--report", "junit=night.xml", "--report", "sarif=night.sarif", "--report", "github=night.md")
@@ -61,7 +61,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], s
         folder, "--resume", "--max-time", f"{used + 0.1:.1f}s", "--json", "night.json", *reports
     )
     assert code == 1, progress
-    return folder, [first, second, judged(folder)], refusal, said
+    return folder, [first, second, judged(folder)], refusal, said, resumed
 
 
 def _both_found(folder: Path) -> bool:
@@ -71,16 +71,17 @@ def _both_found(folder: Path) -> bool:
 
 @pytest.mark.whole
 def test_nothing_that_was_saved_is_lost_to_a_kill(nights: Any) -> None:
-    folder, (first, second, third), _, _ = nights
+    folder, (first, second, third), _, _, resumed = nights
     assert 100 < first < second <= third, "each session goes on from what the one before had saved"
     assert ask(folder, "SELECT ended FROM session ORDER BY id") == [("",), ("",), ("limit",)]
+    assert "night 1 goes on: seed 3, 3,5" in resumed, "the second session kept the hour that the first was given"
     assert ask(folder, "SELECT id, seed, ended FROM night") == [(1, 3, "limit")]
     seeds = ask(folder, "SELECT seed FROM slice")
     assert len(set(seeds)) == len(seeds), "no session repeats what another has searched"
 
 
 def test_both_bugs_are_there_once_at_the_end(nights: Any) -> None:
-    folder, _, _, said = nights
+    folder, _, _, said, _ = nights
     rows = ask(folder, "SELECT kernel, verdict, case_file FROM bucket ORDER BY kernel")
     assert {row[0] for row in rows} == {"loses-eps", "loses-tail"}
     assert len({row[:2] for row in rows}) == len(rows), "a bucket is there once, however many sessions saw it"
@@ -100,7 +101,7 @@ def case_files(folder: Path) -> set[str]:
 
 def test_the_reports_of_a_night_are_those_that_run_and_gate_write(nights: Any) -> None:
     """Valid by their schemas, with both bugs where their source is; and the same again from the state alone."""
-    folder, _, _, said = nights
+    folder, _, _, said, _ = nights
     suites = valid_junit((folder / "night.xml").read_text())
     failing = {suite.get("name") for suite in suites if suite.get("failures") != "0"}
     assert failing == {"loses-eps", "loses-tail"}
@@ -122,7 +123,7 @@ def test_the_reports_of_a_night_are_those_that_run_and_gate_write(nights: Any) -
 
 @pytest.mark.whole
 def test_a_second_nightly_on_the_folder_is_refused(nights: Any) -> None:
-    _, _, refusal, _ = nights
+    _, _, refusal, _, _ = nights
     assert re.search(r"--state state: in use by another nightly, process \d+: wait for it", refusal)
     assert len(refusal.strip().splitlines()) == 1
 
@@ -138,8 +139,12 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
         saved = judged(tmp_path)
         told = read_until("not saved: ", run.stderr)
         run.send_signal(signal.SIGTERM)
-        _, rest = run.ended()
-    assert run.returncode in (1, 3), rest
+        said, rest = run.ended()
+    assert run.returncode == 3, rest
+    assert "FAIL  loses-eps" in said, "what was found is told"
+    assert "page: " not in said, "there was no room for it"
+    [judged_runs] = re.findall(r": ([\d,]+) judged runs of", said)
+    assert int(judged_runs.replace(",", "")) > saved, "what waits in memory is counted"
     plain = " ".join((told + rest).split())
     assert re.search(r"not saved: .*state\.sqlite: .*free some space", plain), plain
     assert "then: kernelfuzz nightly --resume --state state" in plain
@@ -182,7 +187,7 @@ class _Page(HTMLParser):
 
 
 def test_the_page_shows_them_and_needs_nothing_from_outside(nights: Any) -> None:
-    folder, _, _, _ = nights
+    folder, *_ = nights
     path = folder / "state" / "report.html"
     page = _Page()
     page.feed(path.read_text())
@@ -212,12 +217,17 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
     (folder / "pack" / "pack.py").write_text(_MENDED)
     orphan = folder / "state" / "findings" / "left-behind.json"
     orphan.write_bytes(next((folder / "state" / "findings").glob("loses-tail-*.json")).read_bytes())
-    with start(folder, "--resume") as run:
+    code, said, refusal = finish(folder, "--resume", "--op", "rms_norm")
+    limit = ask(folder, "SELECT limit_s FROM night")[0][0]
+    begins = f"nightly --state state --op rms_norm --max-time {limit:g}s --pack pack".split()
+    assert (code, said, len(refusal.splitlines())) == (4, "", 1), refusal
+    assert "night 1 has ended, and cannot go on; to begin another: kernelfuzz nightly --state state" in refusal
+    assert sorted(refusal.split()[-len(begins) :]) == sorted(begins)
+    with start(folder) as run:
         until(lambda: bool(ask(folder, _SEARCHED)), run)
         run.send_signal(signal.SIGTERM)
         said, progress = run.ended()
     assert run.returncode == 2, said
-    assert "there was none to resume" in progress, "the night before had its whole time"
     assert "stopping" in progress
     assert ask(folder, "PRAGMA integrity_check") == [("ok",)]
     finish(folder, "--report-only", "--json", "second.json")  # on a busy machine a signal may have left no time for it

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import sqlite3
 import sys
 import time
 from collections import Counter
@@ -12,6 +14,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from sqlalchemy import create_engine, event
 
 from fuzz.findings.accuracy import climb
 from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
@@ -144,6 +147,44 @@ def test_what_runs_too_long_is_cut_off_but_never_inside_a_shield(monkeypatch: py
     assert limited.wanted
     assert not limited.signalled
     assert not issubclass(OutOfTime, Exception), "Hypothesis and kernels catch Exception"
+
+
+def _answer_late() -> str:
+    time.sleep(0.3)
+    return "answered"
+
+
+def test_a_database_that_is_asked_answers_before_what_asks_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLAlchemy would make an error of its own of what is raised inside, and the connection would be halfway."""
+    monkeypatch.setattr(stopping_module, "GRACE_S", 0.0)
+    steps = []
+
+    def prepare(connection: sqlite3.Connection, record: object) -> None:
+        connection.create_function("slow", 0, _answer_late)
+
+    engine = create_engine("sqlite://")
+    event.listen(engine, "connect", prepare)
+    with Stopping(0.05) as stopping, stopping.abortable():
+        with engine.connect() as connection:
+            steps.append(connection.exec_driver_sql("SELECT slow()").scalar())
+        _run_on()
+        steps.append("waited for")
+    assert steps == ["answered"]
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT 1").scalar() == 1
+
+
+def test_what_must_be_told_is_cut_off_by_a_further_signal_alone() -> None:
+    steps = []
+    with Stopping(0.0) as stopping, stopping.abortable(math.inf):
+        time.sleep(0.3)
+        steps.append("late")
+        os.kill(os.getpid(), signal.SIGTERM)
+        steps.append("told once")
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1.0)
+        steps.append("told to the end")
+    assert steps == ["late", "told once"]
 
 
 def test_nothing_is_raised_where_what_may_be_cut_off_begins_or_ends(monkeypatch: pytest.MonkeyPatch) -> None:

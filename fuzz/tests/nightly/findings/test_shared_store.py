@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import sqlite3
 import time
@@ -19,8 +20,8 @@ from fuzz.findings.database import open_state, open_store
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import StateError
 from fuzz.findings.tables import SCHEMA, Base
-from fuzz.tests.common.postgres import Postgres, postgres
-from fuzz.tests.common.running import Running, finish, read_until, start, until
+from fuzz.tests.common.postgres import PASSWORD, Postgres, postgres
+from fuzz.tests.common.running import KERNELFUZZ, Running, read_until, start, until
 from fuzz.tests.conftest import run_cli
 from fuzz.tests.cover.uses.test_nightly import PACK
 from fuzz.uses.nightly.opening import open_night
@@ -231,7 +232,8 @@ def test_a_store_that_stays_away_ends_with_exit_code_3_and_is_told_by_the_next_n
     fresh: Postgres, tmp_path: Path
 ) -> None:
     _pack(tmp_path)
-    with opened(fresh.url), _started(tmp_path, fresh) as run:
+    limited = ("--store", fresh.url, "--max-time", "30s", "--seed", "3")
+    with opened(fresh.url), start(tmp_path, *limited) as run:
         until(lambda: _judged(fresh) > 100, run)
         fresh.kill()
         read_until("not saved: ", run.stderr)
@@ -246,12 +248,31 @@ def test_a_store_that_stays_away_ends_with_exit_code_3_and_is_told_by_the_next_n
     before = _judged(fresh)
     waiting = sum(count for each in told for (what, *_), count in each.items() if what == "judged")
     assert waiting > 0
-    done = finish(tmp_path, "--store", fresh.url, "--max-time", "1s", "--resume")
-    assert "saved now" in done[2], done
+    words = shlex.split(progress.rpartition("once it can be reached: kernelfuzz ")[2])
+    with Running([*KERNELFUZZ, *words], tmp_path, PGPASSWORD=PASSWORD) as run:
+        done = run.ended()
+    assert "saved now" in done[1], (words, done)
+    assert run.returncode == 1
+    assert "page: state/report.html" in done[0]
     assert fresh.query(
         "SELECT sum(judged)::int FROM batch JOIN slice ON slice.id = slice_id WHERE slice.number <= 1"
     ) >= [(before + waiting,)]
     assert not kept.exists()
+
+
+def test_a_store_that_is_slow_at_the_end_is_waited_for(fresh: Postgres, tmp_path: Path) -> None:
+    _pack(tmp_path)
+    with opened(fresh.url), _started(tmp_path, fresh) as run:
+        until(lambda: _judged(fresh) > 100, run)
+        fresh.signal(signal.SIGSTOP)
+        run.send_signal(signal.SIGTERM)
+        time.sleep(7.0)  # all that may be cut off is over by then
+        assert run.poll() is None
+        fresh.signal(signal.SIGCONT)
+        said, progress = run.ended()
+    assert run.returncode == 1, progress
+    assert "Traceback" not in progress
+    assert said.endswith("page: state/report.html\n")
 
 
 def _batches(path: Path) -> list[dict[str, list[tuple[tuple[str, ...], int]]]]:
