@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from fuzz.transport.child import Child
-from fuzz.transport.sandbox import Sandbox, outside, started
+from fuzz.transport.sandbox import BARE, Sandbox, outside, started
 
 _START_LIMIT_S = 180.0
 """Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold
@@ -98,15 +98,16 @@ class ForkServer:
         self._owner = os.getpid()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            prefix = () if self._sandbox is None else self._sandbox.command(self._environment)
             # Without -P a file of the current folder would be taken for a module that a library looks for.
-            serve = (sys.executable, "-P", "-m", "fuzz.transport.python", "serve", str(theirs.fileno()))
-            words = [*prefix, *serve, *self._imports]
+            serve = [sys.executable, "-P", "-m", "fuzz.transport.python", "serve", str(theirs.fileno())]
+            words, environment = [*serve, *self._imports], self._environment
+            if self._sandbox is not None:
+                words, environment = self._sandbox.command(words, environment), {**BARE}
 
             def start() -> subprocess.Popen[bytes]:
                 return subprocess.Popen(
                     words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    env=self._environment, start_new_session=True,
+                    env=environment, start_new_session=True,
                 )  # fmt: skip
 
             self._popen = start() if self._sandbox is None else started(start)
