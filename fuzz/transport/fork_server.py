@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -130,10 +131,9 @@ class _Forked:
         self._code: int | None = None
         self._waiting = threading.Lock()
         notify.settimeout(_START_LIMIT_S)
-        message = notify.recv(_MESSAGE_BYTES).decode().split()
-        if not message:
+        pid = _number(notify.recv(_MESSAGE_BYTES))
+        if pid is None:
             raise OSError("the server of Python workers ended before it started one")
-        pid = int(message[1])
         self.pid = pid if sandbox is None else outside(sandbox, pid)
 
     def terminate(self) -> None:
@@ -154,12 +154,18 @@ class _Forked:
     def _exit_code(self, timeout: float | None) -> int:
         self._notify.settimeout(timeout)
         try:
-            message = self._notify.recv(_MESSAGE_BYTES).decode().split()
+            code = _number(self._notify.recv(_MESSAGE_BYTES))
         except TimeoutError as error:
             raise subprocess.TimeoutExpired("a Python worker", timeout or 0.0) from error
         except OSError:
-            message = []
-        return int(message[1]) if message else -signal.SIGKILL  # the server was killed, and its workers with it
+            code = None
+        return -signal.SIGKILL if code is None else code  # the server was killed, and its workers with it
+
+
+def _number(notice: bytes) -> int | None:
+    """The number in a notice of a server; None where it has ended, or somebody else wrote."""
+    found = re.fullmatch(rb"(?:pid|code) (-?\d{1,9})", notice)
+    return None if found is None else int(found[1])
 
 
 @cache
