@@ -111,7 +111,7 @@ class Process:
         if magic != records.HELLO_MAGIC or size > _HELLO_BYTES:
             self.refuse_answer(f"it is no worker: it starts with {magic:08x}")
         text = (yield from self._take(size, self._limit)).decode(errors="replace")
-        said = re.search(r"^pid=(\d{1,9})$", text, re.MULTILINE)
+        said = re.search(r"^pid=(\d{1,7})$", text, re.MULTILINE)
         if said is not None and not self._remote:
             self.pid = outside(self._child.pid, int(said[1])) if self._sandboxed else int(said[1])
             self._bound()
@@ -253,8 +253,10 @@ class Process:
             while not found:
                 yield from self._receive(deadline)
                 found, size = frames.decode_responses(self._received, first, self._count, self._longest)
-                answer_by = answer_by or time.monotonic() + _ANSWER_S
-                deadline = max(deadline, answer_by)
+                answer_by = answer_by or max(deadline, time.monotonic() + _ANSWER_S)
+                deadline = answer_by
+                if not found and time.monotonic() > deadline:  # there is always a byte more
+                    self._end(hung=True)
             del self._received[:size]
             return found, None
         except AnswerError as error:
