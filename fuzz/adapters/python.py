@@ -181,6 +181,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         programs=builder.programs if target.specialised and not kernel.untrusted else "",
         watcher="" if target.name.place == "cuda" else fault_watcher(builder),
         sanitizer=target.sanitizer,
+        keeps=list(kernel.keeps),
     )
     return spec, digest
 
