@@ -63,11 +63,11 @@ class ForkServer:
         descriptors = (stdin, stdout, stderr, journal)
         try:
             return self._started(spec, descriptors)
+        except TimeoutError:
+            raise
         except OSError:
-            if self._owner == os.getpid():
-                raise
-        with self._lock:
-            self._stop()  # the server that it shared has ended
+            with self._lock:
+                self._stop()  # it has ended: who shares it cannot know, nor who has just ended its sandbox
         return self._started(spec, descriptors)
 
     def _started(self, spec: str, descriptors: Sequence[int]) -> Child:

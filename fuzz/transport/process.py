@@ -18,12 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from fuzz.transport import frames, records
+from fuzz.transport import frames, records, sandbox
 from fuzz.transport.child import CUT, Start
 from fuzz.transport.ending import EndedError, Ending
 from fuzz.transport.frames import AnswerError, Response
 from fuzz.transport.journal import Journal
-from fuzz.transport.sandbox import outside
 from fuzz.transport.steps import Pause, Steps
 from fuzz.transport.taken import Taken
 
@@ -113,7 +112,7 @@ class Process:
         text = (yield from self._take(size, self._limit)).decode(errors="replace")
         said = re.search(r"^pid=(\d{1,7})$", text, re.MULTILINE)
         if said is not None and not self._remote:
-            self.pid = outside(self._child.pid, int(said[1])) if self._sandboxed else int(said[1])
+            self.pid = sandbox.outside(self._child.pid, int(said[1])) if self._sandboxed else int(said[1])
             self._bound()
         return text
 
@@ -195,6 +194,8 @@ class Process:
 
     def _finish(self) -> int:
         """End the process, unless it has ended. Returns its exit code."""
+        if self._sandboxed:
+            sandbox.end_crowd(self.pid)
         self.kill()
         try:
             return self._child.wait(_LAST_BREATH_S)
@@ -301,6 +302,8 @@ class Process:
                 self._end(hung=True)
             if self._memory is not None and self._resident() > self._memory + _SHARED_BYTES:
                 self._end(ended=f"it took more than {(self._memory + _SHARED_BYTES) >> 30} GiB of memory")
+            if self._sandboxed and sandbox.is_crowded(self.pid):
+                self._end(ended=f"it started more than {sandbox.MOST_PROCESSES} processes")
 
     def _resident(self) -> int:
         """Bytes of memory that the process has, shared ones too: no limit of the system bounds those."""

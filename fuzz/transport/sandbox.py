@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -126,13 +127,25 @@ def outside(below: int, inside: int) -> int:
     return next((pid for pid in _descendants(below) if _number_inside(pid) == inside), below)
 
 
-def population(pid: int) -> int:
-    """Return the number of processes in the sandbox that the process is in, or has started; 0 where that has ended."""
-    inner = next((each for each in _descendants(pid) if _number_inside(each)), None)
-    try:
-        return 0 if inner is None else len([*Path(f"/proc/{inner}/root/proc").glob("[0-9]*")])
-    except OSError:
-        return 0
+def is_crowded(pid: int) -> bool:
+    """Whether a worker, or who starts it, has started more than MOST_PROCESSES in its sandbox, which are running."""
+    inner = next((each for each in _descendants(pid) if _number_inside(each)), 0)
+    found = [*Path(f"/proc/{inner}/root/proc").glob("[0-9]*")] if inner else []
+    if len(found) <= MOST_PROCESSES:
+        return False
+    # Many workers of one folder may share the sandbox. An orphan of a worker's is its child.
+    parents = {int(each.name): int(_status(each).get("PPid", "0")) for each in found}
+    below, started = {_number_inside(inner)}, 0
+    while new := {each for each, parent in parents.items() if parent in below} - below:
+        below |= new
+        started += len(new)
+    return started > MOST_PROCESSES
+
+
+def end_crowd(pid: int) -> None:
+    """Where a worker has started processes, end its sandbox: one by one they could multiply faster than they end."""
+    if _number_inside(pid) and len([*islice(_descendants(pid), 2)]) > 1:
+        end(pid)
 
 
 def end(pid: int) -> None:
@@ -142,18 +155,18 @@ def end(pid: int) -> None:
         if number == 1:
             with suppress(ProcessLookupError):
                 os.kill(inner, signal.SIGKILL)
-        inner = int(_status(inner).get("PPid", "0"))
+        inner = int(_status(Path(f"/proc/{inner}")).get("PPid", "0"))
 
 
 def _number_inside(pid: int) -> int:
     """The number that a process has in its sandbox; 0 for one that is in none, or has ended."""
-    ids = _status(pid).get("NSpid", "").split()
+    ids = _status(Path(f"/proc/{pid}")).get("NSpid", "").split()
     return int(ids[-1]) if len(ids) > 1 else 0
 
 
-def _status(pid: int) -> Mapping[str, str]:
+def _status(process: Path) -> Mapping[str, str]:
     try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (process / "status").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # it has ended
         return {}
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -161,12 +174,10 @@ def _status(pid: int) -> Mapping[str, str]:
 
 def _descendants(pid: int) -> Iterator[int]:
     yield pid
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    except OSError:
-        return
-    for child in children:
-        yield from _descendants(int(child))
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended
+            for child in listed.read_text(encoding="ascii").split():
+                yield from _descendants(int(child))
 
 
 def started(start: Callable[[], _T]) -> _T:
