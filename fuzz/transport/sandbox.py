@@ -100,7 +100,7 @@ def _needed(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Pa
     yield from (each for each in (package / "oracles").iterdir() if each.name != "tests")
     programs = filter(None, map(shutil.which, (*words[:1], *_COMPILERS)))
     homes = {Path(each).parent.parent for path in programs for each in (path, Path(path).resolve())}
-    for home in sorted({Path(sys.prefix), Path(sys.base_prefix), *homes} - {Path("/")}):
+    for home in filter(_is_readable, sorted({Path(sys.prefix), Path(sys.base_prefix), *homes} - {Path("/")})):
         yield from (path for name in _OF_PREFIX for path in home.glob(name))
     yield from (Path(each) for each in sys.path if {"site-packages", "dist-packages"} & {*Path(each).parts})
     for name in _LIBRARIES:
@@ -108,17 +108,22 @@ def _needed(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Pa
             found = find_spec(name)
             yield from map(Path, (found and found.submodule_search_locations) or ())
     named = [path for name in _NAMING for path in environment.get(name, "").replace(":", " ").split()]
-    yield from (Path(each) for each in (*words, *named) if each.startswith("/") and Path(each).exists())
+    yield from (Path(each) for each in (*words, *named) if each.startswith("/"))
 
 
 def _without_parts(paths: Sequence[Path], system: Sequence[str], hidden: Sequence[str]) -> list[str]:
-    """The paths, by both of their names where a link leads there, without those that are seen as parts of others."""
+    """The paths that can be read, by both of their names where a link leads there, without those that are seen as parts
+    of others."""
     found = list[str]()
     for path in sorted({each for named in paths for each in (named.absolute(), named.resolve())} - {Path("/")}):
         is_seen = any(map(path.is_relative_to, system)) and not any(map(path.is_relative_to, hidden))
-        if not is_seen and not any(map(path.is_relative_to, found)):
+        if not is_seen and not any(map(path.is_relative_to, found)) and _is_readable(path):
             found.append(str(path))
     return found
+
+
+def _is_readable(path: Path) -> bool:
+    return os.access(path, os.R_OK, effective_ids=True)
 
 
 def outside(below: int, inside: int) -> int:
