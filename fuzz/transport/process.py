@@ -92,7 +92,7 @@ class Process:
             if journal is not None:
                 os.close(journal.descriptor)
         self._received = bytearray()
-        self._longest = frames.unbounded
+        self._longest: Callable[[int], int] = frames.unbounded
         self._reached = 0
         """The number of cases of the frame that it has told of."""
         self._taken = Taken()
