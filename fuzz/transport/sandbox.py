@@ -135,7 +135,7 @@ def outside(below: int, inside: int) -> int:
 def is_crowded(pid: int) -> bool:
     """Whether a worker, or who starts it, has started more than MOST_PROCESSES in its sandbox, which are running."""
     inner = next((each for each in _descendants(pid) if _number_inside(each)), 0)
-    found = [*Path(f"/proc/{inner}/root/proc").glob("[0-9]*")] if inner else []
+    found = _there(Path(f"/proc/{inner}/root/proc"), "[0-9]*") if inner else []
     if len(found) <= MOST_PROCESSES:
         return False
     # Many workers of one folder may share the sandbox. An orphan of a worker's is its child.
@@ -179,10 +179,20 @@ def _status(process: Path) -> Mapping[str, str]:
 
 def _descendants(pid: int) -> Iterator[int]:
     yield pid
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):  # it has ended
-            for child in listed.read_text(encoding="ascii").split():
-                yield from _descendants(int(child))
+    children = list[str]()
+    for listed in _there(Path(f"/proc/{pid}/task"), "*/children"):
+        with suppress(OSError):
+            children += listed.read_text(encoding="ascii").split()
+    for child in children:
+        yield from _descendants(int(child))
+
+
+def _there(folder: Path, pattern: str) -> list[Path]:
+    """What is in a folder of a process; nothing where that has ended meanwhile."""
+    try:
+        return [*folder.glob(pattern)]
+    except OSError:
+        return []
 
 
 def started(start: Callable[[], _T]) -> _T:
