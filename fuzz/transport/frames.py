@@ -178,6 +178,9 @@ def decode_responses(
                 break
             found.append(Response(*(position, *fields, bytes(view[start:end]))))
             at = end
+    rest = bytes(data[at : at + 4])
+    if first + len(found) < count and rest != RESPONSE_MAGIC.to_bytes(4, "little")[: len(rest)]:
+        raise AnswerError(f"an answer starts with {rest!r}", found)  # the rest of one would be waited for
     if first + len(found) == count and at < len(data):
         raise AnswerError("more came after the last answer", found[:-1])
     return found, at
