@@ -95,7 +95,9 @@ class CAdapter(Adapter):
         except BuildError as error:
             entry = f"the entry is {abi.prototype(op)}; what it is given: kernelfuzz header {op.name}"
             raise error.noted(rf"\bkf_{op.name}(_call)?\b", entry) from None
-        sandbox = sandbox_of(target.kernel, builder)
+        libraries = [each for each in c_kernel(target.kernel).libraries if isinstance(each, Path)]
+        beside = [path for each in libraries for path in each.absolute().parent.glob("*.so*")]  # what they may need
+        sandbox = sandbox_of(target.kernel, *libraries, *beside)
         idle = None if target.own is None and target.emulator is None else partial(_idle, self, target, builder)
         return CProgram(target, path, digest, helper, tuple(build.files), sandbox, idle)
 

@@ -46,7 +46,7 @@ class CommandAdapter(Adapter):
             raise BuildError(
                 f"{known.source} is not executable: chmod +x, or name what runs it with interpreter=(...,)"
             )
-        return CommandProgram(known, _digest(known), sandbox_of(known, builder))
+        return CommandProgram(known, _digest(known), sandbox_of(known, known.source.parent))
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         raise UsageError(f"--script: {target.kernel.name} is a program itself: use repro alone")

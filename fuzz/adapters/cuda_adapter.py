@@ -62,7 +62,8 @@ class CudaAdapter(PythonAdapter):
         cubin = CudaBuild(known).made(builder)
         text = launching(known, f"{str(cubin.path)!r}, {cubin.symbol!r}")
         made = super().program(replace(target, kernel=_launcher(known, text)), builder)
-        return CudaProgram(**vars(made), cubin=cubin)
+        sandbox = made.sandbox and made.sandbox.showing(cubin.path)
+        return CudaProgram(**{**vars(made), "sandbox": sandbox}, cubin=cubin)
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         known = cuda_kernel(target.kernel)

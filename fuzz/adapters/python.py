@@ -8,18 +8,19 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
 from fuzz.adapters.beside import belonging
-from fuzz.adapters.build import Builder, BuildError, edited_source
+from fuzz.adapters.build import Builder, BuildError, digest_of, edited_source
 from fuzz.adapters.cuda import VISIBLE, no_cuda_device
 from fuzz.adapters.export import Script, python_script
 from fuzz.adapters.libraries import fault_watcher
 from fuzz.adapters.python_kernel import FRAMEWORKS, Framework, python_kernel
 from fuzz.adapters.sanitizer import MISSING, program_of
-from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable, sandbox_of
+from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
 from fuzz.adapters.toolchain import Host, Tool, program
 from fuzz.base.kernel import Kernel
 from fuzz.transport.child import Child, command
@@ -72,13 +73,13 @@ class PythonAdapter(Adapter):
 
     def program(self, target: Target, builder: Builder) -> PythonProgram:
         [mode] = [place.mode for place in self.framework.places if place.device == target.name.place]
-        return PythonProgram(target, *spec_of(target, builder), mode, sandbox_of(target.kernel, builder))
+        return PythonProgram(target, *spec_of(target, builder), mode, _sandbox_of(target.kernel, builder))
 
     def share(self, target: Target, builder: Builder) -> None:
         if not target.sanitizer and self.unavailable(target) is None:
             interpreted = target.name.place == "interpret"
             imports = _imports(self.framework, untrusted=target.kernel.untrusted)
-            fork_server(imports, interpreted, sandbox_of(target.kernel, builder)).begin()
+            fork_server(imports, interpreted, _sandbox_of(target.kernel, builder)).begin()
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         kernel = python_kernel(target.kernel)
@@ -114,6 +115,23 @@ def _imports(own: Framework, *, untrusted: bool) -> tuple[str, ...]:
     return tuple(each for each in own.imports if not untrusted or each.partition(".")[0] in own.packages)
 
 
+def _sandbox_of(kernel: Kernel, builder: Builder) -> Sandbox | None:
+    return sandbox_at(kernel.source.parent, builder) if kernel.untrusted else None
+
+
+def sandbox_at(home: Path, builder: Builder) -> Sandbox:
+    """Return the sandbox of kernels whose files are in a folder: it shows that, and of what was built only theirs."""
+    apart = builder.cache / _apart(home)
+    with suppress(OSError):  # who writes there says why it cannot
+        apart.mkdir(parents=True, exist_ok=True)
+    return Sandbox().showing(home, apart, *map(Path, filter(None, [fault_watcher(builder)])))
+
+
+def _apart(home: Path) -> str:
+    """The folder, in that of what is built, of what is built of files in a folder that nobody vouches for."""
+    return f"apart-{digest_of([str(home.absolute())])[:32]}"
+
+
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
@@ -128,7 +146,8 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
     digest, op = source_digest(texts), OPS[kernel.op]
     caches, compiled = ({}, Path(PRIVATE)) if kernel.untrusted else (os.environ, builder.cache)
-    copies = {name: builder.text(f"python-{digest[:32]}", name, text) for name, text in texts.items()}
+    copied = f"{_apart(kernel.source.parent)}/" if kernel.untrusted else ""
+    copies = {name: builder.text(f"{copied}python-{digest[:32]}", name, text) for name, text in texts.items()}
     framework, device = FRAMEWORKS[kernel.framework], target.name.place
     spec = Spec(
         source=str(copies[kernel.source.name]),
@@ -162,6 +181,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         programs=builder.programs if target.specialised and not kernel.untrusted else "",
         watcher="" if target.name.place == "cuda" else fault_watcher(builder),
         sanitizer=target.sanitizer,
+        keeps=list(kernel.keeps),
     )
     return spec, digest
 

@@ -254,17 +254,10 @@ class NotRun:
         object.__setattr__(self, "reason", printable(self.reason))
 
 
-def sandbox_of(kernel: Kernel, builder: Builder) -> Sandbox | None:
-    """Return the sandbox that the workers of a kernel run in, from which they see its files and what was built; None
-    for one that somebody vouches for."""
-    if not kernel.untrusted:
-        return None
-    return sandbox_with(builder, *(path.absolute().parent for _, path in kernel.paths))
-
-
-def sandbox_with(builder: Builder, *folders: Path) -> Sandbox:
-    """Return a sandbox that shows these folders, and what was built."""
-    return Sandbox(tuple(sorted({builder.cache.absolute(), *(each.absolute() for each in folders)})))
+def sandbox_of(kernel: Kernel, *paths: Path) -> Sandbox | None:
+    """Return the sandbox that the workers of a kernel run in, from which they see these paths; None for one that
+    somebody vouches for."""
+    return Sandbox().showing(*paths) if kernel.untrusted else None
 
 
 class Program(Protocol):

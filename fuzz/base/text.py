@@ -12,20 +12,22 @@ _MOST = 2000
 """The most characters of a text that are kept: no line of ours is so long, and compilers repeat whole sources."""
 _COMMAND = re.compile(r":(?=:[A-Za-z-]+(?:::|\s|$))|#(?=#\[)")
 """What begins a workflow command of GitHub: `::name::` or `::name key=value::` after blanks, `##[name]` anywhere."""
-
 _PASSWORD = re.compile(r"(://[^\s:/@]*:)\S*@|(password=)[^\s&]+", re.IGNORECASE)
-"""The password of an address, which may itself have any character but a blank."""
+"""The password of an address, which may itself have any character but a blank: people give one where a command takes
+none, and databases repeat it."""
 
 
 def printable(text: str) -> str:
     """The text as one line that nothing obeys: whatever is no visible character is written as Python escapes it.
 
     These are control characters and line ends, marks that turn the direction of writing, and lone surrogates. What
-    would begin a command of a code host is escaped too. Plain text stays as it is, and so does what was made here.
+    would begin a command of a code host is escaped too, and a password in a URL is hidden. Plain text stays as it is,
+    and so does what was made here.
     """
     text = text if len(text) <= _MOST else f"{text[: _MOST - 4]} ..."
     if not text.isprintable():
         text = "".join(each if each.isprintable() else _escaped(each) for each in text)
+    text = masked(text)
     return _COMMAND.sub(lambda first: f"\\x{ord(first[0]):02x}", text)
 
 

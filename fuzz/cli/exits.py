@@ -59,7 +59,7 @@ def describe(error: Exception) -> tuple[str, Exit]:
     """What to print on stderr for `error`, and the exit code."""
     # Imported here, where speed no longer matters: these modules bring in NumPy.
     from fuzz.base.errors import AwayError, InternalError, UsageError
-    from fuzz.base.text import masked, printable_lines
+    from fuzz.base.text import printable_lines
     from oracles.declared import OpError
     from oracles.formula.trace import FormulaError
     from oracles.summation import NumericsError
@@ -69,11 +69,11 @@ def describe(error: Exception) -> tuple[str, Exit]:
         context = getattr(error, "ctx", None)
         verb = context.command_path if context is not None else "kernelfuzz"
         said = " ".join(error.format_message().split()).replace("Value error, ", "")  # pydantic's words
-        return printable_lines(masked(f"kernelfuzz: {said or 'a command is missing'}\nTry: {verb} --help")), Exit.USAGE
+        return printable_lines(f"kernelfuzz: {said or 'a command is missing'}\nTry: {verb} --help"), Exit.USAGE
     if isinstance(error, (UsageError, NumericsError, OpError, FormulaError)):
-        return printable_lines(masked(f"kernelfuzz: {error}")), Exit.USAGE
+        return printable_lines(f"kernelfuzz: {error}"), Exit.USAGE
     if isinstance(error, AwayError):
-        return printable_lines(masked(f"kernelfuzz: {error}")), Exit.INTERNAL
+        return printable_lines(f"kernelfuzz: {error}"), Exit.INTERNAL
     if isinstance(error, (InternalError, OracleDisagreement)):
         return printable_lines(f"kernelfuzz: internal error: {error}"), Exit.INTERNAL
     if isinstance(error, OSError):

@@ -179,10 +179,23 @@ Engine = Annotated[
         "any program on its workers.",
     ),
 ]
+
+
+_STORE = "KERNELFUZZ_STORE"
+
+
+def _kept_apart(store: str | None) -> str | None:
+    """Return the store, whose URL may have a password, which no kernel is to inherit."""
+    os.environ.pop(_STORE, None)
+    return store
+
+
 Store = Annotated[
     str | None,
     typer.Option(
         "--store",
+        envvar=_STORE,
+        callback=_kept_apart,
         metavar="URL",
         help="Database of the findings of all nights, for one or many machines: postgresql://USER@HOST/NAME or "
         "sqlite:///FILE.",

@@ -15,7 +15,7 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.sharing import Sharing
 from fuzz.transport import records
 from fuzz.transport.ending import EndedError, Ending
-from fuzz.transport.frames import AnswerError, Answers, CountError, Response, outcome_of
+from fuzz.transport.frames import AnswerError, Answers, CountError, Response, longest_answer, outcome_of
 from fuzz.transport.process import Process
 from fuzz.transport.steps import Steps
 
@@ -207,7 +207,7 @@ class Worker:
                 self._sharing.leave(self, self._program)
                 return (yield from self.start())
             raise self._given_up(str(error)) from error
-        except (LookupError, ValueError) as error:
+        except (LookupError, ValueError, TypeError, RecursionError) as error:  # whatever it says, and in what JSON
             self.renew()
             wrong = AttestationError(f"its worker says of itself what cannot be read: {error!r}")
             raise self._given_up(str(wrong)) from wrong
@@ -320,7 +320,10 @@ class Worker:
                     first = responses[0].position
                     self._recent.add(cases[first : first + len(outcomes) - before])
 
-        yield from process.exchange([each.data for each in cases], take, audits)
+        def longest(position: int) -> int:
+            return longest_answer(cases[position].case)
+
+        yield from process.exchange([each.data for each in cases], take, audits, longest)
 
     def _outcome(self, response: Response, case: Encoded, process: Process) -> Outcome:
         """What the response says; a change that the kernel declares to keep is none. Raises EndedError."""
@@ -332,6 +335,8 @@ class Worker:
             return Outcome(self.target.id, Status.WRONG_SHAPE, detail=str(error))
         except AnswerError as error:
             process.refuse_answer(str(error))
+        if outcome.status is Status.OURS and self.target.kernel.untrusted:
+            process.refuse_answer(outcome.detail)  # nobody can tell who said that
         kept = self.target.kernel.keeps
         if not outcome.changes or not kept:
             return outcome

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from fuzz.transport.sandbox import Sandbox, started
+from fuzz.transport.sandbox import BARE, Sandbox, started
 
 
 class Child(Protocol):
@@ -42,12 +42,13 @@ def command(
     words: Sequence[str], environment: Mapping[str, str] | None = None, sandbox: Sandbox | None = None
 ) -> Start:  # fmt: skip
     """How to start a worker that is a program of its own."""
-    prefix = () if sandbox is None else sandbox.command(os.environ if environment is None else environment)
+    own = os.environ if environment is None else environment
+    given = words if sandbox is None else sandbox.command(words, own)
 
     def start(stdin: int, stdout: int, stderr: int) -> Child:
         # A session of its own: an interrupt from the keyboard is ours to handle, not the workers'.
         worker = partial(
-            _Leader, [*prefix, *words], stdin=stdin, stdout=stdout, stderr=stderr, env=environment,
+            _Leader, given, stdin=stdin, stdout=stdout, stderr=stderr, env=own if sandbox is None else BARE,
             start_new_session=True,
         )  # fmt: skip
         return worker() if sandbox is None else started(worker)
@@ -115,14 +116,16 @@ class CompiledWorker(subprocess.Popen[bytes]):
         stderr: int,
     ) -> None:
         """`environment` is added to ours."""
-        self._mark = f"{_MARK}={os.getpid()}.{next(_MARKS)}" if emulated else ""
+        self._mark = f"{_MARK}={os.getpid()}.{next(_MARKS)}" if emulated and sandbox is None else ""
         self._sandboxed = sandbox is not None
-        prefix = () if sandbox is None else sandbox.command({**os.environ, **environment})
+        given, own = [*words, str(requests), str(answers), str(journal)], {**os.environ, **environment}
+        if self._mark:
+            own[_MARK] = self._mark.partition("=")[2]
         super().__init__(
-            [*prefix, *words, str(requests), str(answers), str(journal)],
+            given if sandbox is None else sandbox.command(given, own),
             stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
             pass_fds=(requests, answers, journal), start_new_session=True,
-            env={**os.environ, **environment, _MARK: self._mark.partition("=")[2]} if emulated else None,
+            env=own if sandbox is None else BARE,
         )  # fmt: skip
 
     def terminate(self) -> None:

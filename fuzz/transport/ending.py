@@ -49,7 +49,7 @@ class Ending:
             return "no answer within the time limit"
         if self.ended:
             return self.ended
-        how = f"killed by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with exit code {self.code}"
+        how = f"killed by {_signal(-self.code)}" if self.code < 0 else f"ended with exit code {self.code}"
         return f"{how}{': ' + (self.raised or self.said) if self.said else ''}"
 
     @property
@@ -66,6 +66,13 @@ class Ending:
         """The other lines of that trace."""
         raised = self.raised
         return "\n".join(line for line in self.said.splitlines() if not raised.endswith(line)) if raised else ""
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most that are for real-time programs have no name
+        return f"signal {number}"
 
 
 class EndedError(Exception):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from fuzz.transport.child import Child
-from fuzz.transport.sandbox import Sandbox, outside, started
+from fuzz.transport.sandbox import BARE, Sandbox, outside, started
 
 _START_LIMIT_S = 180.0
 """Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold
@@ -62,11 +63,11 @@ class ForkServer:
         descriptors = (stdin, stdout, stderr, journal)
         try:
             return self._started(spec, descriptors)
+        except TimeoutError:
+            raise
         except OSError:
-            if self._owner == os.getpid():
-                raise
-        with self._lock:
-            self._stop()  # the server that it shared has ended
+            with self._lock:
+                self._stop()  # it has ended: who shares it cannot know, nor who has just ended its sandbox
         return self._started(spec, descriptors)
 
     def _started(self, spec: str, descriptors: Sequence[int]) -> Child:
@@ -98,15 +99,16 @@ class ForkServer:
         self._owner = os.getpid()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            prefix = () if self._sandbox is None else self._sandbox.command(self._environment)
             # Without -P a file of the current folder would be taken for a module that a library looks for.
-            serve = (sys.executable, "-P", "-m", "fuzz.transport.python", "serve", str(theirs.fileno()))
-            words = [*prefix, *serve, *self._imports]
+            serve = [sys.executable, "-P", "-m", "fuzz.transport.python", "serve", str(theirs.fileno())]
+            words, environment = [*serve, *self._imports], self._environment
+            if self._sandbox is not None:
+                words, environment = self._sandbox.command(words, environment), {**BARE}
 
             def start() -> subprocess.Popen[bytes]:
                 return subprocess.Popen(
                     words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    env=self._environment, start_new_session=True,
+                    env=environment, start_new_session=True,
                 )  # fmt: skip
 
             self._popen = start() if self._sandbox is None else started(start)
@@ -129,10 +131,9 @@ class _Forked:
         self._code: int | None = None
         self._waiting = threading.Lock()
         notify.settimeout(_START_LIMIT_S)
-        message = notify.recv(_MESSAGE_BYTES).decode().split()
-        if not message:
+        pid = _number(notify.recv(_MESSAGE_BYTES))
+        if pid is None:
             raise OSError("the server of Python workers ended before it started one")
-        pid = int(message[1])
         self.pid = pid if sandbox is None else outside(sandbox, pid)
 
     def terminate(self) -> None:
@@ -153,12 +154,18 @@ class _Forked:
     def _exit_code(self, timeout: float | None) -> int:
         self._notify.settimeout(timeout)
         try:
-            message = self._notify.recv(_MESSAGE_BYTES).decode().split()
+            code = _number(self._notify.recv(_MESSAGE_BYTES))
         except TimeoutError as error:
             raise subprocess.TimeoutExpired("a Python worker", timeout or 0.0) from error
         except OSError:
-            message = []
-        return int(message[1]) if message else -signal.SIGKILL  # the server was killed, and its workers with it
+            code = None
+        return -signal.SIGKILL if code is None else code  # the server was killed, and its workers with it
+
+
+def _number(notice: bytes) -> int | None:
+    """The number in a notice of a server; None where it has ended, or somebody else wrote."""
+    found = re.fullmatch(rb"(?:pid|code) (-?\d{1,9})", notice)
+    return None if found is None else int(found[1])
 
 
 @cache

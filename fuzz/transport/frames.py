@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ from fuzz.base.capability import MAX_RANK
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.errors import InternalError
 from fuzz.base.fill import fill_of
-from fuzz.base.outcome import Change, Damage, Fault, Outcome, Status, Unwritten
+from fuzz.base.outcome import CHANGES, Change, Damage, Fault, Outcome, Status, Unwritten
+from fuzz.base.text import printable
 from fuzz.transport.records import (
     AUDIT_LAST,
     CASE,
@@ -77,6 +78,8 @@ _SAID = {
 MISREADS = (
     "the emulator reads lanes that a masked load leaves out (attested at start): only hardware can judge such a case"
 )
+_SAID_BYTES = 4 << 20
+"""An answer has at most so much beside its outputs: as many damages and unwritten outputs as its header can count."""
 NO_MEMORY_DETAIL = "the worker has not enough memory for this case"
 
 
@@ -144,13 +147,25 @@ def encode_load(spec: str) -> bytes:
     return FRAME.pack(LOAD_MAGIC, 0, len(data), 0, 0) + data
 
 
-def decode_responses(data: bytes | bytearray, first: int = 0) -> tuple[list[Response], int]:
-    """The responses that are whole in `data`, and the bytes that they take. Raises AnswerError where they are none, or
-    do not count up from `first`."""
+def longest_answer(case: Case) -> int:
+    """Return the most bytes that follow the header of an answer to a case."""
+    return _SAID_BYTES + sum(each.layout.size * ITEMSIZE[each.dtype] for each in case.outputs.values())
+
+
+def unbounded(position: int) -> int:
+    """Return the most bytes that an answer can have."""
+    return 1 << 32
+
+
+def decode_responses(
+    data: bytes | bytearray, first: int = 0, count: int = 1 << 32, longest: Callable[[int], int] = unbounded
+) -> tuple[list[Response], int]:
+    """Return the responses that are whole in `data`, and the bytes that they take. Raises AnswerError where they are
+    none, do not count up from `first` to the last of `count` cases, or claim to be longer than the `longest` to one."""
     found: list[Response] = []
     at = 0
     with memoryview(data) as view:
-        while at + RESPONSE.size <= len(view):
+        while at + RESPONSE.size <= len(view) and first + len(found) < count:
             magic, position, size, *fields, _ = RESPONSE.unpack_from(view, at)
             if magic != RESPONSE_MAGIC:
                 raise AnswerError(f"an answer starts with {magic:08x}", found)
@@ -158,9 +173,16 @@ def decode_responses(data: bytes | bytearray, first: int = 0) -> tuple[list[Resp
                 raise AnswerError(f"answer {position} came in place of {first + len(found)}", found)
             start, end = at + RESPONSE.size, at + RESPONSE.size + size
             if end > len(view):
+                if size > longest(position):
+                    raise AnswerError(f"answer {position} is to have {size} bytes", found)
                 break
             found.append(Response(*(position, *fields, bytes(view[start:end]))))
             at = end
+    rest = bytes(data[at : at + 4])
+    if first + len(found) < count and rest != RESPONSE_MAGIC.to_bytes(4, "little")[: len(rest)]:
+        raise AnswerError(f"an answer starts with {rest!r}", found)  # the rest of one would be waited for
+    if first + len(found) == count and at < len(data):
+        raise AnswerError("more came after the last answer", found[:-1])
     return found, at
 
 
@@ -171,7 +193,7 @@ def outcome_of(response: Response, case: Case, target: str, known: Answers | Non
         if response.status == RAN and not (response.damages or response.unwrittens or response.changes):
             return Outcome(target, Status.RAN, _shared(response, case, [] if known is None else known))
         return _outcome(response, case, target)
-    except (IndexError, struct.error) as error:
+    except (LookupError, ArithmeticError, ValueError, struct.error) as error:
         raise AnswerError(f"an answer does not fit its case: {error}") from error
 
 
@@ -300,14 +322,22 @@ def _damages(response: Response, case: Case, at: int) -> tuple[Damage, ...]:
 
 def _unwrittens(response: Response, case: Case, at: int) -> tuple[Unwritten, ...]:
     records = (UNWRITTEN.unpack_from(response.payload, at + k * UNWRITTEN.size) for k in range(response.unwrittens))
-    return tuple(Unwritten(_tensor_name(case, output), first, count) for output, first, count in records)
+    found = tuple(Unwritten(_tensor_name(case, output), first, count) for output, first, count in records)
+    for each in found:
+        if not 0 < each.count <= case.outputs[each.output].layout.size - each.first:
+            raise ValueError(f"{each.output} has no {each.count} elements from element {each.first} on")
+    return found
 
 
 def _changes(response: Response) -> tuple[Change, ...]:
     """The text at the end, one change a line; later ones of the same words are said once."""
-    text = response.payload[len(response.payload) - response.changes :].decode(errors="replace")
-    parted = (line.partition(": ") for line in text.splitlines() if line)
-    return tuple(dict.fromkeys(Change(kind, words) for kind, _, words in parted))
+    if not response.changes:
+        return ()
+    text = response.payload[-response.changes :].decode(errors="replace")
+    parted = [line.partition(": ") for line in text.splitlines() if line]
+    if response.changes > len(response.payload) or not {kind for kind, _, _ in parted} <= {*CHANGES}:
+        raise ValueError("it says what else of the process was changed in no words of ours")
+    return tuple(dict.fromkeys(Change(kind, printable(words)) for kind, _, words in parted))
 
 
 def _refused(code: int) -> str:

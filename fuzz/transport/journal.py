@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import struct
@@ -25,9 +26,11 @@ class Journal:
     """
 
     def __init__(self) -> None:
-        self.descriptor = os.memfd_create("kernelfuzz-journal")
+        self.descriptor = os.memfd_create("kernelfuzz-journal", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         """For the worker; to be closed once it has started."""
         os.ftruncate(self.descriptor, _BYTES)
+        # Whoever reads beyond the end of what a worker made shorter is killed.
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self._memory = mmap.mmap(self.descriptor, _BYTES)
 
     @property

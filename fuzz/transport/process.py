@@ -18,12 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from fuzz.transport import frames, records
+from fuzz.transport import frames, records, sandbox
 from fuzz.transport.child import CUT, Start
 from fuzz.transport.ending import EndedError, Ending
 from fuzz.transport.frames import AnswerError, Response
 from fuzz.transport.journal import Journal
-from fuzz.transport.sandbox import outside
 from fuzz.transport.steps import Pause, Steps
 from fuzz.transport.taken import Taken
 
@@ -48,6 +47,8 @@ _FIRST_TO_GO = "1000"
 """The highest value of oom_score_adj, in proc(5)."""
 _HELLO_BYTES = 1 << 16
 """A hello takes less: it is some lines of text."""
+_ANSWER_S = 60.0
+"""An answer that has begun to come is waited for so long, however busy the machine: a GB takes some seconds."""
 START_LIMIT_S = 120.0
 """The time that a Python kernel may take to be imported, perhaps with libraries from a cold disk."""
 
@@ -91,6 +92,9 @@ class Process:
             if journal is not None:
                 os.close(journal.descriptor)
         self._received = bytearray()
+        self._longest: Callable[[int], int] = frames.unbounded
+        self._reached = 0
+        """The number of cases of the frame that it has told of."""
         self._taken = Taken()
         self._ending = Ending(False, -signal.SIGKILL, "")
         """How it ended, once it has; until then, how `close` ends it."""
@@ -106,9 +110,9 @@ class Process:
         if magic != records.HELLO_MAGIC or size > _HELLO_BYTES:
             self.refuse_answer(f"it is no worker: it starts with {magic:08x}")
         text = (yield from self._take(size, self._limit)).decode(errors="replace")
-        said = re.search(r"^pid=(\d+)$", text, re.MULTILINE)
+        said = re.search(r"^pid=(\d{1,7})$", text, re.MULTILINE)
         if said is not None and not self._remote:
-            self.pid = outside(self._child.pid, int(said[1])) if self._sandboxed else int(said[1])
+            self.pid = sandbox.outside(self._child.pid, int(said[1])) if self._sandboxed else int(said[1])
             self._bound()
         return text
 
@@ -121,15 +125,17 @@ class Process:
         return (yield from self.hello())
 
     def exchange(
-        self, cases: Sequence[bytes], take: Callable[[Sequence[Response]], None], audits: int = records.AUDIT_LAST
-    ) -> Steps[None]:
-        """Send the encoded cases as one frame, hand over the responses as they come, some at a time. Raises
-        EndedError."""
+        self, cases: Sequence[bytes], take: Callable[[Sequence[Response]], None], audits: int = records.AUDIT_LAST,
+        longest: Callable[[int], int] = frames.unbounded,
+    ) -> Steps[None]:  # fmt: skip
+        """Send the encoded cases as one frame, hand over the responses as they come, some at a time. An answer has at
+        most the `longest` bytes to a case at that place. Raises EndedError."""
+        self._refuse_unasked()
         if os.fstat(self._errors.fileno()).st_size > _PRINTED_BYTES:
             self._errors.truncate(0)  # it is appended to: what comes next starts at its beginning
         if self._journal is not None:
             self._journal.clear()
-        self._count = len(cases)
+        self._count, self._longest, self._reached = len(cases), longest, 0
         self._taken.begin()
         frame = frames.encode_frame(cases, math.ceil(self._limit) + records.GRACE_S, audits)
         answered = 0
@@ -149,13 +155,23 @@ class Process:
 
     @property
     def _begun(self) -> int:
-        """As it tells: one more than there are once the last one has returned and its process is looked at."""
-        return 0 if self._journal is None else self._journal.begun
+        """As it tells: one more than there are once the last one has returned and its process is looked at. It never
+        counts down, as a kernel could that wants to be waited for for ever."""
+        told = 0 if self._journal is None else min(self._journal.begun, self._count + 1)
+        self._reached = max(self._reached, told)
+        return self._reached
 
     @property
     def _silence(self) -> float:
         """The seconds of silence after which it is ended. To tell a leak, the last case is made thousands of times."""
         return self._limit if self._begun > self._count else self.patience
+
+    def _refuse_unasked(self) -> None:
+        """End a process that has answered before it was asked. Raises EndedError."""
+        with contextlib.suppress(BlockingIOError):
+            self._received += os.read(self._from, _READ_BYTES)
+        if self._received:
+            self.refuse_answer("it came before anything was asked")
 
     def refuse(self, why: str, unplaced: bool = False) -> NoReturn:
         """End a process that is of no more use: raises EndedError."""
@@ -178,6 +194,8 @@ class Process:
 
     def _finish(self) -> int:
         """End the process, unless it has ended. Returns its exit code."""
+        if self._sandboxed:
+            sandbox.end_crowd(self.pid)
         self.kill()
         try:
             return self._child.wait(_LAST_BREATH_S)
@@ -231,8 +249,15 @@ class Process:
         """The next answers, from that one on, once the frame is sent; with the error they are the last."""
         try:
             yield from self._send(frame)
-            yield from self._receive(time.monotonic() + self._silence)
-            found, size = frames.decode_responses(self._received, first)
+            deadline, found = time.monotonic() + self._silence, list[Response]()
+            answer_by = 0.0
+            while not found:
+                yield from self._receive(deadline)
+                found, size = frames.decode_responses(self._received, first, self._count, self._longest)
+                answer_by = answer_by or max(deadline, time.monotonic() + _ANSWER_S)
+                deadline = answer_by
+                if not found and time.monotonic() > deadline:  # there is always a byte more
+                    self._end(hung=True)
             del self._received[:size]
             return found, None
         except AnswerError as error:
@@ -252,9 +277,10 @@ class Process:
         if self._journal is None or not self._journal.runs:
             return []
         try:
-            return frames.decode_responses(self._journal.answers, first)[0]
+            found = frames.decode_responses(self._journal.answers, first, self._count, self._longest)[0]
         except AnswerError:  # it wrote over its own memory
             return []
+        return found[: self._count - first - 1]  # it was at one
 
     def _receive(self, deadline: float) -> Steps[None]:
         yield from self._await(self._from, select.POLLIN, deadline)
@@ -276,6 +302,8 @@ class Process:
                 self._end(hung=True)
             if self._memory is not None and self._resident() > self._memory + _SHARED_BYTES:
                 self._end(ended=f"it took more than {(self._memory + _SHARED_BYTES) >> 30} GiB of memory")
+            if self._sandboxed and sandbox.is_crowded(self.pid):
+                self._end(ended=f"it started more than {sandbox.MOST_PROCESSES} processes")
 
     def _resident(self) -> int:
         """Bytes of memory that the process has, shared ones too: no limit of the system bounds those."""

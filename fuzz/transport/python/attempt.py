@@ -220,8 +220,8 @@ class Attempt:
 class CaseRunner:
     """Runs groups of cases. What a lost device raises is for the caller to deal with.
 
-    Where calls are only queued, as on a GPU, `finish` waits for those of a group. A tool that watches has `reported`
-    an error of the latest of them, or nothing."""
+    Where calls are only queued, as on a GPU, `finish` waits for those of a group, after which `end` ends what they
+    left running. A tool that watches has `reported` an error of the latest of them, or nothing."""
 
     def __init__(
         self,
@@ -230,9 +230,10 @@ class CaseRunner:
         memory: Memory,
         finish: Callable[[], None] | None = None,
         reported: Callable[[], str] = lambda: "",
+        end: Callable[[], None] = lambda: None,
     ) -> None:
         self._kernel, self._arrays, self._memory, self._finish = kernel, arrays, memory, finish
-        self._reported = reported
+        self._reported, self._end = reported, end
 
     def answers(
         self, cases: Sequence[tuple[Case, bool]], most_s: float = math.inf
@@ -273,6 +274,7 @@ class CaseRunner:
                 break
         if launched and self._finish is not None:
             self._finish()
+        self._end()
         self._memory.fetch()
         answers = [self._collected(attempt) for attempt in launched]
         if report := self._reported():

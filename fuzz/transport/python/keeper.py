@@ -10,8 +10,11 @@ import contextlib
 import ctypes
 import os
 import signal
+from collections.abc import Collection
 from pathlib import Path
 from typing import NoReturn
+
+from fuzz.base.outcome import Change
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 """The numbers are those of <linux/prctl.h>."""
@@ -43,7 +46,7 @@ def _keep(worker: int) -> NoReturn:
     os.closerange(0, 2)  # or nobody would see that the worker has closed its ends
     _, status = os.waitpid(worker, 0)
     running.clear()
-    _end_orphans()
+    _end_children()
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         os._exit(code)
@@ -53,13 +56,45 @@ def _keep(worker: int) -> NoReturn:
     os._exit(1)
 
 
-def _end_orphans() -> None:
+class Children:
+    """The processes below a worker's, orphans of these among them: what a call leaves behind is ended, and told."""
+
+    def __init__(self, *, keeps: bool) -> None:
+        """Where the kernel declares that it `keeps` some, all are left alone."""
+        self._keeps, self._known, self._left = keeps, frozenset[int](), False
+
+    def know(self) -> None:
+        """Those that are there now are left by no call."""
+        self._known = _children()
+
+    def end(self) -> None:
+        """End the others, after a call."""
+        if not self._keeps and _children() - self._known:
+            self._left = True
+            _end_children(self._known)
+
+    def changes(self) -> tuple[Change, ...]:
+        """Return what calls have left since this was last asked."""
+        left, self._left = self._left, False
+        return (Change("children", "a process that still runs, or that nobody waited for"),) if left else ()
+
+
+def _end_children(known: Collection[int] = ()) -> None:
     """Orphans come to us, the reaper of all that descends from here: whatever child there still is was left behind."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0] >= 0:
-            for entry in Path("/proc").iterdir():
-                if entry.name.isdigit() and _parent_of(entry) == os.getpid():
-                    os.kill(int(entry.name), signal.SIGKILL)
+    while left := _children() - {*known}:
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def _children() -> frozenset[int]:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return frozenset()
+    own = os.getpid()
+    return frozenset(int(each.name) for each in Path("/proc").glob("[0-9]*") if _parent_of(each) == own)
 
 
 def _parent_of(process: Path) -> int:

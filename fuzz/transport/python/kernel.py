@@ -72,6 +72,8 @@ class Spec:
     """The library that notes what is touched in inaccessible pages; without one that ends the worker."""
     sanitizer: str = ""
     """The tool that the worker runs under, if any."""
+    keeps: Sequence[str] = ()
+    """What of its process the kernel declares to keep."""
 
     @property
     def torch_device(self) -> str:

@@ -24,7 +24,7 @@ _TINY, _HALF, _ONE, _BIT = (np.array(value, np.float32) for value in (2.0**-126,
 _SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _LIMITS = tuple(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
-_SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "threads", "children"})
+_SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "threads"})
 """Libraries that a kernel imports when it is first called set up what they need."""
 _WARM_UP_CALLS, _FIRST_CALLS, _MORE_CALLS, _LOST_BYTES = 3, 9, 3000, 256 << 20
 """A leak is what each of the first calls keeps, and what so many more keep at least half of. Where they would lose more
@@ -65,7 +65,6 @@ class ProcessState:
             ("signals", "others are blocked"): frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
             ("descriptors", "0, 1 or 2 was closed or is open on something else"): tuple(map(_open_on, (0, 1, 2))),
             ("descriptors", "sys.stdout or sys.stderr is another object"): (id(sys.stdout), id(sys.stderr)),
-            ("children", "a process that still runs, or that nobody waited for"): _has_children(),
             ("threads", "another number of threads"): threading.active_count(),
             ("folder", "the current folder is another one"): _folder(),
             ("environment", "the variables differ"): dict(os.environ),
@@ -213,14 +212,6 @@ def _open_on(descriptor: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _has_children() -> bool:
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
 
 
 def _folder() -> str:

@@ -17,6 +17,7 @@ from fuzz.transport.python.arrays import Arrays, arrays_of
 from fuzz.transport.python.attempt import CaseRunner
 from fuzz.transport.python.attest import attested
 from fuzz.transport.python.device import device_memory
+from fuzz.transport.python.keeper import Children
 from fuzz.transport.python.kernel import KernelError, LoadedKernel, NeedsCudaError, Spec, decoded
 from fuzz.transport.python.memory import Arena, FreshMemory, Memory
 from fuzz.transport.python.programs import note_programs
@@ -46,6 +47,7 @@ class _Resident:
         self.runs: CaseRunner | None = None
         self._state: ProcessState | None = None
         self._watch: MemoryWatch | None = None
+        self._children = Children(keeps="children" in spec.keeps)
         try:
             self._memory = _memory(spec, self._arrays)
             self._kernel = LoadedKernel(spec)
@@ -58,13 +60,16 @@ class _Resident:
         except Exception as error:
             self.hello = f"missing=internal error: {failed(error, own=False).words}; please report it"
         finish = library.cuda.synchronize if cuda else None
-        self.runs = CaseRunner(self._kernel, self._arrays, self._memory, finish, self._reported)
+        self.runs = CaseRunner(
+            self._kernel, self._arrays, self._memory, finish, self._reported, self._children.end
+        )  # fmt: skip
 
     def enter(self) -> None:
         """What other kernels did to the process meanwhile is not this one's doing."""
         if self._state is not None and self._watch is not None:
             self._state.changes()
             self._watch.look()
+            self._children.know()
 
     def _reported(self) -> str:
         """What a tool that watches this worker reported since it was last asked."""
@@ -76,6 +81,7 @@ class _Resident:
         audits_each = request.one_by_one or self._state is None
         if self._state is None or self._watch is None:  # not before: limits are set once the worker has said who it is
             self._state, self._watch = ProcessState(), MemoryWatch(self.spec.device)
+            self._children.know()
         for case, _ in request.cases:
             if case.op != self.spec.op:
                 broken_frame(f"broken frame: this worker runs {self.spec.op}, not {case.op}")
@@ -109,7 +115,7 @@ class _Resident:
             if os.getpid() != own_process:
                 os._exit(0)  # a copy that the kernel forked: two would answer
             is_last = start + len(answers) >= len(request.cases)
-            changes = self._state.changes() if is_last or audits_each else ()
+            changes = self._children.changes() + (self._state.changes() if is_last or audits_each else ())
             if is_last:
                 channel.begin(len(request.cases) + 1)
                 case, is_twice = request.cases[-1]

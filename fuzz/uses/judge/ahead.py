@@ -8,8 +8,7 @@ from pathlib import Path
 
 from fuzz.adapters.build import Builder, CacheError
 from fuzz.adapters.cuda import no_cuda_device
-from fuzz.adapters.python import imports_of
-from fuzz.adapters.target import sandbox_with
+from fuzz.adapters.python import imports_of, sandbox_at
 from fuzz.transport.fork_server import fork_server
 from fuzz.transport.sandbox import unusable
 from fuzz.uses.judge.source import ProblemError, kernel_name
@@ -33,7 +32,7 @@ def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: 
             made += [each for each in (output, folder, own) if untrusted and not each.exists()]
             if untrusted:
                 own.mkdir(parents=True, exist_ok=True)
-            sandbox = sandbox_with(builder, own) if untrusted else None
+            sandbox = sandbox_at(own, builder) if untrusted else None
             interpreted = framework == "triton" and no_cuda_device() is not None
             fork_server(imports_of(framework, untrusted=untrusted), interpreted, sandbox).begin()
     try:

@@ -18,7 +18,7 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.base.capability import Capabilities
 from fuzz.base.probe import GHOST, STREAM
 from fuzz.base.verdict import Verdict
-from fuzz.triage.diagnosis import new_workers
+from fuzz.execute.pool import WorkerPool
 from fuzz.uses.check.replay_cases import DTYPES, Comparison, Meant, ReplayCase, meant_of
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked
@@ -29,6 +29,7 @@ from fuzz.uses.judge.ruling import SolutionRuling, worst_of
 from fuzz.uses.judge.solution import ENTRY, Solutions
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import floats_of, probes_of, shown_line, write_solutions
+from fuzz.uses.search.runner import MOST_HANGS
 from fuzz.uses.starting import select_targets, writable
 from oracles.op import Op
 from oracles.ops import OPS
@@ -52,7 +53,8 @@ class Replay:
         """Run so many cases. Raises ProblemError where the reference takes none."""
         lines, probes = {each.id: Line() for each in self.targets}, dict.fromkeys(laws, 0)
         run = Run(self.meant, self.op, self.targets, tuple(laws), seed, lines, probes)
-        with new_workers(self.targets, self.asked.case_limit) as pool, screen.status("replaying ..."):
+        workers = WorkerPool(self.targets, limit=self.asked.case_limit, most_hangs=MOST_HANGS)
+        with workers as pool, screen.status("replaying ..."):
             for name, status in pool.statuses.items():
                 if isinstance(status, NotRun):
                     run.lines[name].reason, run.lines[name].broken = status.reason, bool(status.broken)

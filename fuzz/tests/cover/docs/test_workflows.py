@@ -153,6 +153,22 @@ def test_the_commands_of_every_script_are_known_to_the_command_line(runner: Runn
     assert (runner.folder / "PATH").read_text().strip().endswith("/venv/bin")
 
 
+def test_a_store_is_read_from_the_environment_alone_and_no_kernel_inherits_it(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The arguments of a process are shown to every user of its machine, and printed."""
+    url = "postgresql://me:hunter2@host/found"
+    for name in ("Gate", "Night"):
+        assert runner.run(name, store=url).returncode == 0
+        assert "hunter2" not in " ".join(runner.called[-1])
+        [given] = [name for name, text in _steps()[name]["env"].items() if text == "${{ inputs.store }}"]
+        monkeypatch.setenv(given, url)
+        verb, *arguments = runner.called[-1][1:]
+        command: Any = typer.main.get_command(app)
+        assert command.commands[verb].make_context(verb, arguments).params["store"] == url
+        assert given not in os.environ
+
+
 def _gate_without_base(runner: Runner) -> list[str]:
     assert runner.run("Gate").returncode == 0
     return runner.called[-1]

@@ -51,6 +51,12 @@ def test_words_of_others_are_one_plain_line(text: str) -> None:
     assert "\n" not in str(CaseError(text))
 
 
+def test_a_password_in_a_url_is_shown_nowhere() -> None:
+    for password in ("hunter2", "hun@ter2", ":hunter2", "hunter%2F2"):
+        said = printable(f"got unexpected argument (postgresql://me:{password}@host/found?x=1)")
+        assert said == "got unexpected argument (postgresql://me:***@host/found?x=1)" == printable(said)
+
+
 def test_plain_words_stay_as_they_are() -> None:
     for text in (
         "wrote 4 bytes outside y: row 3",

@@ -333,6 +333,56 @@ def test_what_outlives_a_call_of_a_python_kernel(tmp_path: Path, cache: Path) ->
         assert (before.changes, after.changes) == ((), ())
 
 
+_STARTS = """
+import os, time
+from functools import cache
+
+def started():
+    child = os.fork()
+    if child == 0:
+        time.sleep(1000)
+        os._exit(0)
+    return child
+
+def orphaned():
+    there, here = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        os.write(here, started().to_bytes(4, "little"))
+        os._exit(0)
+    os.wait()
+    child = int.from_bytes(os.read(there, 4), "little")
+    os.close(there)
+    os.close(here)
+    return child
+
+kept = cache(started)
+
+def rms_norm(x, y, eps, axis):
+    import this
+    y[...] = child = {start}()
+    os.kill(child, 0)
+"""
+
+
+@pytest.mark.parametrize("start", ["started", "orphaned"])
+def test_each_call_of_a_python_kernel_that_leaves_a_process_is_told_of_and_the_process_ended(
+    tmp_path: Path, cache: Path, start: str
+) -> None:
+    """Although the first imports something."""
+    planted = python_target(tmp_path, _STARTS.format(start=start), "numpy")
+    found = outcomes(planted, cache, a_case(), a_case(), a_case())
+    assert [[change.kind for change in each.changes] for each in found] == [["children"]] * 3
+    pids = [int(np.frombuffer(each.outputs["y"], "<f4")[0]) for each in found]
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_a_python_kernel_may_declare_that_it_keeps_a_process(tmp_path: Path, cache: Path) -> None:
+    planted = python_target(tmp_path, _STARTS.format(start="kept"), "numpy", keeps=("children",))
+    found = outcomes(planted, cache, a_case(), a_case(), a_case())
+    assert [(each.status, each.changes) for each in found] == [(Status.RAN, ())] * 3
+
+
 @pytest.mark.parametrize(
     ("body", "leaks"),
     [

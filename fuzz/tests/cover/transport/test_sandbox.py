@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import shlex
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,18 +18,21 @@ import pytest
 
 from fuzz.adapters.build import Builder
 from fuzz.adapters.c_kernel import CKernel
+from fuzz.adapters.python import sandbox_at
 from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.target import Target
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import WorkerPool
+from fuzz.tests import conftest
 from fuzz.tests.common.planted import HANGS, HEAD, a_case, c_program, c_target
 from fuzz.tests.common.python_planted import BAD, TORCH_HEAD, TRITON, TRITON_HEAD, outcomes, python_target
 from fuzz.tests.conftest import Cli
 from fuzz.transport import sandbox
 from fuzz.transport.fork_server import fork_server
+from fuzz.transport.sandbox import MOST_PROCESSES
 from fuzz.transport.steps import taken
 
-_KINDS = ("network", "writes", "signals", "reads", "environment")
+_KINDS = ("network", "writes", "signals", "reads", "environment", "checkout")
 """What is tried, in the order of the elements of y that say whether it could be done."""
 
 _IN_PYTHON = """
@@ -48,7 +53,18 @@ def _reads(port, victim, folder):
     (Path(os.environ["HOME"]) / "secret").read_text()
 
 def _environment(port, victim, folder):
-    os.environ["SECRET"]
+    told = [entry for each in Path("/proc").glob("[0-9]*/environ") for entry in _texts(each)]
+    {entry.partition("=")[0]: entry for entry in told}["SECRET"]
+
+def _texts(path):
+    try:
+        return path.read_bytes().decode(errors="replace").split("\\0")
+    except OSError:
+        return []
+
+def _checkout(port, victim, folder):
+    import fuzz
+    Path(fuzz.__file__).with_name("tests").joinpath("conftest.py").read_text()
 
 @cache  # a kernel is called thousands of times, and nobody accepts the connections
 def _can(attempt, *given):
@@ -60,11 +76,12 @@ def _can(attempt, *given):
 
 def rms_norm(x, y, eps, axis, port, victim, folder):
     y[...] = x
-    for place, attempt in enumerate((_network, _writes, _signals, _reads, _environment)):
+    for place, attempt in enumerate((_network, _writes, _signals, _reads, _environment, _checkout)):
         y.flat[place] = _can(attempt, port, victim, folder)
 """
 _IN_C = (
     """
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <string.h>
@@ -77,7 +94,9 @@ _IN_C = (
     there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     static int connected = -1;
     int s = socket(AF_INET, SOCK_STREAM, 0), w = open(FOLDER "/source/left", O_CREAT | O_WRONLY, 0600);
-    int r = open(FOLDER "/home/secret", O_RDONLY);
+    int r = open(FOLDER "/home/secret", O_RDONLY), t = open(CHECKOUT, O_RDONLY), e = open("/proc/1/environ", O_RDONLY);
+    static char started[1 << 16];
+    const ssize_t told = read(e, started, sizeof started);
     copy(c);
     float *y = c->y.data;
     if (connected < 0) connected = s >= 0 && connect(s, (struct sockaddr *)&there, sizeof there) == 0;
@@ -85,8 +104,9 @@ _IN_C = (
     y[1] = w >= 0;
     y[2] = kill(VICTIM, 0) == 0;
     y[3] = r >= 0;
-    y[4] = getenv("SECRET") != NULL;
-    close(s), close(w), close(r);
+    y[4] = getenv("SECRET") != NULL || (told > 0 && memmem(started, told, "SECRET=", 7) != NULL);
+    y[5] = t >= 0;
+    close(s), close(w), close(r), close(t), close(e);
     return KF_OK;
 }
 """
@@ -126,8 +146,8 @@ def _target(in_c: bool, folder: Path, port: int, victim: int, untrusted: bool, p
         options = (("port", port), ("victim", victim), ("folder", str(folder)))
         return python_target(source, _IN_PYTHON, "numpy", options=options, untrusted=untrusted)
     file = source / "planted.c"
-    defined = f'#define PORT {port}\n#define VICTIM {victim}\n#define FOLDER "{folder}"\n'
-    file.write_text(defined + _IN_C)
+    defined = {"PORT": port, "VICTIM": victim, "FOLDER": f'"{folder}"', "CHECKOUT": f'"{conftest.__file__}"'}
+    file.write_text("".join(f"#define {name} {value}\n" for name, value in defined.items()) + _IN_C)
     return c_target(CKernel("planted", "rms_norm", file, untrusted=untrusted), place)
 
 
@@ -173,6 +193,58 @@ def test_a_kernel_that_hangs_is_ended_with_all_that_it_started(cache: Path, tmp_
         assert outcome[target.id].status is Status.HUNG
     name = c_program(target, Builder(cache)).path.name
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in _read(path)]
+
+
+def test_what_starts_more_processes_than_a_worker_may_is_ended_with_all_of_them(cache: Path, tmp_path: Path) -> None:
+    many = f"extern int fork(void); for (int i = 0; i < {MOST_PROCESSES + 10}; i++) if (fork() == 0) {HANGS}"
+    target = _sandboxed(tmp_path, f"{many} {HANGS}")
+    [outcome] = outcomes(target, cache, a_case(), limit=60.0)
+    assert (outcome.status, outcome.detail) == (Status.DIED, f"it started more than {MOST_PROCESSES} processes")
+    name = c_program(target, Builder(cache)).path.name
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in _read(path)]
+
+
+_TRIES = "cat /proc/[0-9]*/environ; touch /left /dev/left /usr/left; ls / /home /root /etc; stat -f -c '%S %b' /tmp {}"
+
+
+@pytest.mark.parametrize("user", [None, 65534], ids=["own user", "nobody"])
+def test_a_sandbox_shows_what_is_needed_of_the_machine_and_nothing_of_who_asks(
+    user: int | None,
+) -> None:
+    if user is not None and os.getuid() != 0:
+        pytest.skip("only root can be another user")
+    given = {"PATH": os.environ["PATH"], "SECRET": "hunter2"}
+    done = _as_user(user, lambda: sandbox.Sandbox().command(["sh", "-c", _TRIES.format("/dev/shm")], given))
+    assert "hunter2" not in done.stdout
+    assert done.stderr.count("Read-only file system") == 3, done.stderr
+    assert "passwd" not in done.stdout
+    *_, private, shared = done.stdout.splitlines()
+    assert [math.prod(map(int, each.split())) for each in (private, shared)] == [1 << 30, 64 << 20]
+
+
+def _as_user(user: int | None, words: Callable[[], Sequence[str]]) -> subprocess.CompletedProcess[str]:
+    """What came of a program that the user starts who has made its words."""
+    own = os.geteuid()
+    if user is None:
+        return subprocess.run(words(), env=sandbox.BARE, capture_output=True, text=True, check=False)
+    os.seteuid(user)
+    try:
+        given = words()
+    finally:
+        os.seteuid(own)
+    return subprocess.run(
+        given, env=sandbox.BARE, capture_output=True, text=True, check=False, user=user, group=user, extra_groups=[]
+    )
+
+
+def test_what_a_sandbox_is_to_show_is_there_before_anything_was_built(tmp_path: Path) -> None:
+    """What is not there when one is made is never seen in it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    shown = sandbox_at(home, Builder(tmp_path / "cache")).readable
+    assert home in shown
+    assert len(shown) > 1
+    assert all(each.exists() for each in shown)
 
 
 def test_a_sandbox_outlives_the_thread_that_asked_for_it(cache: Path, tmp_path: Path) -> None:

@@ -80,6 +80,17 @@ def test_a_branch_on_values_is_judged_by_a_replay_which_every_report_says(cli_he
         assert "oracle: replay, weaker than a formula: " in " ".join(text.split())
 
 
+@pytest.mark.whole
+def test_a_solution_that_hangs_again_and_again_is_not_waited_for(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(_REFERENCE)
+    (tmp_path / "mine.py").write_text("import time\nimport numpy\n\ndef kernel(x):\n    time.sleep(3600)\n")
+    words = ("--against", "ref.py", "--shapes", "x=b n", "--seed", "2", "--case-limit", "0.2", "--json")
+    done = cli_here("judge", "mine.py", *words)
+    assert done.returncode == 1, done.stderr
+    [mine] = json.loads(done.stdout)["solutions"]
+    assert (mine["verdict"], mine["judged"]) == ("wrong", 3)
+
+
 def test_numbers_of_a_case_that_is_replayed_are_places() -> None:
     """No formula says what follows from what: its cases do."""
     meant = meant_of(lambda x, at: x[at] if x.sum() > 0 else x[at] * 2, "x=b n, at=m", None, {}, "finite", ("f32",))
