@@ -184,7 +184,7 @@ Engine = Annotated[
 _STORE = "KERNELFUZZ_STORE"
 
 
-def _kept_apart(store: str | None) -> str | None:
+def _kept_apart(store: list[str] | None) -> list[str] | None:
     """Return the store, whose URL may have a password, which no kernel is to inherit."""
     os.environ.pop(_STORE, None)
     return store

@@ -165,7 +165,7 @@ def test_a_store_is_read_from_the_environment_alone_and_no_kernel_inherits_it(
         monkeypatch.setenv(given, url)
         verb, *arguments = runner.called[-1][1:]
         command: Any = typer.main.get_command(app)
-        assert command.commands[verb].make_context(verb, arguments).params["store"] == url
+        assert command.commands[verb].make_context(verb, arguments).params["store"] == [url]
         assert given not in os.environ
 
 
