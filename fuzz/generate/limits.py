@@ -37,6 +37,9 @@ IN_TURN = 3
 _STEPS = 128
 """Where no such extent is taken, one at most so much longer is."""
 
+_OF_SIZES = "uniform"
+"""The recipe of every second one: its rows are small or large, where normal ones are all alike."""
+
 Limit = tuple[str, int]
 """A dimension, and the extent that it has."""
 
@@ -120,6 +123,7 @@ def _drawn(capability: Capability, dice: Dice, limit: Limit) -> Draw:
     op, (dim, size) = OPS[capability.op], limit
     rank, recipes = len(op.inner) + (OUTER in op.inputs[0].axes), first_recipes(op.name)
     plain = next((each for each in menu_of(op.inputs[0]).often if each in recipes), recipes[0])
+    plain = _OF_SIZES if _OF_SIZES in recipes and dice.one_in(2) else plain
     base = replace(simplest(capability, dice), rank=rank, axis=rank - 1, recipe=plain)
     extents = Decisions(fitted(base), dice, USUAL_WORK)
     extents.keep({dim: size})

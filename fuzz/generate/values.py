@@ -14,6 +14,7 @@ from fuzz.base.case import Layout, Shard
 from fuzz.base.draw import Draw, Given, Part
 from fuzz.base.dtypes import quantise
 from fuzz.base.stream import Ahead, Asked, Reals, Stream, child_key
+from fuzz.generate.compared import compared
 from fuzz.generate.coverage import Labels, labels_of
 from fuzz.generate.given import made_of, repeated_or_cut, stored
 from fuzz.generate.menus import Menu, menus_of
@@ -60,12 +61,13 @@ class Laid:
     def jobs(self) -> Iterator[_Job]:
         """What is to be filled in: the inputs with memory of their own."""
         draw, op = self.draw, self.op
-        threshold = draw.parameters.get(_threshold(op), 0.0)
+        threshold, numbers = draw.parameters.get(_threshold(op), 0.0), compared(op, tuple(draw.parameters.items()))
         for part in draw.parts:
             if part.alias is not None or not op.is_input(part.name):
                 continue
             rows, n = draw.block(part.name)
-            spec = RowSpec(self.layouts[part.name].shape[0] if part.stack else rows, n, part.dtype, threshold)
+            rows = self.layouts[part.name].shape[0] if part.stack else rows
+            spec = RowSpec(rows, n, part.dtype, threshold, numbers.get(part.name, ()))
             # The first has the draw's own stream, so that its values are those of the seed alone.
             key = draw.seed if part.name == op.main else child_key(draw.seed, part.name)
             yield _Job(self, part, spec, None if part.given is not None else self.recipe(part), key)
