@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import Layout, Shard
 from fuzz.base.draw import Draw, Given, Part
-from fuzz.base.dtypes import quantise
+from fuzz.base.dtypes import nans, quantise
 from fuzz.base.stream import Ahead, Asked, Reals, Stream, child_key
 from fuzz.generate.compared import compared
 from fuzz.generate.coverage import Labels, labels_of
@@ -21,7 +21,7 @@ from fuzz.generate.menus import Menu, menus_of
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.generate.related import STRAYS, Related
 from fuzz.generate.scene import Scene
-from oracles.dtypes import DOUBLE
+from oracles.dtypes import DOUBLE, FORMATS
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -122,7 +122,8 @@ class Laid:
         return self._rows[name]
 
     def _as_rows(self, name: str) -> Reals:
-        values = self.arrays[name].astype(np.float64)
+        with np.errstate(invalid="ignore"):  # of a signalling NaN
+            values = self.arrays[name].astype(np.float64)
         if self.draw.part(name).stack:
             stacked: Reals = values[np.arange(self.draw.rows) % len(values)]
             return stacked
@@ -214,7 +215,10 @@ def _fill(jobs: Iterable[_Job], ahead: Ahead) -> None:
         rounded = quantise(np.concatenate([values for _, values in drawn]), dtype)
         at = 0
         for job, reals in drawn:
-            job.laid.keep(job.part, rounded[at : at + len(reals)])
+            own = rounded[at : at + len(reals)]
+            if dtype in FORMATS and (where := np.isnan(reals)).any():  # of float64 all would be quiet
+                own[where] = nans(dtype, Stream(job.key).child("nan").words(len(reals)))[where]
+            job.laid.keep(job.part, own)
             at += len(reals)
 
 
