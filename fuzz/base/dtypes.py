@@ -67,7 +67,8 @@ def nans(dtype: str, words: NDArray[np.uint64]) -> NDArray[np.generic]:
         mantissa = np.full_like(words, 2 * quiet - 1)
     exponent = (1 << 8 * form.itemsize - form.precision) - 1
     found = sign << np.uint64(8 * form.itemsize - 1) | np.uint64(exponent << form.precision - 1) | mantissa
-    return found.astype(f"<u{form.itemsize}").view(NUMPY_DTYPE[dtype])
+    held: NDArray[np.generic] = found.astype(f"<u{form.itemsize}").view(NUMPY_DTYPE[dtype])
+    return held
 
 
 def decimal(value: float, dtype: str) -> str:

@@ -198,7 +198,8 @@ _ORDINARY = 7
 def _ordinary(spec: RowSpec, stream: Stream) -> Reals:
     """One size per row from 1/8 to 16, as likely within each power of two."""
     powers = (stream.child("power").integers(1, 0, _ORDINARY - 1) + 3 * np.arange(spec.rows)) % _ORDINARY - 3
-    return np.ldexp(1.0 + stream.child("level").uniform(spec.rows), powers)
+    sizes: Reals = np.ldexp(1.0 + stream.child("level").uniform(spec.rows), powers)
+    return sizes
 
 
 @recipe("the same number along each row, 1/8 to 16", structured=True)
