@@ -66,7 +66,7 @@ def test_what_is_compared_with_numbers_is_drawn_near_them_often() -> None:
 
 
 @pytest.mark.parametrize(("name", "number"), [("label", 3), ("code", -100)])
-def test_a_third_of_all_cases_have_the_number_that_is_told_from_others(name: str, number: int) -> None:
+def test_about_a_third_of_all_cases_have_the_number_that_is_told_from_others(name: str, number: int) -> None:
     with unknown_afterwards():
         register(PICKING)
         made = islice(chain.from_iterable(batches(Search("picking", 1))), 400)
@@ -74,7 +74,7 @@ def test_a_third_of_all_cases_have_the_number_that_is_told_from_others(name: str
     inputs = [case.inputs[name] for case in cases if case.inputs[name].layout.size > 3]
     values = [from_bits(each.bits, each.dtype, (-1,)).tolist() for each in inputs]
     assert len(values) > 60
-    for near, share in ((number, 0.3), (number - 1, 0.15), (number + 1, 0.15)):
+    for near, share in ((number, 0.25), (number - 1, 0.15), (number + 1, 0.15)):
         assert sum(near in each for each in values) > share * len(values), near
 
 
