@@ -43,6 +43,34 @@ def from_bits(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.gen
     return np.frombuffer(bits, dtype=NUMPY_DTYPE[dtype]).reshape(shape)
 
 
+def numbers(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
+    """Return the same with one quiet NaN for all, with which NumPy calculates without a warning."""
+    values = from_bits(bits, dtype, shape)
+    if dtype in INTEGERS:
+        return values
+    with np.errstate(invalid="ignore"):
+        where = np.isnan(values)
+    return np.where(where, values.dtype.type(np.nan), values) if where.any() else values
+
+
+def nans(dtype: str, words: NDArray[np.uint64]) -> NDArray[np.generic]:
+    """Return a NaN for each word: the usual one, all bits set, or any other that is quiet or signalling, of either
+    sign."""
+    form = FORMATS[dtype]
+    quiet, size = 1 << max(form.precision - 2, 0), np.uint64(1)
+    sign, kind, rest = words & size, (words >> size) % np.uint64(6), words >> np.uint64(8)
+    below = np.uint64(quiet - 1)
+    some = rest & below
+    mantissas = [quiet, 2 * quiet - 1, 1, quiet - 1, np.maximum(some, size) & below, quiet + some]
+    mantissa = np.choose(kind.astype(np.int64), [np.asarray(each, np.uint64) for each in mantissas])
+    if not form.infinities or quiet == 1:  # there is one
+        mantissa = np.full_like(words, 2 * quiet - 1)
+    exponent = (1 << 8 * form.itemsize - form.precision) - 1
+    found = sign << np.uint64(8 * form.itemsize - 1) | np.uint64(exponent << form.precision - 1) | mantissa
+    held: NDArray[np.generic] = found.astype(f"<u{form.itemsize}").view(NUMPY_DTYPE[dtype])
+    return held
+
+
 def decimal(value: float, dtype: str) -> str:
     """The shortest decimal number that is `value` again where it is rounded to `dtype`."""
     if dtype in INTEGERS:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.base.case import Case, Tensor
-from fuzz.base.dtypes import from_bits
+from fuzz.base.dtypes import from_bits, numbers
 from fuzz.base.fill import FILL
 from oracles.dtypes import INTEGERS
 
@@ -41,11 +41,11 @@ def probed(case: Case, probe: str, element: int = 0) -> Case:
         return before(called)
     if probe != OVERWRITE:
         return called
-    numbers = from_bits(tensor.bits, tensor.dtype, (-1,)).astype(np.float64)
-    place = (place + int(np.argmax(np.roll(numbers, -place) != 0))) % numbers.size
+    values = numbers(tensor.bits, tensor.dtype, (-1,)).astype(np.float64)
+    place = (place + int(np.argmax(np.roll(values, -place) != 0))) % values.size
     element += place - place_of(called)[1]
     params[PROBE] = element * len(PROBES) + PROBES.index(probe)
-    was = from_bits(tensor.bits, tensor.dtype, (-1,))[place]
+    was = numbers(tensor.bits, tensor.dtype, (-1,))[place]
     number = int(was) if tensor.dtype in INTEGERS else float(was.astype(np.float64))
     only = np.arange(tensor.layout.size) == place
     return replace(case, params={**params, WAS: number}, inputs={**case.inputs, name: _altered(tensor, only)})

@@ -107,6 +107,29 @@ _MIXED = (
 _KINDS = 4
 
 
+_SWITCHES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
+"""Where kernels of activations go over to another way: clamps at 3 and 6, softplus and its like from 8 to 20, erf and
+tanh from 2 to 10."""
+_NEAREST = -14
+"""What is near to a number is between 2^-14 and 2^-1 of it away; its neighbours in f16 and bf16 are further."""
+
+
+@recipe(
+    "numbers that the op compares elements with, or 1/2 to 20, their neighbours, what is near, and normal ones",
+    structured=True,
+)
+def _near_numbers(spec: RowSpec, stream: Stream) -> Reals:
+    size, form = spec.size, spec.form
+    numbers = [each for each in spec.compared if abs(each) <= form.max] or [*_SWITCHES, *(-each for each in _SWITCHES)]
+    number = np.take(numbers, stream.child("number").integers(size, 0, len(numbers) - 1))
+    step = np.where(number == 0.0, form.eta, np.abs(number) * form.u)
+    off = np.ldexp(np.where(number == 0.0, 1.0, number), stream.child("near").integers(size, _NEAREST, -1))
+    off *= random_signs(spec, stream)
+    kind = stream.child("kind").integers(size, 0, 3)
+    neighbours = number + step * stream.child("step").integers(size, -3, 3)
+    return np.choose(kind, [number, neighbours, number + off, normal(spec, stream)])
+
+
 @recipe("rows of up to four recipes side by side", structured=True)
 def _mixed_rows(spec: RowSpec, stream: Stream) -> Reals:
     kinds = [_MIXED[i] for i in stream.child("kinds").integers(_KINDS, 0, len(_MIXED) - 1).tolist()]

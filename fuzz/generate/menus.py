@@ -12,6 +12,7 @@ import numpy as np
 from fuzz.base.stream import Reals, Stream
 from fuzz.generate import hard_recipes
 from fuzz.generate.coded_recipes import BLOCKED, CODED
+from fuzz.generate.compared import compared
 from fuzz.generate.gate_recipes import GATES, LOG_GATES
 from fuzz.generate.positive_recipes import NOT_NEGATIVE, POSITIVE
 from fuzz.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
@@ -127,7 +128,10 @@ class Menu:
 
 
 _OWN = 2
-"""A recipe of the op's own is drawn as often as so many others that are drawn often."""
+"""A recipe of the op's own is drawn as often as so many others that are drawn often; so is what is near numbers that
+the op compares elements with."""
+_NEAR, _NEAR_CODES = "near_numbers", "near_codes"
+"""The recipes for these, of floats and of integers."""
 
 
 def _menu(often: Sequence[str], recipes: Mapping[str, Recipe]) -> Menu:
@@ -208,11 +212,26 @@ def _menu_of(op: Op, name: str) -> Menu:
     if is_local(op.operand(name)) and not op.operand(name).optional:
         raise OpError(f"{op.name}: {name}: values {LOCAL!r} are for an optional input, which the formula finds itself")
     found, recipes = MENUS[menu], MENUS[menu].recipes
+    near = _near(op, name, found)
     if name == op.main:  # it follows from nothing
         recipes = {each: known for each, known in recipes.items() if isinstance(known, Recipe)}
-        return Menu(recipes, tuple(recipes))
+        return Menu(recipes, (*recipes, *near))
     recipes = {**recipes, **{each: _own(each, op.recipes[each]) for each in own}}
-    return Menu(recipes, (*found.often, *(each for each in own for _ in range(_OWN))))
+    recipes = {**recipes, **{each: RELATED.get(each, RECIPES.get(each)) for each in near}}
+    return Menu(recipes, (*found.often, *(each for each in own for _ in range(_OWN)), *near))
+
+
+def _near(op: Op, name: str, menu: Menu) -> tuple[str, ...]:
+    """Return what is drawn often where the op compares an input with numbers that it may have: in a third of all cases
+    of integers, most of which are told from others by nothing else."""
+    numbers = compared(op, tuple((each.name, each.values[0]) for each in op.parameters if each.values)).get(name, ())
+    operand = op.operand(name)
+    if name not in op.integers:
+        return (_NEAR,) * _OWN if numbers and (_NEAR in menu.recipes or menu is MENUS["factor"]) else ()
+    least = -math.inf if operand.is_code else 0.0 if operand.missing is None else 1.0
+    if operand.is_flags or not any(each >= least for each in numbers):
+        return ()  # 0 tells the other numbers from what is missing, which has recipes of its own
+    return (_NEAR_CODES,) * (1 + len(menu.often) // 2)
 
 
 def menu_of(operand: Operand) -> Menu:

@@ -28,6 +28,8 @@ class RowSpec:
     dtype: str
     threshold: float = 0.0
     """A number that the op compares mean squares with: a parameter that is added to them; 0 where it has none."""
+    compared: tuple[float, ...] = ()
+    """The numbers that it compares elements with."""
 
     @property
     def size(self) -> int:
@@ -189,9 +191,20 @@ def _place(values: Reals, spec: RowSpec, columns: NDArray[np.int64], what: Reals
     return placed
 
 
-@recipe("the same number along each row", structured=True)
+_ORDINARY = 7
+"""Powers of two from 2^-3 to 2^3, by three at a time from row to row: two rows are small and large ones."""
+
+
+def _ordinary(spec: RowSpec, stream: Stream) -> Reals:
+    """One size per row from 1/8 to 16, as likely within each power of two."""
+    powers = (stream.child("power").integers(1, 0, _ORDINARY - 1) + 3 * np.arange(spec.rows)) % _ORDINARY - 3
+    sizes: Reals = np.ldexp(1.0 + stream.child("level").uniform(spec.rows), powers)
+    return sizes
+
+
+@recipe("the same number along each row, 1/8 to 16", structured=True)
 def _constant(spec: RowSpec, stream: Stream) -> Reals:
-    return repeated(stream.child("level").uniform(spec.rows) * 3.5 + 0.5, spec)
+    return repeated(_ordinary(spec, stream), spec)
 
 
 @recipe("standard normal", structured=False)
@@ -199,23 +212,22 @@ def _normal_(spec: RowSpec, stream: Stream) -> Reals:
     return normal(spec, stream)
 
 
-@recipe("uniform on [-2, 2)", structured=False)
+@recipe("uniform, of either sign, up to a number that is each row's own, 1/8 to 16", structured=False)
 def _uniform(spec: RowSpec, stream: Stream) -> Reals:
-    return stream.child("uniform").uniform(spec.size) * 4.0 - 2.0
+    return (stream.child("uniform").uniform(spec.size) * 2.0 - 1.0) * repeated(_ordinary(spec, stream), spec)
 
 
-@recipe("plus and minus the same number in turn", structured=True)
+@recipe("plus and minus the same number in turn, 1/8 to 16", structured=True)
 def _alternating(spec: RowSpec, stream: Stream) -> Reals:
     signs = 1.0 - 2.0 * (np.arange(spec.size) % spec.n % 2)
     levels: Reals = signs * _constant(spec, stream)
     return levels
 
 
-@recipe("a ramp along each row", structured=True)
+@recipe("a ramp along each row, up to 1/8 to 16", structured=True)
 def _monotone(spec: RowSpec, stream: Stream) -> Reals:
     ramp = (np.arange(spec.size) % spec.n + 1.0) / spec.n
-    heights = stream.child("height").uniform(spec.rows) * 8.0 + 0.125
-    values: Reals = ramp * repeated(heights, spec)
+    values: Reals = ramp * repeated(_ordinary(spec, stream), spec)
     return values
 
 

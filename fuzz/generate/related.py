@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from fuzz.base.stream import Reals, Stream
+from fuzz.generate.compared import compared
 from fuzz.generate.scene import Scene
 
 Relate = Callable[[Scene, str, Stream], Reals]
@@ -256,6 +257,18 @@ def _one_code(scene: Scene, name: str, stream: Stream) -> Reals:
         at = stream.child("place").integers(1, 0, values.size - 1)[0]
         values.flat[at] = stream.child("code").integers(1, 1, highest)[0]
     return values
+
+
+@_related("numbers that the formula compares with, or next to one, and any others", structured=True, stage=0)
+def _near_codes(scene: Scene, name: str, stream: Stream) -> Reals:
+    lowest, highest = scene.span(name)
+    others = _codes(scene, name, stream, lowest, highest)
+    numbers = compared(scene.op, tuple(scene.parameters.items())).get(name, ())
+    known = [each + more for each in numbers for more in (0, 0, -1, 1) if lowest <= each + more <= highest]
+    if not known:
+        return others
+    which = stream.child("which").integers(others.size, 0, 2 * len(known) - 1).reshape(others.shape)  # every second one
+    return np.where(which < len(known), np.take(known, which % len(known)), others)
 
 
 @_related("1 up to some place, and 0 after it, as where sequences are padded", structured=True, stage=0)

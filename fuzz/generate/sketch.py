@@ -137,8 +137,8 @@ def free_parameters(capability: Capability) -> tuple[Parameter, ...]:
 
 @remembered(256)
 def first_recipes(op: str) -> tuple[str, ...]:
-    """The names of the recipes for the first input."""
-    return tuple(menus_of(OPS[op])[OPS[op].main].recipes)
+    """The names of the recipes for the first input, some of them several times."""
+    return menus_of(OPS[op])[OPS[op].main].often
 
 
 def simplest(capability: Capability, dice: Dice) -> Sketch:

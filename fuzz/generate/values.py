@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from fuzz.base.case import Layout, Shard
 from fuzz.base.draw import Draw, Given, Part
-from fuzz.base.dtypes import quantise
+from fuzz.base.dtypes import nans, quantise
 from fuzz.base.stream import Ahead, Asked, Reals, Stream, child_key
+from fuzz.generate.compared import compared
 from fuzz.generate.coverage import Labels, labels_of
 from fuzz.generate.given import made_of, repeated_or_cut, stored
 from fuzz.generate.menus import Menu, menus_of
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.generate.related import STRAYS, Related
 from fuzz.generate.scene import Scene
-from oracles.dtypes import DOUBLE
+from oracles.dtypes import DOUBLE, FORMATS
 from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -60,12 +61,13 @@ class Laid:
     def jobs(self) -> Iterator[_Job]:
         """What is to be filled in: the inputs with memory of their own."""
         draw, op = self.draw, self.op
-        threshold = draw.parameters.get(_threshold(op), 0.0)
+        threshold, numbers = draw.parameters.get(_threshold(op), 0.0), compared(op, tuple(draw.parameters.items()))
         for part in draw.parts:
             if part.alias is not None or not op.is_input(part.name):
                 continue
             rows, n = draw.block(part.name)
-            spec = RowSpec(self.layouts[part.name].shape[0] if part.stack else rows, n, part.dtype, threshold)
+            rows = self.layouts[part.name].shape[0] if part.stack else rows
+            spec = RowSpec(rows, n, part.dtype, threshold, numbers.get(part.name, ()))
             # The first has the draw's own stream, so that its values are those of the seed alone.
             key = draw.seed if part.name == op.main else child_key(draw.seed, part.name)
             yield _Job(self, part, spec, None if part.given is not None else self.recipe(part), key)
@@ -120,7 +122,8 @@ class Laid:
         return self._rows[name]
 
     def _as_rows(self, name: str) -> Reals:
-        values = self.arrays[name].astype(np.float64)
+        with np.errstate(invalid="ignore"):  # of a signalling NaN
+            values = self.arrays[name].astype(np.float64)
         if self.draw.part(name).stack:
             stacked: Reals = values[np.arange(self.draw.rows) % len(values)]
             return stacked
@@ -212,7 +215,10 @@ def _fill(jobs: Iterable[_Job], ahead: Ahead) -> None:
         rounded = quantise(np.concatenate([values for _, values in drawn]), dtype)
         at = 0
         for job, reals in drawn:
-            job.laid.keep(job.part, rounded[at : at + len(reals)])
+            own = rounded[at : at + len(reals)]
+            if dtype in FORMATS and (where := np.isnan(reals)).any():  # of float64 all would be quiet
+                own[where] = nans(dtype, Stream(job.key).child("nan").words(len(reals)))[where]
+            job.laid.keep(job.part, own)
             at += len(reals)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuzz.base.case import Case
-from fuzz.base.dtypes import from_bits
+from fuzz.base.dtypes import numbers
 from fuzz.base.outcome import Outcome
 from oracles.formula.contract import Contract
 from oracles.formula.tiers.joined import Received
@@ -24,7 +24,7 @@ def problem_of(case: Case) -> Problem:
     return Problem(
         op=case.op,
         params=case.params,
-        inputs={name: from_bits(each.bits, each.dtype, each.layout.shape) for name, each in case.inputs.items()},
+        inputs={name: numbers(each.bits, each.dtype, each.layout.shape) for name, each in case.inputs.items()},
         outputs={name: each.dtype for name, each in case.outputs.items()},
         structured=case.structured,
     )
@@ -36,7 +36,7 @@ def truth_of(case: Case, check: OutputCheck, outcome: Outcome) -> Truth:
     if not check.again:
         return truth
     return truth.again(
-        {name: from_bits(outcome.outputs[name], each.dtype, each.layout.shape) for name, each in case.outputs.items()}
+        {name: numbers(outcome.outputs[name], each.dtype, each.layout.shape) for name, each in case.outputs.items()}
     )
 
 
@@ -74,7 +74,7 @@ class CaseOracle:
             return known
         outputs = zip(self.case.outputs.items(), bits, strict=True)
         received = self.truth.receive(
-            {name: from_bits(each, output.dtype, output.layout.shape) for (name, output), each in outputs}
+            {name: numbers(each, output.dtype, output.layout.shape) for (name, output), each in outputs}
         )
         if self.truth.keeps:
             self._received[bits] = received

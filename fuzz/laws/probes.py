@@ -12,7 +12,7 @@ from itertools import accumulate
 import numpy as np
 
 from fuzz.base.case import Case
-from fuzz.base.dtypes import decimal, from_bits
+from fuzz.base.dtypes import decimal, numbers
 from fuzz.base.memory import overlaps_itself
 from fuzz.base.probe import CALLER, CALLS, FRESH, GHOST, OVERWRITE, STREAM, before, place_of, probed
 from fuzz.base.stream import Stream
@@ -37,7 +37,7 @@ def _changed(twin: Case) -> str:
     now, earlier = twin.inputs[name], before(twin).inputs[name]
     index = ", ".join(str(each) for each in np.unravel_index(element, now.layout.shape))
     old, new = (
-        decimal(float(from_bits(each.bits, each.dtype, (-1,))[element].astype(np.float64)), each.dtype)
+        decimal(float(numbers(each.bits, each.dtype, (-1,))[element].astype(np.float64)), each.dtype)
         for each in (earlier, now)
     )
     return f"{name}[{index}] changed from {old} to {new} in place"
@@ -58,7 +58,7 @@ def _is_looked_at(case: Case) -> bool:
     if any(overlaps_itself(each.layout) for each in case.inputs.values()):
         return False
     floats = [tensor for tensor in case.inputs.values() if tensor.dtype not in INTEGERS]
-    return _can_follow(case) and all(from_bits(each.bits, each.dtype, (-1,)).astype(np.bool_).any() for each in floats)
+    return _can_follow(case) and all(numbers(each.bits, each.dtype, (-1,)).astype(np.bool_).any() for each in floats)
 
 
 def _law(

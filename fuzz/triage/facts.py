@@ -12,7 +12,7 @@ import numpy as np
 from fuzz.adapters.target import Target
 from fuzz.base import __version__
 from fuzz.base.case import Case, Output, Tensor
-from fuzz.base.dtypes import decimal, from_bits, shortest
+from fuzz.base.dtypes import decimal, from_bits, numbers, quantise, shortest
 from fuzz.base.feature import Kind
 from fuzz.base.memory import shift
 from fuzz.base.outcome import Outcome
@@ -210,11 +210,17 @@ def _memory(tensor: Tensor | Output) -> Memory:
 def _input(tensor: Tensor) -> Memory:
     values = tuple[str, ...]()
     if 0 < tensor.layout.size <= _SHOWN:
-        with np.errstate(invalid="ignore"):  # of a signalling NaN
-            numbers = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
-        values = tuple(decimal(each, tensor.dtype) for each in numbers.reshape(-1).tolist())
+        found = numbers(tensor.bits, tensor.dtype, (-1,)).astype(np.float64).tolist()
+        words = from_bits(tensor.bits, tensor.dtype, (-1,)).view(f"<u{ITEMSIZE[tensor.dtype]}").tolist()
+        values = tuple(_element(each, word, tensor.dtype) for each, word in zip(found, words, strict=True))
     content = hashlib.sha256(tensor.bits).hexdigest()[:16]
     return replace(_memory(tensor), values=values, content=content, shares=tensor.alias or "")
+
+
+def _element(value: float, word: int, dtype: str) -> str:
+    """Return an element in words; a NaN that NumPy would not make of `nan` with its bits, which decide."""
+    usual = not math.isnan(value) or word == int.from_bytes(quantise(np.array([math.nan]), dtype).tobytes(), "little")
+    return decimal(value, dtype) if usual else f"nan (0x{word:0{2 * ITEMSIZE[dtype]}x})"
 
 
 def _output(case: Case, output: Output) -> Memory:

@@ -203,7 +203,7 @@ def _read(
     agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
-    said = _said(asked, op, reader.operations, agreement)
+    said = _said(asked, op, reader, agreement)
     gates = gates_of(op)
     inputs = tuple(_drawn(asked, op, each, agreement, gates) for each in op.inputs)
     return Derived(
@@ -280,10 +280,10 @@ def _drawn(asked: Asked, op: Op, operand: Operand, agreement: Agreement, gates: 
     return replace(operand, values={FINITE: "finite_factor", ANY: "factor"}.get(found, found) if one else found)
 
 
-def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
+def _said(asked: Asked, op: Op, reader: Reader, agreement: Agreement) -> str:
     inputs = [op.operand(name) for name in asked.dims]
     shapes = [", ".join(f"{each.name}[{', '.join(each.axes)}]" for each in some) for some in (inputs, op.outputs)]
-    count = f"{operations} operation{'s' * (operations != 1)}"
+    count = f"{reader.operations} operation{'s' * (reader.operations != 1)}"
     same = f"same value as the reference in float64 at {agreement.sets} sets of extents"
     where = f", where {said_of(asked.counts)}" if asked.counts else ""
     parts = [f"{titled(asked.reference)}: {shapes[0]} -> {shapes[1]}{where}, {count}, {same}"]
@@ -295,6 +295,9 @@ def _said(asked: Asked, op: Op, operations: int, agreement: Agreement) -> str:
         own = next(each for each in "hdknm" if each not in op.named)
         rest = f"{dim} // {parts_of} leaves a rest of some {dim}"
         parts.append(f"{rest}: write {parts_of}{own} for {dim} in shapes if no kernel need take these")
+    for name, number in reader.unnamed.items():
+        if name not in reader.missing:
+            parts.append(f"{name} never {number}: name ignore_index={number} in the reference if kernels must know it")
     if loose := _made_of_places(op):
         parts.append(f"{' and '.join(loose)} not judged where places may be others: made of them by arithmetic")
     if agreement.specials:

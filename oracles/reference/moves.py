@@ -128,7 +128,6 @@ def _index(reader: Reader, self: Value, indices: Sequence[Value | None]) -> Valu
 
 @rule("nll_loss_forward", "nll_loss")
 def _nll_loss(reader: Reader, self: Value, target: Value, weight: Any, reduction: int, ignore_index: int) -> Any:
-    """The number that torch leaves out unless it is told another one is not drawn: few kernels know it."""
     if weight is not None:
         raise UnreadableError("weighs classes: write it out")
     counts = counting(reader, target, ignore_index)
@@ -146,10 +145,13 @@ def _nll_loss(reader: Reader, self: Value, target: Value, weight: Any, reduction
 
 
 def counting(reader: Reader, target: Value, ignored: int) -> Value | None:
-    """Return which places count, where not all of them do."""
+    """Return which places count, where not all of them do. The number that torch leaves out unless it is told one is
+    drawn only where the reference names that argument: few kernels know it."""
     if not target.places:
         return None
-    if ignored not in (_IGNORED, reader.missing.get(target.places)) and ignored < 0:
+    if ignored == _IGNORED and not any("ignore_index" in each.keywords for each in reader.step.at):
+        reader.unnamed.setdefault(target.places, ignored)
+    elif ignored < 0:
         reader.apart.setdefault(target.places, ignored)
     if ignored < 0 and ignored != reader.missing.get(target.places):
         return None

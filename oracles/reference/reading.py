@@ -85,6 +85,8 @@ class Reader:
     """The numbers below 0 that inputs of integers may have as well, where there is no place."""
     apart: dict[str, int] = field(default_factory=dict)
     """Such numbers, as far as the reference itself tells them from places."""
+    unnamed: dict[str, int] = field(default_factory=dict)
+    """Such numbers that an operation would leave out, as far as the reference does not say so."""
     calculated: dict[str, str] = field(default_factory=dict)
     """The first operation that takes an input of integers for numbers, in words."""
     stated: Collection[str] = ()

@@ -25,6 +25,8 @@ class Place:
 
     file: str
     line: int
+    keywords: frozenset[str] = frozenset()
+    """The arguments that its function calls others with by name."""
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)} line {self.line}"  # noqa: PTH119 (a file may be called <stdin>)
@@ -202,7 +204,9 @@ class _Tracer:
         frame, places = sys._getframe(1), list[Place]()
         while frame is not None and frame.f_code is not _Tracer.trace.__code__:
             if not frame.f_code.co_filename.startswith(self._folders):
-                places.append(Place(frame.f_code.co_filename, frame.f_lineno))
+                named = (each for each in frame.f_code.co_consts if isinstance(each, tuple))
+                keywords = frozenset(each for names in named for each in names if isinstance(each, str))
+                places.append(Place(frame.f_code.co_filename, frame.f_lineno, keywords))
             frame = frame.f_back  # type: ignore[assignment]
         return places
 

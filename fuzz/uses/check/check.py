@@ -287,7 +287,8 @@ def check_targets(
             if not book.buckets:
                 targets = whole
                 session.runner(targets).replay([[Entry(taken.refused)]])
-        if not book.buckets and (todo.max_cases or math.inf) >= _WHOLE and not session.interruption.wanted:
+        most = math.inf if todo.max_cases is None else todo.max_cases
+        if not book.buckets and most >= _WHOLE and not session.interruption.wanted:
             session.runner(targets).replay([wrong_far(pool, targets, todo.seed)])
         session.draw_no_more()
         if explain_s and book.buckets:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case, Origin
 from fuzz.base.draw import GIVEN
-from fuzz.base.dtypes import from_bits, quantise
+from fuzz.base.dtypes import numbers, quantise
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import Pool
 from fuzz.judge.values import problem_of
@@ -96,7 +96,7 @@ class Bench:
                 raise UnmeasurableError(f"it {outcome.status.value.lower()}: {outcome.detail}")
             arrays = {}
             for name, output in case.outputs.items():
-                got = from_bits(outcome.outputs[name], output.dtype, output.layout.shape)
+                got = numbers(outcome.outputs[name], output.dtype, output.layout.shape)
                 arrays[name] = self.placed(name, got.astype(np.float64))
             found.append(arrays)
         return found

@@ -12,7 +12,7 @@ import numpy as np
 
 from fuzz.base.case import Case
 from fuzz.base.draw import Frame
-from fuzz.base.dtypes import from_bits, quantise
+from fuzz.base.dtypes import numbers, quantise
 from fuzz.judge.fitting import Run
 from oracles.dtypes import DOUBLE, SINGLE, form
 from oracles.formula.contract import WIDE, Contract
@@ -111,7 +111,7 @@ def _rounded(case: Case, lost: int, rounding: Rounding) -> Case:
     inputs = dict(case.inputs)
     for name, tensor in case.inputs.items():
         if tensor.dtype == SINGLE.name and name not in OPS[case.op].integers:
-            values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
+            values = numbers(tensor.bits, tensor.dtype, tensor.layout.shape)
             bits = rounding(values.view(np.uint32), lost) & np.uint32(0xFFFFFFFF << lost & 0xFFFFFFFF)
             kept = np.where(np.isfinite(values), bits.view(np.float32), values)
             inputs[name] = replace(tensor, bits=quantise(kept.astype(np.float64), tensor.dtype).tobytes())

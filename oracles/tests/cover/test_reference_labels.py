@@ -42,8 +42,19 @@ def first(x: Any, label: Any) -> Any:
     return functional.cross_entropy(x, label, ignore_index=0)
 
 
+IGNORED, LOSS = -100, torch.nn.CrossEntropyLoss()
+
+
+def named(x: Any, label: Any) -> Any:
+    return functional.cross_entropy(x, label, ignore_index=IGNORED)
+
+
 def usual(x: Any, label: Any) -> Any:
     return functional.cross_entropy(x, label)
+
+
+def of_module(x: Any, label: Any) -> Any:
+    return LOSS(x, label)
 
 
 def hot(x: Any, label: Any) -> Any:
@@ -64,9 +75,12 @@ def only_compared(x: Any, label: Any) -> Any:
         (ignoring, "mask = label != -1.0", -1),
         (first, "mask = label != 0.0", None),
         (usual, "f.avg(", None),
+        (named, "mask = label != -100.0", -100),
+        (of_module, "f.avg(", None),
         (hot, 'f.where(f.position("n") == label, x, 0.0)', None),
         (only_compared, "label != -100.0", -100),
         (backward(ignoring), "mask = label != -1.0", -1),
+        (backward(named), "mask = label != -100.0", -100),
     ],
 )
 def test_labels_are_told_apart(reference: Callable[..., Any], words: str, missing: int | None) -> None:
@@ -75,6 +89,8 @@ def test_labels_are_told_apart(reference: Callable[..., Any], words: str, missin
     assert words in found.formula.text
     assert (label.index, label.missing) == ("n", missing)
     assert missing is None or f'index="n", missing={missing}' in found.module
+    says = "label never -100: name ignore_index=-100" in found.said
+    assert says == (words == "f.avg("), "what torch leaves out by itself few kernels know"
 
 
 def next_ones(x: Any, label: Any) -> Any:

@@ -15,7 +15,7 @@ from fuzz.adapters.c_kernel import CKernel
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw, Part
-from fuzz.base.dtypes import from_bits
+from fuzz.base.dtypes import numbers
 from fuzz.base.errors import UsageError
 from fuzz.base.feature import Feature
 from fuzz.base.kernel import Kernel
@@ -219,9 +219,7 @@ def test_an_input_that_the_formula_finds_itself_is_what_it_finds() -> None:
     for seed, recipe in enumerate(("normal", "spike", "row_scales", "one_nan")):
         parts = (Part("rows", "f64", recipe=recipe), Part("mean", "f64", recipe="true"), Part("n", "f64"))
         case = realise(Draw(AFFINE.name, 37, (9,), {"low": 1.0, "axis": 1}, seed, parts))
-        rows, mean = (
-            from_bits(each.bits, "f64", each.layout.shape).astype(np.float64) for each in case.inputs.values()
-        )
+        rows, mean = (numbers(each.bits, "f64", each.layout.shape).astype(np.float64) for each in case.inputs.values())
         assert np.allclose(mean, rows.mean(axis=1), rtol=1e-12, atol=0, equal_nan=True)
 
 

@@ -1,0 +1,89 @@
+"""The numbers that a formula compares the elements of its inputs with: what is wrong next to one of them alone, such as
+a clamp with another end or a label that should not count, is found by no other values."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+
+from oracles.dim import graphs_of
+from oracles.formula.node import COMPARED, Kind, Node
+from oracles.op import Op
+from oracles.ops import remembered
+
+_ALIKE: tuple[Kind, ...] = ("point", "take", "max")
+"""What these make of elements is compared with the same numbers as the elements themselves."""
+_Of = Callable[[float, float], float]
+_ARITHMETIC: Mapping[Kind, tuple[_Of, _Of, _Of]] = {
+    "add": (operator.add, operator.sub, operator.sub),
+    "subtract": (operator.sub, operator.add, lambda value, c: c - value),
+    "multiply": (operator.mul, operator.truediv, operator.truediv),
+    "divide": (operator.truediv, operator.mul, lambda value, c: c / value),
+}
+"""What each makes of two numbers, and of its value and a number c the x for which x and c, or c and x, have that value.
+"""
+
+
+@remembered(1024)
+def compared(op: Op, parameters: tuple[tuple[str, float], ...] = ()) -> Mapping[str, tuple[float, ...]]:
+    """Return the finite numbers by input, where parameters of the op have these values; what is compared with others
+    does not count."""
+    found, known = dict[str, dict[float, None]](), dict(parameters)
+    for side, other in _comparisons(op):
+        number = _number(other, known)
+        for name, value in _elements(side, number, known) if number is not None else ():
+            if math.isfinite(value):
+                found.setdefault(name, {})[value] = None
+    return {name: tuple(values) for name, values in found.items()}
+
+
+@remembered(64)
+def _comparisons(op: Op) -> tuple[tuple[Node, Node], ...]:
+    """Return both sides of each comparison, either of them first."""
+    graphs = graphs_of(op.formula, op.inputs, op.parameters)
+    pairs = [node.args for graph in graphs for node in graph.nodes if node.kind in COMPARED]
+    return tuple(sides for a, b in pairs for sides in ((a, b), (b, a)))
+
+
+def _elements(node: Node, value: float, known: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Yield the input of which a node is made by plain arithmetic, and an element for which the node has the value."""
+    args = node.args
+    if node.kind == "tensor":
+        yield node.label, value
+    elif node.kind in _ALIKE:
+        yield from _elements(args[0], value, known)
+    elif node.kind == "negate":
+        yield from _elements(args[0], -value, known)
+    elif node.operation == "abs" or (node.kind == "multiply" and args[0] is args[1]):
+        root = value if node.operation == "abs" else math.sqrt(max(value, 0.0))
+        for signed in (root, -root) if value >= 0.0 else ():
+            yield from _elements(args[0], signed, known)
+    elif node.kind in _ARITHMETIC:
+        _, left, right = _ARITHMETIC[node.kind]
+        for at, undone in enumerate((left, right)):
+            number = _number(args[1 - at], known)
+            if number is not None:
+                yield from _elements(args[at], _of(undone, value, number), known)
+
+
+def _number(node: Node, known: Mapping[str, float]) -> float | None:
+    """Return what a node of constants and parameters is; None for any other."""
+    if node.kind in ("constant", "parameter"):
+        return node.value if node.kind == "constant" else known.get(node.label)
+    numbers = list[float]()
+    for arg in node.args if node.kind == "negate" or node.kind in _ARITHMETIC else ():
+        number = _number(arg, known)
+        if number is None:  # at the first one, since nodes share what they are made of
+            return None
+        numbers.append(number)
+    if node.kind == "negate":
+        return -numbers[0]
+    return _of(_ARITHMETIC[node.kind][0], *numbers) if numbers else None
+
+
+def _of(made: _Of, one: float, other: float) -> float:
+    try:
+        return made(one, other)
+    except ZeroDivisionError:
+        return math.nan
