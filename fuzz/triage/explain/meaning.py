@@ -25,6 +25,7 @@ _WORDS: Mapping[tuple[str, Any], str] = {
     ("fused", True): "products that may be added without being rounded",
     ("fused", False): "each product rounded before it is added",
     ("expanded", True): "products of sums that may be multiplied out",
+    ("expanded", "lerp"): "steps between two values by a share that is rounded first, as torch.lerp makes them",
     ("expanded", False): "products of sums calculated as they are written",
     ("saturate", True): "the largest number in place of what overflows the output",
     ("saturate", False): "infinity in place of what overflows the output",
