@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import TypeVar
 
+import numpy as np
+
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
@@ -39,6 +41,10 @@ _LARGEST = 1 << 14
 """Runs of more elements take the oracle too long to be judged under a hundred contracts."""
 _STEP = 1.1
 """Contracts of which one allows less than that much more are as wide as each other whatever else there is."""
+_PARTS, _STRAY, _SPREAD = 8, 1 / 64, 1 / 4
+"""A contract that allows more where the kernel passes too must be made use of all over: of the elements in order of
+their exact values, in more than a quarter of so many parts one in 64 must be off by half of what is declared. Of a
+softplus that is 20 ulp off all over that is so in all parts, of one that is wrong from 10 to 13 alone in two."""
 _USED = 1 / 32
 """A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
 a larger share of its budget than that, and a bug that happens to fit has less."""
@@ -59,10 +65,18 @@ class Fitting:
     failing: int
     passing: int
     """How many runs of each kind it fits."""
+    spread: float = 1.0
+    """In which share of all parts of the exact values elements are off by more than half of what the declared contract
+    allows, where the neighbour allows more than that."""
     others: int = 0
     """How many wider neighbours fit them too."""
     meaning: str = ""
     """What the neighbour says otherwise, in plain words."""
+
+    @property
+    def excuses(self) -> bool:
+        """Whether it allows more all over for the sake of one range: by its own kind of errors others are off too."""
+        return self.typical > ALIKE and self.spread <= _SPREAD
 
     @property
     def telling(self) -> bool:
@@ -113,7 +127,7 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
         fit = runs.fitting(islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS))
     found = [_measured(each, declared, failing, passing) for each in fit]
-    found = [each for each in found if each.telling or each.width <= MANY]
+    found = [each for each in found if not each.excuses and (each.telling or each.width <= MANY)]
     found.sort(key=lambda each: each.rank)
     if not found or over() or not runs.conform(found[0].neighbour.contract):
         return None
@@ -142,7 +156,17 @@ def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passi
     width = times_as_wide(failing, each.contract, declared)
     typical = usually_as_wide(passing, each.contract, declared) if passing else width
     used = max(run.ratio(each.contract) or 0.0 for run in failing)
-    return Fitting(each, declared, width, typical, used, len(failing), len(passing))
+    spread = _spread_of((*failing, *passing), each.contract, declared) if typical > ALIKE else 1.0
+    return Fitting(each, declared, width, typical, used, len(failing), len(passing), spread)
+
+
+def _spread_of(runs: Sequence[Run], contract: Contract, declared: Contract) -> float:
+    """See `Fitting.spread`; 1 where too few elements tell."""
+    elements = np.concatenate([run.strays(contract, declared, ALIKE) for run in runs])
+    if len(elements) < _PARTS / _STRAY:
+        return 1.0
+    parts = np.array_split(elements[elements[:, 0].argsort(kind="stable"), 1], _PARTS)
+    return sum(bool(part.mean() >= _STRAY) for part in parts) / _PARTS
 
 
 def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[Run]:
