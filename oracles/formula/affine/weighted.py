@@ -60,9 +60,11 @@ def _is_loose(mass: Form) -> Mask:
 def _least_of_largest(values: Form, off: F64, axes: Axes) -> F64:
     """How far below zero the largest difference of a row may lie, of kernels all of which take off their own maximum;
     infinite where the maximum is no number."""
-    floor = np.where(np.isfinite(values.size), values.centre - values.spread, -np.inf).max(axes, keepdims=True)
+    floor = np.where(np.isfinite(values.size), values.centre - values.spread, -np.inf).max(
+        axes, keepdims=True, initial=-np.inf
+    )
     among = values.centre + values.spread >= floor
-    found = np.where(among, off, 0.0).max(axes, keepdims=True)
+    found = np.where(among, off, 0.0).max(axes, keepdims=True, initial=0.0)
     known = np.isfinite(floor) & ~(among & ~np.isfinite(values.size)).any(axes, keepdims=True)
     known &= ~np.isnan(values.centre).any(axes, keepdims=True)
     if (may := any_along(either([values]), axes)) is not None:
@@ -98,7 +100,7 @@ def within(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Fo
     low, high, wild = _hull(here, exponential, None if mean.value is None else forms[mean.value], axes)
     largest = np.maximum(np.abs(low), np.abs(high))
     moved = largest * _errors(here, node, mean, off) + _lost(here, node, mean) * (1 + largest) / mass.least
-    far = np.where(exponential.size > 0, apart, 0.0).max(axes, keepdims=True)
+    far = np.where(exponential.size > 0, apart, 0.0).max(axes, keepdims=True, initial=0.0)
     first = _STEEPEST * far * (high - low)
     low, high = low - moved * (1 + DUST), high + moved * (1 + DUST)
     sure = loose & (mass.least > 0) & np.isfinite(off) & (far * here.own_share(here.wide) <= _OWN) & ~wild
@@ -136,7 +138,8 @@ def _errors(here: SettledProblem, node: Node, mean: Mean, off: F64) -> F64:
     scaled = [each for each in summed if each.kind in ("online", "online_dot")]
     u, label = _unit(here, (node, mean.exponential, *summed)), mean.exponential.label
     points = [point for name in here.contract.points if (point := here.contract.point(name)) is not None]
-    found = 2 * u * (_ROUNDINGS + 2 * here.contract.ulp("divide")) + 4 * sum(point.dtype.u for point in points)
+    least = 2 * u * (_ROUNDINGS + 2 * here.contract.ulp("divide")) + 4 * sum(point.dtype.u for point in points)
+    found = np.full((1,) * off.ndim, least)
     with np.errstate(divide="ignore"):
         for each in summed:
             found = found - np.log1p(-np.minimum(here.sum_errors(each, True)[1], 1.0))
@@ -147,7 +150,7 @@ def _errors(here: SettledProblem, node: Node, mean: Mean, off: F64) -> F64:
         least, growth = -math.log(here.dtype(mean.exponential).eta), here.contract.bound(label).growth
         for each in summed:
             found = found + _of_exponentials(here, each, mean.exponential, off) + u * least * (1 + 2 * growth) + off
-    return np.expm1(np.minimum(found, 700.0)) + 0.0 * off
+    return np.asarray(np.expm1(np.minimum(found, 700.0)))
 
 
 def _lost(here: SettledProblem, node: Node, mean: Mean) -> float:
@@ -170,7 +173,7 @@ def _hull(here: SettledProblem, exponential: Form, value: Form | None, axes: Axe
     for places in here.inputs.spans(np.broadcast_shapes(seen.shape, value.centre.shape), axes):
         among = part(seen, axes, places)
         lowest, highest = (part(each, axes, places) for each in ends)
-        low = np.minimum(low, np.where(among, lowest, np.inf).min(axes, keepdims=True))
-        high = np.maximum(high, np.where(among, highest, -np.inf).max(axes, keepdims=True))
+        low = np.minimum(low, np.where(among, lowest, np.inf).min(axes, keepdims=True, initial=np.inf))
+        high = np.maximum(high, np.where(among, highest, -np.inf).max(axes, keepdims=True, initial=-np.inf))
     wild = any_along(either([value]), axes)
     return low, high, np.zeros(one.shape, bool) if wild is None else wild

@@ -68,6 +68,12 @@ def test_the_sum_of_exponentials_is_at_least_one_and_at_most_their_number() -> N
     assert results(lse, Contract(), float("inf"), float("nan")) == ["nonfinite"] * 2
 
 
+@pytest.mark.parametrize("contract", _WAYS.values(), ids=_WAYS)
+def test_without_a_score_there_is_nothing_to_bound(contract: Contract) -> None:
+    assert results(attention([], []), contract, 0.0, 1.0) == ["pass", "numeric"]
+    assert results(attention([], [], "lse"), contract, -np.inf, 1.0)[0] == "pass"
+
+
 def test_a_product_that_the_difference_takes_as_it_is_may_overflow() -> None:
     """The maximum is rounded and the score is not: at 1e12 the exponential of what is left has no bound."""
     assert results(attention([1e12], [1.0]), Contract(), float("nan")) == ["pass"]
@@ -98,7 +104,7 @@ def _fused(s: F32, v: F32, scale: np.float32, base: Callable[[F32], F32]) -> F32
     for block in np.array_split(np.arange(len(s)), 2):
         new = max(most, *(s[block] * scale), most)
         shares = base((s[block] * np.float64(scale) - np.float64(new)).astype(np.float32))
-        again = base(np.float32(most - new)) if np.isfinite(most) else np.float32(0)
+        again = base(np.asarray(most - new, np.float32)) if np.isfinite(most) else np.float32(0)
         mass, acc, most = mass * again + shares.sum(), acc * again + shares @ v[block], new
     found: F32 = acc / mass
     return found
