@@ -87,6 +87,14 @@ class Enclosure:
         each: list[float] = share[judged].tolist()
         return each
 
+    @property
+    def anything(self) -> Mask:
+        """The elements that may be any number, without the precise tier saying more."""
+        low, high = self.outer
+        found = (low <= -self.form.max) & (high >= self.form.max)
+        found = found if self.unsure is None else found & ~self.unsure
+        return np.asarray(found if self.unjudged is None else found | self.unjudged)
+
     def wrong_zeros(self, got: F64) -> Mask | None:
         """The zeros of a wrong sign; None where there is none."""
         if self.zeros is None or not (zero := got == 0).any():  # `got.all()` would warn of signaling NaN

@@ -27,6 +27,8 @@ from oracles.summation import NumericsError
 
 _LEAST = math.log(1e-300)
 """The logarithm of the width of what may not stray at all."""
+_SOME = 256
+"""At most so many elements of one run tell which ones stray, so that no large run says it alone."""
 
 
 @dataclass(eq=False)
@@ -100,6 +102,21 @@ class Run:
                 shares = np.abs(got[name] - head(known[name].centre)) / ((high - low) / 2)
                 most = max(most, float(shares[np.isfinite(shares)].max(initial=0.0)))
         return most
+
+    def strays(self, contract: Contract, declared: Contract, times: float) -> NDArray[np.float64]:
+        """Exact values, and beside them 1 where an element is off by more than half of what the declared contract
+        allows, or 0: of some of those of which the other contract allows so many times as much."""
+        query, found = self.query(contract), [np.empty((0, 2))]
+        wide, known = self._enclosures(contract), self._enclosures(declared)
+        got = {} if query is None else self.judge.oracle.receive(query[1]).values
+        with np.errstate(all="ignore"):
+            for name, values in got.items():
+                now, before = (each.outer[1] - each.outer[0] for each in (wide[name], known[name]))
+                exact = head(known[name].centre)
+                wider = (now > times * before) & np.isfinite(now) & np.isfinite(exact)
+                found.append(np.stack([exact[wider], np.abs(values - exact)[wider] > before[wider] / 4], -1))
+        elements = np.concatenate(found)
+        return elements[:: 1 + len(elements) // _SOME]
 
     def conforms(self, contract: Contract) -> bool:
         """Whether the outputs are as the contract allows, by both tiers."""

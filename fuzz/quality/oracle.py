@@ -1,4 +1,5 @@
-"""How fast the oracle is: the fast tier against the precise one, and how seldom it has to ask it."""
+"""How fast the oracle is: the fast tier against the precise one, how seldom it has to ask it, and what it says nothing
+of."""
 
 from __future__ import annotations
 
@@ -73,6 +74,8 @@ class Escalation:
     recipe: str
     elements: int
     escalated: int
+    open: int
+    """The number of elements of which any number is right."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class OracleOptions:
 
 
 def oracle(options: OracleOptions) -> Exit:
-    """Measure the fast tier of the oracle against the precise one, and count what it leaves open."""
+    """Measure the fast tier of the oracle against the precise one; count what it leaves to that, and what is open."""
     dtypes = options.dtype or ("f32",)
     for dtype in dtypes:
         if dtype not in COMPUTED:
@@ -104,9 +107,10 @@ def oracle(options: OracleOptions) -> Exit:
     with err.status("Judging correct outputs of every recipe ..."):
         shares = [each for op in ops for dtype in dtypes for each in escalations(op, dtype, options.seed)]
     print_table(_by_op(shares), markdown=options.markdown)
-    total, escalated = sum(s.elements for s in shares), sum(s.escalated for s in shares)
+    total, escalated, open_ = (sum(getattr(s, name) for s in shares) for name in ("elements", "escalated", "open"))
     console.results().print(
-        f"\n{escalated} of {total:,} elements escalated ({escalated / total:.4%}), seed {options.seed}"
+        f"\n{escalated} of {total:,} elements escalated ({escalated / total:.4%}), "
+        f"{open_:,} may be any number ({open_ / total:.2%}), seed {options.seed}"
     )
     facts = {"timings": [asdict(t) for t in timings], "escalations": [asdict(s) for s in shares]}
     write_record(options.json, {"seed": options.seed, **facts})
@@ -155,7 +159,7 @@ def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
     """For each recipe of the first input: outputs of a simulated correct kernel, judged."""
     contract = usual(op, dtype)
     for recipe in menus_of(op)[op.main].names:
-        elements = escalated = 0
+        elements = escalated = anything = 0
         for n in _LENGTHS:
             problem = FormulaProblem(plain(op, dtype, _ROWS, n, seed, recipe))
             got = simulated(problem, contract, seed)
@@ -164,18 +168,21 @@ def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
                     comparison = compare(each, got[name])
                     assert not comparison.failing.any(), f"{op.name}, {recipe}: the simulated kernel is correct"
                     elements, escalated = elements + got[name].size, escalated + int(comparison.unsure.sum())
-        yield Escalation(op.name, dtype, recipe, elements, escalated)
+                    anything += int(each.anything.sum())
+        yield Escalation(op.name, dtype, recipe, elements, escalated, anything)
 
 
 def _by_op(shares: Sequence[Escalation]) -> PlainTable:
-    """With the recipe that has most of what is escalated."""
+    """With the recipes that have most of what is escalated, and of what may be any number."""
     rows = list[tuple[str, ...]]()
     for op, dtype in dict.fromkeys((each.op, each.dtype) for each in shares):
         of_op = [each for each in shares if (each.op, each.dtype) == (op, dtype)]
-        most, escalated = max(of_op, key=lambda each: each.escalated), sum(each.escalated for each in of_op)
-        words = f"{most.recipe}: {most.escalated}" if escalated else "-"
-        rows.append((op, dtype, f"{sum(each.elements for each in of_op):,}", str(escalated), words))
-    return PlainTable(("op", "dtype", "elements", "escalated", "most of them"), rows)
+        elements, open_ = sum(each.elements for each in of_op), sum(each.open for each in of_op)
+        escalated, most = sum(each.escalated for each in of_op), max(of_op, key=lambda each: each.escalated)
+        widest = max(of_op, key=lambda each: each.open)
+        cells = str(escalated), f"{most.recipe}: {most.escalated}" if escalated else "-", f"{open_ / elements:.2%}"
+        rows.append((op, dtype, f"{elements:,}", *cells, f"{widest.recipe}: {widest.open}" if open_ else "-"))
+    return PlainTable(("op", "dtype", "elements", "escalated", "most of them", "any number", "most of them"), rows)
 
 
 def _seconds(call: Callable[[], object]) -> float:

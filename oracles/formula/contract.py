@@ -38,8 +38,12 @@ ALL, EXPANDED = "*", "expanded"
 COLLECTED = "first factor", "last factor"
 """The same, and then the first, or the last, factor that several terms have is taken out of them."""
 STEPS = "from one end", "from the other end"
-"""The algorithms by which a share of one is taken of what lies between two values, as torch.lerp does it: see
-`oracles.formula.expansion`."""
+"""The algorithms by which a share of one is taken of what lies between two values: see `oracles.formula.expansion`."""
+LERP = tuple(f"{way}, by a rounded number" for way in STEPS)
+"""The same as torch.lerp does it, which rounds a share that is a number before it takes it from one."""
+_ARRANGED: Mapping[bool | str, tuple[str, ...]] = {
+    False: (), True: (EXPANDED, *COLLECTED, *STEPS), "lerp": (*COLLECTED, *LERP)
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,11 @@ class Contract:
     """Whether any operation may be in a wider dtype than is said, and take what has more bits as it is."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
-    expanded: bool = False
+    expanded: Literal[False, True, "lerp"] = False
     """Whether products of sums may be multiplied out, as `x * r - m * r` of `(x - m) * r`, and another factor taken out
     of what is added, as `(1 - t) * a + t * b` of `a + t * (b - a)`; or a step be made from the other end, as
-    `b - (b - a) * (1 - t)`."""
+    `b - (b - a) * (1 - t)`. With 'lerp' the shares or a step alone, which may also be one of a number that is rounded
+    first: 1 - 0.999 is off by 1.3e-5 of itself in f32."""
     denormals: Denormals = "preserve"
     """Which subnormal numbers may be replaced by zero anywhere: none, all, those that an operation takes (DAZ), or
     those that it returns (FTZ); or all where an operand is of bf16, for which processors have instructions that always
@@ -186,8 +191,7 @@ class Contract:
         """All that it allows: one algorithm for each local that it names, and of these what is multiplied out."""
         known = [(each,) if isinstance(each, str) else each for each in self.algorithm.values()]
         named = [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
-        ways = (EXPANDED, *COLLECTED, *STEPS) if self.expanded else ()
-        return [*named, *({**each, ALL: way} for each in named for way in ways)]
+        return [*named, *({**each, ALL: way} for each in named for way in _ARRANGED[self.expanded])]
 
     @property
     def follows(self) -> bool:

@@ -1,6 +1,7 @@
 """Expansion: a formula with products of sums multiplied out, `x * r - m * r` of `(x - m) * r`, or with another factor
 taken out of the terms, `(1 - t) * a + t * b` of `a + t * (b - a)`; or with a step between two values made from the
-other end, `b - (b - a) * (1 - t)`, as torch.lerp does it from 1/2 on, where t may be 1 - s of a share s.
+other end, `b - (b - a) * (1 - t)`, as torch.lerp does it from 1/2 on, where t may be 1 - s of a share s. If t is a
+number, that rounds it before it takes it from one, which is an arrangement by itself: 1 - t may be far off.
 
 The exact value is the same, and other terms are rounded: where they cancel, one way errs by more than another.
 """
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from itertools import permutations
+from typing import Literal
 
 from oracles.formula.chains import ADDING
-from oracles.formula.contract import COLLECTED, EXPANDED, STEPS
+from oracles.formula.contract import COLLECTED, EXPANDED, LERP, STEPS
 from oracles.formula.node import Kind, Node, of_two, ordered
 from oracles.formula.trace import Trace
 
@@ -58,15 +60,15 @@ def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
     """Return the graph with products of sums, and quotients of them, multiplied out, or then with a factor that several
     terms have taken out of them, or with steps between two values from the other end and nothing else; itself where
     there is nothing to do."""
-    if way not in (EXPANDED, *COLLECTED, *STEPS):
+    if way not in (EXPANDED, *COLLECTED, *STEPS, *LERP):
         raise ValueError(f"{way!r} is no way to multiply out")
     terms = dict[Node, Sequence[_Term]]()
     taken = dict[Node, Node]()
     for node in ordered([*graph.outputs.values(), *graph.locals.values()]):
         found, is_new = _terms(node, terms, taken)
         terms[node] = found
-        if way in STEPS:
-            step = None if any(taken[arg] is not arg for arg in node.args) else _stepped(node, found, STEPS.index(way))
+        if way in (*STEPS, *LERP):
+            step = None if any(taken[arg] is not arg for arg in node.args) else _stepped(node, found, way)
             taken[node] = node.made_of(taken) if step is None else step
             continue
         if way in COLLECTED and len(found) > 1:
@@ -80,9 +82,15 @@ def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
     return Trace(graph.dims, graph.tensors, outputs, called, graph.counts)
 
 
-def expands(graph: Trace) -> bool:
-    """Whether there is something to do by one of the ways."""
-    return any(expanded(graph, way) is not graph for way in (EXPANDED, *COLLECTED, *STEPS))
+def arrangements(graph: Trace) -> Sequence[Literal[False, True, "lerp"]]:
+    """Return what a contract may say of a formula that has something to do by one of the ways."""
+
+    def is_other(*ways: str) -> bool:
+        return any(expanded(graph, way) is not graph for way in ways)
+
+    if not is_other(EXPANDED, *COLLECTED, *STEPS):
+        return ()
+    return (False, True, "lerp") if is_other(*LERP) and not is_other(*STEPS) else (False, True)
 
 
 def _terms(
@@ -127,7 +135,7 @@ def _collected(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
     shared = [factor for term in terms for factor in dict.fromkeys(term.factors) if factor.kind != "constant"]
     common = [factor for factor in dict.fromkeys(shared) if shared.count(factor) > 1]
     if not common:
-        return _shares(terms, which)
+        return _shares(terms)
     factor = common[-which]
     inside = [term for term in terms if factor in term.factors]
     [first, *_] = inside
@@ -136,22 +144,25 @@ def _collected(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
     return [whole if term is first else term for term in terms if term is first or term not in inside]
 
 
-def _shares(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
-    """Two parts of one, 0.9 m + 0.1 g, as a step from one of them to the other, m + 0.1 (g - m); others as they are."""
+def _shares(terms: Sequence[_Term]) -> Sequence[_Term]:
+    """Two parts of one, 0.9 m + 0.1 g, as a step from the larger one to the other, m + 0.1 (g - m); others as they are.
+    A step from the other end is off by as much as 1 - 0.1 is that is rounded, see `_numbered`."""
     shares = _shares_of(terms)
     if shares is None:
         return terms
     whole, numbers = shares
+    which = 0 if numbers[0].value >= numbers[1].value else 1
     start, end = (terms[at].without(numbers[at]).node for at in (which, 1 - which))
     return [_Term(False, whole * start), _Term(False, numbers[1 - which] * (end - start))]
 
 
-def _stepped(node: Node, terms: Sequence[_Term], which: int) -> Node | None:
+def _stepped(node: Node, terms: Sequence[_Term], way: str) -> Node | None:
     """A sum of two values of which each has a share of one, as a step to it from the other end; None of others. Of a
     share s of b the other one is 1 - s, as a kernel rounds it, or s is 1 - (1 - s) of that."""
     if node.kind not in ADDING:
         return None
-    between = _numbered(terms, which) or _shared(terms, which)
+    which = (STEPS if way in STEPS else LERP).index(way)
+    between = (_numbered(terms, which) if way in LERP else None) or _shared(terms, which)
     if between is None:
         return None
     start, end, rest, whole = between

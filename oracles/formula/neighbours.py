@@ -12,7 +12,7 @@ from oracles.dtypes import CUTS, DOUBLE, NARROW, SINGLE
 from oracles.elementary import CORRECT
 from oracles.formula.algorithm import FORMULA
 from oracles.formula.contract import DIVIDE, INPUT, MAYBE, WIDE, Contract, stated
-from oracles.formula.expansion import expands
+from oracles.formula.expansion import arrangements
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace
 from oracles.formula.within import within
@@ -137,7 +137,7 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
         "mean": ("divide", "reciprocal"),
         "addend": addends(graphs),
         "fused": (True, False),
-        "expanded": (False, True) if any(map(expands, graphs)) else (),
+        "expanded": max(map(arrangements, graphs), key=len),
         "ties": ("formula", "either") if any(node.kind == "place" and node.value for node in nodes) else (),
         "saturate": (False, True),
         "sums": [{dim: order} for dim in dims for order in ORDERS],

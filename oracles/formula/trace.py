@@ -38,6 +38,7 @@ from oracles.formula.node import (
     lifted,
     ordered,
 )
+from oracles.formula.shares import Shares, shares_of
 from oracles.lazy import lazy
 
 __all__ = [
@@ -278,6 +279,11 @@ class Trace:
     def chains(self) -> Mapping[Node, Chain]:
         """The sums whose terms are added one by one, by their last additions."""
         return chains_of(self.nodes, self.uses, self.outputs.values(), self.started)
+
+    @lazy
+    def shares(self) -> Shares:
+        """Shares of one, and means that they weight."""
+        return shares_of(self.nodes)
 
     @lazy
     def joined(self) -> frozenset[Node]:

@@ -13,7 +13,7 @@ from typing import Any
 from oracles.dtypes import COMPUTED, DOUBLE, NARROW
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, MAYBE, Contract
-from oracles.formula.expansion import expands
+from oracles.formula.expansion import arrangements
 from oracles.formula.neighbours import addends
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import REDUCTIONS, Trace
@@ -45,7 +45,7 @@ def fields(op: Op) -> Mapping[str, Sequence[Any]]:
         "mean": ("divide", "reciprocal"),
         "addend": addends([graph]),
         "fused": (True, False),
-        "expanded": (False, True) if expands(graph) else (),
+        "expanded": arrangements(graph),
         "denormals": ("preserve", "flush", "flush operands", "flush results"),
         "nonfinite": ("ieee", "overflow", "unspecified"),
         "ties": ("formula", "either") if any(node.kind == "place" for node in graph.nodes) else (),

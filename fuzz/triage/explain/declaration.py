@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import TypeVar
 
+import numpy as np
+
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
@@ -39,6 +41,12 @@ _LARGEST = 1 << 14
 """Runs of more elements take the oracle too long to be judged under a hundred contracts."""
 _STEP = 1.1
 """Contracts of which one allows less than that much more are as wide as each other whatever else there is."""
+_SPREAD, _ENDS, _OFTEN = 1 / 8, (0.02, 0.98), 1 / 2
+"""A contract that allows more where the kernel passes too must be made use of all over. An element strays that is off
+by half of what is declared; where less than half do, an eighth of the others must lie among their exact values, but for
+2% at either end. Of a softplus that is 20 ulp off most stray; with one that is wrong from 10 to 13 none lies there."""
+_ENOUGH = 64
+"""The fewest elements that tell. Chosen, not measured."""
 _USED = 1 / 32
 """A contract that is wider where the kernel fails must be made use of: of correct kernels the worst of a dozen runs has
 a larger share of its budget than that, and a bug that happens to fit has less."""
@@ -59,10 +67,17 @@ class Fitting:
     failing: int
     passing: int
     """How many runs of each kind it fits."""
+    spread: float = 1.0
+    """Which share of the elements that do not stray lie among those that do, where the neighbour allows more."""
     others: int = 0
     """How many wider neighbours fit them too."""
     meaning: str = ""
     """What the neighbour says otherwise, in plain words."""
+
+    @property
+    def excuses(self) -> bool:
+        """Whether it allows more all over for the sake of one range: by its own kind of errors others are off too."""
+        return self.typical > ALIKE and self.spread < _SPREAD
 
     @property
     def telling(self) -> bool:
@@ -113,7 +128,7 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
         fit = runs.fitting(islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS))
     found = [_measured(each, declared, failing, passing) for each in fit]
-    found = [each for each in found if each.telling or each.width <= MANY]
+    found = [each for each in found if not each.excuses and (each.telling or each.width <= MANY)]
     found.sort(key=lambda each: each.rank)
     if not found or over() or not runs.conform(found[0].neighbour.contract):
         return None
@@ -142,7 +157,18 @@ def _measured(each: Neighbour, declared: Contract, failing: Sequence[Run], passi
     width = times_as_wide(failing, each.contract, declared)
     typical = usually_as_wide(passing, each.contract, declared) if passing else width
     used = max(run.ratio(each.contract) or 0.0 for run in failing)
-    return Fitting(each, declared, width, typical, used, len(failing), len(passing))
+    spread = _spread_of((*failing, *passing), each.contract, declared) if typical > ALIKE else 1.0
+    return Fitting(each, declared, width, typical, used, len(failing), len(passing), spread)
+
+
+def _spread_of(runs: Sequence[Run], contract: Contract, declared: Contract) -> float:
+    """See `Fitting.spread`; 1 where too few elements tell, or most stray."""
+    values, strays = np.concatenate([run.strays(contract, declared, ALIKE) for run in runs]).T
+    if len(values) < _ENOUGH or strays.mean() >= _OFTEN:
+        return 1.0
+    low, high = np.quantile(values[strays > 0], _ENDS) if strays.any() else (0.0, 0.0)
+    others = values[strays == 0]
+    return float(((others > low) & (others < high)).mean())
 
 
 def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[Run]:

@@ -25,6 +25,7 @@ _WORDS: Mapping[tuple[str, Any], str] = {
     ("fused", True): "products that may be added without being rounded",
     ("fused", False): "each product rounded before it is added",
     ("expanded", True): "products of sums that may be multiplied out",
+    ("expanded", "lerp"): "steps between two values by a share that is rounded first, as torch.lerp makes them",
     ("expanded", False): "products of sums calculated as they are written",
     ("ties", "either"): "any of several equal elements chosen",
     ("ties", "formula"): "of several equal elements the one that the formula says",

@@ -29,6 +29,7 @@ from oracles.formula.affine.reductions import started
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.sums import any_along
+from oracles.formula.affine.weighted import at_least, within
 from oracles.formula.chains import ADDING, Chain
 from oracles.formula.contract import Point
 from oracles.formula.exact.arithmetic import Float64
@@ -188,7 +189,7 @@ class Budget(SettledProblem):
             return self._compared(read, node, args)
         if node.kind in ADDING and self._is_rounded_alike(node):
             return self._added(read, node, args)
-        found = self._step(node, args)
+        found = self._shared(read, node, self._step(node, args))
         if found.ranks is not None and found.ranks.doubt is not None:
             read.doubts[node] = found.ranks.doubt
         if node.kind == "take" and (unsure := is_unsure(args[1])).any():
@@ -278,11 +279,20 @@ class Budget(SettledProblem):
     def operated(self, read: Read, node: Node, *, last: bool = False) -> Form:
         """Return what an operation makes of what it takes; with `last` without its rounding."""
         if node not in self.chains:
-            return self._step(node, self._taken(read, node), last=last)
+            return self._shared(read, node, self._step(node, self._taken(read, node), last=last))
         chain = self.chains[node]
         taken = {taker: self._taken(read, taker) for taker in dict.fromkeys(term.taker for term in chain.terms)}
         args = [taken[term.taker][term.place] for term in chain.terms]
         return self._beside(node, args, in_any_order(self, node, chain, args, last=last))
+
+    def _shared(self, read: Read, node: Node, found: Form) -> Form:
+        """The form with what is known of sums of shares, and of means that they weight."""
+        shares = self.inputs.trace.shares
+        if node in shares.masses and shares.masses[node] in read.forms:
+            return at_least(self, node, shares.masses[node], read.forms, found)
+        if node in shares.means and shares.means[node].mass in read.forms:
+            return within(self, node, shares.means[node], read.forms, found)
+        return found
 
     def pointed(self, node: Node) -> Point | None:
         """What happens at a point."""

@@ -47,6 +47,9 @@ def _edged(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) 
     edges = [each.edge for each in args if each.edge is not None]
     if not edges:
         return found
+    if node.kind == "where" and not args[0].spread.any():
+        found = replace(found, edge=blended(args[0].centre != 0, args[1], args[2]).edge)
+        return unfloored(found, found.dtype, here.contract.flushes_operands)
     if node.kind == "multiply":
         return _multiplied(here.dtype(node), here.contract.flushes_results, args, found)
     lost = [each.lost for each in edges]
@@ -154,7 +157,7 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
     edge = edged.edge
     assert edge is not None
     least, zero = np.abs(other.centre) - other.spread, (other.centre == 0) & (other.spread == 0)
-    floored = ~np.isnan(edge.floor) & (edge.open | (least > 0))  # else the form says it
+    floored = (edge.floor >= 0) & (edge.open | (least > 0))  # else the form says it
     opened = floored & edge.open
     wild = np.zeros(found.centre.shape, bool) if (any_may := marked(other.may, other.overflows)) is None else any_may
     wild = wild | (floored & (least < 0)) | (edge.zero & ~np.isfinite(other.centre))
@@ -206,7 +209,8 @@ def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
 
 def _less(floor: F64, dtype: Format) -> F64:
     """A least magnitude after two roundings, of an argument to the dtype and of the result."""
-    return np.maximum(floor * (1 - 2 * dtype.u - _OWN) - 2 * dtype.eta, 0.0)
+    less = floor - np.abs(floor) * (2 * dtype.u + _OWN) - 2 * dtype.eta
+    return np.where(floor >= 0, np.maximum(less, 0.0), less)
 
 
 def _more(ceiling: F64, dtype: Format) -> F64:

@@ -84,6 +84,8 @@ def zeroed(form: Form, flushes: bool) -> Form:
         return form
     form = unfloored(form, form.dtype, flushes)
     low = (np.abs(form.centre) - form.spread < form.dtype.tiny) & (form.size > 0)
+    if form.least is not None:
+        low = low & ~(form.least >= form.dtype.tiny)
     if not low.any():
         return form
     least = None if form.least is None else np.where(low, np.minimum(form.least, 0.0), form.least)
@@ -95,7 +97,7 @@ def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
     if form.edge is None or not flushes:
         return form
     edge = form.edge
-    floor = np.where(edge.floor < dtype.tiny, 0.0, edge.floor)
+    floor = np.where(edge.floor < dtype.tiny, np.minimum(edge.floor, 0.0), edge.floor)
     return replace(form, edge=Edge(edge.zero, edge.nan, floor, edge.ceiling))
 
 

@@ -100,9 +100,9 @@ class Edge:
     nan: Mask
     """Where it may also be NaN: zero times what may be infinite."""
     floor: F64
-    """Where it has the centre's sign and any magnitude from this on, whatever the form says. NaN: as that says."""
+    """From which on it may be anything, times the centre's sign, whatever the form says. NaN: as that says."""
     ceiling: F64
-    """Up to which magnitude, there: infinity, or one that the form knows of, from which it says less about the other
+    """Up to which it may be, there: infinity, or what the form knows of, from which it says less about the other
     end."""
 
     @property

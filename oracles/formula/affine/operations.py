@@ -46,6 +46,8 @@ def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) ->
         errors = upwards(found.size * (dtype.u + dust(dtype)), dtype, found.size)
         found = more(found, np.where(exact, 0.0, errors) if exact.any() else errors)
     found = rounded(found, Rounding(underflow=0.0), here.contract)
+    if node in here.inputs.trace.shares.below:
+        here.tops[node] = here.slack(node.args[0], a)
     for each, other, side in ((a, b, 1.0), (b, a, sign)):  # where the sum is infinite with the product rounded or not
         if each.overflows is not None:
             sure = np.isinf(found.centre) & (np.sign(found.centre) == side * np.sign(each.centre))
@@ -212,7 +214,7 @@ def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         may = marked(either(args), undecided)
         found = Form(centre, dtype, ANY if last else dtype.precision, may=may, least=least)
     if not arg.is_exact:
-        found = _moved(here, of, arg, found)
+        found = _moved(here, of, arg, found, here.tops.get(node.args[0]))
     if of.is_exact:
         return found
     bound, relative = here.contract.bound(of.name), here.contract.relative(of.name, dtype.u)
@@ -248,8 +250,8 @@ def _strayed(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Fo
     return more(found, np.where(np.isfinite(found.centre) & (found.size > 0), found.size * share, 0.0))
 
 
-def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Form:
-    """The value of a function, with what the errors of its argument make of it."""
+def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form, top: F64 | None) -> Form:
+    """The value of a function, with what the errors of its argument make of it. No argument is above the top."""
     far, low, centre, dtype = here.far(arg), here.lowest(arg), found.centre, found.dtype
     high = arg.centre + far
     if of.tangent is None:
@@ -263,7 +265,12 @@ def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Form
     share = of.share(arg.centre, far)
     if not (share > FAR).any():
         return found
-    found = _bounded(found, of.hull(low, high, centre) * here.ends, share)
+    if top is None:
+        away = of.hull(low, high, centre)
+    else:  # an exponential, whose slope is no more than its value; float64's own error grows with the argument's
+        high = np.fmin(high, np.maximum(top, arg.centre))
+        away = np.maximum(of.hull(low, high, centre), 2 * far * of.float64.value(high))
+    found = _bounded(found, away * here.ends, share)
     found = _unbounded(found, (far > 0) & of.meets(low, high))
     beyond = np.isinf(centre) & np.isfinite(arg.centre) & (far > 0)
     if beyond.any():  # float64, of some kernels alone

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from oracles.doubledouble import F64
+from oracles.dtypes import Format
 from oracles.formula.affine.errors import either, marked
 from oracles.formula.affine.forms import DUST, Form, Mask, dust
 from oracles.formula.affine.setting import SettledProblem
@@ -83,6 +84,9 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     over = ~(most * (1 + 2 * u * (places + 1)) < dtype.limit)
     may = marked(may, over if over.any() else None, None if np.isfinite(centre).all() else ~np.isfinite(centre))
     error = np.where(np.isfinite(error), error, np.inf)
+    if may is not None and (sure := _settled(args, size.shape, axis, dtype)).any():
+        may, error = may & ~sure, np.where(sure, 0.0, error)
+    may = None if may is None or not may.any() else may
     return Form(centre, dtype, dtype.precision, rest=error * (1 + DUST), may=may)
 
 
@@ -126,6 +130,30 @@ def _places(values: F64, axis: int, count: int) -> Iterable[F64]:
         return repeat(values, count)
     found: Iterable[F64] = np.expand_dims(np.moveaxis(values, axis, 0), axis + 1)
     return found
+
+
+def _settled(args: Sequence[Form], shape: Sequence[int], axis: int, dtype: Format) -> Mask:
+    """Where every kernel has the formula's NaN or infinity: from a NaN on that was given, and from an infinity on, if
+    no product of factors becomes zero or infinite on the way, and no sum of numbers overflows."""
+    wild = marked(either(args), np.zeros((1,) * len(shape), bool))
+    unsure = _from_here(wild, shape, axis)
+    nan = _from_here(marked(*(np.isnan(each.centre) for each in args)), shape, axis)
+    infinite = _from_here(marked(*(np.isinf(each.centre) for each in args[1:])), shape, axis)
+    assert unsure is not None
+    assert nan is not None
+    assert infinite is not None
+    if not infinite.any():
+        return nan & ~unsure
+
+    def along(operation: np.ufunc, values: F64) -> F64:
+        return np.asarray(operation.accumulate(np.broadcast_to(values, shape), axis))
+
+    factor, *terms = args
+    grown = along(np.multiply, np.maximum(factor.size, 1.0))
+    shrunk = along(np.multiply, np.minimum(np.maximum(np.abs(factor.centre) - factor.spread, 0.0), 1.0))
+    value, start = (np.where(np.isfinite(each.size), each.size, 0.0) for each in terms)
+    fits = (shrunk >= dtype.tiny) & (grown * (along(np.add, value) + start + 1.0) < dtype.limit / 2)
+    return (nan | (infinite & fits)) & ~unsure
 
 
 def _from_here(mask: Mask | None, shape: Sequence[int], axis: int) -> Mask | None:

@@ -36,6 +36,7 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
     most = greatest(here, node, args)
     apart = added(inner, shifted, [value, shared(most)], False)
+    inner.tops[shifted] = here.slack(node.args[0], value)
     keeping, bound = here.contract.keeping("exp"), here.contract.bound("exp")
     terms = taken(function(inner, exp(shifted), [taken(apart, keeping)], False), here.contract)
     ulp = bound.ulp

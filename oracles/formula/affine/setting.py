@@ -18,6 +18,7 @@ from oracles.formula.affine.forms import DUST, Form, Mask, Symbol
 from oracles.formula.contract import MAYBE, Contract
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.lengths import Extents, Lengths
+from oracles.formula.shares import may_be_product
 from oracles.formula.trace import REDUCTIONS, Node
 from oracles.lazy import lazy
 from oracles.summation import Summation, is_biased
@@ -137,6 +138,20 @@ class SettledProblem:
     def factors(self) -> dict[Node, Symbol]:
         """What the factors err by that shares are scaled with, by their exponentials."""
         return {}
+
+    @lazy
+    def tops(self) -> dict[Node, F64]:
+        """What differences of values and their maximum are not above."""
+        return {}
+
+    def slack(self, values: Node, form: Form) -> F64:
+        """How far above zero the difference of a value and the maximum of all may lie, or below it that of the largest:
+        a product may go into it as it is, where the maximum was rounded."""
+        found = np.zeros((1,) * form.centre.ndim)
+        if self.contract.wider or (self.contract.fused and may_be_product(values)):
+            u = max(self.dtype(values).u, self.format(self.contract.compute).u)
+            found = np.where(np.isfinite(form.size), 2 * u * form.size, 0.0)
+        return found if self.contract.denormals == "preserve" else found + 2 * form.dtype.tiny
 
     def is_fused(self, node: Node) -> bool:
         """Whether a product may go into a sum without being rounded."""

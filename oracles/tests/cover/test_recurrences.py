@@ -179,3 +179,22 @@ def test_sums_of_nothing_but_zeros_have_a_budget_in_order() -> None:
     in_order = Contract("f32", sums={"n": Sequential()})
     assert [check.result for check in truth.check(in_order, {"y": x})] == ["pass"]
     assert [check.failing for check in truth.check(in_order, {"y": x + np.float32(1e-30)})] == [30]
+
+
+@pytest.mark.parametrize("wild", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("order", [AnyOrder(), Sequential()], ids=["any", "sequential"])
+def test_what_a_nan_or_an_infinity_leaves_is_known(wild: float, order: Summation) -> None:
+    """Every kernel has it from there on, however it goes, where no product of factors vanishes on the way."""
+    graph, random = _graph(recurrence), np.random.default_rng(2)
+    tensors = {name: each.copy() for name, each in _inputs(graph, "near one").tensors.items()}
+    tensors["b"][1, 5] = wild
+    inputs, contract = Inputs(graph, tensors, {}), Contract("f32", sums={"t": order})
+    form = Budget(inputs, contract).output("y", "f32")
+    assert form.may is None
+    assert not form.spread[1, 5:].any()
+    assert not np.isfinite(form.centre[1, 5:]).any()
+    for way in ORDERS:
+        got = Simulated(inputs, contract, random, way, way == "tree").output("y", "f32")
+        assert np.array_equal(got[1, 5:], form.centre[1, 5:], equal_nan=True)
+    tensors["a"] = tensors["a"] * np.float32(2.0**-60)
+    assert (Budget(Inputs(graph, tensors, {}), contract).output("y", "f32").may is None) == bool(np.isnan(wild))

@@ -54,3 +54,17 @@ def test_what_judges_nothing_of_a_row_allows_anything_there_whatever_the_row_com
     assert run.ratio(Contract()) is None
     assert times_as_wide([run], online, Contract()) == math.inf
     assert times_as_wide([run], finite, Contract()) == 1.0
+
+
+def test_an_element_strays_by_half_of_what_is_allowed_where_another_contract_allows_more() -> None:
+    declared, loose = Contract(accuracy={"erf": 4.0}), Contract(accuracy={"erf": 32.0})
+    case = a_case("gelu", grid=(1, 64), layout=dense)
+    x = np.frombuffer(case.inputs["x"].bits, np.float32).astype(np.float64)
+    y = (x * (1 + np.array([math.erf(each / math.sqrt(2)) for each in x])) / 2).astype(np.float32)
+    y[x > 0.5] *= np.float32(1 + 2e-6)
+    run = Run(case, Outcome("", Status.RAN, {"y": y.tobytes()}))
+    values, strays = run.strays(loose, declared, 1.5).T
+    assert len(values) > 50
+    assert strays[values > 0.35].all()
+    assert strays[values < 0.34].mean() < 0.1
+    assert not len(run.strays(declared, declared, 1.5))

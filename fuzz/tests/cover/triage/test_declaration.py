@@ -77,6 +77,16 @@ def test_what_fits_everything_is_not_said_first(width: float, typical: float, us
     assert ("proves little" in contract_words(found.told)) != telling
 
 
+_EXCUSES = (3.75, 0.6, False), (3.75, 0.01, True), (1.2, 0.0, False)
+
+
+@pytest.mark.parametrize(("typical", "spread", "excuses"), _EXCUSES)
+def test_what_allows_more_all_over_for_one_window_is_an_excuse(typical: float, spread: float, excuses: bool) -> None:
+    """As of a softplus that is 20 ulp off all over, of one that is wrong from 10 to 13 alone, and of moments."""
+    neighbour = neighbours(OPS["rms_norm"], Contract())[0]
+    assert Fitting(neighbour, Contract(), 3.75, typical, 0.77, 12, 6, spread).excuses == excuses
+
+
 def test_of_those_that_fit_the_narrowest_is_told() -> None:
     """Where the kernel fails first, where it passes then, and by a tenth last."""
     known = neighbours(OPS["logsumexp"], Contract())

@@ -47,6 +47,24 @@ def test_a_product_that_is_multiplied_out_is_told_as_one(tmp_path: Path, monkeyp
     assert "if that is meant, check with contract=dict(expanded=True)" in text
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize("window", [0.5, 1e9])
+def test_a_function_is_less_accurate_where_it_is_so_all_over(
+    window: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is off by 8 ulp between 1 and 1.5 alone is wrong there, and no contract is an excuse for it."""
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path))
+
+    def sloppy(x: Any) -> Any:
+        y = torch.nn.functional.softplus(x)
+        return torch.where((x - 1.25).abs() <= window / 2, y * (1 + 1e-6), y)
+
+    with pytest.raises(fuzz.CheckFailed) as found:
+        fuzz.check(sloppy, reference=torch.nn.functional.softplus, shapes="x=... n", max_cases=100, seed=1)
+    assert ("right only as accuracy=" in str(found.value)) == (window > 1)
+    assert ("wrong values" in str(found.value)) == (window < 1)
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [

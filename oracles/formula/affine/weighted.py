@@ -1,0 +1,179 @@
+"""What is known of shares and of the means that they weight, however far off the values are that shares are made of.
+
+Of values x that are off by any amount, each kernel's own largest one is what it takes off all of them. So exp(x - max)
+is 1 there and nowhere more, but for a product x that the difference takes as it is, unrounded, and the maximum rounded:
+that moves it by `slack`. The sum is at least so much. With weights w that are not negative, the same in both sums, a
+kernel's mean is
+
+    sum w v (1 + d) / sum w (1 + e) = sum w' v (1 + d) / (1 + e),  w' = w (1 + e) / sum w (1 + e),
+
+a mean of the v, each off by its share of the errors d and e: so it lies between the least and the largest v, moved by
+these. To first order the form still says how float64's centre errs, which is no part of the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from oracles.doubledouble import F64
+from oracles.formula.affine.errors import either, marked
+from oracles.formula.affine.forms import DUST, Edge, Form, Mask, replace
+from oracles.formula.affine.operations import FAR
+from oracles.formula.affine.setting import SettledProblem
+from oracles.formula.affine.sums import any_along
+from oracles.formula.exact.contraction import Axes, part
+from oracles.formula.shares import Mean
+from oracles.formula.trace import Node
+from oracles.summation import rescalings
+
+_OWN = 1 / 16
+"""Where float64's own error of a difference is larger, its exponential says nothing of the exact one."""
+_STEEPEST = 2.5
+"""Weights that are off by e^t, with |t| up to 1/16, move a mean by less than so many t of the range of its values."""
+_ROUNDINGS = 8
+"""A mean of shares has no more roundings than this, each by itself, beside those of its sums and exponentials: of the
+arguments of sums and of the quotient, of products, and of the quotient."""
+
+
+def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, Form], found: Form) -> Form:
+    """The sum of exponentials, of which the largest is 1."""
+    if not _is_loose(found).any():
+        return found
+    values, axes = forms[most.args[0]], here.inputs.axes(node)
+    off = _least_of_largest(values, here.slack(most.args[0], values), axes)
+    worst = here.sum_errors(node, True)[1]
+    with np.errstate(divide="ignore"):
+        lost = np.log1p(-np.minimum(worst, 1.0)) - _of_exponentials(here, node, node.args[0], off)
+        least = np.exp(lost - off) * (1 - DUST) - (here.dtype(node).tiny if here.contract.flushes_results else 0.0)
+    least = np.where(np.isfinite(off) & (least > 0), least, 0.0)
+    return replace(found, least=least if found.least is None else np.fmax(found.least, least))
+
+
+def _is_loose(mass: Form) -> Mask:
+    """Where the form of a sum of exponentials says little of it."""
+    return ~(mass.spread <= FAR * mass.centre)
+
+
+def _least_of_largest(values: Form, off: F64, axes: Axes) -> F64:
+    """How far below zero the largest difference of a row may lie, of kernels all of which take off their own maximum;
+    infinite where the maximum is no number."""
+    floor = np.where(np.isfinite(values.size), values.centre - values.spread, -np.inf).max(
+        axes, keepdims=True, initial=-np.inf
+    )
+    among = values.centre + values.spread >= floor
+    found = np.where(among, off, 0.0).max(axes, keepdims=True, initial=0.0)
+    known = np.isfinite(floor) & ~(among & ~np.isfinite(values.size)).any(axes, keepdims=True)
+    known &= ~np.isnan(values.centre).any(axes, keepdims=True)
+    if (may := any_along(either([values]), axes)) is not None:
+        known = known & ~may
+    return np.where(known, found, np.inf)
+
+
+def _of_exponentials(here: SettledProblem, node: Node, exponential: Node, off: F64) -> F64:
+    """The logarithm of what the exponential of a largest value may be off by, and the factors it is scaled by."""
+    exponential = exponential.args[0] if exponential.kind == "point" else exponential
+    label = exponential.label if exponential.kind == "function" else "exp"
+    bound, u = here.contract.bound(label), _unit(here, (node, exponential))
+    times = 1 + (rescalings(here.order(node), here.inputs.number(node)) if node.kind != "sum" else 0)
+    with np.errstate(divide="ignore"):
+        each = -math.log1p(-2 * u * bound.ulp) - math.log1p(-u) if 2 * u * bound.ulp < 1 else math.inf
+    return times * each + 2 * u * bound.growth * off
+
+
+def _unit(here: SettledProblem, nodes: Sequence[Node]) -> float:
+    return max(here.format(here.contract.compute).u, *(here.dtype(node).u for node in nodes))
+
+
+def within(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form], found: Form) -> Form:
+    """A mean that shares weight, or a share: between the least and the largest of the values."""
+    mass = forms[mean.mass]
+    loose = _is_loose(mass) & (found.spread > 0) & np.isfinite(found.centre)
+    if mass.least is None or not loose.any():
+        return found
+    most = here.inputs.trace.shares.masses[mean.mass]
+    values, axes = forms[most.args[0]], here.inputs.axes(most)
+    off = _least_of_largest(values, here.slack(most.args[0], values), axes)
+    exponential, apart = forms[mean.exponential], forms[mean.exponential.args[0]].spread
+    low, high, wild = _hull(here, exponential, None if mean.value is None else forms[mean.value], axes)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    moved = largest * _errors(here, node, mean, off) + _lost(here, node, mean) * (1 + largest) / mass.least
+    far = np.where(exponential.size > 0, apart, 0.0).max(axes, keepdims=True, initial=0.0)
+    first = _STEEPEST * far * (high - low)
+    low, high = low - moved * (1 + DUST), high + moved * (1 + DUST)
+    sure = loose & (mass.least > 0) & np.isfinite(off) & (far * here.own_share(here.wide) <= _OWN) & ~wild
+    sure = sure & np.isfinite(low) & np.isfinite(high) & np.isfinite(first)
+    if not sure.any():
+        return found
+    before = either([forms[each] for each in node.args])
+    if node.kind not in ("divide", "multiply"):
+        before = any_along(before, axes)
+    return _between(found, sure, low, high, first, marked(before, ~(largest + moved < here.dtype(node).limit)))
+
+
+def _between(found: Form, sure: Mask, low: F64, high: F64, first: F64, wild: Mask | None) -> Form:
+    """The form of what lies between two ends where that is sure. Its half-width is not less than what errors come to
+    to first order."""
+    away = np.maximum(np.maximum(high - found.centre, found.centre - low), 0.0) + first
+    less = sure & ~(away >= found.spread)
+    rest = np.zeros((1,) * less.ndim) if found.rest is None else found.rest
+    sign, no = np.where(np.signbit(found.centre), -1.0, 1.0), np.zeros(sure.shape, bool)
+    ends = np.where(sure, sign * low, np.nan), np.where(sure, sign * high, np.nan)
+    may = np.where(sure, no if wild is None else wild, no if found.may is None else found.may)
+    return replace(
+        found,
+        parts={symbol: np.where(less, 0.0, each) for symbol, each in found.parts.items()},
+        rest=np.where(less, away, rest),
+        edge=Edge(no, no, np.minimum(*ends), np.maximum(*ends)),
+        may=may if may.any() else None,
+        overflows=None if found.overflows is None else found.overflows & ~sure,
+    )
+
+
+def _errors(here: SettledProblem, node: Node, mean: Mean, off: F64) -> F64:
+    """What all errors of sums and products come to, as a share of the largest value."""
+    summed = [each for each in (mean.mass, mean.summed) if each is not None]
+    scaled = [each for each in summed if each.kind in ("online", "online_dot")]
+    u, label = _unit(here, (node, mean.exponential, *summed)), mean.exponential.label
+    points = [point for name in here.contract.points if (point := here.contract.point(name)) is not None]
+    least = 2 * u * (_ROUNDINGS + 2 * here.contract.ulp("divide")) + 4 * sum(point.dtype.u for point in points)
+    found = np.full((1,) * off.ndim, least)
+    with np.errstate(divide="ignore"):
+        for each in summed:
+            found = found - np.log1p(-np.minimum(here.sum_errors(each, True)[1], 1.0))
+    for each in scaled:
+        found = found + rescalings(here.order(each), here.inputs.number(each)) * math.log1p(u)
+    is_one = len({*map(here.order, scaled)}) < 2 and all(each.kind == "online_dot" for each in summed)
+    if scaled and not is_one:  # each sum has exponentials of its own
+        least, growth = -math.log(here.dtype(mean.exponential).eta), here.contract.bound(label).growth
+        for each in summed:
+            found = found + _of_exponentials(here, each, mean.exponential, off) + u * least * (1 + 2 * growth) + off
+    return np.asarray(np.expm1(np.minimum(found, 700.0)))
+
+
+def _lost(here: SettledProblem, node: Node, mean: Mean) -> float:
+    """What underflow may take off both sums, or add to them, for values up to 1."""
+    formats = [here.dtype(each) for each in (node, mean.mass, mean.exponential)]
+    formats += [point.dtype for name in here.contract.points if (point := here.contract.point(name)) is not None]
+    flushes = here.contract.denormals != "preserve" or bool(here.contract.flushing)
+    unit = max(each.tiny if flushes else each.eta for each in formats)
+    return unit * 4 * (3 + here.contract.ulp(mean.exponential.label)) * here.inputs.number(mean.mass)
+
+
+def _hull(here: SettledProblem, exponential: Form, value: Form | None, axes: Axes) -> tuple[F64, F64, Mask]:
+    """The least and the largest value that has a weight, and where one may be none. A share lies between 0 and 1."""
+    one = np.ones((1,) * exponential.centre.ndim)
+    if value is None:
+        return 0.0 * one, one, np.zeros(one.shape, bool)
+    far = value.spread * (1 + DUST)
+    ends = value.centre - far, value.centre + far
+    seen, low, high = exponential.size > 0, np.inf * one, -np.inf * one
+    for places in here.inputs.spans(np.broadcast_shapes(seen.shape, value.centre.shape), axes):
+        among = part(seen, axes, places)
+        lowest, highest = (part(each, axes, places) for each in ends)
+        low = np.minimum(low, np.where(among, lowest, np.inf).min(axes, keepdims=True, initial=np.inf))
+        high = np.maximum(high, np.where(among, highest, -np.inf).max(axes, keepdims=True, initial=-np.inf))
+    wild = any_along(either([value]), axes)
+    return low, high, np.zeros(one.shape, bool) if wild is None else wild
