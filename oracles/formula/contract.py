@@ -186,6 +186,15 @@ class Contract:
         ways = (EXPANDED, *COLLECTED, *STEPS) if self.expanded else ()
         return [*named, *({**each, ALL: way} for each in named for way in ways)]
 
+    @lazy
+    def unrounded(self) -> Contract | None:
+        """The contract of kernels that calculate the formula as it is written in many bits, and round at the end and at
+        points, of a settled contract; None where it says of a value that it has fewer."""
+        if self.dtypes or self.compute not in (SINGLE.name, DOUBLE.name):
+            return None
+        points = {name: dtype for name, dtype in self.points.items() if not dtype.startswith(MAYBE)}
+        return replace(self, compute=DOUBLE.name, algorithm={}, points=points, expanded=False, wider=True)
+
     @property
     def follows(self) -> bool:
         """Whether a kernel calculates as the formula is written."""
