@@ -279,9 +279,10 @@ class FormulaProblem:
         ]
 
         def unrounded() -> Conformance | None:
-            own, sharp, once = replace(members[0].inputs, trace=self.plain.trace), contract.is_wide, contract.unrounded
+            once, own = contract.unrounded(self._given), replace(members[0].inputs, trace=self.plain.trace)
             if once is None:
                 return None
+            sharp = contract.is_wide
             return Conformance(own, once, outputs, structured, dims, complete, exact=exact, sharp=sharp)
 
         return Union(members, unrounded)
