@@ -30,6 +30,8 @@ _T = "f.where(x + c < 0.0, 0.0, x + c)"
 IDENTITIES = (
     Identity("by sigmoid", "0.5 * x * (1.0 + f.tanh(u))", "x * f.sigmoid(2.0 * u)", False),
     Identity("by tanh", "x * f.sigmoid(u)", "x * (0.5 * (1.0 + f.tanh(0.5 * u)))", True),
+    Identity("by tanh", "f.sigmoid(u)", "0.5 * (1.0 + f.tanh(0.5 * u))", True),
+    Identity("2 sigmoid - 1", "f.tanh(u)", "2.0 * f.sigmoid(2.0 * u) - 1.0", True),
     Identity("by lse", "f.exp(x - m) / f.total(f.exp(x - m), d)",
              "f.exp(x - (f.log(f.total(f.exp(x - m), d)) + m))", True),
     Identity("by log1p", "(1.0 - t) * x + c + f.log(f.exp(-c) + f.exp(-x - c))",
@@ -66,7 +68,7 @@ class _Matching:
 
     lines: Lines
     way: str
-    """What has this way itself is taken as it is: `silu(x) * t` has it in its first factor."""
+    """What has this way itself is taken as it is: a product of what has it need not have it too."""
 
     def matches(self, pattern: ast.expr, of: ast.expr, found: _Found) -> Iterator[_Found]:
         """Yield what the letters may stand for, beside those that are known."""
