@@ -17,7 +17,6 @@ from oracles.doubledouble import F64, DoubleDouble, head
 from oracles.dtypes import DTYPES, FORMATS, Integer, judged
 from oracles.elementary.functions import records
 from oracles.enclosure import (
-    Comparison,
     Enclosure,
     Mask,
     Worst,
@@ -105,8 +104,8 @@ class Truth:
         self._unjudged = self.op.following(unknown) if unknown else {}
         """Where outputs are not judged whatever the contract says, as they are enclosed."""
         self.elements = Elements(self.op)
-        self._enclosures: dict[tuple[Contract, bool], Mapping[str, Enclosure]] = {}
-        self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool], Bounds | None] = {}
+        self._enclosures: dict[tuple[Contract, bool, bool], Mapping[str, Enclosure]] = {}
+        self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool, bool], Bounds | None] = {}
         self._screened: set[tuple[Contract, Received]] = set()
         """The outputs on which screens and joined enclosures decided nothing."""
         self._passes: dict[tuple[str, int, float, bool], OutputCheck] = {}
@@ -224,7 +223,7 @@ class Truth:
         value. Raises `GaveUp` where the precise tier is not stable, `ProblemError` for an unknown output or index.
         """
         place, structured = self.canonical_index(output, index), self.problem.structured
-        bounds = self.bounds(contract, output, place, structured)
+        bounds = self.bounds(contract, output, place, structured, once=True)
         if bounds is None:
             raise GaveUp(f"{output}{list(index)}: not stable up to {MOST} bits")
         with mpmath.workprec(2 * START), np.errstate(all="ignore"):
@@ -246,31 +245,39 @@ class Truth:
         form = FORMATS.get(self.problem.outputs[output])
         return off if form is None else off / (max(math.ldexp(0.5, math.frexp(high)[1]), form.tiny) * 2 * form.u)
 
-    def enclosures(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
-        """The fast tier's conformance sets."""
-        key = contract, structured
+    def enclosures(self, contract: Contract, structured: bool, *, once: bool = False) -> Mapping[str, Enclosure]:
+        """The fast tier's conformance sets: of kernels that round alike what all do that calculate in the same dtype;
+        with `once` the exact values, rounded once, are right whatever these come to."""
+        key = contract, structured, once
         if key not in self._enclosures:
+            known = self.enclosures(contract, structured) if once else None
             if not self.keeps:
                 self._enclosures.clear()
             # NaN, inf, overflow and division by zero are ordinary values here.
             with np.errstate(all="ignore"):
-                found = self.op.enclose(contract, structured)
+                if known is None:
+                    found = self.op.enclose(contract, structured)
+                else:
+                    found = self.op.once(contract, structured, known)
             for name, mask in self._unjudged.items():
                 own = found[name].unjudged
                 found = {**found, name: replace(found[name], unjudged=mask if own is None else mask | own)}
             self._enclosures[key] = found
         return self._enclosures[key]
 
-    def bounds(self, contract: Contract, output: str, index: tuple[int, ...], structured: bool) -> Bounds | None:
-        """The precise tier's conformance set of one element (canonical index), or None where it gives up."""
+    def bounds(
+        self, contract: Contract, output: str, index: tuple[int, ...], structured: bool, *, once: bool = False
+    ) -> Bounds | None:
+        """The precise tier's conformance set of one element (canonical index), or None where it gives up; for `once`
+        see `enclosures`."""
         if output in self._unjudged and self._unjudged[output][index]:
             return unjudged_in(judged(self.problem.outputs[output]))
-        key = contract, output, index, structured
+        key = contract, output, index, structured, once
         if key not in self._bounds:
             if len(self._bounds) >= _KEEP_BOUNDS:
                 self._bounds.clear()
             with np.errstate(all="ignore"):
-                self._bounds[key] = stable(lambda: self.elements.bounds(output, index, contract, structured))
+                self._bounds[key] = stable(lambda: self.elements.bounds(output, index, contract, structured, once=once))
         return self._bounds[key]
 
     def canonical_index(self, output: str, index: tuple[int, ...]) -> tuple[int, ...]:
@@ -313,7 +320,7 @@ class Truth:
             else:
                 comparison = compare(enclosure, got)
                 if comparison.failing.any() or comparison.unsure.any():
-                    return self._check_closely(name, contract, enclosure, comparison, got)
+                    return self._check_closely(name, contract, got)
                 worst = worst_of(comparison.ratio, enclosure, got)
         if (self.problem.lot ^ lots((name,), contract)[0]) % self._one_in[name] == 0:
             self._confirm_pass(name, contract, worst, got)
@@ -363,12 +370,12 @@ class Truth:
             known = self._passes[key] = OutputCheck(name, "pass", place, worst.ratio, blunt=worst.blunt)
         return known
 
-    def _check_closely(
-        self, name: str, contract: Contract, enclosure: Enclosure, comparison: Comparison, got: F64
-    ) -> OutputCheck:
+    def _check_closely(self, name: str, contract: Contract, got: F64) -> OutputCheck:
         """Some element is not certainly right: settle every element, the unsure ones in the precise tier."""
+        enclosure = self.enclosures(contract, self.problem.structured, once=True)[name]
+        comparison = compare(enclosure, got)
         failing, ratio, gave_up, late = settled(
-            comparison, got, lambda index: self.bounds(contract, name, index, self.problem.structured),
+            comparison, got, lambda index: self.bounds(contract, name, index, self.problem.structured, once=True),
             Step(self.problem.op, name, 0, int(comparison.unsure.sum())),
         )  # fmt: skip
         flat = int(ratio.argmax())
@@ -387,7 +394,7 @@ class Truth:
         elif self.confirms:
             if self._confirm(name, contract, index, value, passing=False) is None:
                 return OutputCheck(name, "gave_up", worst, float(ratio.flat[flat]), escalated=escalated)
-            certain = self.bounds(contract, name, index, True)
+            certain = self.bounds(contract, name, index, True, once=True)
             contradicts = certain is not None and not conforms(certain, value)
         result = "nonfinite" if not np.isfinite(value) or np.isnan(head(enclosure.centre)[index]) else "numeric"
         mask = np.zeros(int(np.prod(self.op.shape(name))), bool)
@@ -401,7 +408,10 @@ class Truth:
         self, name: str, contract: Contract, index: tuple[int, ...], got: float, passing: bool
     ) -> Bounds | None:
         """Ask the precise tier about one element that the fast tier decided. None where it gives up."""
-        bounds = self.bounds(contract, name, index, self.problem.structured)
+        structured = self.problem.structured
+        bounds = self.bounds(contract, name, index, structured, once=not passing)
+        if passing and bounds is not None and not conforms(bounds, got):
+            bounds = self.bounds(contract, name, index, structured, once=True)
         if bounds is not None and conforms(bounds, got) != passing:
             raise OracleDisagreement(
                 f"{self.problem.op} {self.problem.digest[:16]}, {contract}, {name}{list(index)} = {got!r}: "

@@ -21,7 +21,7 @@ from oracles.formula.exact.centre import Inputs
 from oracles.formula.simulated.simulation import Simulated
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace
-from oracles.op import Op
+from oracles.op import Extents, Op
 from oracles.ops import OPS
 from oracles.problem import Problem
 
@@ -39,7 +39,7 @@ def chosen(pattern: str) -> list[Op]:
     return found
 
 
-def drawn(op: Op, dtype: str, rows: int, n: int, seed: int) -> Problem:
+def drawn(op: Op, dtype: str, rows: int, n: int, seed: int, extents: Extents = MappingProxyType({})) -> Problem:
     """Any recipes, parameters and operands."""
     menus, dtypes, dice = menus_of(op), dtypes_of(op, dtype), Dice(Stream(seed).child("subject"))
     there = {each.name for each in op.operands if not each.optional or not dice.one_in(_ABSENT_ONE_IN)}
@@ -50,7 +50,7 @@ def drawn(op: Op, dtype: str, rows: int, n: int, seed: int) -> Problem:
         if each.name in there
     ]
     params = {each.name: dice.pick(each.values) for each in op.parameters if each.only_with in {"", *there}}
-    return problem_of(realise(ordinary_draw(op, n, rows, params, seed, parts)))
+    return problem_of(realise(ordinary_draw(op, n, rows, params, seed, parts, extents)))
 
 
 def simulated(

@@ -92,7 +92,7 @@ def _allowed(truth: Truth, case: Case, name: str, contract: Contract, judgement:
     shape = case.outputs[name].layout.shape
     for flat in _chosen(case, name, judgement):
         place = truth.canonical_index(name, tuple(int(i) for i in np.unravel_index(flat, shape)))
-        bounds = truth.bounds(contract, name, place, case.structured)
+        bounds = truth.bounds(contract, name, place, case.structured, once=True)
         if bounds is not None and _is_told(bounds):
             low, high = bounds.ends
             yield Allowed(flat, float(low), float(high), _rule(bounds, case.outputs[name].dtype))

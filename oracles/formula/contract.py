@@ -193,6 +193,14 @@ class Contract:
         named = [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
         return [*named, *({**each, ALL: way} for each in named for way in _ARRANGED[self.expanded])]
 
+    def unrounded(self, inputs: Mapping[str, str]) -> Contract | None:
+        """The contract of kernels that calculate the formula as it is written in many bits, and round at the end and at
+        points, of a settled contract for inputs of these dtypes; None where it says of a value that it has fewer."""
+        if self.dtypes or self.compute not in (widest(inputs.values()), DOUBLE.name):
+            return None
+        points = {name: dtype for name, dtype in self.points.items() if not dtype.startswith(MAYBE)}
+        return replace(self, compute=DOUBLE.name, algorithm={}, points=points, expanded=False, wider=True)
+
     @property
     def follows(self) -> bool:
         """Whether a kernel calculates as the formula is written."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from oracles.reference import identities
 from oracles.reference.dims import UnreadableError
 from oracles.reference.elementwise import rule
 from oracles.reference.lines import Lines, template
@@ -82,7 +83,7 @@ def _var(
 
 _BASE_2 = {"base 2": "f.exp2(x * (1.0 / f.log(2.0)) - most * (1.0 / f.log(2.0)))"}
 """Powers of 2 of numbers in units of log(2), whose maximum is taken off after they were rounded."""
-WEAKER = frozenset(_BASE_2)
+WEAKER = identities.WEAKER.union(_BASE_2)
 """The ways that are further off than others: a kernel has to declare them."""
 _LSE = "f.log(mass) + most"
 _LIMIT = f"f.where(most >= float('inf'), most, f.where(most <= -float('inf'), most, {_LSE}))"

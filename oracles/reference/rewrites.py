@@ -7,6 +7,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oracles.reference import identities
 from oracles.reference.lines import Line, Lines, called, is_number, number, template
 
 
@@ -33,6 +34,7 @@ def note(lines: Lines) -> None:
             line.ways["apart"] = template(text, {"x": found.x, "mean": found.mean, "scale": found.scale})
         _fold(lines, line, normal)
         _by_lse(lines, line)
+        identities.note(lines, line)
     within = set[str]()
     for line in reversed([*lines.found.values()]):
         if not line.ways and line.key not in within:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +22,12 @@ from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.quality.calibrate.calibration import Calibrated, calibrated, carried_out, planned
 from fuzz.quality.calibrate.measure import ContractMeasurement
+from fuzz.quality.calibrate.nearest import accused, accused_of_formulas
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.uses.starting import writable
+from oracles.dtypes import DOUBLE, NARROW, SINGLE
+from oracles.op import Op
 from oracles.ops import OPS
 
 
@@ -43,6 +47,10 @@ class CalibrateOptions:
         ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first contract's cases.")] = 1
+    nearest: Annotated[
+        int,
+        typer.Option("--nearest", min=0, help="Cases of exact values rounded once, half of them of random formulas."),
+    ] = 10_000
     jobs: options.Processes = 0
     output: Annotated[Path, typer.Option("--output", help="Folder for the kernels, a pack for each contract.")] = Path(
         "calibration"
@@ -57,7 +65,8 @@ def calibrate(options: CalibrateOptions) -> Exit:
 
     For each contract there is a simulated kernel and one in C, both written from the op's formula; C is built by each
     compiler, with and without optimisation. Their cases are those of an ordinary search. What is accused is a false
-    alarm: it is printed with the commands that show it again.
+    alarm: it is printed with the commands that show it again. So are exact values, rounded once, that are accused: of
+    all ops, and of formulas made at random.
     """
     out, err, started = console.results(), console.progress(), time.monotonic()
     if options.pack is not None:
@@ -89,7 +98,10 @@ def calibrate(options: CalibrateOptions) -> Exit:
         if measured.undecided:
             out.print(f"\nthe oracle gave up {measured.gave_up} times, the last time here:", soft_wrap=True)
             out.print(f"  {measured.undecided}\n  under {measured.contract}", soft_wrap=True)
-    alarms, runs = sum(each.found for each in found), sum(each.runs for each in found)
+    nearest = () if interrupted else _nearest(options, chosen)
+    for accusation in nearest:
+        out.print(f"\n{accusation}", soft_wrap=True)
+    alarms, runs = sum(each.found for each in found) + len(nearest), sum(each.runs for each in found)
     met, missing = sum(each.covered for each in found), sum(sum(each.missing.values()) for each in found)
     took = time.monotonic() - started
     out.print(
@@ -101,6 +113,19 @@ def calibrate(options: CalibrateOptions) -> Exit:
     if interrupted and not alarms:
         raise KeyboardInterrupt
     return Exit.FINDINGS if alarms else Exit.OK if runs else Exit.NOTHING_RAN
+
+
+def _nearest(options: CalibrateOptions, ops: Sequence[Op]) -> Sequence[str]:
+    """What is accused of the exact values, rounded once, of these ops and of formulas made at random, in words."""
+    half = options.nearest // 2
+    of_ops = (accused(op, (SINGLE.name, DOUBLE.name, *NARROW), -(-half // len(ops)), options.seed) for op in ops)
+    every = chain(chain.from_iterable(of_ops), accused_of_formulas(options.nearest - half, options.seed))
+    found = [str(each) for each in track(every, "Rounding exact values", console=console.progress(), transient=True)]
+    console.results().print(
+        f"\n{options.nearest:,} cases of exact values rounded once, of {len(ops)} ops and of random formulas: "
+        f"{len(found)} accused", soft_wrap=True,
+    )  # fmt: skip
+    return found
 
 
 _COLUMNS = (

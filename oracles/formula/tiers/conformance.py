@@ -55,6 +55,8 @@ class Conformance:
     """For the precise tier: the same problem by the op's own formula. None: by this one."""
     endless: bool = False
     """See `Setting`."""
+    sharp: bool = False
+    """Whether nothing but the exact value is right."""
 
     def __post_init__(self) -> None:
         unknown = {*self.outputs} - {*self.inputs.trace.outputs}
@@ -205,6 +207,11 @@ class Conformance:
         """Return what an output is the rounding of."""
         return self.budget.made(output, self.outputs[output])
 
+    def rounds(self, output: str) -> bool:
+        """Whether an output is made of what every kernel rounds on its way."""
+        held = {node for node, _ in self.budget.read.held}
+        return bool(held) and not held.isdisjoint(ordered([self.made(output)]))
+
     @lazy
     def _rounding(self) -> Exact:
         return Exact(self.inputs, self.budget.replaced)
@@ -230,11 +237,11 @@ class Conformance:
 
     def width(self, output: str) -> F64:
         """How far values may lie from the centre, in the output's shape."""
-        return self._widths[output]
+        return np.zeros_like(self._widths[output]) if self.sharp else self._widths[output]
 
     def error(self, output: str, wide: bool) -> F64:
         """How far a centre in float64 (`wide`: in double-double) may lie from the exact value."""
-        quick, width = self.shaped(output, self._kept(output).centre), self.width(output)
+        quick, width = self.shaped(output, self._kept(output).centre), self._widths[output]
         relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
         node = self.made(output)
         if node.kind == "function":
@@ -351,7 +358,7 @@ class Conformance:
     def _marked(self, output: str) -> Mask | None:
         """What may overflow on the way, or in the last cast, and where the errors have no bound: of these the contract
         says nothing."""
-        kept, width = self._kept(output), self.width(output)
+        kept, width = self._kept(output), self._widths[output]
         marked = np.isnan(width) | np.isinf(width)
         # Infinities that the formula itself has count as numbers.
         if self.contract.nonfinite == "unspecified" and not self.contract.saturate:

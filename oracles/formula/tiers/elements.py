@@ -25,10 +25,13 @@ class Elements:
         self._rows: dict[tuple[Contract, bool, int], Union] = {}
         self._whole: dict[tuple[Contract, bool], Union] = {}
 
-    def bounds(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> Bounds:
-        """Precise tier: what one element (canonical index) may be, at mpmath's current working precision."""
+    def bounds(
+        self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, *, once: bool = False
+    ) -> Bounds:
+        """Precise tier: what one element (canonical index) may be, at mpmath's current working precision; with `once`
+        its exact value, rounded once, is among that."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
-        return conformance.bounds(output, index)
+        return conformance.bounds(output, index, once=once)
 
     def contradiction(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds

@@ -8,7 +8,7 @@ row says the same by itself, in its problem, and joined with those of other prob
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from oracles.formula.tiers.near import Nearest
 from oracles.formula.tiers.plan import Plan
 from oracles.formula.tiers.planning import planned
 from oracles.formula.tiers.reading import Reading, reading
-from oracles.formula.tiers.union import Union
+from oracles.formula.tiers.union import Union, joined
 from oracles.lazy import lazy
 from oracles.operand import OUTER
 from oracles.problem import Problem, ProblemError
@@ -251,13 +251,13 @@ class FormulaProblem:
 
     def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
         """Fast tier: enclosures of all outputs."""
-        contract = self.settled(contract)
-        if not self.plain.separate or not self.rows:
-            return self._enclosed(contract, structured, self.tensors)
-        at_once = max(1, _CHUNK // max(1, self.length))
-        chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
-        parts = [self._enclosed(contract, structured, self.rows_of(rows)) for rows in chunks]
-        return {name: concatenated([part[name] for part in parts]) for name in self.problem.outputs}
+        return self._enclosed(contract, structured, Union.enclosure, self.problem.outputs)
+
+    def once(self, contract: Contract, structured: bool, own: Mapping[str, Enclosure]) -> Mapping[str, Enclosure]:
+        """The enclosures `own` of all outputs, with the exact values, rounded once, where kernels round on the way."""
+        rounding = [name for name in own if (contract, name) in self._rounding]
+        found = self._enclosed(contract, structured, Union.once, rounding) if rounding else {}
+        return {name: joined([found[name], each]) if name in found else each for name, each in own.items()}
 
     def conformance(
         self,
@@ -274,15 +274,36 @@ class FormulaProblem:
         ways = (Inputs(reading.trace, tensors, parameters, joined.lengths) for reading in self.read(contract, joined))
         absent = [each.name for each in self.of_op.inputs if each.name not in self.problem.inputs]
         complete = not any(is_addend(self.of_op, name) for name in absent)
-        return Union(
-            [Conformance(inputs, contract, outputs, structured, dims, complete, joined.parts, exact) for inputs in ways]
-        )
+        members = [
+            Conformance(inputs, contract, outputs, structured, dims, complete, joined.parts, exact) for inputs in ways
+        ]
+
+        def unrounded() -> Conformance | None:
+            once, own = contract.unrounded(self._given), replace(members[0].inputs, trace=self.plain.trace)
+            if once is None:
+                return None
+            sharp = contract.is_wide
+            return Conformance(own, once, outputs, structured, dims, complete, exact=exact, sharp=sharp)
+
+        return Union(members, unrounded)
 
     def _enclosed(
-        self, contract: Contract, structured: bool, tensors: Mapping[str, NDArray[Any]]
+        self, contract: Contract, structured: bool, way: Callable[[Union, str], Enclosure], outputs: Iterable[str]
     ) -> Mapping[str, Enclosure]:
-        found = self.conformance(contract, structured, tensors)
-        return {name: found.enclosure(name) for name in self.problem.outputs}
+        """The enclosures of some outputs, of few rows at a time where each is read by itself."""
+        settled, at_once = self.settled(contract), max(1, _CHUNK // max(1, self.length))
+        chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
+        parts = list[Mapping[str, Enclosure]]()
+        for rows in chunks if self.plain.separate and self.rows else [None]:
+            found = self.conformance(settled, structured, self.tensors if rows is None else self.rows_of(rows))
+            parts.append({name: way(found, name) for name in outputs})
+            self._rounding.update((contract, name) for name in outputs if found.rounds(name))
+        return {name: concatenated([part[name] for part in parts]) for name in outputs}
+
+    @lazy
+    def _rounding(self) -> set[tuple[Contract, str]]:
+        """The outputs that kernels make of what all round alike."""
+        return set()
 
     def rows_of(self, rows: slice) -> Mapping[str, NDArray[Any]]:
         """The tensors of some rows."""

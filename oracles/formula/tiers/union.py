@@ -1,8 +1,12 @@
-"""What outputs may be of a kernel that has any one of several algorithms: what it may be by one of them."""
+"""What outputs may be of a kernel that has any one of several algorithms: what it may be by one of them.
+
+What kernels of one dtype round alike is part of a reading, and no kernel has to round it: one that calculates in more
+bits returns the exact value, rounded once. That is a reading too, which is asked where no other allows what came.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -25,24 +29,39 @@ class Union:
     """What outputs may be under one contract, by each algorithm that it allows."""
 
     members: Sequence[Conformance]
+    unrounded: Callable[[], Conformance | None]
+    """Makes the op's own formula, all of it calculated in many bits; None where the contract wants fewer."""
 
     @lazy
     def _ways(self) -> Sequence[Way]:
         return [Way(each) for each in self.members]
 
+    @lazy
+    def _unrounded(self) -> Way | None:
+        found = self.unrounded()
+        return None if found is None else Way(found)
+
+    def rounds(self, output: str) -> bool:
+        """Whether an algorithm rounds on its way to an output what kernels round alike that keep few bits, and others
+        need not."""
+        return any(each.rounds(output) for each in self.members) and self._unrounded is not None
+
     def enclosure(self, output: str) -> Enclosure:
         """The conformance sets of all elements of an output, in its shape."""
-        found = reduce(_joined, (each.enclosure(output) for each in self._ways))
-        if found.zeros is None:
-            return found
-        possible = (found.outer[0] <= 0) & (found.outer[1] >= 0)
-        if found.zero is not None:
-            possible = possible | found.zero
-        return replace(found, zeros=np.where(possible, found.zeros, 0).astype(np.int8))
+        return joined(way.enclosure(output) for way in self._ways)
 
-    def bounds(self, output: str, index: Sequence[int]) -> Bounds:
-        """What one element may be, at mpmath's current working precision."""
-        return reduce(_joined_bounds, (each.bounds(output, index) for each in self._ways))
+    def once(self, output: str) -> Enclosure:
+        """The same of its exact values, rounded once."""
+        assert self._unrounded is not None, "a contract by which kernels round on the way"
+        return self._unrounded.enclosure(output)
+
+    def bounds(self, output: str, index: Sequence[int], *, once: bool = False) -> Bounds:
+        """What one element may be, at mpmath's current working precision; with `once` the exact value, rounded once, is
+        right too, and the centre of all."""
+        ways = [*self._ways]
+        if once and self.rounds(output) and self._unrounded is not None:
+            ways = [self._unrounded, *ways]
+        return reduce(_joined_bounds, (each.bounds(output, index) for each in ways))
 
     def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
         """How the fast tier's centre and half-width of an element contradict the precise tier's; "" where they do
@@ -81,6 +100,17 @@ class Union:
         """Return the member that allows an element most."""
         members = [way.of(output, index) for way in self._ways]
         return max(members, key=lambda each: float(each.width(output)[tuple(index)]))
+
+
+def joined(each: Iterable[Enclosure]) -> Enclosure:
+    """Return what one of these allows."""
+    found = reduce(_joined, each)
+    if found.zeros is None:
+        return found
+    possible = (found.outer[0] <= 0) & (found.outer[1] >= 0)
+    if found.zero is not None:
+        possible = possible | found.zero
+    return replace(found, zeros=np.where(possible, found.zeros, 0).astype(np.int8))
 
 
 def _joined(a: Enclosure, b: Enclosure) -> Enclosure:

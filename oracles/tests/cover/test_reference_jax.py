@@ -66,7 +66,8 @@ TEXTS = {
         most = f.greatest(chosen, "m")
         e = f.exp(chosen - most)
         total = f.total(e, "m")
-        return {"y": f.dot(e / total, v, "m")}"""),
+        t = e / total
+        return {"y": f.dot(t, v, "m")}"""),
     layer_norm: ("x=b n, w=n, b=n", """
         mean = f.avg(x, "n")
         t = x - mean
@@ -89,7 +90,8 @@ TEXTS = {
         most = f.greatest(scores, "n_copy")
         e = f.exp(scores - most)
         total = f.total(e, "n_copy")
-        return {"y": f.dot(e / total, taken, "n_copy")}"""),
+        t = e / total
+        return {"y": f.dot(t, taken, "n_copy")}"""),
     decayed: ("a=t n, x=t n", """
         return {"y": f.scan(a, x, "t")}"""),
 }  # fmt: skip

@@ -102,7 +102,8 @@ def attention(q, k, v):
     most = f.greatest(s2, "n")
     e = f.exp(s2 - most)
     mass = f.total(e, "n")
-    return {"y": f.dot(e / mass, v, "n")}
+    softmax = e / mass
+    return {"y": f.dot(softmax, v, "n")}
 """,
         ),
         (

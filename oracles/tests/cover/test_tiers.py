@@ -50,7 +50,7 @@ def test_a_disagreement_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = replace(right, inner=(np.minimum(2 * right.inner[0], 0.0), np.maximum(2 * right.inner[1], 0.0)))
     for enclosure, got in ((narrow, y), (wide, np.asarray(y * np.float32(1.5)))):
         planted = Truth(problem)
-        monkeypatch.setattr(planted, "enclosures", lambda *_, e=enclosure: {"y": e})
+        monkeypatch.setattr(planted, "enclosures", lambda *_, e=enclosure, **__: {"y": e})
         with pytest.raises(OracleDisagreement, match=r"rms_norm .* y\["):
             planted.check(Contract(), {"y": got})
 
@@ -77,9 +77,11 @@ def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) 
     truth = Truth(problem)
     right = truth.enclosures(Contract(), False)["y"]
     monkeypatch.setattr(
-        truth, "enclosures", lambda *_: {"y": replace(right, unsure=np.ones(y.shape, bool), inner=right.outer[::-1])}
+        truth,
+        "enclosures",
+        lambda *_, **__: {"y": replace(right, unsure=np.ones(y.shape, bool), inner=right.outer[::-1])},
     )
-    monkeypatch.setattr(truth, "bounds", lambda *_: None)
+    monkeypatch.setattr(truth, "bounds", lambda *_, **__: None)
     steps = list[escalation.Step]()
     monkeypatch.setattr(escalation, "watch", steps.append)
     check = truth.check(Contract(), {"y": y})[0]

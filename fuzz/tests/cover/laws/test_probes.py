@@ -139,7 +139,7 @@ def test_outputs_that_are_right_without_the_kernel_are_an_error_of_ours() -> Non
 def test_no_element_of_what_nothing_computed_is_looked_at_closely(monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails in most cases of a judge, and that took four fifths of the time of its search."""
     asked = list[object]()
-    monkeypatch.setattr(Truth, "bounds", lambda *given: asked.append(given))
+    monkeypatch.setattr(Truth, "bounds", lambda *given, **_: asked.append(given))
     wrong = {"y": np.arange(6, dtype="<f4").tobytes()}
     assert _judged(GHOST, wrong).verdict is Verdict.PASS
     assert not asked

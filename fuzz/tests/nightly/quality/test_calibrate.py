@@ -54,7 +54,8 @@ def test_a_process_that_dies_is_said_and_loses_no_other_report(tmp_path: Path) -
 def test_who_stops_it_is_told_what_was_judged_in_place_of_tracebacks(
     tmp_path: Path, stop: Callable[[int, int], None], number: int
 ) -> None:
-    words = ("calibrate", "--op", "softmax", "--runs", "1000000", "-j", "2", "--output", str(tmp_path))
+    runs = "--runs", "1000000", "--nearest", "40"
+    words = ("calibrate", "--op", "softmax", *runs, "-j", "2", "--output", str(tmp_path))
     # What a shell starts in the background ignores Ctrl-C, and hands that on.
     with subprocess.Popen(
         [sys.executable, "-m", "fuzz.quality", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -93,7 +94,8 @@ def test_correct_kernels_of_ops_that_others_write_pass(op: str, tmp_path: Path, 
     places and flags."""
     write_other_ops(tmp_path)
     with unknown_afterwards():
-        done = cli_here("calibrate", "--pack", ".", "--op", op, "--runs", "1000", "--seed", "9", "-j", "1", app=app)
+        runs = "--runs", "1000", "--nearest", "40"
+        done = cli_here("calibrate", "--pack", ".", "--op", op, *runs, "--seed", "9", "-j", "1", app=app)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\n[1-9],[0-9]{3} judged runs, .* 0 false alarms, 0 undecided", done.stdout), done.stdout
     assert "pairs not run: C" not in done.stdout

@@ -1,0 +1,129 @@
+"""Identities that kernels use are ways to what a reference writes, in whatever order it writes it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from fuzz.tests.common.identities import PAIRS, Pair
+from fuzz.uses.check.reference import read
+from oracles.formula.contract import Contract
+from oracles.problem import Problem
+from oracles.reference.identities import WEAKER
+from oracles.truth import Truth
+
+
+def gelu_called(x: Any) -> Any:
+    return functional.gelu(x, approximate="tanh")
+
+
+def gelu_written(x: Any) -> Any:
+    return x * (torch.tanh(0.7978845608 * (x + 0.044715 * x**3)) + 1) * 0.5
+
+
+def gelu_halved(x: Any) -> Any:
+    return 0.5 * x * (1.0 + torch.tanh((x + x * x * x * 0.044715) * 0.7978845608))
+
+
+def silu(x: Any) -> Any:
+    return functional.silu(x)
+
+
+def silu_written(x: Any) -> Any:
+    return torch.sigmoid(x) * x
+
+
+def swiglu(x: Any, t: Any) -> Any:
+    return functional.silu(x) * t
+
+
+def hardswish(x: Any) -> Any:
+    return x * torch.clamp(x + 3, 0, 6) / 6
+
+
+def hardswish_relu6(x: Any) -> Any:
+    return x * functional.relu6(x + 3) / 6
+
+
+def softmax(x: Any) -> Any:
+    return torch.softmax(x, -1)
+
+
+def softmax_written(x: Any) -> Any:
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+
+
+def bce(x: Any, t: Any) -> Any:
+    return functional.binary_cross_entropy_with_logits(x, t, reduction="none")
+
+
+def saturation(x: Any, t: Any) -> Any:
+    high, low = torch.maximum(x, t), torch.minimum(x, t)
+    return (high - low) / high
+
+
+@pytest.mark.parametrize(
+    ("reference", "way"),
+    [
+        (gelu_called, "by sigmoid"),
+        (gelu_written, "by sigmoid"),
+        (gelu_halved, "by sigmoid"),
+        (silu, "by tanh"),
+        (silu_written, "by tanh"),
+        (swiglu, "by tanh"),
+        (hardswish, "by slope"),
+        (hardswish_relu6, "by slope"),
+        (softmax, "by lse"),
+        (softmax_written, "by lse"),
+        (bce, "by log1p"),
+        (saturation, "share"),
+    ],
+)
+def test_an_identity_is_a_way_and_is_taken_unless_it_is_weaker(reference: Callable[..., Any], way: str) -> None:
+    shapes = "x=... n, t=... n" if reference.__code__.co_argcount > 1 else "x=... n"
+    found = read(reference, shapes, None, None, None)
+    [local] = [local for local, ways in found.derived.op.algorithms.items() if way in ways]
+    assert (way in found.contract.algorithm.get(local, ())) == (way not in WEAKER)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_a_right_kernel_passes_or_has_a_name(pair: Pair) -> None:
+    """It passes in each of sixteen draws with nothing declared, or in all of them by one way to a local, or with
+    products multiplied out: never is it just wrong."""
+    names = [*inspect.signature(pair.reference).parameters]
+    found = read(pair.reference, ", ".join(f"{name}=... n" for name in names), None, None, None)
+    op, contract = found.derived.op, found.contract
+    ways = ({**contract.algorithm, local: way} for local, ways in op.algorithms.items() for way in ways)
+    named = [replace(contract, expanded=True), *(replace(contract, algorithm=way) for way in ways)]
+    [output], runs = op.outputs, list[tuple[Truth, Mapping[str, Any]]]()
+    for given in _drawn(names, pair.values):
+        made = pair.kernel(*(torch.from_numpy(each) for each in given.values())).numpy()
+        problem = Problem(op.name, {}, given, {output.name: "f32"}, structured=False, known=op)
+        runs.append((Truth(problem, confirms=False), {output.name: np.ascontiguousarray(made)}))
+
+    def passes(contract: Contract) -> bool:
+        return all(truth.check(contract, got)[0].result == "pass" for truth, got in runs)
+
+    assert passes(contract) or any(map(passes, named))
+
+
+def _drawn(names: Sequence[str], values: str) -> Iterator[Mapping[str, NDArray[np.float32]]]:
+    """Inputs of several sizes, near zero and far from it."""
+    dice = np.random.default_rng(1)
+    for scale, offset in product((1.0, 8.0, 1e-3, 30.0), (0.0, 0.0, 0.0, 100.0)):
+        given = {name: dice.normal(size=(4, 24)) * scale + offset * (not place) for place, name in enumerate(names)}
+        if values == "positive":
+            given = {name: np.abs(each) + 1e-6 for name, each in given.items()}
+        if values == "shares":
+            given["t"] = dice.random((4, 24))
+        yield {name: each.astype(np.float32) for name, each in given.items()}
