@@ -16,7 +16,9 @@ from fuzz.adapters import abi
 from fuzz.adapters.beside import belonging
 from fuzz.adapters.build import edited_source
 from fuzz.base.case import Case, Output, Tensor
+from fuzz.base.fill import fill_of, word_of
 from fuzz.base.kernel import Kernel
+from fuzz.base.probe import without_probe
 from fuzz.base.text import printable
 from fuzz.base.validity import check_case
 from oracles.declared import AXIS
@@ -51,6 +53,9 @@ class Script:
     """Whether the last call is the twin, by a law, of the one before it."""
     origins: Mapping[str, list[int]] = field(default_factory=dict)
     """For a law that picks rows, this says by output which element of the case each of the twin's must equal."""
+    limit_s: int = 0
+    """The seconds after which all calls together count as one that never ends; 0: any number. A reader's machine may be
+    slow, so only a call that hung has a limit."""
 
     def __post_init__(self) -> None:
         for case in self.cases:
@@ -116,7 +121,7 @@ def c_script(code: str, script: Script, about: Sequence[str]) -> str:
             *(line for number, case in enumerate(script.cases) for line in _c_call(number, case, script)),
             f"static kfs_call kfs_calls[] = {{{', '.join(f'KFS_CALL_{n}' for n in range(len(script.cases)))}}};",
             f"enum {{ KFS_CALLS = {len(script.cases)}, KFS_INVALID = {int(script.invalid)}, "
-            f"KFS_LAW = {int(script.law)} }};",
+            f"KFS_LAW = {int(script.law)}, KFS_LIMIT_S = {script.limit_s} }};",
             _C_HARNESS.read_text(),
         ]
     )
@@ -224,9 +229,9 @@ def python_script(
     return "\n".join(
         [
             *_python_comment(about),
-            "import base64", "import ctypes", "import dis", "import faulthandler", "import importlib",
-            "import inspect", "import math", "import mmap", "import os", "import signal", "import sys",
-            "import tempfile", "from pathlib import Path", "",
+            "import base64", "import ctypes", "import dis", "import faulthandler", "import functools",
+            "import importlib", "import inspect", "import math", "import mmap", "import os", "import signal",
+            "import sys", "import tempfile", "from pathlib import Path", "",
             *(['os.environ["TRITON_INTERPRET"] = "1"', ""] if device == "interpret" else []),
             *(f"os.environ[{name!r}] = {value!r}" for name, value in kernel.variables.items()),
             "import numpy as np", "import torch" if library == "torch" else "torch = None", "",
@@ -235,7 +240,7 @@ def python_script(
             f"OPTIONS = {dict(options)!r}",
             f"OWN = {dict(own)!r}",
             f"MAKER = {maker!r}",
-            f"INVALID, LAW = {script.invalid!r}, {script.law!r}",
+            f"INVALID, LAW, LIMIT_S = {script.invalid!r}, {script.law!r}, {script.limit_s!r}",
             f"SIZES = {dict(ITEMSIZE)!r}",
             f"NAMES = {({name: each.spelling for name, each in DTYPES.items()})!r}",
             f"DISPENSABLE = {(*OPS[kernel.op].neutral, AXIS)!r}",
@@ -268,8 +273,9 @@ def _quoted(text: str | bytes) -> str:
 
 
 def _python_call(number: int, case: Case, script: Script) -> Iterator[str]:
-    params = {**OPS[case.op].neutral, **case.params}
-    yield f'    {{"params": {params!r}, "tensors": {{'
+    params = {**OPS[case.op].neutral, **without_probe(case.params)}
+    heap = word_of(fill_of(case), "heap") >> 8
+    yield f'    {{"params": {params!r}, "heap": {heap}, "tensors": {{'
     for name, tensor in case.tensors.items():
         yield from _python_tensor(name, tensor, *script.wanted(number, name))
     yield "    }},"

@@ -40,12 +40,15 @@ def script_of(
         raise UsageError("--script: a tensor larger than memory needs the worker's sparse mapping: use repro itself")
     if not target.kernel.shares_memory and not all(each.apart for each in cases):
         raise UsageError("--script: tensors that share memory in part are shown by a C kernel only: choose its target")
+    if judgement is not None and judgement.verdict is Verdict.FAIL_PROCESS:
+        raise UsageError("--script: no program shows what a call leaves changed in its process: use repro itself")
     broken = law if judgement is None or judgement.verdict is Verdict.FAIL_LAW else None
     if broken is not None:
         return _by_law(cases, broken)
     invalid = target.kernel.capability.refusal(case)
     allowed = {} if invalid else _expectations(case, target.contract, judgement)
-    return Script(cases, allowed, bool(invalid))
+    hung = judgement is not None and judgement.verdict is Verdict.TIMEOUT
+    return Script(cases, allowed, bool(invalid), limit_s=math.ceil(target.case_limit) * len(cases) if hung else 0)
 
 
 def _by_law(cases: tuple[Case, ...], law: LawCheck) -> Script:

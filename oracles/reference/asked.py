@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,16 @@ from oracles.reference.text import identifier
 
 Shapes = Mapping[str, Any] | str
 """The dimensions of tensors as words, and the values of what is no tensor."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Which integers a tensor has among examples."""
+
+    low: int
+    high: int
+    are_places: bool
+    """Whether they may all be places along a dimension of some example."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,8 @@ class Asked:
     """What the reference calls its tensors; "" of one that has no signature: they are given by their places."""
     library: str = "torch"
     """What it calculates with: "jax", or tensors of "torch", which arrays of NumPy are made of."""
+    shown: Mapping[str, Shown] = field(default_factory=dict)
+    """Tensors of integers that there are examples of."""
 
     @property
     def others(self) -> Mapping[str, Any]:
@@ -140,7 +153,7 @@ def asked_of(
     else:
         example = ", ".join(f'"{name}": "b n"' for name in needed)
         raise UnsaidError(f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs")
-    by_place = not _has_signature(reference)
+    by_place, shown = not _has_signature(reference), _shown(tensors)
     for each in found:
         called = {identifier(name, f"x{at}"): name for at, name in enumerate(each)}
         if len(called) < len(each):
@@ -152,6 +165,7 @@ def asked_of(
             {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed, counts,
             values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},
             called=dict.fromkeys(called, "") if by_place else called, library="jax" if library == "jax" else "torch",
+            shown={own[name]: some for name, some in shown.items() if name in own},
         )  # fmt: skip
 
 
@@ -192,6 +206,14 @@ def _by_name(named: Sequence[str], examples: Sequence[Any] | Mapping[str, Any]) 
 
 def _dtype(tensor: Any) -> str:
     return str(getattr(tensor, "dtype", "")).removeprefix("torch.")
+
+
+def _shown(tensors: Mapping[str, Any]) -> Mapping[str, Shown]:
+    """Which integers there are in examples that hold any."""
+    longest = max((int(size) for each in tensors.values() for size in each.shape), default=0)
+    whole = {name: each for name, each in tensors.items() if "int" in _dtype(each) and math.prod(each.shape)}
+    ends = {name: (int(each.min()), int(each.max())) for name, each in whole.items()}
+    return {name: Shown(low, high, low >= 0 and high < longest) for name, (low, high) in ends.items()}
 
 
 _LETTERS = "nmklhdcstuvw"

@@ -173,15 +173,16 @@ def _compare(op: Op, reference: Held, arrays: Arrays, word: str) -> None:
             both = f"{list(theirs.shape)} of the reference and {list(mine.shape)} by the formula"
             raise UnreadableError(f"{name} has the shape {both}, of {shapes}")
         mine, theirs = evaluated.comparable(name, theirs)
-        at = _first_difference(mine, theirs)
-        if at is not None and _first_difference(mine, theirs, _rounded_off(op, arrays)[name]) is not None:
+        at = first_difference(mine, theirs)
+        if at is not None and first_difference(mine, theirs, _rounded_off(op, arrays)[name]) is not None:
             both = f"{name}{list(at)} = {theirs[at]:.17g}, and the formula {mine[at]:.17g}"
             raise UnreadableError(f"with {word} values of {shapes} it returns {both}")
 
 
-def _first_difference(
+def first_difference(
     mine: NDArray[Any], theirs: NDArray[Any], rounded_off: NDArray[Any] | float = 0.0
 ) -> tuple[int, ...] | None:
+    """Return the first place where two outputs differ by more than the order of operations explains; None: nowhere."""
     with np.errstate(all="ignore"):
         finite = theirs[np.isfinite(theirs)]
         scale = float(np.abs(finite).max(initial=0.0))
@@ -206,8 +207,8 @@ def _rounded_off(op: Op, arrays: Arrays) -> Arrays:
 
 
 def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = True) -> Sequence[NDArray[Any]]:
-    """Return the outputs of a reference of float64 tensors that rounds nothing to a shorter float; or, where
-    nothing `widens`, those of the tensors as they are."""
+    """Return the outputs of a reference of float64 tensors that rounds nothing to a shorter float, floats as float64;
+    or, where nothing `widens`, those of the tensors as they are."""
     import torch
 
     def wide(given: Any) -> Any:
@@ -229,7 +230,7 @@ def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = Tru
         torch.set_default_dtype(before)
     several = returned.values() if isinstance(returned, Mapping) else returned
     flat = [*several] if isinstance(returned, (Mapping, tuple, list)) else [returned]
-    return [each.detach().to(torch.float64).numpy() for each in flat]
+    return [each.detach().to(wide(each.dtype)).numpy() for each in flat]
 
 
 def _plain(
@@ -258,7 +259,7 @@ def _specials(op: Op, reference: Held, sizes: Mapping[str, int], positive: Seque
                 array.reshape(-1)[array.size // 2] = special
         here, there = Evaluated(op, arrays, graph=graph), reference.outputs(arrays)
         pairs = (here.comparable(name, theirs) for name, theirs in zip(here.outputs, there, strict=True))
-        if any(_first_difference(*pair) is not None for pair in pairs):
+        if any(first_difference(*pair) is not None for pair in pairs):
             other.append(word)
     return " and ".join([", ".join(other[:-1]), other[-1]] if len(other) > 1 else other)
 

@@ -68,8 +68,13 @@ def tried(asked: Asked, specs: Specs, seed: int = 0) -> None:
         from oracles.reference.jaxprs.evaluation import shaped
 
         shaped(asked.call, specs)
-    else:
+        return
+    try:
         asked.call(**_tensors(specs, seed))
+    except Exception:
+        if not any("int" in dtype for _, dtype in specs.values()):
+            raise
+        asked.call(**_tensors(specs, seed, least=1))  # a remainder, or a quotient of integers, takes no 0
 
 
 def recorded(asked: Asked, calls: Sequence[Specs]) -> Recording:
@@ -98,7 +103,7 @@ def held(asked: Asked) -> Held:
     return Held(outputs, outputs)
 
 
-def _tensors(specs: Specs, seed: int) -> Mapping[str, Any]:
+def _tensors(specs: Specs, seed: int, least: int = 0) -> Mapping[str, Any]:
     import torch
 
     random, found = np.random.default_rng(seed), dict[str, Any]()
@@ -107,7 +112,7 @@ def _tensors(specs: Specs, seed: int) -> Mapping[str, Any]:
         if dtype == "bool":
             values = values < 0.5
         elif "int" in dtype:
-            values = random.integers(0, 2, shape)
+            values = random.integers(least, 2, shape)
         else:
             values = values / 2.0 + 0.25
         found[name] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))

@@ -8,6 +8,7 @@ on a decision that rounding may turn is not judged.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
 from oracles.reference.alike import Arrays
-from oracles.reference.guard import widened
+from oracles.reference.guard import first_difference, widened
 from oracles.reference.interception import intercepted, tensors_in
 
 RUNS, _FINE = 12, 6
@@ -66,6 +67,8 @@ class Replayed:
     where these differ by more than what comes of fewer bits."""
     allowed: F64
     """How far a kernel's value may be off before it is rounded to its dtype."""
+    whole: bool = False
+    """Whether they are integers or flags, which are not rounded."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class Ways:
     """How a reference is run: each returns its outputs as arrays of float64."""
 
     exact: Callable[[Arrays], Sequence[NDArray[Any]]]
-    """In float64."""
+    """In float64; integers and flags stay such."""
     single: Callable[[Arrays], Sequence[NDArray[Any]]]
     """As it is, with floats of f32."""
     noisy: Callable[[Arrays, int, float], Sequence[NDArray[Any]]]
@@ -98,29 +101,52 @@ def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
 
 def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
     """Return the outputs of a reference of these inputs. Raises what the reference does."""
-    exact = ways.exact(arrays)
+    made = ways.exact(arrays)
+    exact = [each.astype(np.float64) for each in made]
     others = [(ways.single(arrays), TIMES)]
     others += [(ways.noisy(arrays, seed, TIMES), 1.0) for seed in range(RUNS)]
     fine = [ways.noisy(arrays, seed, 1.0) for seed in range(_FINE)]
     found = list[Replayed]()
     for at, value in enumerate(exact):
+        whole = made[at].dtype.kind in "iub"
         if any(
             len(run) != len(exact) or run[at].shape != value.shape for run in (*(each for each, _ in others), *fine)
         ):
             shape = np.full(value.shape, math.nan)
-            found.append(Replayed(shape, shape))
+            found.append(Replayed(shape, shape, whole))
             continue
         with np.errstate(all="ignore"):
             away = np.max([np.abs(run[at] - value) * times for run, times in others], axis=0, initial=0.0)
-            least = 4 * SINGLE.u * np.abs(value) + SINGLE.tiny
+            least = np.zeros(value.shape) if whole else 4 * SINGLE.u * np.abs(value) + SINGLE.tiny
             pairs = zip((run[at] for run, _ in others[1:]), (run[at] for run in fine), strict=False)
             bent = np.max([np.abs(value + TIMES * (few - value) - many) for many, few in pairs], axis=0, initial=0.0)
             finite = np.isfinite(value) & np.isfinite(away)
             known = finite & (bent <= _ALIKE * away + least)
             known &= _TURNED * (finite & ~known).sum() <= finite.sum()
             allowed = away + least
-        found.append(Replayed(np.where(known, value, math.nan), np.where(known, allowed, math.nan)))
+        found.append(Replayed(np.where(known, value, math.nan), np.where(known, allowed, math.nan), whole))
     return found
+
+
+def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
+    """Whether a reference makes something else of the same inputs where generators of random numbers begin elsewhere.
+    They go on afterwards as if it had not run."""
+    import torch
+
+    before, found = (random.getstate(), np.random.get_state()), list[Sequence[NDArray[Any]]]()
+    try:
+        with torch.random.fork_rng(devices=()):
+            for seed in (1, 2):
+                for begin in (torch.manual_seed, random.seed, np.random.seed):
+                    begin(seed)
+                found.append(ways.exact(arrays))
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+    one, two = ([each.astype(np.float64) for each in run] for run in found)
+    if [each.shape for each in one] != [each.shape for each in two]:
+        return True
+    return any(first_difference(*pair) is not None for pair in zip(one, two, strict=True))
 
 
 def singles(arrays: Arrays) -> Arrays:

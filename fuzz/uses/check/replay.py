@@ -15,6 +15,7 @@ from fuzz.generate.menus import MENUS
 from fuzz.uses.check.function import Arrays, never_given
 from fuzz.uses.check.plan import GIVEN, CheckPlan, Seed, plan
 from fuzz.uses.check.replay_cases import DTYPES, WEAKER, Comparison, Meant, ReplayCase, compared, meant_of, tensor_of
+from fuzz.uses.check.replay_ranges import Came
 from fuzz.uses.check.results import CheckError, CheckFailed, reason_of, told
 from oracles.reference.asked import name_of, titled
 from oracles.reference.dims import UnreadableError
@@ -36,12 +37,13 @@ class Replay:
         """Try cases; raise CheckFailed for the smallest that fails."""
         name, began = name_of(self.kernel), time.monotonic()
         failed: tuple[ReplayCase, str] | None = None
-        cases = judged = last = 0
+        cases, judged, last, came = 0, 0, 0, Came()
         for case in self.meant.cases(todo.seed):
             over = todo.max_time is not None and time.monotonic() - began > todo.max_time
             if over or cases == todo.max_cases or (failed is not None and cases > last + _AFTER):
                 break
             cases += 1
+            came.note(case.arrays, case.dtype)
             found = self._compared(case)
             judged += found.judged
             if found.wrong and (failed is None or case.elements < failed[0].elements):
@@ -56,7 +58,7 @@ class Replay:
         asked = self.meant.asked
         tensors = [asked.called.get(name) or name for name in asked.dims]
         own = never_given(self.kernel, asked.name, {*self._names(tensors), *asked.others}, tensors)
-        told = [passed, *(f"  {each}" for each in (asked.left_out, own, WEAKER) if each)]
+        told = [passed, *(f"  {each}" for each in (asked.left_out, own, came.never(DTYPES).text, WEAKER) if each)]
         GIVEN.passed += told
         print(*told, sep="\n", file=sys.stderr)
 

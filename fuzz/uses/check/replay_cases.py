@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.menus import MENUS
 from fuzz.generate.recipes import Recipe, RowSpec
+from fuzz.uses.check.replay_ranges import Span, accepted, spans_of
 from fuzz.uses.check.results import CheckError
 from oracles.dtypes import FORMATS, SINGLE
 from oracles.formula.made import completed, grown
-from oracles.reference.asked import Asked, asked_of
+from oracles.reference.asked import Asked, asked_of, titled
 from oracles.reference.derive import output_names, taken
 from oracles.reference.dims import UnreadableError
-from oracles.reference.replay import RUNS, TIMES, Replayed, Ways, replayed, ways_of
+from oracles.reference.replay import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 
 WEAKER = (
     f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
@@ -33,6 +34,12 @@ _MOST = 1 << 13
 """No tensor has more elements: a case is replayed twenty times."""
 _TRIES = 16
 """A reference may raise for so many draws one after the other before it is said to take none."""
+_SPANNED = 6
+"""The cases of other extents each by which a range of integers is tried."""
+_SAME = 4
+"""The first cases on which the reference is run twice: one alone may have one element, which dropout keeps both times.
+Inputs that come with a reference are large."""
+_RANDOM = "draws at random, so no result of it is right or wrong: make what it draws an input"
 _COMPILED = 12
 """The sets of extents for which a reference is compiled, where that is done for each."""
 _CLEAR = 16
@@ -97,12 +104,45 @@ class Meant:
     """Where inputs come with the reference: these are drawn, and no others."""
 
     @cached_property
+    def spans(self) -> Mapping[str, Span]:
+        """What each tensor of integers is drawn from: the widest range that the reference takes."""
+        integers = [name for name, dtype in self.dtypes.items() if dtype == "bool" or "int" in dtype]
+        found = dict.fromkeys(integers, Span(0))
+        for name in integers:
+            candidates = spans_of(self.dtypes[name], self.asked.shown.get(name))
+            found[name] = accepted(candidates, lambda span, name=name: self._refusals({**found, name: span}))
+        return found
+
+    def _refusals(self, spans: Mapping[str, Span]) -> int:
+        """How often the reference raises for integers from there."""
+        count = 0
+        for number in range(_SPANNED):
+            stream = Stream(number).child("spans")
+            try:
+                self._try(self._drawn(Dice(stream), stream.child("values"), self.floats[0], spans))
+            except Exception:  # whatever it raises
+                count += 1
+        return count
+
+    @cached_property
     def ways(self) -> Ways:
         """How the reference is run."""
         return ways_of(self.asked.call, self.asked.library)
 
     def cases(self, seed: int) -> Iterator[ReplayCase]:
         """Draw cases without end. Raises CheckError where the reference takes none."""
+        for number, case in enumerate(self._taken(seed)):
+            if number < (_SAME if self.own is None else 1) and self._is_random(case):
+                raise CheckError(f"{titled(self.asked.reference)} {_RANDOM}")
+            yield case
+
+    def _is_random(self, case: ReplayCase) -> bool:
+        try:
+            return draws_at_random(self.ways, case.arrays)
+        except Exception:  # whatever it raises in float64: nothing is judged there
+            return False
+
+    def _taken(self, seed: int) -> Iterator[ReplayCase]:
         if self.own is not None:
             for number in count():
                 arrays = self.own(Stream(seed).child(f"own {number}").key)
@@ -112,7 +152,7 @@ class Meant:
             which = number % _COMPILED if self.asked.library == "jax" else number
             dtype = self.floats[number % len(self.floats)]
             dice = Dice(Stream(seed).child(f"case {which}"))
-            case = self._drawn(dice, Stream(seed).child(f"values {number}"), dtype)
+            case = self._drawn(dice, Stream(seed).child(f"values {number}"), dtype, self.spans)
             number += 1
             try:
                 self._try(case)
@@ -161,7 +201,7 @@ class Meant:
         except Exception:  # whatever it raises
             return None
 
-    def _drawn(self, dice: Dice, stream: Stream, dtype: str) -> ReplayCase:
+    def _drawn(self, dice: Dice, stream: Stream, dtype: str, spans: Mapping[str, Span]) -> ReplayCase:
         counts, fixed = self.asked.counts, self.asked.fixed
         every = dict.fromkeys(dim for dims in self.asked.dims.values() for dim in dims)
         names = [dim for dim in every if dim not in counts]
@@ -181,10 +221,9 @@ class Meant:
         arrays, recipes = dict[str, NDArray[Any]](), dict[str, str]()
         for name, dims in self.asked.dims.items():
             shape = tuple(sizes[dim] for dim in dims)
-            if self.dtypes[name] == "bool" or "int" in self.dtypes[name]:
-                most = 1 if self.dtypes[name] == "bool" else max(min(sizes.values(), default=1) - 1, 0)
-                drawn = stream.child(name).integers(int(np.prod(shape)), 0, most)
-                arrays[name], recipes[name] = drawn.reshape(shape).astype(self.dtypes[name]), "places"
+            if name in spans:
+                drawn = spans[name].draw(stream.child(name), shape, min(sizes.values(), default=1))
+                arrays[name], recipes[name] = drawn.astype(self.dtypes[name]), spans[name].recipe
                 continue
             known = {each: recipe for each, recipe in self._menu(name, dims).items() if isinstance(recipe, Recipe)}
             recipes[name] = dice.pick([*known])
@@ -249,7 +288,8 @@ def compared(
         most = np.abs(one.value[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
         judged += int((width[known] <= most).sum())
         with np.errstate(all="ignore"):
-            share = np.where(known, np.abs(got - one.value) / width, 0.0)
+            far = np.abs(got - one.value)
+            share = np.where(known & (far != 0.0), far / width, 0.0)
         if (wrong := known & ~(share <= 1.0)).any():
             return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged)
         ratio = max(ratio, float(share.max(initial=0.0)))
@@ -258,6 +298,8 @@ def compared(
 
 def width_of(one: Replayed, dtype: str) -> NDArray[Any]:
     """Return how far elements of that dtype may be off."""
+    if one.whole:
+        return one.allowed
     return one.allowed + FORMATS[dtype].u * (np.abs(one.value) + one.allowed)
 
 

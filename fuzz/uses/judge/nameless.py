@@ -11,12 +11,12 @@ from fuzz.base.case import Case, Origin, Output, Tensor, contiguous
 from fuzz.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.uses.check.replay_cases import Meant, ReplayCase
 from fuzz.uses.judge.source import ProblemError
-from oracles.dtypes import FORMATS, SPELLED
+from oracles.dtypes import FORMATS, INDICES, SPELLED
 from oracles.formula.made import Counts
 from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
 from oracles.op import Op
-from oracles.operand import FLAGS, Operand
+from oracles.operand import CODES, FLAGS, Operand
 
 Shapes = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each output, as torch calls that."""
@@ -47,10 +47,11 @@ def op_of(meant: Meant, outputs: Shapes, name: str) -> Op:
     row = dims[floats[0]].split()[-1]
     for each in (each for each in dims if each not in floats):
         dtype = meant.dtypes[each]
-        is_flag = dtype == "bool"
+        values = FLAGS if dtype == "bool" else CODES
+        are_places = dtype in INDICES and (meant.own is not None or meant.spans[each].high is None)
         inputs.append(
-            Operand(each, dims[each], dtype=dtype, values=FLAGS) if is_flag
-            else Operand(each, dims[each], dtype=dtype, index=row)
+            Operand(each, dims[each], dtype=dtype, index=row) if are_places
+            else Operand(each, dims[each], dtype=dtype, values=values)
         )  # fmt: skip
     returned = [Operand(each, row, dtype=_dtype(each, dtype)) for each, (_, dtype) in outputs.items()]
     return _Nameless(unknown, tuple(inputs), tuple(returned))

@@ -17,6 +17,7 @@ from fuzz.judge.judge import Judge
 from fuzz.judge.words import changes_text
 from fuzz.laws.registry import Entry, with_twins
 from fuzz.uses.check.replay_cases import Comparison, Meant, ReplayCase, compared, width_of
+from fuzz.uses.check.replay_ranges import Came
 from fuzz.uses.judge.nameless import arrays_of, case_of, returned
 from fuzz.uses.judge.ruling import Said
 from oracles.op import Op
@@ -70,6 +71,7 @@ class Run:
     probes: dict[str, int]
     floors: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     cases: int = 0
+    came: Came = field(default_factory=Came)
 
     def batch(self, pool: Pool, drawn: Sequence[ReplayCase]) -> None:
         """Run cases and their twins; the reference is replayed while workers are at them."""
@@ -77,6 +79,7 @@ class Run:
         cases = list[Case]()
         for each in drawn:
             self.cases += 1
+            self.came.note(each.arrays, each.dtype)
             cases.append(case_of(each, self.meant.outputs(each), self.op, self.seed, self.cases))
             plain[cases[-1].digest] = each
         entries = with_twins(cases, self.laws, _PROBED_ONE_IN)

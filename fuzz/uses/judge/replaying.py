@@ -12,7 +12,8 @@ from rich.console import Console
 
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
-from fuzz.uses.check.replay_cases import WEAKER
+from fuzz.uses.check.replay_cases import DTYPES, WEAKER
+from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.own import own_shapes, with_own
 from fuzz.uses.judge.problem import Problem
@@ -38,6 +39,8 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
         replay = replay_of(asked, problem, solutions)
     except UnreadableError as error:
         raise ProblemError(why or str(error)) from error
+    except CheckError as error:
+        raise ProblemError(f"{asked.against}: {error}") from error
     title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
     sizes = replay.meant.asked.fixed if problem.own else {}
     shapes = ", ".join(f"{each}[{', '.join(str(sizes.get(dim, dim)) for dim in some)}]" for each, some in dims.items())
@@ -54,10 +57,11 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
+    never = _OTHERS if problem.own else "", replay.meant.asked.left_out, run.came.never(DTYPES).text
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, run.cases,
         str(replay.folder), run.probes, floors,
-        (_UNEXERCISED, *filter(None, [_OTHERS if problem.own else "", replay.meant.asked.left_out])), rulings,
+        (_UNEXERCISED, *filter(None, never)), rulings,
     )  # fmt: skip
     told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))

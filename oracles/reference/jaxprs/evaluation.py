@@ -21,7 +21,7 @@ Specs = Mapping[str, tuple[tuple[int, ...], str]]
 
 
 class Widened:
-    """A reference that takes and returns arrays of float64; it is traced with floats of a dtype."""
+    """A reference that takes and returns floats as float64; it is traced with floats of a dtype."""
 
     def __init__(self, call: Callable[..., Any], dtype: str) -> None:
         self._call, self._dtype = call, dtype
@@ -41,7 +41,7 @@ class Widened:
             self._compiled[key] = jax.jit(partial(run, program(self._call, specs)), compiler_options=QUICK)
         with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
             found = self._compiled[key](*arrays.values())
-            return [np.asarray(each, dtype=np.float64) for each in found]
+            return [np.asarray(each) for each in found]
 
 
 def specs_of(arrays: Mapping[str, NDArray[Any]], dtype: str) -> Specs:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import fuzz
+from fuzz.uses.check.replay_ranges import Came, Span, spans_of
+from oracles.reference.asked import Shown
+from oracles.reference.replay import draws_at_random, ways_of
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -109,3 +114,110 @@ def first(x: Any) -> Any:
 
 def last(x: Any) -> Any:
     return x.shape[-1] - 1 - torch.argmax(x.flip(-1), -1)
+
+
+def floored(a: Any, b: Any) -> Any:
+    return torch.where(b == 0, 0, torch.div(a, torch.where(b == 0, 1, b), rounding_mode="floor"))
+
+
+def floors(a: Any, b: Any) -> Any:
+    d = np.where(b == 0, 1, b).astype(np.int32)
+    return np.where(b == 0, 0, np.floor_divide(a, d)).astype(a.dtype)
+
+
+def truncates(a: Any, b: Any) -> Any:
+    d = np.where(b == 0, 1, b).astype(np.int32)
+    return np.where(b == 0, 0, np.trunc(a / d)).astype(a.dtype)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_integers_of_8_bits_are_drawn_over_all_that_the_dtype_has(seed: int) -> None:
+    given = [torch.tensor([[-7, 5, 3]], dtype=torch.int8), torch.tensor([[2, -3, 1]], dtype=torch.int8)]
+
+    def check(kernel: Any) -> None:
+        fuzz.check(
+            kernel, reference=floored, example_inputs=given, arrays="numpy", oracle="replay", seed=seed, max_cases=3
+        )
+
+    check(floors)
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  truncates  wrong values"):
+        check(truncates)
+
+
+def test_integers_are_drawn_over_the_widest_range_that_the_reference_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    def divided(x: Any, a: Any, b: Any, at: Any) -> Any:
+        return x[at.long()] * (1 if x.sum() > 0 else 0) + (a // b).sum()
+
+    def told(kernel: Any, dtype: Any) -> str:
+        a, b = torch.tensor([-70000 if dtype == torch.int32 else -5, 3]), torch.tensor([2, -1])
+        fuzz.check(
+            kernel, reference=divided, oracle="replay", max_cases=4, seed=1,
+            example_inputs=[torch.randn(3), a.to(dtype), b.to(dtype), torch.tensor([1, 0, 2], dtype=torch.int8)],
+        )  # fmt: skip
+        return next(line for line in capsys.readouterr().err.splitlines() if "never drawn" in line)
+
+    wide, narrow = told(divided, torch.int32), told(divided, torch.int8)
+    for said in (wide, narrow):
+        assert "; negative at; " in said  # it raises for what is no place; for b it takes all but 0
+        assert "at outside 0 to " in said
+
+
+def test_spans_follow_from_the_dtype_and_from_what_examples_show() -> None:
+    assert spans_of("uint8", None)[0] == Span(0, 255)
+    assert spans_of("int64", None) == spans_of("int64", Shown(0, 2, True)) == [Span(0), Span(1)]
+    assert spans_of("int32", Shown(0, 900, False))[0] == Span(0, 2**31 - 1)
+    assert spans_of("int64", Shown(-3, 2, False))[0] == Span(-(2**53), 2**53)
+    assert spans_of("int8", Shown(0, 1, True)) == [Span(0, 1)]
+
+
+def test_what_was_never_drawn_is_one_line() -> None:
+    came = Came()
+    came.note({"x": np.array([1.0, 1e4]), "a": np.array([0, 62], np.int8), "b": np.array([-128, 127], np.int8)}, "f32")
+    never = came.never(("f32", "f64"))
+    assert (never.dtypes, never.negative, never.beyond) == (["f64"], ["x", "a"], {"a": (0, 62)})
+    assert never.text == (
+        "never drawn: f64; NaN, infinities; negative x, a; a outside 0 to 62; magnitudes outside 1.0e+00 to 1.0e+04; "
+        "extents outside 2 to 2"
+    )
+    came.note({"x": np.array([-np.inf, np.nan])}, "f64")
+    assert came.never(("f32", "f64")).text.startswith("never drawn: negative a; a outside 0 to 62; ")
+
+
+@pytest.mark.parametrize("kernel", [torch.zeros_like, torch.clone])
+def test_a_function_that_draws_at_random_is_refused(kernel: Any) -> None:
+    def dropped(x: Any) -> Any:
+        return torch.nn.functional.dropout(x, 0.5, True)
+
+    def noised(x: Any) -> Any:
+        return x + torch.from_numpy(np.random.normal(size=tuple(x.shape)))
+
+    for reference in (dropped, noised):
+        with pytest.raises(fuzz.CheckError, match=f"reference {reference.__name__} draws at random, so no result"):
+            fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=8, seed=1)
+
+
+def test_generators_go_on_as_if_nothing_had_been_drawn() -> None:
+    def noised(x: Any) -> Any:
+        return x + torch.rand(x.shape) + float(np.random.random()) + random.random()
+
+    torch.manual_seed(1)
+    before = torch.random.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # type: ignore[index,union-attr]
+    assert draws_at_random(ways_of(noised), {"x": np.ones(3)})
+    assert torch.equal(before[0], torch.random.get_rng_state())
+    assert before[1:] == (np.random.get_state()[1].tolist(), random.getstate())  # type: ignore[index,union-attr]
+
+
+def test_a_function_that_draws_what_it_does_not_use_is_no_random_one() -> None:
+    def kept(x: Any) -> Any:
+        torch.rand(3)
+        return torch.nn.functional.dropout(x, 0.5, False) * (2 if x.sum() > 0 else 1)
+
+    fuzz.check(kept, reference=kept, shapes="x=b n", oracle="replay", max_cases=2, seed=1)
+
+
+def test_integers_are_compared_exactly() -> None:
+    def numbered(x: Any) -> Any:
+        return (x * 0).long() + 5_000_000 * (1 if x.sum() > 0 else 2)
+
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        fuzz.check(lambda x: numbered(x) + 1, reference=numbered, shapes="x=b n", oracle="replay", max_cases=4, seed=1)
