@@ -115,7 +115,7 @@ def place_of(reader: Reader, pair: Pair, along: Dim) -> Node:
             place = share if times == 1 else share * float(times)
             if reader.sizes.pair(place) == pair and (share is not shares[0] or _is_whole(along, parts)):
                 return place
-    count = reader.sizes.count(pair)
+    count = reader.count_of(pair)
     if count is None:
         raise MisfitError(f"takes from place {pair[0]} here and {pair[1]} with other extents, which is no part of them")
     return count

@@ -6,7 +6,7 @@ are read in lockstep: what is equal in both is a constant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,15 @@ class Recording:
     outputs: Sequence[Use]
     names: Sequence[str]
     """What the reference calls the outputs, where it returns a mapping or a named tuple."""
+
+    def beside(self, others: Sequence[Recording]) -> Mapping[tuple[float, float], Sequence[float]]:
+        """Return what numbers, or extents, are in all calls, the further ones those of other recordings of the same
+        steps: by what they are in both of the own; nothing of those that are not always the same then."""
+        found = dict[tuple[float, float], Sequence[float] | None]()
+        for pair, *more in zip(*([*_pairs(each)] for each in (self, *others)), strict=True):
+            values = [*pair, *(value for each in more for value in each)]
+            found[pair] = values if found.get(pair, values) == values else None
+        return {pair: values for pair, values in found.items() if values is not None}
 
 
 def record(
@@ -207,6 +216,23 @@ def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
             raise UnreadableError("the number of something follows from extents")
         return [_merged(x, y, known) for x, y in zip(a, b, strict=True)]
     return _either(a, b)
+
+
+def _pairs(recording: Recording) -> Iterator[tuple[float, float]]:
+    """All extents and numbers of a recording in their order, in both calls."""
+    for step in recording.steps:
+        yield from (pair for shape in step.shapes for pair in shape)
+        yield from _numbers([*step.given.values()])
+
+
+def _numbers(given: Any) -> Iterator[tuple[float, float]]:
+    if isinstance(given, (list, tuple)):
+        for each in given:
+            yield from _numbers(each)
+    elif isinstance(given, Two):
+        yield given.first, given.second
+    elif isinstance(given, (int, float)):
+        yield given, given
 
 
 def _either(a: Any, b: Any) -> Any:
