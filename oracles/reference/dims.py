@@ -24,10 +24,10 @@ _PAIRS: Sequence[Pair] = (
 """Primes, so that a product says which dimensions it is of; not all grow, so that one is no function of another, and no
 two grow by as much, so that no difference is the same in both calls."""
 _FURTHER: Sequence[Pair] = (
-    (12, 9), (16, 22), (25, 14), (18, 33), (20, 27), (35, 24), (28, 45), (15, 32),
-    (40, 21), (26, 49), (36, 55), (51, 30),
+    (12, 9), (16, 22), (10, 14), (18, 33), (20, 7), (15, 24), (8, 25), (6, 27), (21, 4), (26, 13), (36, 5), (3, 30),
 )  # fmt: skip
-"""Those of further calls: odd and even ones, with any rest, so that whole parts of them show."""
+"""Those of further calls: odd and even ones, with any rest, so that whole parts of them show; short, as all of them
+together are the work of many calls."""
 _THIRD = (8, 16, 4, 2, 6, 12, 10, 9, 14, 15, 18, 20)
 """What the guard tries beside them: extents that tiles and halves divide."""
 
