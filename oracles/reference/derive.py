@@ -39,7 +39,7 @@ from oracles.reference.library import dtypes_of, held, recorded, shortens, specs
 from oracles.reference.maps import single, spread
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
-from oracles.reference.recording import Recording
+from oracles.reference.recording import Recording, fault
 from oracles.reference.reductions import LIMIT, forget_limits
 from oracles.reference.relations import likely, multiples_of, rounded_of, said_of
 from oracles.reference.rewrites import note
@@ -152,6 +152,10 @@ def _first(title: str, meant: Iterator[Asked], name: str) -> Derived:
                 refused = error
             except (OpError, FormulaError) as error:  # of a formula that says nothing an op can be
                 refused = UnreadableError(str(error))
+            except ImportError:
+                raise
+            except Exception as error:  # a bug of ours is one line, too
+                refused = UnreadableError(fault(error, asked.reference))
         assert refused is not None
         raise refused
     except UnreadableError as error:

@@ -54,7 +54,8 @@ class FurtherCallsError(Exception):
 
 
 class MisnamedError(UnreadableError):
-    """A word about a tensor that the reference does not have: no other way to read it helps."""
+    """A word about a tensor that the reference does not have, or nothing that it returns: no other way to read it
+    helps."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from oracles.reference.lines import Lines, is_point, number, of_dims, template
 from oracles.reference.loops import MARKERS
 from oracles.reference.maps import as_axis, spread, taken_at, with_axis
 from oracles.reference.names import locals_of
-from oracles.reference.recording import Recording, Step, Two, Use
+from oracles.reference.recording import Recording, Step, Two, Use, fault
 from oracles.reference.sizes import Sizes, of
 
 NOTES = "input", "constant"
@@ -118,9 +118,12 @@ class Reader:
                 found = self._input(*next(inputs)) if step.op == "input" else self._calculated()
                 for each in found if isinstance(found, (list, tuple)) else [found]:
                     self._check(each)
-            except UnreadableError as error:
+            except FurtherCallsError:
+                raise
+            except Exception as error:  # of rules that meet what they were not made for, too
                 where = f" ({step.at[0]})" if step.at else ""
-                raise UnreadableError(f"{self.word}{where} {error}") from error
+                said = str(error) if isinstance(error, UnreadableError) else fault(error)
+                raise UnreadableError(f"{self.word}{where} {said}") from None
             self._values.append(found)
             if at in names and isinstance(found, Value):
                 for part in (found.expression, found.condition):

@@ -6,13 +6,15 @@ are read in lockstep: what is equal in both is a constant.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Any
 
-from oracles.reference.dims import Pair, UnreadableError
+from oracles.reference.dims import MisnamedError, Pair, UnreadableError
 from oracles.reference.loops import rolled, word
-from oracles.reference.tracing import Place, Traced, ValueDecidesError, own_folders, traced
+from oracles.reference.tracing import RETURNS_NONE, Place, Traced, ValueDecidesError, own_folders, traced
 from oracles.reference.turns import name_of
 
 Reference = Callable[..., Any]
@@ -122,6 +124,8 @@ def _traced(
         elif isinstance(returned, tuple):  # a named one, or one of torch's
             keys[:] = getattr(returned, "_fields", getattr(returned, "__match_args__", ()))
         found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+        if returned is None:
+            raise MisnamedError(RETURNS_NONE)
         if wrong := [each for each in found if not isinstance(each, torch.Tensor)]:
             raise UnreadableError(
                 f"it returns {type(wrong[0]).__name__}: a reference calculates with torch, and returns tensors"
@@ -133,18 +137,25 @@ def _traced(
     except UnreadableError:
         raise
     except Exception as error:  # whatever it raises, or torch, where a value decides
-        raise UnreadableError(_why(error)) from error
+        raise UnreadableError(raised(error)) from error
 
 
-def _why(error: Exception) -> str:
-    """In one line, with that of the reference where it happened."""
+def fault(error: Exception, reference: Reference | None = None) -> str:
+    """Return in one line that something of ours raised, and where; of a `reference` its first line."""
+    frames = [*walk_tb(error.__traceback__)]
+    place = Place(frames[-1][0].f_code.co_filename, frames[-1][1])
+    code = getattr(inspect.unwrap(getattr(reference, "forward", reference)), "__code__", None) if reference else None
+    first = f"it{f' ({Place(code.co_filename, code.co_firstlineno)})' if code else ''} " if reference else ""
+    said = f"{type(error).__name__} ({place}): {' '.join(str(error).split())[:120]}"
+    return f"{first}meets a bug of kernelfuzz, which is not yours: {said}"
+
+
+def raised(error: Exception) -> str:
+    """Return in one line what a reference raised, with its own line where that happened."""
     said = " ".join(str(error).split()) or type(error).__name__
-    trace, place = error.__traceback__, None
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        place = place if file.startswith(own_folders()) else Place(file, trace.tb_lineno)
-        trace = trace.tb_next
-    where = f" ({place})" if place is not None else ""
+    frames = ((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__))
+    places = [Place(*each) for each in frames if not each[0].startswith(own_folders())]
+    where = f" ({places[-1]})" if places else ""
     if isinstance(error, ValueDecidesError):
         return f"a value decides what it does, or becomes a number of Python{where}: a formula has neither"
     return f"{type(error).__name__}{where}: {said[:300]}"
