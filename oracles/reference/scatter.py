@@ -10,11 +10,12 @@ from typing import Any
 from oracles.reference.dims import Axis, Dim, UnreadableError
 from oracles.reference.elementwise import rule, where
 from oracles.reference.lines import template
+from oracles.reference.maps import as_axis
 from oracles.reference.reading import Number, Reader, Value
 
 
-def is_place(reader: Reader, index: Value, dim: Dim) -> ast.expr:
-    """Return whether an index says this place along a dimension."""
+def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -> ast.expr:
+    """Return whether an index says this place along a dimension, or along another one that stands for it."""
     if not index.places or not isinstance(index.expression, ast.Name):
         raise UnreadableError(
             "puts elements at places that it calculates: a formula puts them at those of an input of integers"
@@ -22,7 +23,7 @@ def is_place(reader: Reader, index: Value, dim: Dim) -> ast.expr:
     known = reader.indices.setdefault(index.places, dim.name)
     if known != dim.name:
         raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}")
-    return template("place == index", {"place": reader.place(dim), "index": index.expression})
+    return template("place == index", {"place": reader.place(along or dim), "index": index.expression})
 
 
 def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[int], axis: Axis, at: int) -> Value:
@@ -31,14 +32,15 @@ def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[in
     if len(axis) != 1:
         raise UnreadableError("puts elements along what is no dimension")
     [dim] = axis
-    mask = is_place(reader, index, dim)
-    parts = {"mask": mask, "x": reader.expression(source)}
+    taken = {each for own in (*source.axes, *index.axes) for each in own}
+    into = reader.copy(dim, taken) if dim in taken else dim  # an index may lie along what it says places of
+    parts = {"mask": is_place(reader, index, dim, into), "x": reader.expression(source)}
     made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "hits")
-    terms = Value(made, source.axes, source.has | index.has | {dim}, source.dtype)
+    terms = Value(made, source.axes, source.has | index.has | {into}, source.dtype)
     found = reader.reduced("total", "sums", terms, [*along], False)
     axes = [*found.axes]
-    axes.insert(at, axis)
-    return Value(found.expression, tuple(axes), found.has, found.dtype)
+    axes.insert(at, (into,))
+    return as_axis(reader, Value(found.expression, tuple(axes), found.has, found.dtype), at, axis)
 
 
 @rule("index_add")
