@@ -402,6 +402,12 @@ class Reader:
         numbers = [dims] if isinstance(dims, int) else [*(dims or every)]
         return sorted(every[at] for at in numbers) if value.rank else []
 
+    def axis(self, value: Value, dim: int) -> int:
+        """Return which axis is meant, of what has any."""
+        if not value.rank:
+            raise UnreadableError("goes along an axis of a number, which has none: leave that out")
+        return self.axes(value, dim)[0]
+
     def reduced(self, how: str, hint: str, value: Value, dims: Any, keep: bool, *others: Value) -> Value:
         """Return what a reduction of a value along axes is: the sum, with another value that of products."""
         places = self.axes(value, dims)

@@ -18,6 +18,7 @@ from oracles.reference.tracing import RETURNS_NONE, Place, Traced, ValueDecidesE
 from oracles.reference.turns import name_of
 
 Reference = Callable[..., Any]
+_COUNT_FOLLOWS = "it makes more tensors, or takes more numbers, with other extents: how many follows from them"
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,8 @@ def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[A
 def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
     """The shapes of what a node returns in both calls, and the dtype of the first."""
     metas = [each if isinstance(each := node.meta.get("val"), (tuple, list)) else (each,) for node in (a, b)]
+    if len(metas[0]) != len(metas[1]):
+        raise UnreadableError(_COUNT_FOLLOWS)
     shapes = [
         tuple(zip(m.shape, n.shape, strict=True)) if hasattr(m, "shape") and len(m.shape) == len(n.shape) else ()
         for m, n in zip(*metas, strict=True)
@@ -224,7 +227,7 @@ def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
         return Use(known[0][a.args[0]], a.args[1]) if _is_item(a) else Use(known[0][a])
     if isinstance(a, (list, tuple)):
         if not isinstance(b, (list, tuple)) or len(a) != len(b):
-            raise UnreadableError("the number of something follows from extents")
+            raise UnreadableError(_COUNT_FOLLOWS)
         return [_merged(x, y, known) for x, y in zip(a, b, strict=True)]
     return _either(a, b)
 

@@ -45,7 +45,7 @@ def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[in
 
 @rule("index_add")
 def _index_add(reader: Reader, self: Value, dim: int, index: Value, source: Value, alpha: Number = 1) -> Value:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     source = _lying_as(reader, source, index, at)
     found = counted_into(reader, source, index, [at], self.axes[at], at)
     return reader.each("self + alpha * sums", "added", self=self, alpha=alpha, sums=found)
@@ -53,7 +53,7 @@ def _index_add(reader: Reader, self: Value, dim: int, index: Value, source: Valu
 
 @rule("scatter_add")
 def _scatter_add(reader: Reader, self: Value, dim: int, index: Value, src: Value) -> Value:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     if any(a != b for place, (a, b) in enumerate(zip(self.axes, src.axes, strict=True)) if place != at):
         raise UnreadableError("puts elements along one dimension that have others than what they go to")
     if index.axes[at] != src.axes[at]:
@@ -64,7 +64,7 @@ def _scatter_add(reader: Reader, self: Value, dim: int, index: Value, src: Value
 
 @rule("scatter.value")
 def _scatter(reader: Reader, self: Value, dim: int, index: Value, value: Number) -> Value:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     if any(mine and mine != theirs for place, (mine, theirs) in enumerate(zip(index.axes, self.axes, strict=True))
            if place != at):  # fmt: skip
         raise UnreadableError("puts numbers along one dimension that have others than what they go to")

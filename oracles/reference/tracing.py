@@ -14,7 +14,6 @@ from typing import Any
 
 from oracles.reference.interception import intercepted, tensors_in
 
-
 RETURNS_NONE = "it returns None: end it with `return` and what it calculates"
 
 
