@@ -343,7 +343,7 @@ class Reader:
         """Return a number; of one that differs between the calls, how it follows from extents."""
         if not isinstance(value, Two):
             return number(float(value))
-        pair = value.first, value.second
+        pair = value.pair
         found = None if self.calls else next(powers(pair, self.sizes.given.values()), None)
         self.guessed |= found is not None
         if found is None and (values := self._in_all(pair)) is not None:

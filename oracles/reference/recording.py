@@ -37,6 +37,11 @@ class Two:
     first: float
     second: float
 
+    @property
+    def pair(self) -> tuple[float, float]:
+        """Both."""
+        return self.first, self.second
+
 
 @dataclass(frozen=True)
 class Step:
@@ -244,7 +249,7 @@ def _numbers(given: Any) -> Iterator[tuple[float, float]]:
         for each in given:
             yield from _numbers(each)
     elif isinstance(given, Two):
-        yield given.first, given.second
+        yield given.pair
     elif isinstance(given, (int, float)):
         yield given, given
 

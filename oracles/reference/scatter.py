@@ -9,8 +9,8 @@ from typing import Any
 
 from oracles.reference.dims import Axis, Dim, UnreadableError
 from oracles.reference.elementwise import rule, where
-from oracles.reference.lines import template
-from oracles.reference.maps import as_axis
+from oracles.reference.lines import of_dims, template
+from oracles.reference.maps import as_axis, single, taken_at
 from oracles.reference.reading import Number, Reader, Value
 
 
@@ -71,6 +71,37 @@ def _scatter(reader: Reader, self: Value, dim: int, index: Value, value: Number)
     ones = Value(reader.number(1.0), index.axes)
     hits = reader.compared("a > 0.0", a=counted_into(reader, ones, index, [at], self.axes[at], at))
     found: Value = where(reader, hits, value, self)
+    return found
+
+
+@rule("index_copy")
+def _index_copy(reader: Reader, self: Value, dim: int, index: Value, source: Value) -> Value:
+    at = reader.axis(self, dim)
+    return _copied_into(reader, self, _lying_as(reader, source, index, at), index, at)
+
+
+@rule("scatter.src")
+def _scatter_of(reader: Reader, self: Value, dim: int, index: Value, src: Value) -> Value:
+    at = reader.axis(self, dim)
+    if index.axes[at] != src.axes[at]:
+        raise UnreadableError("has fewer places than elements")
+    return _copied_into(reader, self, src, index, at)
+
+
+def _copied_into(reader: Reader, self: Value, source: Value, index: Value, at: int) -> Value:
+    """A value with elements of a source in the places that an index says: of several that go to one place any."""
+    source, along = single(reader, source, at)
+    [dim] = self.axes[at] or [along]
+    into = reader.copy(dim, {along, *(each for axis in (*source.axes, *index.axes) for each in axis)})
+    hits = reader.lines.add(template("f.where(m, 1.0, 0.0)", {"m": is_place(reader, index, dim, into)}), "hits")
+    first = {"hits": hits, "dim": of_dims([along])}
+    place = reader.lines.add(template("f.argmax(hits, dim)", first), "place")
+    has = index.has - {along} | {into}
+    axes = (*source.axes[:at], (into,), *source.axes[at + 1 :])
+    copied = replace(taken_at(reader, source, along, place, has), axes=axes)
+    hit = Value(reader.lines.add(template("f.greatest(hits, dim)", first), "hit"), axes, has)
+    copied, hit = (as_axis(reader, each, at, self.axes[at]) for each in (copied, hit))
+    found: Value = where(reader, reader.compared("a > 0.0", a=hit), copied, self)
     return found
 
 
