@@ -129,7 +129,8 @@ def _size(reader: Reader, of: Complex) -> Value:
 @rule(f"{COMPLEX}abs")
 def _absolute(reader: Reader, self: Complex) -> Value:
     if self.real is not None and self.imag is not None:
-        return hypot(reader, self.real, self.imag)
+        size: Value = hypot(reader, self.real, self.imag)
+        return size
     return reader.each("abs(a)", "size", a=_whole(reader, self.real or self.imag))
 
 

@@ -21,6 +21,7 @@ from oracles.reference.asked import Asked, Shapes, asked_of, titled
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
 from oracles.reference.dims import (
+    NO_ELEMENTS,
     TURNS,
     Dim,
     Drawn,
@@ -372,6 +373,8 @@ def _of_dims(reader: Reader, value: Value) -> Value:
     for at in range(value.rank):
         if len(value.axes[at]) != 1:
             value = kept(reader, value, at) or single(reader, value, at)[0]
+    if any(dim.sizes == (0, 0) for axis in value.axes for dim in axis):
+        raise UnreadableError(NO_ELEMENTS)
     if value.expression is not None and not any(isinstance(each, ast.Name) for each in ast.walk(value.expression)):
         if not value.rank:
             raise UnreadableError(f"returns {ast.unparse(value.expression)}, which no input has to do with")

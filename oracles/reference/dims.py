@@ -37,6 +37,9 @@ TURNS = len(_FURTHER)
 _MOST_TIMES = 65
 
 
+NO_ELEMENTS = "what it makes has no elements along some dimension, whatever the extents: leave that out"
+
+
 class UnreadableError(OpError):
     """A reference that cannot be read. The message says which operation of which line, and why."""
 

@@ -20,7 +20,7 @@ from oracles.formula.trace import FormulaError, Trace
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.reference.alike import Arrays, Evaluated
-from oracles.reference.dims import UnreadableError
+from oracles.reference.dims import NO_ELEMENTS, UnreadableError
 from oracles.reference.interception import intercepted
 from oracles.reference.reductions import LIMIT
 
@@ -286,9 +286,7 @@ def drawn(
     """Return values of all inputs, with these extents."""
     found, sizes = dict[str, NDArray[Any]](), op.whole(sizes) or sizes
     if {dim for each in op.inputs for dim in each.axes} - sizes.keys() - {OUTER}:
-        raise UnreadableError(
-            "what it makes has no elements along some dimension, whatever the extents: leave that out"
-        )
+        raise UnreadableError(NO_ELEMENTS)
     for each in op.inputs:
         shape = tuple(
             size for dim in each.axes for size in (outer if dim == OUTER and outer is not None else (sizes[dim],))

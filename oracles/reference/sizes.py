@@ -9,7 +9,7 @@ from itertools import combinations, permutations
 
 from oracles.formula.made import completed, plus, value_of
 from oracles.formula.node import Node
-from oracles.reference.dims import ONE, Axis, Dim, Pair, UnreadableError
+from oracles.reference.dims import ONE, Axis, Dim, Pair
 from oracles.reference.lines import number, of_dims, template
 
 MOST_PARTS = 16
@@ -69,8 +69,6 @@ class Sizes:
             at += 1
             name = f"{hint}{at}"
         dim = Dim(name, self.pair(count))
-        if dim.sizes == (0, 0):
-            raise UnreadableError("makes a tensor without elements: leave that out")
         self.made[name] = dim, count
         return dim
 

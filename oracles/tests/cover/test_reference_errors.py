@@ -45,8 +45,8 @@ def test_a_reference_that_returns_none_is_told_to_return(reference: Callable[...
     ("reference", "said"),
     [
         (lambda x: x.sum().cumsum(0), "an axis of a number"),
-        (lambda x: torch.arange(0) * x.shape[0], "without elements"),
-        (lambda x: x[..., :0], "without elements"),
+        (lambda x: torch.arange(0) * x.shape[0], "has no elements"),
+        (lambda x: x[..., :0], "has no elements"),
         (lambda x: x.unbind(0), "how many follows from them"),
         (lambda x: x.nosuch(), r"AttributeError \(test_reference_errors.py line \d+\)"),
     ],
