@@ -115,7 +115,9 @@ def _check_integers(op: Op, operand: Operand) -> None:
         raise OpError(f"{about}: index {operand.index!r}: places are of dtype {' or '.join(INDICES)}")
     given = {dim for each in op.inputs if not each.optional for dim in each.axes if dim != OUTER}
     several = len(operand.along) > 1 and not operand.is_bound
-    if several or not {*operand.along} <= given - {*operand.axes}:
+    if operand.is_bound:  # what ends along its own dimension is not known
+        given -= {*operand.axes}
+    if several or not {*operand.along} <= given:
         raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
     if not operand.index and not (operand.is_code or operand.is_flags):
         raise OpError(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from oracles.reference.dims import UnreadableError
-from oracles.reference.elementwise import rule
+from oracles.reference.elementwise import hypot, rule
 from oracles.reference.reading import COMPLEX, Complex, Number, Reader, Value
 
 _MOVES = (
@@ -128,7 +128,10 @@ def _size(reader: Reader, of: Complex) -> Value:
 
 @rule(f"{COMPLEX}abs")
 def _absolute(reader: Reader, self: Complex) -> Value:
-    return reader.each("f.sqrt(a)", "size", a=_size(reader, self))
+    if self.real is not None and self.imag is not None:
+        size: Value = hypot(reader, self.real, self.imag)
+        return size
+    return reader.each("abs(a)", "size", a=_whole(reader, self.real or self.imag))
 
 
 @rule(f"{COMPLEX}exp")

@@ -20,13 +20,27 @@ from oracles.operand import CODES, FLAGS, OUTER, Operand
 from oracles.reference.asked import Asked, Shapes, asked_of, titled
 from oracles.reference.backward import GIVEN, OF
 from oracles.reference.casts import dtype_of
-from oracles.reference.dims import Dim, Drawn, MisfitError, UnreadableError, declared_dims, extent, parsed, third
+from oracles.reference.dims import (
+    NO_ELEMENTS,
+    TURNS,
+    Dim,
+    Drawn,
+    FurtherCallsError,
+    MisfitError,
+    UnreadableError,
+    declared_dims,
+    extent,
+    parsed,
+    third,
+)
+from oracles.reference.fits import Calls
 from oracles.reference.gates import gates_of
 from oracles.reference.guard import Agreement, hold
 from oracles.reference.library import dtypes_of, held, recorded, shortens, specs_of
 from oracles.reference.maps import single, spread
 from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
+from oracles.reference.recording import Recording, fault
 from oracles.reference.reductions import LIMIT, forget_limits
 from oracles.reference.relations import likely, multiples_of, rounded_of, said_of
 from oracles.reference.rewrites import note
@@ -45,6 +59,9 @@ _PLACES = 2
 """Tensors of places, or of flags, that nobody says are such."""
 _READ = 3
 """The most of them that are read, where numbers fit to none."""
+_MORE = 4
+"""A number that follows from d extents is fitted to 2 (d + 4) calls: 2 more than a sum of them, of a product and of a
+whole part takes, and all that the fit must hold in beside."""
 _MOST_ELEMENTS = 1 << 24
 """A tensor of more is not made: what memory holds of what a reference makes of it, nobody knows."""
 
@@ -136,6 +153,10 @@ def _first(title: str, meant: Iterator[Asked], name: str) -> Derived:
                 refused = error
             except (OpError, FormulaError) as error:  # of a formula that says nothing an op can be
                 refused = UnreadableError(str(error))
+            except ImportError:
+                raise
+            except Exception as error:  # a bug of ours is one line, too
+                refused = UnreadableError(fault(error, asked.reference))
         assert refused is not None
         raise refused
     except UnreadableError as error:
@@ -158,21 +179,25 @@ def _derived(asked: Asked, name: str) -> Derived:
 
 def _read(
     asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], name: str, stated: Collection[str] = (),
-    missing: Mapping[str, int] | None = None,
+    missing: Mapping[str, int] | None = None, *, further: bool = False,
 ) -> Derived:  # fmt: skip
     """What is read with these extents; where the reference tells some number below 0 from places, with that, if it
-    takes that."""
+    takes that, and with `further` calls where two do not show how a number follows from extents."""
     dims = declared_dims(asked.dims, asked.fixed, drawn, asked.counts)
-    recording = recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
+    recording = _recorded(asked, dims, dtypes)
     free = {each: dim for each, dim in dims.items() if each not in asked.counts}
     made = {each: (dims[each], count) for each, count in asked.counts.items()}
     axes = {each: tuple(map(dims.__getitem__, some)) for each, some in asked.dims.items()}
     sizes = Sizes(free, made, asked.counts.keys() - {dim for some in asked.dims.values() for dim in some})
-    reader = Reader(recording, axes, RULES, sizes, stated=stated, missing=missing or {})
-    read = reader.read()
+    calls, series = _further(asked, drawn, dtypes, dims, recording) if further else ({}, {})
+    reader = Reader(recording, axes, RULES, sizes, stated=stated, missing=missing or {}, calls=calls, series=series)
+    try:
+        read = reader.read()
+    except FurtherCallsError:
+        return _read(asked, drawn, dtypes, name, stated, missing, further=True)
     if missing is None and reader.apart:
         with suppress(OpError, FormulaError):
-            return _read(asked, drawn, dtypes, name, stated, reader.apart)
+            return _read(asked, drawn, dtypes, name, stated, reader.apart, further=further)
     note(reader.lines)
     if asked.values != ANY:
         forget_limits(reader.lines)
@@ -195,12 +220,17 @@ def _read(
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms, open_ways=limits)
     if unsaid := asked.counts.keys() - op.made.keys():
         if not unsaid <= {*stated}:
-            return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing)
+            return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing, further=further)
         op = replace(op, multiples=multiples_of({each: asked.counts[each] for each in unsaid}))
     if unknown := follows(op.made, op.made) - {dim for each in op.operands for dim in each.axes}:
         raise MisfitError(f"how long {min(unknown)} is, which it makes on the way, follows from no tensor's dimensions")
     extents = [{each.name: each.sizes[which] for each in free.values()} for which in (0, 1)]
-    agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
+    try:
+        agreement = hold(op, held(asked), [*extents, third(free, asked.fixed, drawn)])
+    except UnreadableError:
+        if further or not reader.guessed:
+            raise
+        return _read(asked, drawn, dtypes, name, stated, missing, further=True)
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     said = _said(asked, op, reader, agreement)
@@ -218,6 +248,27 @@ def _read(
         asked.call,
         asked.library,
     )
+
+
+def _recorded(asked: Asked, dims: Mapping[str, Dim], dtypes: Mapping[str, str]) -> Recording:
+    return recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
+
+
+def _further(
+    asked: Asked, drawn: Drawn, dtypes: Mapping[str, str], dims: Mapping[str, Dim], recording: Recording
+) -> tuple[Calls, Mapping[tuple[float, float], Sequence[float]]]:
+    """The extents that are free in as many calls as the reference takes, and the numbers of the recording in them."""
+    free = [name for name, dim in dims.items() if dim.sizes[0] != dim.sizes[1] and name not in asked.counts]
+    found, others = {name: [*dims[name].sizes] for name in free}, list[Recording]()
+    for turn in range(min(TURNS, len(free) + _MORE)):
+        with suppress(UnreadableError):
+            turned = declared_dims(asked.dims, asked.fixed, drawn, asked.counts, turn)
+            again = _recorded(asked, turned, dtypes)
+            if [step.op for step in again.steps] == [step.op for step in recording.steps]:
+                others.append(again)
+                for name in free:
+                    found[name] += turned[name].sizes
+    return found, recording.beside(others)
 
 
 def _doubled(dtypes: Mapping[str, str]) -> Mapping[str, str]:
@@ -325,6 +376,8 @@ def _of_dims(reader: Reader, value: Value) -> Value:
     for at in range(value.rank):
         if len(value.axes[at]) != 1:
             value = kept(reader, value, at) or single(reader, value, at)[0]
+    if any(dim.sizes == (0, 0) for axis in value.axes for dim in axis):
+        raise UnreadableError(NO_ELEMENTS)
     if value.expression is not None and not any(isinstance(each, ast.Name) for each in ast.walk(value.expression)):
         if not value.rank:
             raise UnreadableError(f"returns {ast.unparse(value.expression)}, which no input has to do with")

@@ -19,14 +19,25 @@ Pair = tuple[int, int]
 """An extent in both calls."""
 ONE: Pair = 1, 1
 _PAIRS: Sequence[Pair] = (
-    (5, 7), (11, 5), (13, 17), (19, 23), (29, 13), (31, 37), (17, 41), (41, 11), (37, 29), (43, 47), (47, 53), (59, 61),
+    (5, 7), (11, 5), (13, 17), (19, 29), (29, 13), (31, 37), (17, 41), (41, 11), (37, 29), (43, 59), (47, 61), (59, 67),
 )  # fmt: skip
-"""Primes, so that a product says which dimensions it is of; not all grow, so that one is no function of another."""
+"""Primes, so that a product says which dimensions it is of; not all grow, so that one is no function of another, and no
+two grow by as much, so that no difference is the same in both calls."""
+_FURTHER: Sequence[Pair] = (
+    (12, 9), (16, 22), (10, 14), (18, 33), (20, 7), (15, 24), (8, 25), (6, 27), (21, 4), (26, 13), (36, 5), (3, 30),
+)  # fmt: skip
+"""Those of further calls: odd and even ones, with any rest, so that whole parts of them show; short, as all of them
+together are the work of many calls."""
 _THIRD = (8, 16, 4, 2, 6, 12, 10, 9, 14, 15, 18, 20)
 """What the guard tries beside them: extents that tiles and halves divide."""
 
 
+TURNS = len(_FURTHER)
+"""So often further extents are drawn."""
 _MOST_TIMES = 65
+
+
+NO_ELEMENTS = "what it makes has no elements along some dimension, whatever the extents: leave that out"
 
 
 class UnreadableError(OpError):
@@ -41,8 +52,13 @@ class MisfitError(UnreadableError):
     """An extent, or a place, that follows from no others in a way that is known: with other ones it may."""
 
 
+class FurtherCallsError(Exception):
+    """A number that follows from extents in a way that two calls do not show."""
+
+
 class MisnamedError(UnreadableError):
-    """A word about a tensor that the reference does not have: no other way to read it helps."""
+    """A word about a tensor that the reference does not have, or nothing that it returns: no other way to read it
+    helps."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +94,21 @@ def declared_dims(
     fixed: Mapping[str, int],
     drawn: Drawn | None = None,
     counts: Counts | None = None,
+    turn: int | None = None,
 ) -> Mapping[str, Dim]:
     """Return all dimensions by name, in their order, with extents for both calls; those that are fixed have theirs, and
-    those that follow from others as many as `counts` says."""
+    those that follow from others as many as `counts` says. Further ones have a number, their `turn`."""
     drawn, counts = drawn or Drawn(), counts or {}
     names = [*dict.fromkeys((*(name for dims in shapes.values() for name in dims), *counts))]
     free = [name for name in names if name not in fixed and name not in counts]
     if len(free) > len(_PAIRS):
         raise UnreadableError(f"it has {len(free)} dimensions, of which {len(_PAIRS)} can be told apart")
     widest = max(shapes.values(), key=len, default=())
-    long = [*_PAIRS[:1], *(pair for pair in _PAIRS[1:] if min(pair) >= drawn.least)]
-    pairs, left = dict[str, Pair](), [*_PAIRS]
+    turned = _PAIRS if turn is None else [*_FURTHER[turn:], *_FURTHER[:turn]]
+    long = [*turned[:1], *(pair for pair in turned[1:] if min(pair) >= drawn.least)]
+    pairs, left = dict[str, Pair](), [*turned]
     for name in free:
-        pair = next((pair for pair in (long if name in widest else _PAIRS) if pair in left), left[0])
+        pair = next((pair for pair in (long if name in widest else turned) if pair in left), left[0])
         left.remove(pair)
         pairs[name] = drawn.times * pair[0], drawn.times * pair[1]
     sizes = {**pairs, **{name: (size, size) for name, size in fixed.items()}}

@@ -14,6 +14,7 @@ from oracles.reference.dims import UnreadableError
 from oracles.reference.lines import template
 from oracles.reference.maps import place_along
 from oracles.reference.reading import COMPARING, Number, Reader, Rule, Value
+from oracles.reference.recording import Two
 
 FUNCTIONS: Mapping[str, str] = {
     **{name: f"f.{name}(self)" for name in (
@@ -36,7 +37,8 @@ FUNCTIONS: Mapping[str, str] = {
     "mul": "self * other", "div.Tensor": "self / other", "div.Scalar": "self / other",
     "maximum": "f.where(self < other, other, self)", "minimum": "f.where(other < self, other, self)",
     "addcmul": "self + value * tensor1 * tensor2",
-    "addcdiv": "self + value * tensor1 / tensor2", "hypot": "f.sqrt(self * self + other * other)",
+    "addcdiv": "self + value * tensor1 / tensor2",
+    "floor_divide": "f.floor(self / other)",
     "logaddexp": "f.where(self < other, other, self) + f.log1p(f.exp(-abs(self - other)))",
 }  # fmt: skip
 COMPARISONS: Mapping[str, str] = dict(
@@ -104,6 +106,46 @@ def _gelu(reader: Reader, self: Value, approximate: str) -> Value:
         return reader.each("0.5 * x * (1.0 + f.erf(x * 0.5**0.5))", "gelu", x=self)
     inner = reader.each("0.7978845608028654 * (x + 0.044715 * x * x * x)", "inner", x=self)
     return reader.each("0.5 * x * (1.0 + f.tanh(inner))", "gelu", x=self, inner=inner)
+
+
+@rule("div.Tensor_mode", "div.Scalar_mode")
+def _divided(reader: Reader, self: Value, other: Value | Number, rounding_mode: str | None) -> Value:
+    found = reader.each("a / b", "t", a=self, b=other)
+    if rounding_mode is None:
+        return found
+    return _row("floor", "f.floor(self)")(reader, self=found) if rounding_mode == "floor" else _truncated(reader, found)  # type: ignore[no-any-return]
+
+
+@rule("trunc", "fix")
+def _truncated(reader: Reader, self: Value) -> Value:
+    return reader.each("f.where(x < 0.0, -f.floor(-x), f.floor(x))", "whole", x=self)
+
+
+@rule("remainder")
+def _remainder(reader: Reader, self: Value | Number, other: Value | Number) -> Value:
+    dim = next((each for each in reader.sizes if isinstance(other, Two) and each.sizes == other.pair), None)
+    if isinstance(self, Value) and self.places and dim and reader.indices.setdefault(self.places, dim.name) == dim.name:
+        return self  # places along a dimension are less than its extent
+    return reader.each("a - b * f.floor(a / b)", "rest", a=self, b=other)
+
+
+@rule("fmod")
+def _fmod(reader: Reader, self: Value, other: Value | Number) -> Value:
+    """It has the sign of what is divided."""
+    whole = _truncated(reader, reader.each("a / b", "t", a=self, b=other))
+    return reader.each("a - b * whole", "rest", a=self, b=other, whole=whole)
+
+
+@rule("hypot")
+def hypot(reader: Reader, self: Value, other: Value) -> Value:
+    """Return the root of a sum of squares, which neither overflows nor vanishes before that does."""
+    given = {
+        name: reader.each("abs(a)", "size", a=each) for name, each in zip("ab", reader.met(self, other), strict=True)
+    }
+    large = reader.each("f.where(a < b, b, a)", "large", **given)
+    ratio = reader.each("f.where(a == b, 1.0, f.where(a < b, a, b) / large)", "ratio", **given, large=large)
+    text = "f.where((a == float('inf')) | (b == float('inf')), float('inf'), large * f.sqrt(1.0 + ratio * ratio))"
+    return reader.each(text, "size", **given, large=large, ratio=ratio)
 
 
 @rule("lerp")

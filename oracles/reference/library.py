@@ -41,8 +41,8 @@ def dtypes_of(asked: Asked, dims: Mapping[str, Dim], most: int = 2) -> Mapping[s
     if isinstance(refusal, UnreadableError):
         raise refusal
     shapes = ", ".join(f"{name}{[dims[dim].sizes[0] for dim in some]}" for name, some in asked.dims.items())
-    said = " ".join(str(refusal).split())[:300]
-    raise UnreadableError(f"it takes no {shapes}: {type(refusal).__name__}: {said}{_numbers(asked)}") from refusal
+    assert refusal is not None
+    raise UnreadableError(f"it takes no {shapes}: {recording.raised(refusal)}{_numbers(asked)}") from refusal
 
 
 def _numbers(asked: Asked) -> str:

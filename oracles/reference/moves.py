@@ -94,7 +94,7 @@ def _full(reader: Reader, fill_value: Any = None, s: Any = None, value: Any = No
 
 @rule("gather")
 def _gather(reader: Reader, self: Value, dim: int, index: Value, **_: object) -> Value:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     own = tuple(axis for place, axis in enumerate(self.axes) if place != at)
     others = tuple(axis for place, axis in enumerate(index.axes) if place != at)
     if any(axis and axis != mine for axis, mine in zip(others, own, strict=True)):
@@ -105,7 +105,7 @@ def _gather(reader: Reader, self: Value, dim: int, index: Value, **_: object) ->
 
 @rule("index_select")
 def _index_select(reader: Reader, self: Value, dim: int, index: Value) -> Value:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     found = taken(reader, self, at, index, "taken")
     return replace(found, axes=(*self.axes[:at], *index.axes, *self.axes[at + 1 :]))
 

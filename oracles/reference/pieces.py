@@ -22,7 +22,7 @@ from oracles.reference.sizes import MOST_PARTS, floored, of
 
 @rule("slice")
 def _slice(reader: Reader, self: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
-    at, shape = reader.axes(self, dim)[0], reader.shape()
+    at, shape = reader.axis(self, dim), reader.shape()
     if shape[at] == pair_along(self, at):
         return self
     if not isinstance(step, int):
@@ -34,7 +34,7 @@ def _slice(reader: Reader, self: Value, dim: int = 0, start: Any = None, end: An
 
 @rule("split", "split_with_sizes")
 def _split(reader: Reader, self: Value, dim: int = 0, **_: object) -> Sequence[Value]:
-    at, start, found = reader.axes(self, dim)[0], (0, 0), list[Value]()
+    at, start, found = reader.axis(self, dim), (0, 0), list[Value]()
     for shape in reader.step.shapes:
         end = start[0] + shape[at][0], start[1] + shape[at][1]
         found.append(part(reader, self, at, start, end, 1, shape[at]))
@@ -62,7 +62,7 @@ def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: i
 
 @rule("select")
 def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     axes = (*self.axes[:at], *self.axes[at + 1 :])
     if not self.axes[at]:
         return replace(self, axes=axes)
@@ -73,7 +73,7 @@ def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
 
 @rule("unbind")
 def _unbind(reader: Reader, self: Value, dim: int = 0) -> Sequence[Value]:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     return [_select(reader, self, at, place) for place in range(len(reader.step.shapes))]
 
 
@@ -115,7 +115,7 @@ def place_of(reader: Reader, pair: Pair, along: Dim) -> Node:
             place = share if times == 1 else share * float(times)
             if reader.sizes.pair(place) == pair and (share is not shares[0] or _is_whole(along, parts)):
                 return place
-    count = reader.sizes.count(pair)
+    count = reader.count_of(pair)
     if count is None:
         raise MisfitError(f"takes from place {pair[0]} here and {pair[1]} with other extents, which is no part of them")
     return count
@@ -214,7 +214,7 @@ def _roll(reader: Reader, self: Value, shifts: Sequence[int], dims: Sequence[int
     if not dims or not all(isinstance(each, int) for each in shifts):
         raise UnreadableError("rolls all elements, or by what follows from extents: name the dimensions")
     for shift, each in zip(shifts, dims, strict=True):
-        at = reader.axes(self, each)[0]
+        at = reader.axis(self, each)
         if not self.axes[at]:
             continue
         value, along = single(reader, self, at)
@@ -239,7 +239,7 @@ def flipped(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
 @rule("cumprod")
 def multiplied_up_to(reader: Reader, self: Value, dim: int, **_: object) -> Value:
     """Return the product of all elements up to each."""
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     return _multiplied(reader, self, at, "f.cumprod(x, dim)") if self.axes[at] else self
 
 
@@ -265,7 +265,7 @@ def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
 @rule("cumsum")
 def cumulated(reader: Reader, self: Value, dim: int, **_: object) -> Value:
     """Return the sum of all elements up to each: in any order of additions, of which kernels have many."""
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     if not self.axes[at]:
         return self
     value, along = single(reader, self, at)

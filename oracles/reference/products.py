@@ -100,14 +100,20 @@ def scaled(reader: Reader, scores: Value, query: Value, scale: Any) -> Value:
     return reader.each("x / root", "scores", x=scores, root=root)
 
 
-def below(reader: Reader, like: Value, diagonal: Number) -> Value:
-    """Return which elements of the last two axes lie on a diagonal or below it, numbered from the main one."""
+def below(reader: Reader, like: Value, diagonal: Number, *, strictly: bool = False) -> Value:
+    """Return which elements of the last two axes lie below a diagonal, numbered from the main one, or on it unless
+    `strictly` below."""
     row, column = like.axes[-2:]
     if len(row) != 1 or len(column) != 1:
         raise UnreadableError("takes a triangle of what has no two dimensions")
-    made = template("f.position(j) <= f.position(i) + d" if diagonal else "f.position(j) <= f.position(i)", {
-        "j": of_dims(column), "i": of_dims(row),
-        "d": reader.number(diagonal)})  # fmt: skip
+    parts = {"j": of_dims(column), "i": of_dims(row)}
+    if isinstance(diagonal, Two):
+        made = template(f"f.position(j) {'<' if strictly else '<='} f.position(i) + d", {
+            **parts, "d": reader.number(diagonal)})  # fmt: skip
+    else:
+        by = diagonal - strictly
+        text = "f.position(j) <= f.position(i) + d" if by else "f.position(j) <= f.position(i)"
+        made = template(text, {**parts, "d": reader.number(by)})
     has = frozenset((row[0], column[0]))
     return Value(None, (row, column), has, "torch.bool", condition=reader.lines.add(made, "mask"))
 
@@ -117,10 +123,8 @@ def _triangle(reader: Reader, self: Value, diagonal: Number = 0) -> Value:
     lower = reader.step.op == "tril"
     if lower:
         inside = below(reader, self, diagonal)
-    elif isinstance(diagonal, Two):
-        raise UnreadableError("takes a triangle from a place that depends on extents")
     else:  # on the diagonal or above it: not below
-        under = below(reader, self, diagonal - 1)
+        under = below(reader, self, diagonal, strictly=True)
         assert under.condition is not None
         inside = replace(under, condition=reader.lines.add(template("~m", {"m": under.condition}), "mask"))
     ones = self.expression is not None and not self.has and getattr(self.expression, "value", None) == 1.0

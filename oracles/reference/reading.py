@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oracles.reference.dims import ONE, Axis, Dim, MisfitError, Pair, UnreadableError, extent
+from oracles.formula.node import Node
+from oracles.reference.dims import ONE, Axis, Dim, FurtherCallsError, MisfitError, Pair, UnreadableError, extent
+from oracles.reference.fits import Calls, counted, fitted, powers
 from oracles.reference.lines import Lines, is_point, number, of_dims, template
 from oracles.reference.loops import MARKERS
 from oracles.reference.maps import as_axis, spread, taken_at, with_axis
 from oracles.reference.names import locals_of
-from oracles.reference.powers import guesses
-from oracles.reference.recording import Recording, Step, Two, Use
+from oracles.reference.recording import Recording, Step, Two, Use, fault
 from oracles.reference.sizes import Sizes, of
 
 NOTES = "input", "constant"
@@ -91,6 +92,12 @@ class Reader:
     """The first operation that takes an input of integers for numbers, in words."""
     stated: Collection[str] = ()
     """Dimensions of inputs of which their lines say how many places they have, as no other line does."""
+    calls: Calls = field(default_factory=dict)
+    """The extents of dimensions in further calls too; empty without any."""
+    series: Mapping[tuple[float, float], Sequence[float]] = field(default_factory=dict)
+    """What numbers, and extents, are in all of them, by what they are in the first two."""
+    guessed: bool = False
+    """Whether two calls alone say how some number follows from extents."""
     turns: Dim | None = None
     """The dimension that a loop goes through."""
     starts: dict[str, Value] = field(default_factory=dict)
@@ -113,9 +120,12 @@ class Reader:
                 found = self._input(*next(inputs)) if step.op == "input" else self._calculated()
                 for each in found if isinstance(found, (list, tuple)) else [found]:
                     self._check(each)
-            except UnreadableError as error:
+            except FurtherCallsError:
+                raise
+            except Exception as error:  # of rules that meet what they were not made for, too
                 where = f" ({step.at[0]})" if step.at else ""
-                raise UnreadableError(f"{self.word}{where} {error}") from error
+                said = str(error) if isinstance(error, UnreadableError) else fault(error)
+                raise UnreadableError(f"{self.word}{where} {said}") from None
             self._values.append(found)
             if at in names and isinstance(found, Value):
                 for part in (found.expression, found.condition):
@@ -332,16 +342,36 @@ class Reader:
         return self.lines.add(template("value != 0.0", {"value": self.expression(value)}), "mask")
 
     def number(self, value: Number) -> ast.expr:
-        """Return a number; one that differs between the calls is looked for among powers of extents."""
+        """Return a number; of one that differs between the calls, how it follows from extents."""
         if not isinstance(value, Two):
             return number(float(value))
-        for text, some in guesses(value, self.sizes.given.values()):
-            return template(
-                text, {name: template("f.extent(dim)", {"dim": of_dims([dim])}) for name, dim in some.items()}
+        pair = value.pair
+        found = None if self.calls else next(powers(pair, self.sizes.given.values()), None)
+        self.guessed |= found is not None
+        if found is None and (values := self._in_all(pair)) is not None:
+            found = fitted(values, self.calls)
+        if found is None:
+            raise UnreadableError(
+                f"has the number {value.first:g} here and {value.second:g} with other extents, and how it follows from "
+                "these is not known: sums, products of two, whole parts, roots and logarithms of them are"
             )
-        raise UnreadableError(
-            f"has the number {value.first:g} here and {value.second:g} with other extents, which is no power of them"
-        )
+        return template(found[0], {"a": self.sizes.expression(found[1])})
+
+    def count_of(self, pair: Pair) -> Node | None:
+        """Return what an extent, or a place, follows from; None of one that follows from none in a known way."""
+        found = self.sizes.count(pair)
+        self.guessed |= found is not None
+        if (found is None or self.calls) and (values := self._in_all(pair)) is not None:
+            fit = counted(values, self.calls)
+            found = found if fit is None else fit
+        return found
+
+    def _in_all(self, pair: tuple[float, float]) -> Sequence[float] | None:
+        """What a number is in all calls; None where that is not known of it. Asks for further calls where there are
+        none."""
+        if not self.calls:
+            raise FurtherCallsError
+        return self.series.get(pair)
 
     def unrounded(self, value: Value) -> Value:
         """Return an output without its last rounding, which is that of its dtype."""
@@ -357,7 +387,7 @@ class Reader:
         for dim in self.sizes:
             if dim.sizes == pair:
                 return (dim,)
-        if (count := self.sizes.count(pair)) is not None:
+        if (count := self.count_of(pair)) is not None:
             return self.sizes.axis(count, "part")
         raise MisfitError(
             f"makes an axis of {pair[0]} elements here and {pair[1]} with other extents: no argument has that one"
@@ -373,6 +403,12 @@ class Reader:
         every = range(value.rank)
         numbers = [dims] if isinstance(dims, int) else [*(dims or every)]
         return sorted(every[at] for at in numbers) if value.rank else []
+
+    def axis(self, value: Value, dim: int) -> int:
+        """Return which axis is meant, of what has any."""
+        if not value.rank:
+            raise UnreadableError("goes along an axis of a number, which has none: leave that out")
+        return self.axes(value, dim)[0]
 
     def reduced(self, how: str, hint: str, value: Value, dims: Any, keep: bool, *others: Value) -> Value:
         """Return what a reduction of a value along axes is: the sum, with another value that of products."""

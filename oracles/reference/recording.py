@@ -6,16 +6,19 @@ are read in lockstep: what is equal in both is a constant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Any
 
-from oracles.reference.dims import Pair, UnreadableError
+from oracles.reference.dims import MisnamedError, Pair, UnreadableError
 from oracles.reference.loops import rolled, word
-from oracles.reference.tracing import Place, Traced, ValueDecidesError, own_folders, traced
+from oracles.reference.tracing import RETURNS_NONE, Place, Traced, ValueDecidesError, own_folders, traced
 from oracles.reference.turns import name_of
 
 Reference = Callable[..., Any]
+_COUNT_FOLLOWS = "it makes more tensors, or takes more numbers, with other extents: how many follows from them"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,11 @@ class Two:
 
     first: float
     second: float
+
+    @property
+    def pair(self) -> tuple[float, float]:
+        """Both."""
+        return self.first, self.second
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,15 @@ class Recording:
     outputs: Sequence[Use]
     names: Sequence[str]
     """What the reference calls the outputs, where it returns a mapping or a named tuple."""
+
+    def beside(self, others: Sequence[Recording]) -> Mapping[tuple[float, float], Sequence[float]]:
+        """Return what numbers, or extents, are in all calls, the further ones those of other recordings of the same
+        steps: by what they are in both of the own; nothing of those that are not always the same then."""
+        found = dict[tuple[float, float], Sequence[float] | None]()
+        for pair, *more in zip(*([*_pairs(each)] for each in (self, *others)), strict=True):
+            values = [*pair, *(value for each in more for value in each)]
+            found[pair] = values if found.get(pair, values) == values else None
+        return {pair: values for pair, values in found.items() if values is not None}
 
 
 def record(
@@ -113,6 +130,8 @@ def _traced(
         elif isinstance(returned, tuple):  # a named one, or one of torch's
             keys[:] = getattr(returned, "_fields", getattr(returned, "__match_args__", ()))
         found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+        if returned is None:
+            raise MisnamedError(RETURNS_NONE)
         if wrong := [each for each in found if not isinstance(each, torch.Tensor)]:
             raise UnreadableError(
                 f"it returns {type(wrong[0]).__name__}: a reference calculates with torch, and returns tensors"
@@ -124,18 +143,25 @@ def _traced(
     except UnreadableError:
         raise
     except Exception as error:  # whatever it raises, or torch, where a value decides
-        raise UnreadableError(_why(error)) from error
+        raise UnreadableError(raised(error)) from error
 
 
-def _why(error: Exception) -> str:
-    """In one line, with that of the reference where it happened."""
+def fault(error: Exception, reference: Reference | None = None) -> str:
+    """Return in one line that something of ours raised, and where; of a `reference` its first line."""
+    frames = [*walk_tb(error.__traceback__)]
+    place = Place(frames[-1][0].f_code.co_filename, frames[-1][1])
+    code = getattr(inspect.unwrap(getattr(reference, "forward", reference)), "__code__", None) if reference else None
+    first = f"it{f' ({Place(code.co_filename, code.co_firstlineno)})' if code else ''} " if reference else ""
+    said = f"{type(error).__name__} ({place}): {' '.join(str(error).split())[:120]}"
+    return f"{first}meets a bug of kernelfuzz, which is not yours: {said}"
+
+
+def raised(error: Exception) -> str:
+    """Return in one line what a reference raised, with its own line where that happened."""
     said = " ".join(str(error).split()) or type(error).__name__
-    trace, place = error.__traceback__, None
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        place = place if file.startswith(own_folders()) else Place(file, trace.tb_lineno)
-        trace = trace.tb_next
-    where = f" ({place})" if place is not None else ""
+    frames = ((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__))
+    places = [Place(*each) for each in frames if not each[0].startswith(own_folders())]
+    where = f" ({places[-1]})" if places else ""
     if isinstance(error, ValueDecidesError):
         return f"a value decides what it does, or becomes a number of Python{where}: a formula has neither"
     return f"{type(error).__name__}{where}: {said[:300]}"
@@ -191,6 +217,8 @@ def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[A
 def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
     """The shapes of what a node returns in both calls, and the dtype of the first."""
     metas = [each if isinstance(each := node.meta.get("val"), (tuple, list)) else (each,) for node in (a, b)]
+    if len(metas[0]) != len(metas[1]):
+        raise UnreadableError(_COUNT_FOLLOWS)
     shapes = [
         tuple(zip(m.shape, n.shape, strict=True)) if hasattr(m, "shape") and len(m.shape) == len(n.shape) else ()
         for m, n in zip(*metas, strict=True)
@@ -204,9 +232,26 @@ def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
         return Use(known[0][a.args[0]], a.args[1]) if _is_item(a) else Use(known[0][a])
     if isinstance(a, (list, tuple)):
         if not isinstance(b, (list, tuple)) or len(a) != len(b):
-            raise UnreadableError("the number of something follows from extents")
+            raise UnreadableError(_COUNT_FOLLOWS)
         return [_merged(x, y, known) for x, y in zip(a, b, strict=True)]
     return _either(a, b)
+
+
+def _pairs(recording: Recording) -> Iterator[tuple[float, float]]:
+    """All extents and numbers of a recording in their order, in both calls."""
+    for step in recording.steps:
+        yield from (pair for shape in step.shapes for pair in shape)
+        yield from _numbers([*step.given.values()])
+
+
+def _numbers(given: Any) -> Iterator[tuple[float, float]]:
+    if isinstance(given, (list, tuple)):
+        for each in given:
+            yield from _numbers(each)
+    elif isinstance(given, Two):
+        yield given.pair
+    elif isinstance(given, (int, float)):
+        yield given, given
 
 
 def _either(a: Any, b: Any) -> Any:

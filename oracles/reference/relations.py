@@ -39,14 +39,16 @@ def related(dims: Dims) -> tuple[Dims, Counts]:
 
 
 def turned(dims: Dims, counts: Counts) -> Counts:
-    """Return the same relations, of which none says a dimension of the tensor that has the most: others follow from
-    its."""
+    """Return the same relations, of which none says a dimension of the tensor that has the most, nor from one that no
+    tensor has: others follow from these."""
     main, found = max(dims.values(), key=len, default=()), dict(counts)
-    for name in (name for name in counts if name in main):
+    there = {dim for some in dims.values() for dim in some}
+    for name in sorted(counts, key=lambda name: name not in main):
         [base] = extents_of(counts[name])
-        if base in main or base in found:
+        if name in main and (base in main or base in found):
             raise UnreadableError(f"shapes: {name} follows from {base}, and both are of one tensor: give it two")
-        found[base] = _inverse(found.pop(name), name)
+        if name in main or not {base} & {*there, *found}:
+            found[base] = _inverse(found.pop(name), name)
     return found
 
 

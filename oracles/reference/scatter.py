@@ -9,12 +9,13 @@ from typing import Any
 
 from oracles.reference.dims import Axis, Dim, UnreadableError
 from oracles.reference.elementwise import rule, where
-from oracles.reference.lines import template
+from oracles.reference.lines import of_dims, template
+from oracles.reference.maps import as_axis, single, taken_at
 from oracles.reference.reading import Number, Reader, Value
 
 
-def is_place(reader: Reader, index: Value, dim: Dim) -> ast.expr:
-    """Return whether an index says this place along a dimension."""
+def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -> ast.expr:
+    """Return whether an index says this place along a dimension, or along another one that stands for it."""
     if not index.places or not isinstance(index.expression, ast.Name):
         raise UnreadableError(
             "puts elements at places that it calculates: a formula puts them at those of an input of integers"
@@ -22,7 +23,7 @@ def is_place(reader: Reader, index: Value, dim: Dim) -> ast.expr:
     known = reader.indices.setdefault(index.places, dim.name)
     if known != dim.name:
         raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}")
-    return template("place == index", {"place": reader.place(dim), "index": index.expression})
+    return template("place == index", {"place": reader.place(along or dim), "index": index.expression})
 
 
 def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[int], axis: Axis, at: int) -> Value:
@@ -31,19 +32,20 @@ def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[in
     if len(axis) != 1:
         raise UnreadableError("puts elements along what is no dimension")
     [dim] = axis
-    mask = is_place(reader, index, dim)
-    parts = {"mask": mask, "x": reader.expression(source)}
+    taken = {each for own in (*source.axes, *index.axes) for each in own}
+    into = reader.copy(dim, taken) if dim in taken else dim  # an index may lie along what it says places of
+    parts = {"mask": is_place(reader, index, dim, into), "x": reader.expression(source)}
     made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "hits")
-    terms = Value(made, source.axes, source.has | index.has | {dim}, source.dtype)
+    terms = Value(made, source.axes, source.has | index.has | {into}, source.dtype)
     found = reader.reduced("total", "sums", terms, [*along], False)
     axes = [*found.axes]
-    axes.insert(at, axis)
-    return Value(found.expression, tuple(axes), found.has, found.dtype)
+    axes.insert(at, (into,))
+    return as_axis(reader, Value(found.expression, tuple(axes), found.has, found.dtype), at, axis)
 
 
 @rule("index_add")
 def _index_add(reader: Reader, self: Value, dim: int, index: Value, source: Value, alpha: Number = 1) -> Value:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     source = _lying_as(reader, source, index, at)
     found = counted_into(reader, source, index, [at], self.axes[at], at)
     return reader.each("self + alpha * sums", "added", self=self, alpha=alpha, sums=found)
@@ -51,7 +53,7 @@ def _index_add(reader: Reader, self: Value, dim: int, index: Value, source: Valu
 
 @rule("scatter_add")
 def _scatter_add(reader: Reader, self: Value, dim: int, index: Value, src: Value) -> Value:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     if any(a != b for place, (a, b) in enumerate(zip(self.axes, src.axes, strict=True)) if place != at):
         raise UnreadableError("puts elements along one dimension that have others than what they go to")
     if index.axes[at] != src.axes[at]:
@@ -62,13 +64,44 @@ def _scatter_add(reader: Reader, self: Value, dim: int, index: Value, src: Value
 
 @rule("scatter.value")
 def _scatter(reader: Reader, self: Value, dim: int, index: Value, value: Number) -> Value:
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     if any(mine and mine != theirs for place, (mine, theirs) in enumerate(zip(index.axes, self.axes, strict=True))
            if place != at):  # fmt: skip
         raise UnreadableError("puts numbers along one dimension that have others than what they go to")
     ones = Value(reader.number(1.0), index.axes)
     hits = reader.compared("a > 0.0", a=counted_into(reader, ones, index, [at], self.axes[at], at))
     found: Value = where(reader, hits, value, self)
+    return found
+
+
+@rule("index_copy")
+def _index_copy(reader: Reader, self: Value, dim: int, index: Value, source: Value) -> Value:
+    at = reader.axis(self, dim)
+    return _copied_into(reader, self, _lying_as(reader, source, index, at), index, at)
+
+
+@rule("scatter.src")
+def _scatter_of(reader: Reader, self: Value, dim: int, index: Value, src: Value) -> Value:
+    at = reader.axis(self, dim)
+    if index.axes[at] != src.axes[at]:
+        raise UnreadableError("has fewer places than elements")
+    return _copied_into(reader, self, src, index, at)
+
+
+def _copied_into(reader: Reader, self: Value, source: Value, index: Value, at: int) -> Value:
+    """A value with elements of a source in the places that an index says: of several that go to one place any."""
+    source, along = single(reader, source, at)
+    [dim] = self.axes[at] or [along]
+    into = reader.copy(dim, {along, *(each for axis in (*source.axes, *index.axes) for each in axis)})
+    hits = reader.lines.add(template("f.where(m, 1.0, 0.0)", {"m": is_place(reader, index, dim, into)}), "hits")
+    first = {"hits": hits, "dim": of_dims([along])}
+    place = reader.lines.add(template("f.argmax(hits, dim)", first), "place")
+    has = index.has - {along} | {into}
+    axes = (*source.axes[:at], (into,), *source.axes[at + 1 :])
+    copied = replace(taken_at(reader, source, along, place, has), axes=axes)
+    hit = Value(reader.lines.add(template("f.greatest(hits, dim)", first), "hit"), axes, has)
+    copied, hit = (as_axis(reader, each, at, self.axes[at]) for each in (copied, hit))
+    found: Value = where(reader, reader.compared("a > 0.0", a=hit), copied, self)
     return found
 
 

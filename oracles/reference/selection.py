@@ -25,7 +25,7 @@ def _argmax(reader: Reader, self: Value, dim: int | None = None, keepdim: bool =
         rank, count = self.rank, _whole(self)
         found = place_of(reader, regrouped(reader, self, [count]), 0, reader.step.op, keep=False)
         return replace(found, axes=((),) * rank) if keepdim else found
-    return place_of(reader, self, reader.axes(self, dim)[0] if self.rank else 0, reader.step.op, keepdim)
+    return place_of(reader, self, reader.axis(self, dim) if self.rank else 0, reader.step.op, keepdim)
 
 
 @rule("max", "min")
@@ -33,7 +33,7 @@ def _max(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **
     found = (most if reader.step.op == "max" else least)(reader, self, dim, keepdim)
     if dim is None or not self.rank:
         return found
-    return found, place_of(reader, self, reader.axes(self, dim)[0], f"arg{reader.step.op}", keepdim)
+    return found, place_of(reader, self, reader.axis(self, dim), f"arg{reader.step.op}", keepdim)
 
 
 def _whole(value: Value) -> Pair:
@@ -81,7 +81,7 @@ def first_ranks(
 ) -> tuple[Value, Value]:  # fmt: skip
     """Return the largest elements along an axis in their order, or the smallest, and their places. Which of equal ones
     comes first is not documented by torch, so that `ties` are either."""
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     value, along = _along(reader, self, at)
     count = _count(reader, k)
     ranks = reader.sizes.new(count, "k")
@@ -119,9 +119,9 @@ def is_sorted(
     reader: Reader, value: Value, dim: int, *, stable: bool, descending: bool = False
 ) -> tuple[Value, Value]:  # fmt: skip
     """Return a value sorted along an axis, and the places of its elements before."""
-    if not value.rank or not value.axes[reader.axes(value, dim)[0]]:
+    if not value.rank or not value.axes[reader.axis(value, dim)]:
         return value, Value(reader.number(0.0), value.axes, dtype=_PLACES)
-    value, along = _along(reader, value, reader.axes(value, dim)[0])
+    value, along = _along(reader, value, reader.axis(value, dim))
     parts = {"x": reader.expression(value), "dim": of_dims([along])}
     ties, more = (', "first"' if stable else ""), (", descending=True" if descending else "")
     y, order = (

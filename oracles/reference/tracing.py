@@ -14,6 +14,8 @@ from typing import Any
 
 from oracles.reference.interception import intercepted, tensors_in
 
+RETURNS_NONE = "it returns None: end it with `return` and what it calculates"
+
 
 class ValueDecidesError(Exception):
     """A number is asked of what follows from the arguments."""
@@ -70,11 +72,10 @@ def traced(function: Callable[..., Sequence[Any]], tensors: Sequence[Any], known
 
 
 def own_folders() -> tuple[str, ...]:
-    """The folders whose code is no reference: torch's, NumPy's and this one."""
-    import numpy as np
-    import torch
-
-    return tuple(os.path.dirname(each) + os.sep for each in (torch.__file__, np.__file__, __file__))  # noqa: PTH120
+    """The folders whose code is no reference: torch's, NumPy's, JAX's and this one."""
+    names = "torch", "numpy", "jax", "jaxlib", __name__
+    files = (getattr(sys.modules.get(each), "__file__", None) for each in names)
+    return tuple(os.path.dirname(each) + os.sep for each in files if each)  # noqa: PTH120
 
 
 def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]]:

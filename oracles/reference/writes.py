@@ -20,7 +20,7 @@ def _written(
     """What is written where a slice has the place of an element, elsewhere what was there."""
     if not isinstance(step, int):
         raise UnreadableError("takes steps that follow from extents")
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     first = at_start(start or 0, pair_along(self, at))
     if step == 1 and first == (0, 0) and pair_along(src, at) == pair_along(self, at):
         return replace(src, axes=self.axes)
@@ -45,7 +45,7 @@ def _written(
 @rule("select_scatter")
 def _placed(reader: Reader, self: Value, src: Value, dim: int, index: Any) -> Value:
     """What is written at one place along an axis, elsewhere what was there."""
-    at = reader.axes(self, dim)[0]
+    at = reader.axis(self, dim)
     src = replace(src, axes=(*src.axes[:at], (), *src.axes[at:]))
     if not self.axes[at]:
         return replace(src, axes=self.axes)

@@ -224,7 +224,8 @@ class _Guessing:
             for name, node in self.bench.trace.outputs.items():
                 axes = tuple(self.bench.trace.dims.index(dim) for dim in self.along.split() if dim in node.dims)
                 size = np.maximum(np.abs(values[node]), np.median(np.abs(values[node]), axis=axes, keepdims=True))
-                each[name] = np.abs(moved[node] - values[node]) + _NEAR * size + SINGLE.tiny
+                with np.errstate(all="ignore"):  # a mask leaves infinities
+                    each[name] = np.abs(moved[node] - values[node]) + _NEAR * size + SINGLE.tiny
             found.append(each)
         return found
 

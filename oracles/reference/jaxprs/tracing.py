@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from oracles.reference.dims import UnreadableError
-from oracles.reference.tracing import Place
+from oracles.reference.dims import MisnamedError, UnreadableError
+from oracles.reference.tracing import RETURNS_NONE, Place
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 """The parameters of an equation that are what it calls."""
@@ -110,6 +110,8 @@ def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], 
         if isinstance(returned, Mapping):
             keys[:] = map(str, returned)
             returned = tuple(returned.values())
+        if returned is None:
+            raise MisnamedError(RETURNS_NONE)
         found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
         if wrong := [each for each in found if not isinstance(each, (jax.Array, np.ndarray, np.generic, float, int))]:
             raise UnreadableError(

@@ -184,7 +184,7 @@ def test_a_number_that_may_be_meant_as_an_extent_is_said() -> None:
     )
     with pytest.raises(UnreadableError, match=said):
         derive(taps, "x=t+4, h=5, b=1")
-    with pytest.raises(UnreadableError, match=r"RuntimeError: [^;]*$"):
+    with pytest.raises(UnreadableError, match=r"RuntimeError \(test_reference_relations.py line \d+\): [^;]*$"):
         derive(lambda x, by=2: x.reshape(3, by) * 0.5, "x=m n, by=3")
 
 

@@ -1,0 +1,77 @@
+"""Whatever a reference does, it is read, or refused in one line; no exception of the reader reaches anyone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from oracles.reference import reading
+from oracles.reference.derive import derive
+from oracles.reference.dims import MisnamedError, UnreadableError
+from oracles.tests.common.references import outcomes
+
+
+@pytest.mark.parametrize("first", range(0, 60, 15))
+def test_a_random_reference_is_read_or_refused_in_a_line(first: int) -> None:
+    found = outcomes(range(first, first + 15))
+    assert found["read"]
+    assert found["refused"]
+
+
+def _nothing_of_torch(x: Any) -> None:
+    torch.exp(x)
+
+
+def _nothing_of_numpy(x: Any) -> None:
+    np.exp(x)
+
+
+def _nothing_of_jax(x: Any) -> None:
+    jnp.exp(x)
+
+
+@pytest.mark.parametrize("reference", [_nothing_of_torch, _nothing_of_numpy, _nothing_of_jax])
+def test_a_reference_that_returns_none_is_told_to_return(reference: Callable[..., Any]) -> None:
+    with pytest.raises(MisnamedError, match="returns None: end it with `return`"):
+        derive(reference, "x=n")
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (lambda x: x.sum().cumsum(0), "an axis of a number"),
+        (lambda x: torch.arange(0) * x.shape[0], "has no elements"),
+        (lambda x: x[..., :0], "has no elements"),
+        (lambda x: x.unbind(0), "how many follows from them"),
+        (lambda x: x.nosuch(), r"AttributeError \(test_reference_errors.py line \d+\)"),
+    ],
+)
+def test_what_cannot_be_read_says_why(reference: Callable[..., Any], said: str) -> None:
+    with pytest.raises(UnreadableError, match=said):
+        derive(reference, "x=b n")
+
+
+def test_an_exception_of_a_rule_is_one_line_with_that_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise KeyError("m")
+
+    monkeypatch.setattr(reading.Reader, "reduced", broken)
+    said = (
+        r"aten.sum \(test_reference_errors.py line \d+\) meets a bug of kernelfuzz, .*: KeyError \(.* line \d+\): 'm'"
+    )
+    with pytest.raises(UnreadableError, match=said):
+        derive(lambda x: x.sum(-1), "x=b n")
+
+
+def test_an_exception_behind_the_rules_is_one_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise IndexError("7")
+
+    monkeypatch.setattr("oracles.reference.derive.gates_of", broken)
+    with pytest.raises(UnreadableError, match=r"it \(test_reference_errors.py line \d+\) meets a bug of kernelfuzz"):
+        derive(lambda x: x.sum(-1), "x=b n")
