@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import Any
 
@@ -108,9 +108,13 @@ class Meant:
         """What each tensor of integers is drawn from: the widest range that the reference takes."""
         integers = [name for name, dtype in self.dtypes.items() if dtype == "bool" or "int" in dtype]
         found = dict.fromkeys(integers, Span(0))
+
+        def refusals(name: str, span: Span) -> int:
+            return self._refusals({**found, name: span})
+
         for name in integers:
             candidates = spans_of(self.dtypes[name], self.asked.shown.get(name))
-            found[name] = accepted(candidates, lambda span, name=name: self._refusals({**found, name: span}))
+            found[name] = accepted(candidates, partial(refusals, name))
         return found
 
     def _refusals(self, spans: Mapping[str, Span]) -> int:

@@ -201,10 +201,10 @@ def test_generators_go_on_as_if_nothing_had_been_drawn() -> None:
         return x + torch.rand(x.shape) + float(np.random.random()) + random.random()
 
     torch.manual_seed(1)
-    before = torch.random.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # type: ignore[index,union-attr]
+    before = torch.random.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # type: ignore[index]
     assert draws_at_random(ways_of(noised), {"x": np.ones(3)})
     assert torch.equal(before[0], torch.random.get_rng_state())
-    assert before[1:] == (np.random.get_state()[1].tolist(), random.getstate())  # type: ignore[index,union-attr]
+    assert before[1:] == (np.random.get_state()[1].tolist(), random.getstate())  # type: ignore[index]
 
 
 def test_a_function_that_draws_what_it_does_not_use_is_no_random_one() -> None:
