@@ -84,7 +84,8 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     over = ~(most * (1 + 2 * u * (places + 1)) < dtype.limit)
     may = marked(may, over if over.any() else None, None if np.isfinite(centre).all() else ~np.isfinite(centre))
     error = np.where(np.isfinite(error), error, np.inf)
-    if may is not None and (sure := _settled(args, size.shape, axis, dtype)).any():
+    if may is not None and here.contract.nonfinite == "ieee":
+        sure = _settled(args, size.shape, axis, dtype)
         may, error = may & ~sure, np.where(sure, 0.0, error)
     may = None if may is None or not may.any() else may
     return Form(centre, dtype, dtype.precision, rest=error * (1 + DUST), may=may)
