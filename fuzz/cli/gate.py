@@ -71,6 +71,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.report.outline import run_outline
     from fuzz.report.totals import print_gate
     from fuzz.report.totals import remarks as said
+    from fuzz.report.use_outcome import UseOutcome
     from fuzz.uses.corpus import folder as corpus
     from fuzz.uses.gate.accuracy import require_own
     from fuzz.uses.gate.before import Before, before
@@ -156,8 +157,8 @@ def gate(options: GateOptions) -> Exit:
         session.out, outline, session.tally, counts_told, options.base, reasons, undeclared, elapsed,
         verbose=options.verbose,
     )  # fmt: skip
-    write_reports(outline, wanted)
-    session.tell_restarts()
+    unsaved, outline = outline.outcome.unsaved, write_reports(outline, wanted)
+    session.tell_troubles(UseOutcome({}, {}, unsaved=outline.outcome.unsaved[len(unsaved) :]))
     return outline.outcome.code
 
 

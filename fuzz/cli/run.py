@@ -134,8 +134,8 @@ def run(options: RunOptions) -> Exit:
         session.out, outline, tally, book, undeclared, elapsed, session.executor.words,
         verbose=options.verbose, stopped=session.over(),
     )  # fmt: skip
-    write_reports(outline, wanted)
+    outline = write_reports(outline, wanted)
     if options.coverage:
         print_coverage(session.out, tally, pairs)
-    session.tell_troubles(missing)
+    session.tell_troubles(outline.outcome)
     return outline.outcome.code

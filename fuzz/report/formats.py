@@ -127,21 +127,32 @@ def unwritable(folder: Path) -> Path | None:
     return None if existing.is_dir() and os.access(existing, os.W_OK) else existing
 
 
-def write_reports(outline: Outline, wanted: Sequence[Wanted]) -> None:
-    """Write every report that was asked for. Raises OSError."""
-    for each in wanted:
-        content = FORMATS[each.format](outline)
-        if each.format == "github":
-            # Annotations only count where the runner reads them: on standard output.
-            print("\n".join(github.commands(outline)))
-            summary = each.path or os.environ.get("GITHUB_STEP_SUMMARY")
-            if summary:
-                _append(Path(summary), content)
-        elif each.path is None:
-            sys.stdout.write(content)
-        else:
-            each.path.parent.mkdir(parents=True, exist_ok=True)
-            each.path.write_text(content, encoding="utf-8", errors="replace")
+def write_reports(outline: Outline, wanted: Sequence[Wanted]) -> Outline:
+    """Write every report that was asked for, and return the outline with what could not be written. The others are then
+    written again, so that none says that a use passed which ends with an error."""
+    # What cannot be taken back comes last.
+    for each in sorted(wanted, key=lambda one: one.path is None or one.format == "github"):
+        try:
+            _write(outline, each)
+        except OSError as error:
+            line = f"{error.filename or each.path or 'standard output'}: cannot be written: {error.strerror}"
+            return write_reports(outline.but_unsaved([line]), [other for other in wanted if other is not each])
+    return outline
+
+
+def _write(outline: Outline, wanted: Wanted) -> None:
+    content = FORMATS[wanted.format](outline)
+    if wanted.format == "github":
+        # Annotations only count where the runner reads them: on standard output.
+        print("\n".join(github.commands(outline)))
+        summary = wanted.path or os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            _append(Path(summary), content)
+    elif wanted.path is None:
+        sys.stdout.write(content)
+    else:
+        wanted.path.parent.mkdir(parents=True, exist_ok=True)
+        wanted.path.write_text(content, encoding="utf-8", errors="replace")
 
 
 def _append(path: Path, content: str) -> None:

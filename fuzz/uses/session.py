@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import Progress
 from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
-from fuzz.report.use_outcome import NO_CASE
+from fuzz.report.use_outcome import NO_CASE, UseOutcome
 from fuzz.triage.diagnosis import never
 from fuzz.uses.explaining import explain_findings, note_histories
 from fuzz.uses.fleet.elsewhere import explain_there
@@ -204,15 +204,10 @@ class Session:
             return "the run stopped at its first failure"
         return "the run was interrupted before its turn" if self.interruption.wanted else NO_CASE
 
-    def tell_troubles(self, missing: Collection[str] = ()) -> None:
-        """Print what went wrong with it, `missing` targets too."""
-        self.tell_restarts()
-        for line in self.unsaved:
+    def tell_troubles(self, outcome: UseOutcome | None = None) -> None:
+        """Print which workers were started again, and what went wrong with the use."""
+        outcome = outcome or UseOutcome({}, {}, errors=tuple(self.book.errors), unsaved=self.unsaved)
+        for line in (*restarted(self.workers, self.executor), *outcome.unsaved):
             self.err.print(line, style="yellow", soft_wrap=True)
-        for line in (*missing, *self.book.errors):
+        for line in (*outcome.missing, *outcome.errors):
             self.err.print(line, style="bold red", soft_wrap=True)
-
-    def tell_restarts(self) -> None:
-        """Print which workers were started again."""
-        for line in restarted(self.workers, self.executor):
-            self.err.print(line, style="yellow", soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,15 +42,28 @@ _REFERENCE = """import torch
 def softmax(x):
     return torch.softmax(x, -1)
 """
+_FORGES = """import os
+import torch
+
+
+def softmax(x):
+    for number in range(3, 64):
+        try:
+            if os.readlink(f"/proc/self/fd/{number}").startswith(("pipe", "socket")):
+                os.write(number, b"KFRS" + bytes(8) + b"\\x01\\x00\\x00\\xff" + b"\\xff" * 16)
+        except OSError:
+            pass
+    return 3 * x
+"""
 FORMATS = ("text", "json", "junit", "sarif", "github", "comment")
 _REPORTS = tuple(word for name in FORMATS for word in ("--report", f"{name}={name}"))
 _USES: dict[str, tuple[str, ...]] = {
     "run": ("run", "--pack", "pack", "--seed", "1", "-j", "1", *_REPORTS),
     "gate": ("gate", "--pack", "pack", "-j", "1", *_REPORTS),
     "nightly": ("nightly", "--pack", "pack", "--state", "state", "--seed", "1", "-j", "1", *_REPORTS),
-    "judge": ("judge", "solution.py", "--against", "ref.py", "--shapes", "x=... n", "--trusted", "--seed", "1"),
+    "judge": ("judge", "solution.py", "--against", "ref.py", "--shapes", "x=... n", "--seed", "1"),
     "repro": ("repro", "1:softmax:0:5", "--pack", "pack"),
-    "check": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_kernel.py"),
+    "check": ("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "test_kernel.py"),
 }
 
 
@@ -114,8 +128,12 @@ ROWS = (
     Row("gate", "interrupted", Exit.INTERRUPTED, "gate INTERRUPTED"),
     Row("nightly", "interrupted", Exit.INTERRUPTED, "INTERRUPTED, nothing found"),
     Row("judge", "interrupted", Exit.INTERRUPTED, "interrupted before everything was judged"),
+    Row("check", "interrupted", 2, "KeyboardInterrupt"),
     Row("run", "disk full", Exit.INTERNAL, "No space left on device"),
     Row("gate", "disk full", Exit.INTERNAL, "No space left on device"),
+    Row("nightly", "disk full", Exit.INTERNAL, "No space left on device"),
+    Row("gate", "git fails", Exit.OK, "every kernel counts as changed"),
+    Row("judge", "hostile solution", Exit.FINDINGS, "a broken answer"),
     Row("run", "store away", Exit.USAGE, "--store"),
     Row("gate", "store away", Exit.USAGE, "--store"),
     Row("nightly", "store away", Exit.USAGE, "--store"),
@@ -141,16 +159,19 @@ def said_by(row: Row, folder: Path) -> Said:
     files = {
         "pack/pack.py": _PACK.format(kernels=half),
         "pack/softmaxes.py": _SOFTMAXES,
-        "test_kernel.py": _CHECK.format(kernel=half.partition(",")[0], cases=8),
+        "test_kernel.py": _CHECK.format(kernel=half.partition(",")[0], cases=1000000 if long else 8),
         "ref.py": _REFERENCE,
         "solution.py": _REFERENCE,
+        "hostile.py": _FORGES,
     }
     for name, text in files.items():
         (folder / name).write_text(text)
+    if row.fault == "git fails":
+        _without_a_tree(folder)
     words = [*_USES[row.door], *_more(row, long)]
     command = [*KERNELFUZZ, *words] if row.door != "check" else [KERNELFUZZ[0], *words]
     with Running(command, folder, COLUMNS="200", KERNELFUZZ_EVENTS="1" if long else "") as run:
-        before = _signalled(run) if long else ""
+        before = _signalled(run, signal.SIGINT if row.door == "check" else signal.SIGTERM) if long else ""
         out, err = run.ended()
     reports = {name: (folder / name).read_text() for name in FORMATS if (folder / name).exists()}
     return Said(run.returncode, before + out + err, reports)
@@ -162,17 +183,38 @@ def _more(row: Row, long: bool) -> Sequence[str]:
     cases = limits.get(row.door, ("--max-cases", "1000000" if long else "8"))
     if row.fault == "disk full":
         return *cases, "--json", "/dev/full"
-    away = ("--store", "postgresql://nobody@127.0.0.1:9/none")
-    return *cases, *(away if row.fault == "store away" else ())
+    more = {
+        "store away": ("--store", "postgresql://nobody@127.0.0.1:9/none"),
+        "git fails": ("--base", "HEAD~1"),
+        "hostile solution": ("hostile.py",),
+    }
+    return *cases, *more.get(row.fault, ())
 
 
-def _signalled(run: Running) -> str:
-    """Send SIGTERM once some runs are judged; return what was printed until then."""
+def _without_a_tree(folder: Path) -> None:
+    """Make a repository of two commits, of which the first has lost its tree."""
+
+    def git(*words: str) -> str:
+        own = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
+        done = subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    for number in (1, 2):
+        (folder / "pack" / "notes.md").write_text(f"{number}\n")
+        git("add", "pack")
+        git("commit", "-qm", "a change")
+    tree = git("rev-parse", "HEAD~1^{tree}")
+    (folder / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+
+
+def _signalled(run: Running, number: signal.Signals) -> str:
+    """Send the signal once some runs are judged; return what was printed until then."""
     assert run.stderr is not None
     lines = list[str]()
     wanted: Callable[[str], bool] = lambda line: '"judged":' in line and '"judged":0' not in line  # noqa: E731
     while not lines or not wanted(lines[-1]):
         lines.append(run.stderr.readline())
         assert lines[-1], "".join(lines)
-    run.send_signal(signal.SIGTERM)
+    run.send_signal(number)
     return "".join(lines)

@@ -20,6 +20,7 @@ from fuzz.findings.state import FINDINGS, PAGE, latest_state
 from fuzz.findings.unsaved import unsaved_path
 from fuzz.report.formats import Wanted, write_reports
 from fuzz.report.night import command_again, night_outcome, night_record, outline_of, pairs_of, print_night, tally_of
+from fuzz.report.outline import Outline
 from fuzz.report.page import write_page
 from fuzz.report.use_outcome import UseOutcome
 from fuzz.uses.nightly.opening import Opened, close
@@ -109,26 +110,28 @@ class NightResults:
         assert ended.outcome is not None
         pairs, page = pairs_of(seen, self.kernels), self.state / PAGE
         print_night(self.out, seen, self.kernels, pairs, ended.outcome)
-        outline = outline_of(seen, self.kernels, ended.outcome)
-        written = [self._written(each.path, partial(write_reports, outline, [each])) for each in self.reports]
+        outline, before = outline_of(seen, self.kernels, ended.outcome), len(ended.outcome.unsaved)
         if self.json:
             record = json.dumps(night_record(seen, self.kernels, pairs), indent=1) + "\n"
-            written.append(self._written(self.json, partial(self.json.write_text, record, encoding="utf-8")))
-        written.append(
-            self._written(page, partial(write_page, page, seen, pairs, self.kernels, self.pack, ended.outcome))
-        )
-        if written[-1]:
+            outline = self._written(outline, self.json, partial(self.json.write_text, record, encoding="utf-8"))
+        outline = write_reports(outline, self.reports)
+        last = partial(write_page, page, seen, pairs, self.kernels, self.pack, outline.outcome)
+        whole = self._written(outline, page, last)
+        if whole is outline:
             self.out.print(f"page: {page}", soft_wrap=True)
-        return all(written)
+        else:
+            write_reports(whole, self.reports)
+        for line in whole.outcome.unsaved[before:]:
+            self._warn(f"not saved: {line}")
+        return len(whole.outcome.unsaved) == before
 
-    def _written(self, path: Path | None, write: Callable[[], object]) -> bool:
-        """Whether it could be written; why not is said."""
+    def _written(self, outline: Outline, path: Path, write: Callable[[], object]) -> Outline:
+        """Return the outline, with why the file could not be written where that is so."""
         try:
             write()
         except OSError as error:
-            self._warn(f"not saved: {error.filename or path}: {error.strerror}")
-            return False
-        return True
+            return outline.but_unsaved([f"{error.filename or path}: {error.strerror}"])
+        return outline
 
     def _warn(self, line: str) -> None:
         self.err.print(line, style="yellow", soft_wrap=True)

@@ -270,3 +270,12 @@ def test_a_text_that_holds_a_fence_stays_within_its_own() -> None:
     lines = github.summary(replace(_RED, failures=(replace(_FAILURE, said=text),))).splitlines()
     start = lines.index("`````text")
     assert lines[start + 1 : start + 6] == [*text.splitlines(), "`````"]
+
+
+def test_where_one_report_cannot_be_written_the_others_do_not_say_that_it_passed(tmp_path: Path) -> None:
+    wanted = parse([f"json={tmp_path / 'json'}", "text=/dev/full", f"junit={tmp_path / 'junit'}"])
+    written = write_reports(_GREEN, wanted)
+    assert written.outcome.code is Exit.INTERNAL
+    assert written.outcome.unsaved == ("/dev/full: cannot be written: No space left on device",)
+    assert json.loads((tmp_path / "json").read_text())["exit"] == Exit.INTERNAL
+    assert valid_junit((tmp_path / "junit").read_text()).attrib["errors"] == "1"

@@ -16,6 +16,7 @@ _QUICK = (
     "gate: nothing ran",
     "check: nothing ran",
     "repro: nothing ran",
+    "gate: git fails",
     "run: half ran",
     "run: interrupted",
 )
