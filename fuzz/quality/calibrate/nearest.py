@@ -95,16 +95,16 @@ _FUNCTIONS = ("exp", "tanh", "sigmoid", "log1p", "abs", "sqrt", "erf", "floor", 
 def _made(*seed: int) -> Op:
     """A formula of one to seven operations, chosen at random."""
 
-    def formula(x: Node, y: Node, *, scale: Node) -> Outputs:
+    def formula(p: Node, q: Node, *, scale: Node) -> Outputs:
         dice = np.random.default_rng(seed)
-        made = [x, y, scale]
+        made = [p, q, scale]
         for _ in range(int(dice.integers(1, 8))):
             a, b = (made[-1 - min(int(dice.geometric(0.5)), len(made)) % len(made)] for _ in range(2))
             made.append(_operation(dice, a, b))
-        return {"out": made[-1] + 0.0 * x if made[-1].dims != x.dims else made[-1]}
+        return {"out": made[-1] + 0.0 * p if made[-1].dims != p.dims else made[-1]}
 
     formula.__name__ = "_".join(("random", *map(str, seed)))
-    operands = Operand("x", "... n"), Operand("y", "... n")
+    operands = Operand("p", "... n"), Operand("q", "... n")
     return Op(formula, operands, (Operand("out", "... n"),), (Parameter("scale", _NUMBERS, neutral=1.0),))
 
 

@@ -138,7 +138,7 @@ def test_a_worker_that_is_silent_at_the_start_is_left_out(monkeypatch: pytest.Mo
     assert executor.words.startswith("1 worker of Dask, 1 more silent at the start and left out, ")
     there["busy"]["nthreads"] = 1
     monkeypatch.setattr("fuzz.uses.fleet.executor.workers_of", lambda client: {"busy": {"last_seen": 1.0}})
-    with pytest.raises(UsageError, match=r"^--engine dask://s: the worker busy is silent for 30 s at its start$"):
+    with pytest.raises(UsageError, match=r"^--engine dask://s: the worker busy is silent for 120 s at its start$"):
         executor._started("busy", cast(Any, _Pending()))
 
 
