@@ -90,7 +90,6 @@ def own(x: Node, i: Node) -> Outputs:
         (Operand("i", "...", dtype="int8", index="n"), "places are of dtype int32 or int64"),
         (Operand("i", "...", index="n"), "places are of dtype int32 or int64"),
         (Operand("i", "...", dtype="int64", index="m"), "index 'm' is no dimension of an input"),
-        (Operand("i", "... m", dtype="int64", index="m"), "index 'm' is no dimension of an input"),
         (Operand("i", "...", dtype="int64", index="n", missing=3), "missing 3 is no number below 0"),
         (Operand("i", "... n", dtype="bool", values=FLAGS, missing=-1), "missing -1 is no number below 0"),
         (Operand("i", "...", dtype="int64", values=ENDS), "write index='DIMENSION' that they are along"),
