@@ -42,9 +42,6 @@ _PLAIN = frozenset(f"aten::{name}" for name in (
     "slice_scatter", "tril", "triu", "repeat", "fill_", "zero_", "masked_fill_", "index_put_",
 ))  # fmt: skip
 """They round nothing."""
-_UNORDERED = {"aten::topk": 2, "aten::sort": 1, "aten::kthvalue": 2, "aten::median": 1, "aten::mode": 1}
-"""Which of equal elements they return first is not documented, unless they are stable; and the place of the argument
-that says along which dimension."""
 _LINEAR = frozenset(f"aten::{name}" for name in (
     "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "cumsum", "index_add", "scatter_add",
 ))  # fmt: skip
@@ -58,6 +55,43 @@ _ALGEBRA = tuple(f"aten::{name}" for name in ("linalg_", "_linalg", "cholesky", 
 """They are what they would be of matrices that are off by roundings of their largest elements: backward stable."""
 
 
+_ANY_OF_EQUAL = ("aten::topk", "aten::sort", "aten::kthvalue", "aten::median", "aten::mode")
+"""They document no order of equal elements, unless a sort is stable."""
+_FIRST_OF_EQUAL = ("aten::argmax", "aten::argmin", "aten::max", "aten::min")
+
+
+@dataclass(frozen=True)
+class Places:
+    """What an output of places is compared by: the elements that stand there."""
+
+    table: F64
+    axis: int
+    dropped: bool
+    """Whether the axis is none of the output's."""
+    first: bool
+    """Whether of equal elements the first alone is right, as torch documents: where the table is an input itself. What
+    is calculated on the way may differ by roundings."""
+
+    def elements(self, places: NDArray[Any]) -> F64:
+        """Return what stands at places; NaN where there is no such place."""
+        known = self.exist(places)
+        at = np.where(known, places, 0).astype(np.int64)
+        at = np.expand_dims(at, self.axis) if self.dropped else at
+        found = np.take_along_axis(self.table, at, self.axis)
+        return np.where(known, found.squeeze(self.axis) if self.dropped else found, math.nan)
+
+    def exist(self, places: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return where there is such a place, which does not stand before it already."""
+        known = (places >= 0) & (places < self.table.shape[self.axis]) & (places == np.floor(places))
+        if not self.dropped:
+            order = np.argsort(places, axis=self.axis, kind="stable")
+            same = np.diff(np.take_along_axis(places, order, self.axis), axis=self.axis, prepend=math.nan) == 0
+            again = np.zeros(places.shape, bool)
+            np.put_along_axis(again, order, same, self.axis)
+            known &= ~again
+        return np.asarray(known)
+
+
 @dataclass(frozen=True)
 class Replayed:
     """One output."""
@@ -69,6 +103,13 @@ class Replayed:
     """How far a kernel's value may be off before it is rounded to its dtype."""
     whole: bool = False
     """Whether they are integers or flags, which are not rounded."""
+    places: Places | None = None
+    """Of places: these are allowed that have elements which are off by no more."""
+
+    @property
+    def compared(self) -> F64:
+        """What a kernel's values, or the elements at its places, are compared with."""
+        return self.value if self.places is None else self.places.elements(self.value)
 
 
 @dataclass(frozen=True)
@@ -84,6 +125,8 @@ class Ways:
     random itself is drawn by that seed, too."""
     takes: Callable[[Arrays], object]
     """Raises what the reference raises."""
+    selected: Callable[[Arrays], Sequence[tuple[NDArray[Any], Places]]] = lambda arrays: ()
+    """In float64: the places that it selects by order, and what stands there."""
 
 
 def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
@@ -95,7 +138,7 @@ def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
         return Ways(found.exact, found.single, found.noisy, found.exact.takes)
     return Ways(
         partial(widened, reference), lambda arrays: widened(reference, singles(arrays), widens=False),
-        partial(_noisy, reference), partial(widened, reference),
+        partial(_noisy, reference), partial(widened, reference), partial(_selected, reference),
     )  # fmt: skip
 
 
@@ -103,6 +146,7 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
     """Return the outputs of a reference of these inputs. Raises what the reference does."""
     made = ways.exact(arrays)
     exact = [each.astype(np.float64) for each in made]
+    selected = ways.selected(arrays) if any(each.dtype.kind == "i" for each in made) else ()
     others = [(ways.single(arrays), TIMES)]
     others += [(ways.noisy(arrays, seed, TIMES), 1.0) for seed in range(RUNS)]
     fine = [ways.noisy(arrays, seed, 1.0) for seed in range(_FINE)]
@@ -115,17 +159,57 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
             shape = np.full(value.shape, math.nan)
             found.append(Replayed(shape, shape, whole))
             continue
+        places = next((each for some, each in selected if whole and np.array_equal(some, value)), None)
+        of = np.asarray if places is None else places.elements
+        chosen, value = value, of(value)
         with np.errstate(all="ignore"):
-            away = np.max([np.abs(run[at] - value) * times for run, times in others], axis=0, initial=0.0)
-            least = np.zeros(value.shape) if whole else 4 * SINGLE.u * np.abs(value) + SINGLE.tiny
-            pairs = zip((run[at] for run, _ in others[1:]), (run[at] for run in fine), strict=False)
+            away = np.max([np.abs(of(run[at]) - value) * times for run, times in others], axis=0, initial=0.0)
+            least = np.zeros(value.shape) if whole and places is None else 4 * SINGLE.u * np.abs(value) + SINGLE.tiny
+            pairs = zip((of(run[at]) for run, _ in others[1:]), (of(run[at]) for run in fine), strict=False)
             bent = np.max([np.abs(value + TIMES * (few - value) - many) for many, few in pairs], axis=0, initial=0.0)
             finite = np.isfinite(value) & np.isfinite(away)
             known = finite & (bent <= _ALIKE * away + least)
             known &= _TURNED * (finite & ~known).sum() <= finite.sum()
             allowed = away + least
-        found.append(Replayed(np.where(known, value, math.nan), np.where(known, allowed, math.nan), whole))
+        if places is None:  # else a place must exist, whatever stands there
+            chosen = np.where(known, value, math.nan)
+        found.append(Replayed(chosen, np.where(known, allowed, math.nan), whole and places is None, places))
     return found
+
+
+def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[tuple[NDArray[Any], Places]]:
+    """What it selects by order: places, and what they are of."""
+    found = list[tuple[NDArray[Any], Places]]()
+
+    def noted(function: Any, args: Any, kwargs: Any) -> Any:
+        made, name = function(*args, **kwargs), function._schema.name
+        given = _bound(function, args, kwargs)
+        if name not in (*_ANY_OF_EQUAL, *_FIRST_OF_EQUAL) or ("arg" not in name and "dim" not in given):
+            return made
+        table, dim = given["self"].detach().numpy().astype(np.float64), given["dim"]
+        table, axis = (table.reshape(-1), 0) if dim is None or not table.ndim else (table, dim % table.ndim)
+        is_input = any(np.array_equal(each.reshape(-1), table.reshape(-1), equal_nan=True) for each in floats)
+        first = is_input and (name in _FIRST_OF_EQUAL or bool(given.get("stable")))
+        places = (made if "arg" in name else made[1]).numpy()
+        dropped = places.ndim < table.ndim or not places.ndim
+        found.append((places.copy(), Places(table.copy(), axis, dropped, first)))
+        return made
+
+    floats = [each.astype(np.float64) for each in arrays.values()]
+
+    def called(**tensors: Any) -> Any:
+        with intercepted(noted):
+            return reference(**tensors)
+
+    widened(called, arrays)
+    return found
+
+
+def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments of an operation by their names, with its defaults."""
+    names = [each.name for each in function._schema.arguments]
+    defaults = {each.name: each.default_value for each in function._schema.arguments if each.has_default_value()}
+    return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
 
 
 def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
@@ -170,11 +254,14 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
         if torch.Tag.nondeterministic_seeded in function.tags:
             draws = kwargs.get("generator") or torch
             draws.manual_seed(seed + 1)
-        if name in _UNORDERED and not kwargs.get("stable"):
-            return _any_order(function, args, kwargs, chance)
         if name in _PARTS and function in decomposition_table:
             with noise:
                 return decomposition_table[function](*args, **kwargs)
+        named = _bound(function, args, kwargs) if name in _ANY_OF_EQUAL and args[0].dim() else {}
+        if isinstance(named.get("dim"), int) and not named.get("stable"):
+            order = torch.randperm(args[0].shape[named["dim"]], generator=chance)
+            values, places = function(args[0].index_select(named["dim"], order), *args[1:], **kwargs)
+            return values, order[places]
         given = [each for each in tensors_in((args, kwargs)) if each.is_floating_point()]
         if name.startswith(_ALGEBRA):
             args = _each(args, lambda each: each + off(each.abs().amax().expand_as(each)) * each.shape[-1] ** 0.5)
@@ -198,20 +285,6 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
             return reference(**given)
 
     return widened(called, arrays)
-
-
-def _any_order(function: Any, args: Any, kwargs: Any, chance: Any) -> Any:
-    """What an operation returns of elements in another order, with the places where they stood."""
-    import torch
-
-    at = _UNORDERED[function._schema.name]
-    dim = kwargs.get("dim", args[at] if len(args) > at else -1)
-    whole, *others = args
-    if not isinstance(dim, int) or not whole.dim():
-        return function(*args, **kwargs)
-    order = torch.randperm(whole.shape[dim], generator=chance)
-    found = function(whole.index_select(dim, order), *others, **kwargs)
-    return (found[0], order[found[1]]) if isinstance(found, tuple) else found
 
 
 def _terms(name: str, given: Sequence[Any], found: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -287,14 +288,18 @@ def compared(
         if got.shape != one.value.shape:
             shapes = f"{list(got.shape)}, where the reference has {list(one.value.shape)}"
             return Comparison(f"{output} has the shape {shapes}")
-        known = np.isfinite(one.value) & np.isfinite(one.allowed)
+        must, values = one.compared, got if one.places is None else one.places.elements(got)
+        known = np.isfinite(must) & np.isfinite(one.allowed)
         width = width_of(one, dtype)
-        most = np.abs(one.value[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
+        most = np.abs(must[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
         judged += int((width[known] <= most).sum())
         with np.errstate(all="ignore"):
-            far = np.abs(got - one.value)
+            far = np.abs(values - must)
             share = np.where(known & (far != 0.0), far / width, 0.0)
-        if (wrong := known & ~(share <= 1.0)).any():
+        if one.places is not None:
+            late = one.places.first & known & (far == 0.0) & (got != one.value)
+            share = np.where(late | ~one.places.exist(got), math.inf, share)
+        if (wrong := ~(share <= 1.0)).any():
             return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged)
         ratio = max(ratio, float(share.max(initial=0.0)))
     return Comparison("", judged, ratio)
@@ -304,7 +309,7 @@ def width_of(one: Replayed, dtype: str) -> NDArray[Any]:
     """Return how far elements of that dtype may be off."""
     if one.whole:
         return one.allowed
-    return one.allowed + FORMATS[dtype].u * (np.abs(one.value) + one.allowed)
+    return one.allowed + FORMATS[dtype].u * (np.abs(one.compared) + one.allowed)
 
 
 def _worst(
@@ -314,8 +319,9 @@ def _worst(
     value, far = float(one.value[at]), float(width[at])
     place, is_got = f"{output}[{', '.join(str(int(each)) for each in at)}]", f"{float(got[at]):.8g}"
     count = int((share != -1.0).sum())
+    others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
+    others = "" if one.places is not None and one.places.first else f" (or {others})"
     words = (
-        f"wrong values\n    {place} = {is_got}, must be {value:.8g} (or {value - far:.8g} to {value + far:.8g}); "
-        f"{count} of {got.size} elements are wrong"
+        f"wrong values\n    {place} = {is_got}, must be {value:.8g}{others}; {count} of {got.size} elements are wrong"
     )
     return Comparison(words, judged, float(share[at]), (place, is_got, f"{value:.8g}", f"{far:.3g}"))

@@ -105,7 +105,7 @@ class Run:
     def _note_floor(self, of: ReplayCase, wanted: Wanted) -> None:
         for each in wanted or ():
             with np.errstate(all="ignore"):
-                shares = width_of(each, of.dtype) / np.abs(each.value)
+                shares = width_of(each, of.dtype) / np.abs(each.compared)
             self.floors[of.dtype] += shares[np.isfinite(shares)].tolist()
 
     def _judge(self, of: ReplayCase, entry: Entry, wanted: Wanted, outcome: Outcome) -> bool:

@@ -221,3 +221,60 @@ def test_integers_are_compared_exactly() -> None:
 
     with pytest.raises(fuzz.CheckFailed, match="wrong values"):
         fuzz.check(lambda x: numbered(x) + 1, reference=numbered, shapes="x=b n", oracle="replay", max_cases=4, seed=1)
+
+
+def routed(x: Any) -> Any:
+    return torch.topk(x, 3, -1)
+
+
+def routed_from_the_end(x: Any) -> Any:
+    values, places = torch.sort(x.flip(-1), dim=-1, descending=True, stable=True)
+    return values[..., :3], (x.shape[-1] - 1 - places)[..., :3].int()
+
+
+def same_place_twice(x: Any) -> Any:
+    values, places = torch.topk(x, 3, -1)
+    return values, places[..., [0, 0, 2]]
+
+
+def no_place(x: Any) -> Any:
+    values, places = torch.topk(x, 3, -1)
+    return values, torch.where(values == values[..., :1], -1, places)
+
+
+def best(x: Any) -> Any:
+    return x.argmax(-1)
+
+
+def best_from_the_end(x: Any) -> Any:
+    return x.shape[-1] - 1 - x.flip(-1).argmax(-1)
+
+
+def settled(x: Any) -> Any:
+    return torch.argsort(x, dim=-1, stable=True)
+
+
+def settled_from_the_end(x: Any) -> Any:
+    return x.shape[-1] - 1 - torch.argsort(x.flip(-1), dim=-1, stable=True)
+
+
+def softest(x: Any) -> Any:
+    return torch.softmax(x, -1).argmax(-1)
+
+
+@pytest.mark.parametrize(
+    ("reference", "kernel"),
+    [(routed, routed_from_the_end), (best, best), (settled, settled), (softest, best_from_the_end),
+     (lambda x: torch.argsort(x, -1), settled_from_the_end)],
+)  # fmt: skip
+def test_any_place_of_equal_elements_is_right_unless_one_is_documented(reference: Any, kernel: Any) -> None:
+    fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=24, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("reference", "kernel"),
+    [(best, best_from_the_end), (settled, settled_from_the_end), (routed, same_place_twice), (routed, no_place)],
+)
+def test_a_place_that_is_another_one_is_found(reference: Any, kernel: Any) -> None:
+    with pytest.raises(fuzz.CheckFailed, match=r"wrong values\n    .*output.* = -?\d+, must be \d+"):
+        fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=24, seed=1)
