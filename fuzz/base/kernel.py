@@ -334,7 +334,7 @@ class Mutant:
     big: bool = False
     """Only cases that are big in one coordinate show it: they come first."""
     of_size: bool = False
-    """It is a loss of accuracy, wrong only where it is more than is allowed: what `fuzz.quality guidance` hunts for."""
+    """It is a loss of accuracy, wrong only where it is more than is allowed: a guided search hunts for such."""
     needs_history: bool = False
     """No case shows it alone: some other call must come before it in the same process."""
     explained_as: tuple[str, ...] = ()

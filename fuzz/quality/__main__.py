@@ -1,4 +1,4 @@
-"""`python3 -m fuzz.quality`: how good and how fast the tool itself is, and how fast kernels are."""
+"""`python3 -m fuzz.quality`: how good and how fast the tool itself is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from fuzz.quality.calibrate.verb import calibrate
 from fuzz.quality.centres import centres
 from fuzz.quality.detection.verb import detection
 from fuzz.quality.explanations import explanations
-from fuzz.quality.guidance import guidance
-from fuzz.quality.kernels import kernels
 from fuzz.quality.libraries import libraries
 from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.oracle import oracle
@@ -35,8 +33,6 @@ add_verbs(
         "power": power,
         "undeclared": undeclared,
         "calibrate": calibrate,
-        "kernels": kernels,
-        "guidance": guidance,
         "explanations": explanations,
         "detection": detection,
         "throughput": throughput,

@@ -17,7 +17,6 @@ EXEMPT: Mapping[str, str] = {
     "quality/planted/": "a pack of kernels of the built-in ops, which are wrong in some of their cases",
     "quality/newcomer/": "seven kernels of built-in ops, as a user writes them",
     "quality/gpuemu/": "a pack of kernels of built-in ops, right and wrong ones",
-    "quality/speed/": "times the pack's RMSNorm kernels beside other libraries' own, whose calls it writes out",
 }
 """Modules that are about one op, and why."""
 

@@ -12,7 +12,7 @@ PACK = load(built_in())
 
 
 def test_guidance_finds_a_root_that_is_a_bit_short_where_chance_does_not() -> None:
-    """What `fuzz.quality guidance` shows at length: the same limit, and as late as a run hears of what was judged."""
+    """Both have the same limit, and hear of what was judged as late as a run does."""
     (mutant,) = [mutant for mutant in PACK.mutants if mutant.name == "weighted-root-in-23-bits"]
     targets = expand([mutant.apply(PACK.kernel(mutant.base))], this_host())[:1]
     with WorkerPool(targets) as pool:
