@@ -62,3 +62,17 @@ def test_nothing_inside_imports_the_public_surface() -> None:
     assert len(engine) > 100
     packs = [path for path in engine if path.match("quality/*/pack.py")]
     assert [path.name for path in engine if path not in packs and inside.search(path.read_text())] == []
+
+
+def test_no_folder_has_more_lines_than_its_budget() -> None:
+    rows = (line.split() for line in (CHECKOUT / ".ci" / "lines.txt").read_text().splitlines() if line[0] != "#")
+    budgets = {folder: int(most) for folder, most in rows}
+    counted: dict[str, int] = {}
+    for path in (path for package in ("fuzz", "oracles") for path in (CHECKOUT / package).rglob("*.py")):
+        inside = path.relative_to(CHECKOUT)
+        if "tests" not in inside.parts:
+            folder = "/".join(inside.parts[:-1][:2])
+            counted[folder] = counted.get(folder, 0) + len(path.read_text().splitlines())
+    assert counted.keys() == budgets.keys()
+    over = {folder: lines for folder, lines in counted.items() if lines > budgets[folder]}
+    assert not over, f"more lines than .ci/lines.txt allows: {over}"
