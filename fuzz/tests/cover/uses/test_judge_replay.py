@@ -102,6 +102,19 @@ def test_numbers_of_a_case_that_is_replayed_are_places() -> None:
         assert stray_places(replace(case, inputs={**case.inputs, "at": _ABOVE})).keys() == {"at"}
 
 
+def test_integers_of_8_bits_of_such_a_case_are_any_numbers() -> None:
+    meant = meant_of(
+        lambda x, q: x * q if x.sum() > 0 else x, "x=b n, q=b n", None, {}, "finite", ("f32",), {"q": "int8"}
+    )
+    drawn = next(meant.cases(1))
+    op = op_of(meant, meant.outputs(drawn), "replayed_codes")
+    with patch.dict(OPS, {op.name: op}):
+        case = case_of(drawn, meant.outputs(drawn), op, 1, 1)
+        assert stray_places(case) == {}
+    assert op.operand("q").is_code
+    assert drawn.arrays["q"].min() < 0
+
+
 _ABOVE = Tensor("int64", contiguous((1,)), (1 << 20).to_bytes(8, "little"))
 
 
