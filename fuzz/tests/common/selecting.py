@@ -129,14 +129,14 @@ def step_without_the_last(x: Any) -> Any:
 
 RIGHT = [
     (routed, routed), (routed, routed_by_logits), (routed, routed_from_the_end), (best, best),
-    (best, best_from_the_end), (falling, falling), (falling, falling_by_places), (coded, coded),
+    (falling, falling), (falling, falling_by_places), (coded, coded),
     (coded, coded_by_the_reciprocal),
 ]  # fmt: skip
 WRONG = [
     (routed, same_expert_twice), (routed, third_for_second), (routed, last_expert_left_out),
-    (routed, weights_as_they_are), (best, last_left_out), (best, largest_size), (best, best_in_16_bits),
-    (falling, rising), (falling, tail_not_sorted), (falling, sorted_in_16_bits), (coded, by_128), (coded, cut),
-    (coded, wraps), (coded, rounded_up), (coded, step_without_the_last),
+    (routed, weights_as_they_are), (best, best_from_the_end), (best, last_left_out), (best, largest_size),
+    (best, best_in_16_bits), (falling, rising), (falling, tail_not_sorted), (falling, sorted_in_16_bits),
+    (coded, by_128), (coded, cut), (coded, wraps), (coded, rounded_up), (coded, step_without_the_last),
 ]  # fmt: skip
 QUICK = [(best, last_left_out), (routed, third_for_second), (falling, tail_not_sorted), (coded, by_128)]
 """One wrong way to each."""
