@@ -104,7 +104,7 @@ class Replayed:
     whole: bool = False
     """Whether they are integers or flags, which are not rounded."""
     places: Places | None = None
-    """Of places: these are allowed that have elements which are off by no more."""
+    """What an output of places is compared by: a place is right if its element is off by no more than is allowed."""
 
     @property
     def compared(self) -> F64:
