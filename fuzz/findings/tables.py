@@ -66,8 +66,8 @@ class NightRow(Base):
     """The time is in UTC, without a zone, since SQLite knows none."""
     limit_s: Mapped[float]
     ended: Mapped[str] = mapped_column(default="")
-    """How it ended: 'limit', 'signal', or 'next night' where another one was begun instead of resuming it. It is ''
-    while the night can go on."""
+    """How it ended: 'limit'; 'errors', at its limit after errors of ours; 'signal'; or 'next night' where another one
+    was begun instead of resuming it. It is '' while the night can go on."""
     version: Mapped[str]
     verb: Mapped[str] = mapped_column(default="nightly", server_default="nightly")
     """'nightly', or 'run': one that a store remembers counts as a night, which nobody resumes."""

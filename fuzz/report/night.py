@@ -231,9 +231,14 @@ def night_outcome(
 ) -> UseOutcome:
     """Return the outcome of the whole night, whatever session saw it; one that was cut off counts as interrupted."""
     return outcome_of(
-        tally_of(seen), failing=bool(seen.failing), missing=missing, errors=errors, unsaved=unsaved,
-        interrupted=seen.night.ended != "limit",
+        tally_of(seen), failing=bool(seen.failing), missing=missing, errors=errors or _known_errors(seen),
+        unsaved=unsaved, interrupted=seen.night.ended not in ("limit", "errors"),
     )  # fmt: skip
+
+
+def _known_errors(seen: NightView) -> Sequence[str]:
+    """What the state still knows of errors of ours, which the night has printed."""
+    return ["the night met internal errors, which it printed as it ended"] if seen.night.ended == "errors" else []
 
 
 def outline_of(seen: NightView, kernels: Iterable[Kernel], outcome: UseOutcome) -> Outline:

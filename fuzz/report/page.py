@@ -30,6 +30,7 @@ from fuzz.triage.explanation import Counterfactual
 _HERE = Path(__file__).parent
 _ENDINGS = {
     "limit": "ran its whole time",
+    "errors": "ran its whole time, and met internal errors",
     "signal": "stopped by a signal",
     "next night": "never resumed",
     "": "cut off",

@@ -63,7 +63,8 @@ class NightResults:
         the state has it all. `in_memory` returns the state as it would be where that could not be saved."""
         if saved:
             try:
-                close(engine, opened.position, stopping.ending)
+                how = "errors" if errors and stopping.ending == "limit" else stopping.ending
+                close(engine, opened.position, how)
             except (OperationalError, InterfaceError) as error:
                 self._warn(f"not saved: {name_of(engine)}: {said_by(error)}")
                 saved = False

@@ -26,7 +26,7 @@ from fuzz.generate import sketch
 from fuzz.generate.conditions import Together, conditions_of
 from fuzz.judge.judge import Judgement
 from fuzz.report.console import results
-from fuzz.report.night import night_record, pairs_of, print_night
+from fuzz.report.night import night_outcome, night_record, pairs_of, print_night
 from fuzz.report.page import page, write_page
 from fuzz.report.totals import not_judged
 from fuzz.tests.common.examples import plain
@@ -103,6 +103,17 @@ def test_a_name_is_shown_and_never_run(tmp_path: Path) -> None:
     assert not tags.elements & {"script", "img", "iframe", "object", "embed", "link"}
     assert not {name for name in tags.attributes if name.startswith("on") or name == "src"}
     assert tags.words.count("<script>alert(1)</script>") >= 5, "it is told as it is"
+
+
+@pytest.mark.parametrize(("ended", "code"), [
+    ("limit", Exit.OK), ("signal", Exit.INTERRUPTED), ("", Exit.INTERRUPTED), ("next night", Exit.INTERRUPTED),
+    ("errors", Exit.INTERNAL),
+])  # fmt: skip
+def test_a_night_passes_that_had_its_whole_time_and_no_errors(ended: str, code: Exit, tmp_path: Path) -> None:
+    seen = _night(tmp_path)
+    judged = replace(seen.targets[0], judged=5, not_run=0, attested={})
+    night = replace(seen, buckets=(), targets=(judged,), night=seen.night._replace(ended=ended))
+    assert night_outcome(night).code is code
 
 
 @pytest.mark.parametrize("code", [*ENDINGS])
