@@ -124,7 +124,7 @@ def _without_its_page(folder: Path) -> str:
         (_by_a_signal, {"repro", "show"}),
         (_killed, {"repro", "show"}),
         (_ended_before, {"nightly"}),
-        (_on_a_full_disk, {"repro", "show", "nightly"}),
+        (_on_a_full_disk, {"nightly"}),  # of a case that found no room anywhere all is told, and no command
         (_without_its_page, {"repro", "show", "nightly"}),
     ],
 )
