@@ -96,7 +96,10 @@ class PythonAdapter(Adapter):
         """What belongs to it counts too, and the modules in its folder that it names."""
         source, text = kernel.source.resolve(), edited_source(kernel)
         named = [path for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text)]
-        found = {path.resolve() for path in (*named, *belonging(source, text).values()) if path.is_file()}
+        beside = [*named, *belonging(source, text).values()]
+        # Of a package all modules count: which of them it imports is known only as it runs.
+        beside += [module for folder in beside if folder.is_dir() for module in folder.rglob("*.py")]
+        found = {path.resolve() for path in beside if path.is_file()}
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in found if path != source}}
 
     def missing_package(self) -> str | None:

@@ -128,3 +128,21 @@ def test_cpp_its_headers_and_libraries_touch_the_kernel_that_names_them(reposito
         same = frozenset(path.relative_to(repository).as_posix() for path in repository.rglob("*"))
         changes = Changes("x", frozenset({repository / name}), same, root=repository)
         assert touched([several, linked], repository, changes) == {kernel: Path(name).name}
+
+
+def test_a_module_of_a_package_beside_a_kernel_touches_it(repository: Path) -> None:
+    """Which module of a package is imported is written in the package."""
+    beside = repository.parent / "src"
+    (beside / "own").mkdir(parents=True)
+    for name, text in (
+        ("v.py", "from own import one\n"),
+        ("own/__init__.py", "from .c import one\n"),
+        ("own/c.py", ""),
+    ):
+        (beside / name).write_text(text)
+    _git(repository, "add", "-A", "..")
+    _git(repository, "commit", "-m", "a package")
+    kernels = (PythonKernel("v", "rms_norm", beside / "v.py", "numpy"),)
+    assert touched(kernels, repository, changes_since("HEAD", repository)) == {}
+    (beside / "own" / "c.py").write_text("one = 2\n")
+    assert touched(kernels, repository, changes_since("HEAD", repository)) == {"v": "c.py"}
