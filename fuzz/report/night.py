@@ -230,8 +230,9 @@ def night_outcome(
     seen: NightView, missing: Sequence[str] = (), errors: Sequence[str] = (), unsaved: Sequence[str] = ()
 ) -> UseOutcome:
     """Return the outcome of the whole night, whatever session saw it; one that was cut off counts as interrupted."""
+    tally = tally_of(seen)
     return outcome_of(
-        tally_of(seen), failing=bool(seen.failing), missing=missing, errors=errors or _known_errors(seen),
+        tally, failing=bool(seen.failing) or tally.findings > 0, missing=missing, errors=errors or _known_errors(seen),
         unsaved=unsaved, interrupted=seen.night.ended not in ("limit", "errors"),
     )  # fmt: skip
 

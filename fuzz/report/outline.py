@@ -175,7 +175,8 @@ def run_outline(
     for bucket in book.seen:
         failures.append(_failure(bucket, by_id[bucket.judgement.target], origin, known(bucket)))
     failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
-    failing = any(not failure.known for failure in failures)
+    # A run that failed counts even if no bucket was made of it.
+    failing = any(not failure.known for failure in failures) or (tally.findings > 0 and not failures)
     outcome = outcome_of(
         tally, failing=failing, complaints=complaints, missing=missing, errors=book.errors, unsaved=unsaved,
         interrupted=interrupted, idle=idle, usual=usual,

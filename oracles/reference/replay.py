@@ -67,7 +67,7 @@ class Places:
     table: F64
     axis: int
     dropped: bool
-    """Whether the axis is none of the output's."""
+    """Whether the output lacks this axis."""
     first: bool
     """Whether of equal elements the first alone is right, as torch documents: where the table is an input itself. What
     is calculated on the way may differ by roundings."""

@@ -34,7 +34,7 @@ class Span:
         return "places" if self.high is None else f"integers from {self.low} to {self.high}"
 
     def draw(self, stream: Stream, shape: tuple[int, ...], places: int) -> NDArray[np.int64]:
-        """Return so many of them: evenly, those close to 0, all sizes alike, and the ends."""
+        """Return integers of that shape: spread evenly, close to 0, of all sizes alike, or the ends."""
         count, high = math.prod(shape), max(places - 1, 0) if self.high is None else self.high
         low = min(self.low, high)
         found = stream.integers(count, low, high)

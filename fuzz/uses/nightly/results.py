@@ -127,7 +127,7 @@ class NightResults:
         return len(whole.outcome.unsaved) == before
 
     def _written(self, outline: Outline, path: Path, write: Callable[[], object]) -> Outline:
-        """Return the outline, with why the file could not be written where that is so."""
+        """Return the outline, with the reason if the file cannot be written."""
         try:
             write()
         except OSError as error:

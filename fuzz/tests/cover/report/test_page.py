@@ -111,7 +111,7 @@ def test_a_name_is_shown_and_never_run(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_a_night_passes_that_had_its_whole_time_and_no_errors(ended: str, code: Exit, tmp_path: Path) -> None:
     seen = _night(tmp_path)
-    judged = replace(seen.targets[0], judged=5, not_run=0, attested={})
+    judged = replace(seen.targets[0], judged=5, findings=0, not_run=0, attested={})
     night = replace(seen, buckets=(), targets=(judged,), night=seen.night._replace(ended=ended))
     assert night_outcome(night).code is code
 
