@@ -1,1 +1,1 @@
-"""What measures ourselves: the oracle's speed, guidance, the speed of kernels. It is not part of the wheel."""
+"""What measures ourselves: the oracle, the power of the judge, the explanations. It is not part of the wheel."""

@@ -104,9 +104,8 @@ def test_what_an_option_cannot_be_is_one_line_and_exit_code_4(cli_here: Cli, arg
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["guidance", "-k", "nothing"], "plants no loss of accuracy that matches"),
         (["oracle", "--dtype", "f8"], "unknown dtype"),
-        (["kernels", "--pack", "/nowhere"], "is not a pack"),
+        (["power", "--pack", "/nowhere"], "is not a pack"),
         (["nothing"], "No such command"),
     ],
 )
