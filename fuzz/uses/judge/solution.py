@@ -199,7 +199,10 @@ def _judged_model(*tensors):
 
 
 def _judged_fill(model, given):
-    """By the names of the weights, or where these are others by their places among those of one shape."""
+    """By the names of the weights, or where these are others by their places among those of one shape.
+
+    As `load_state_dict` and `eval()` do it: a module may keep what it made of its weights until their versions change
+    or its mode is set."""
     state = {{**dict(model.named_parameters()), **dict(model.named_buffers())}}
     rest = [each for name, each in state.items() if name not in given and each.is_floating_point()]
     for name, tensor in given.items():
@@ -208,7 +211,8 @@ def _judged_fill(model, given):
             own = next((each for each in rest if each.shape == tensor.shape), None)
             rest = [each for each in rest if each is not own]
         if own is not None:
-            own.data.copy_(tensor)
+            own.copy_(tensor)
+    model.train(model.training)
 
 
 def judged({parameters}):

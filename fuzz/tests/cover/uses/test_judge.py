@@ -445,3 +445,45 @@ class ModelNew(torch.nn.Module):
         found = known["judged"](x, w, b)
         assert found.dtype == dtype
         assert (found == 4 + (torch.ones(2) / 3).to(dtype)).all(), "what was rounded once is not taken again"
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        """
+    def forward(self, x):
+        if self.lin.weight._version != self.seen:
+            self.seen, self.folded = self.lin.weight._version, self.lin.weight.t() * 2
+        return x @ self.folded
+""",
+        """
+    def train(self, mode=True):
+        self.folded = None
+        return super().train(mode)
+
+    def forward(self, x):
+        if self.folded is None:
+            self.folded = self.lin.weight.t() * 2
+        return x @ self.folded
+""",
+    ],
+    ids=["by the version of the weights", "until the mode is set"],
+)
+def test_a_module_may_keep_what_it_made_of_its_weights_until_others_are_loaded(kept: str) -> None:
+    text = f"""import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.seen, self.folded = torch.nn.Linear(3, 2, bias=False), -1, None
+{kept}"""
+    module = Module((), ("x",), {"w": "lin.weight"}, {})
+    problem = Problem("lin", len, dtypes={"x": "float32"}, module=module)
+    known: dict[str, Any] = {}
+    exec(
+        Solution("lin", {"lin.py": text}, "lin.py", "ModelNew", "torch", ()).written(problem, "xw", "y")["lin.py"],
+        known,
+    )
+    for weight in (1.0, 3.0):
+        found = known["judged"](torch.ones(4, 3), torch.full((2, 3), weight))
+        assert (found == 6 * weight).all()
