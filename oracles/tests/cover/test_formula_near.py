@@ -101,6 +101,15 @@ def test_of_sums(error: float) -> None:
     assert 0.4 < _of_sum(error) <= 1
 
 
+def test_sums_of_exact_numbers_that_are_not_rounded_can_be_compared_with_equal_ones() -> None:
+    arithmetic = Rigorous()
+    sums = arithmetic.operate("add", Near(np.array([3.0, 5.0])), Near(np.array([4.0, 0.5])))
+    assert arithmetic.compare("less", sums, Near(np.array([7.0, 5.5]))).tolist() == [False, False]
+    rounded = arithmetic.operate("subtract", Near(np.array([3.0, 1.0])), Near(np.array([4.0, 2.0**-60])))
+    with pytest.raises(rigorous.UncertainError):
+        arithmetic.compare("less", rounded, Near(np.array([-1.0, 1.0])))
+
+
 def test_of_one_exact_term_and_by_a_power_of_two_nothing_is_rounded() -> None:
     a, four = Near(np.array([[3.1], [-0.7], [np.inf], [0.0]])), Near(np.array(4.0))
     assert not np.any(Rigorous().total(a, 1).error)
