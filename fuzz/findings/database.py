@@ -148,13 +148,26 @@ def open_store(store: str) -> Engine:
 
 
 def open_known(store: str) -> Engine:
-    """Open the database of a URL as `open_store` does, where something is to be read: a file that is not there is none.
-    Raises StateError."""
+    """Open the database of a URL as `open_store` does, where something is to be read: a file that is not there is none,
+    and one beside which nothing can be written, as on a full disk, is copied to memory. Raises StateError."""
+    path = Path()
     with suppress(ArgumentError, ValueError):  # which opening it says
         url = make_url(store)
-        if _is_file(url) and url.database and not Path(url.database).exists():
-            raise StateError(f"{url.database}: there is no such file")
-    return open_store(store)
+        path = Path(url.database or "") if _is_file(url) else path
+        if path.name and not path.exists():
+            raise StateError(f"{path}: there is no such file")
+    try:
+        return open_store(store)
+    except StateError as error:
+        if isinstance(error, BrokenStateError) or not path.is_file():
+            raise
+        with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=0)) as source:
+            source.execute("PRAGMA locking_mode = EXCLUSIVE")  # else SQLite needs room for an index of its log
+            engine = _copy_of(source)
+            with engine.begin() as connection:
+                _make_tables(connection, str(path))
+            return engine
+        raise
 
 
 def open_state(path: Path) -> Engine:
@@ -211,9 +224,14 @@ def _check_point(connection: DBAPIConnection | None, record: object) -> None:
 
 def in_memory(engine: Engine) -> Engine:
     """A copy of the file of a database that takes what the disk has no room for."""
+    with closing(engine.raw_connection()) as source:
+        return _copy_of(source.driver_connection)
+
+
+def _copy_of(source: Any) -> Engine:
     copy = create_engine("sqlite://", poolclass=StaticPool)
-    with closing(engine.raw_connection()) as source, closing(copy.raw_connection()) as target:
-        source.driver_connection.backup(target.driver_connection)  # type: ignore[union-attr]
+    with closing(copy.raw_connection()) as target:
+        source.backup(target.driver_connection)
     return copy
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from fuzz.findings.store import Unsaved
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.report.brief import Commands
+from fuzz.report.console import progress, results
 from fuzz.report.failure import full_text
 from fuzz.report.page import page
 from fuzz.tests.common.examples import plain
@@ -29,6 +32,7 @@ from fuzz.tests.common.strangers import TEXTS
 from fuzz.triage.finding import Finding
 from fuzz.uses.nightly.earlier import known_cases, published
 from fuzz.uses.nightly.opening import Slice, begin_slice, note_targets, open_night
+from fuzz.uses.nightly.results import NightResults
 
 _PLACES = 29
 _BATCHES = 20
@@ -140,6 +144,30 @@ def test_the_file_of_a_state_has_all_that_was_saved(tmp_path: Path) -> None:
     copy, engine = tmp_path / "copy.sqlite", a_night(tmp_path)
     copy.write_bytes((tmp_path / "state.sqlite").read_bytes())
     assert view(open_state(copy)).judged == view(engine).judged == 3 * _BATCHES
+
+
+def test_a_night_on_a_full_disk_is_told_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another process that reads keeps the last batch in the log."""
+    with closing(sqlite3.connect(a_state(tmp_path))) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM night")
+        with open_state(tmp_path / "state.sqlite").begin() as writer:
+            writer.exec_driver_sql("INSERT INTO batch (slice_id, minute, cases, judged) VALUES (1, 7, 1000, 0)")
+        (tmp_path / "full").mkdir()
+        for name in ("state.sqlite", "state.sqlite-wal"):
+            shutil.copy(tmp_path / name, tmp_path / "full" / name)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        ended = NightResults(tmp_path / "full", None, (), None, (), (), None, results(), progress()).again()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    told, warned = capsys.readouterr()
+    assert "what failed" in told
+    assert "1,060 cases" in told
+    assert "report.html: File too large" in warned
+    assert ended.outcome is not None
+    assert not ended.saved
 
 
 @pytest.mark.parametrize("kind", ["cut off", "zeros", "a bit"])
