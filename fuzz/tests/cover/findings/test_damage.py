@@ -191,6 +191,50 @@ def test_a_damaged_state_never_has_fewer_runs_without_a_word(tmp_path: Path, kin
     assert said > 0
 
 
+@pytest.mark.parametrize("kind", ["cut off", "zeros", "a bit", "older"])
+def test_a_damaged_log_never_has_fewer_runs_without_a_word(tmp_path: Path, kind: str) -> None:
+    """Another process reads while the night is killed, so that its log is kept."""
+    path, killed = tmp_path / "state.sqlite", tmp_path / "killed"
+    killed.mkdir()
+    open_state(path).dispose()
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM night")
+        engine = a_night(tmp_path)
+        log = (tmp_path / "state.sqlite-wal").read_bytes()
+        file, count = path.read_bytes(), (tmp_path / "state.sqlite-saved").read_bytes()
+        older = [log[: len(log) // 2]]
+        engine.dispose()
+    said = 0
+    for at in range(33, len(log), len(log) // _PLACES):
+        damaged = bytearray(log[:at] if kind == "cut off" else log)
+        if kind == "zeros":
+            damaged[at : at + 64] = bytes(64)
+        elif kind == "a bit":
+            damaged[at] ^= 1 << at % 8
+        elif kind == "older":
+            damaged = bytearray(older.pop()) if older else damaged
+        for name, content in (("", file), ("-wal", damaged), ("-saved", count)):
+            (killed / f"state.sqlite{name}").write_bytes(content)
+        try:
+            engine = open_state(killed / "state.sqlite")
+        except BrokenStateError as error:
+            said += "batches were saved" in str(error)
+            continue
+        assert view(engine).judged == 3 * _BATCHES, at
+        engine.dispose()
+    assert said > 0
+
+
+def test_a_state_that_lost_batches_is_set_aside_with_its_count(tmp_path: Path) -> None:
+    path = a_state(tmp_path)
+    (tmp_path / "state.sqlite-saved").write_text("999\n")
+    _, said = opened_state(path)
+    assert "damaged: 999 batches were saved, and 21 are there (if it is an older copy, which is to be used: rm " in said
+    assert opened_state(path)[1] == ""
+    assert (tmp_path / "state.sqlite-saved.broken-1").exists()
+
+
 def test_a_whole_state_stays_where_it_is(tmp_path: Path) -> None:
     path = a_state(tmp_path)
     engine, said = opened_state(path)
