@@ -225,10 +225,13 @@ def _converted(root: Path, start: str, names: set[str], before: Collection[str])
     if any(name.rpartition("/")[2] == ".gitattributes" for name in names):
         return set()
     told = _names(git(root, "diff", *DIFF, "--name-only", "-z", start, "--"))
-    files = [each for each in names - told if each in before and stat.S_ISREG(os.lstat(root / each).st_mode)]
-    return {
-        each for each in files if raw(root, "cat-file", "--filters", f"{start}:{each}") == (root / each).read_bytes()
-    }
+    return {name for name in names - told if name in before and _is_as_written(root / name, root, f"{start}:{name}")}
+
+
+def _is_as_written(path: Path, root: Path, name: str) -> bool:
+    if path.is_symlink() or not path.is_file() or not os.access(path, os.R_OK):
+        return False
+    return raw(root, "cat-file", "--filters", name) == path.read_bytes()
 
 
 def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str, str]:
@@ -247,20 +250,17 @@ def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str
 
 def _is_shared(path: Path, pack: Path) -> bool:
     """Whether it is a file of the engine, or a module or data of the pack: who uses them cannot be told cheaply."""
-    folder = next((each for each in _ENGINE if path.is_relative_to(each)), None)
-    if folder is not None:
-        return path.suffix in _CODE and "tests" not in path.relative_to(folder).parts
-    return _is_data(path, pack) or (path.suffix == ".py" and _is_below(path, pack))
+    folder = next((each for each in (*_ENGINE, pack) if path.is_relative_to(each)), None)
+    if folder is None or "tests" in path.relative_to(folder).parts:
+        return False
+    return path.suffix in _CODE if folder in _ENGINE else path.suffix == ".py" or _is_data(path, pack)
 
 
 def _is_data(path: Path, folder: Path) -> bool:
     """Whether it is a file below the folder that a kernel may read by a name that it makes up as it runs."""
-    return path.suffix not in {".py", *_COMPILED, *_TEXTS} and _is_below(path, folder)
-
-
-def _is_below(path: Path, folder: Path) -> bool:
-    parts = path.relative_to(folder).parts if path.is_relative_to(folder) else ()
-    return bool(parts) and _NO_DATA.isdisjoint(parts) and not any(part[0] == "." for part in parts)
+    parts = path.relative_to(folder).parts if path.is_relative_to(folder) else (".",)
+    is_apart = not _NO_DATA.isdisjoint(parts) or any(part[0] == "." for part in parts)
+    return not is_apart and path.suffix not in {".py", *_COMPILED, *_TEXTS}
 
 
 def _reason(kernel: Kernel, others: Iterable[Path], changes: Changes) -> str:
@@ -270,7 +270,8 @@ def _reason(kernel: Kernel, others: Iterable[Path], changes: Changes) -> str:
         return made
     named = {piece for text in files.values() for piece in _PIECE.findall(text)}
     compiled, folder = kernel.source.suffix in _COMPILED, kernel.source.resolve().parent
-    for path in (*others, *(each for each in sorted(changes.ignored) if _is_below(each, changes.root))):
+    ignored = [path for path in sorted(changes.ignored) if _is_data(path, changes.root)]
+    for path in (*others, *ignored):
         if path.suffix == ".py" or (compiled and path.suffix in _COMPILED):
             continue
         if not named.isdisjoint(path.relative_to(changes.root).parts if path.is_relative_to(changes.root) else ()):

@@ -183,6 +183,9 @@ def test_a_file_that_git_was_told_not_to_look_at_is_looked_at(repository: Path) 
         assert _seen(repository)[0] == _ONLY_A
         with _written(repository / "kern" / "b.c", b"int wrong;\n"):
             assert _seen(repository)[0] == {"a": "a.c", "b": "b.c"}
+            (repository / "kern" / "b.c").unlink()
+            assert _seen(repository)[0] == {"a": "a.c", "b": "b.c"}
+            (repository / "kern" / "b.c").touch()
         _git(repository, "update-index", word.replace("--", "--no-"), "kern/b.c")
 
 
