@@ -9,16 +9,9 @@ from pathlib import Path
 from fuzz.base.text import masked, printable
 
 _KEPT = (
-    "GIT_CONFIG",
-    "GIT_SSH",
-    "GIT_SSL",
-    "GIT_HTTP",
-    "GIT_PROXY",
-    "GIT_ASKPASS",
-    "GIT_EXEC",
-    "GIT_CEILING",
-    "GIT_DISC",
-)
+    "GIT_CONFIG", "GIT_SSH", "GIT_SSL", "GIT_HTTP", "GIT_PROXY",
+    "GIT_ASKPASS", "GIT_EXEC", "GIT_CEILING", "GIT_DISC",
+)  # fmt: skip
 """The variables of git that say how it reaches a remote and which folders it trusts. All others, such as GIT_DIR in a
 hook, GIT_EXTERNAL_DIFF or GIT_TRACE, would change what it is asked, or its answer."""
 _SETTINGS = {
@@ -62,9 +55,7 @@ def raw(folder: Path, *arguments: str) -> bytes:
     }  # a commit is what its digest says
     command = ["git", "--no-pager", "--literal-pathspecs", *settings, "-C", str(folder), *arguments]
     try:
-        answer = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=surroundings
-        )  # fmt: skip
+        answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=surroundings)
     except FileNotFoundError:
         raise GitError(arguments[0], folder, "git is not installed, or not on the PATH") from None
     except OSError as error:
