@@ -59,7 +59,7 @@ _KEPT = (
 MOST_PROCESSES = 256
 """A worker may start so many. The compilers of torch and Triton are some ten at a time."""
 _MOST_FILES = 100_000
-"""A sandbox may hold so many, each of which takes 1 KB of the system's memory, be it empty: Bubblewrap sets no limit."""
+"""A sandbox may hold so many files: even empty ones take 1 KB of memory each, and Bubblewrap sets no limit."""
 BARE: Mapping[str, str] = {}
 """The environment of the program that makes a sandbox: its own can be read from inside."""
 
