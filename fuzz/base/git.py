@@ -9,16 +9,9 @@ from pathlib import Path
 from fuzz.base.text import masked, printable
 
 _KEPT = (
-    "GIT_CONFIG",
-    "GIT_SSH",
-    "GIT_SSL",
-    "GIT_HTTP",
-    "GIT_PROXY",
-    "GIT_ASKPASS",
-    "GIT_EXEC",
-    "GIT_CEILING",
-    "GIT_DISC",
-)
+    "GIT_CONFIG", "GIT_SSH", "GIT_SSL", "GIT_HTTP", "GIT_PROXY",
+    "GIT_ASKPASS", "GIT_EXEC", "GIT_CEILING", "GIT_DISC",
+)  # fmt: skip
 """The variables of git that say how it reaches a remote and which folders it trusts. All others, such as GIT_DIR in a
 hook, GIT_EXTERNAL_DIFF or GIT_TRACE, would change what it is asked, or its answer."""
 _SETTINGS = {
@@ -46,23 +39,30 @@ class GitError(Exception):
 
 
 def git(folder: Path, *arguments: str) -> str:
+    """Return what git prints in the folder, as text without the last line end. Raises GitError."""
+    # Names of files, sources and messages are in any encoding.
+    return raw(folder, *arguments).decode("utf-8", "surrogateescape").removesuffix("\n")
+
+
+def raw(folder: Path, *arguments: str) -> bytes:
     """Return what git prints in the folder, whatever its user's settings and environment. Raises GitError."""
     settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
     surroundings = {name: value for name, value in os.environ.items() if name[:4] != "GIT_" or name.startswith(_KEPT)}
     surroundings |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}  # it neither asks nor writes
+    surroundings |= {
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": "/dev/null/none",
+    }  # a commit is what its digest says
     command = ["git", "--no-pager", "--literal-pathspecs", *settings, "-C", str(folder), *arguments]
     try:
-        answer = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=surroundings
-        )  # fmt: skip
+        answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=surroundings)
     except FileNotFoundError:
         raise GitError(arguments[0], folder, "git is not installed, or not on the PATH") from None
     except OSError as error:
         raise GitError(arguments[0], folder, str(error)) from error
     if answer.returncode:
         raise GitError(arguments[0], folder, os.fsdecode(answer.stderr), answer.returncode)
-    # Names of files, sources and messages are in any encoding.
-    return answer.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
+    return answer.stdout
 
 
 def said_of(folder: Path, *arguments: str) -> str | None:

@@ -5,6 +5,7 @@ A state folder has one SQLite file. A store that many machines share is a Postgr
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -19,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceEr
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
 
-from fuzz.base.files import set_aside
+from fuzz.base.files import set_aside, write_whole
 from fuzz.findings.damage import examine
 from fuzz.findings.migrations import upgrade
 from fuzz.findings.state import DATABASE, BrokenStateError, StateError
@@ -34,6 +35,9 @@ _BUSY_MS = 2000
 """Another process that writes is waited for so many milliseconds. The number is chosen, not measured."""
 _OLDEST = 4
 """Older tables are not read."""
+_COUNT = "-saved"
+"""How the name of the file goes on, beside that of a database, that holds the number of batches saved in it."""
+_SAVED = "SELECT coalesce(sum(saved), 0) FROM session"
 _OPENING = 5_392_171
 """The number of the lock under which tables are made: two machines may open a new store together."""
 _INSERTS: Mapping[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
@@ -110,8 +114,8 @@ def opened_state(path: Path) -> tuple[Engine, str]:
             raise BrokenStateError(f"{path}: damaged: it is empty")
         return open_state(path), ""
     except BrokenStateError as error:
-        aside = [set_aside(each) for each in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm")))
-                 if each.exists()]  # fmt: skip
+        files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm", _COUNT)]
+        aside = [set_aside(each) for each in files if each.exists()]
         return open_state(path), f"{error}; it is kept as {aside[0].name}, and a new one begins"
 
 
@@ -148,13 +152,27 @@ def open_store(store: str) -> Engine:
 
 
 def open_known(store: str) -> Engine:
-    """Open the database of a URL as `open_store` does, where something is to be read: a file that is not there is none.
-    Raises StateError."""
+    """Open the database of a URL as `open_store` does, where something is to be read: a file that is not there is none,
+    and one beside which nothing can be written, as on a full disk, is copied to memory. Raises StateError."""
+    path = Path()
     with suppress(ArgumentError, ValueError):  # which opening it says
         url = make_url(store)
-        if _is_file(url) and url.database and not Path(url.database).exists():
-            raise StateError(f"{url.database}: there is no such file")
-    return open_store(store)
+        path = Path(url.database or "") if _is_file(url) else path
+        if path.name and not path.exists():
+            raise StateError(f"{path}: there is no such file")
+    try:
+        return open_store(store)
+    except StateError as error:
+        if isinstance(error, BrokenStateError) or not path.is_file():
+            raise
+        with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=0)) as source:
+            source.execute("PRAGMA locking_mode = EXCLUSIVE")  # else SQLite needs room for an index of its log
+            engine = _copy_of(source)
+            with engine.begin() as connection:
+                _make_tables(connection, str(path))
+                _require_all(connection, path)
+            return engine
+        raise
 
 
 def open_state(path: Path) -> Engine:
@@ -170,6 +188,7 @@ def open_state(path: Path) -> Engine:
             _make_tables(connection, str(path))
             # A kernelfuzz of before there were revisions looks for the version here.
             connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA}")
+            _require_all(connection, path)
         examine(engine)
     except (OperationalError, sqlite3.OperationalError) as error:
         raise StateError(f"{path}: cannot be written: {getattr(error, 'orig', error)}") from error
@@ -209,11 +228,34 @@ def _check_point(connection: DBAPIConnection | None, record: object) -> None:
             cursor.execute(f"PRAGMA {pragma}")
 
 
+def count_saved(engine: Engine) -> None:
+    """Note beside the file of a database, after a batch, how many are saved in it: whatever is lost later is missed."""
+    if not is_shared(engine) and engine.url.database:
+        with engine.connect() as connection, suppress(OSError, OperationalError):  # the next batch notes it
+            count = connection.exec_driver_sql(_SAVED).scalar_one()
+            write_whole(Path(engine.url.database + _COUNT), f"{count}\n")
+
+
+def _require_all(connection: Connection, path: Path) -> None:
+    """Raise BrokenStateError where fewer batches are in a file than were saved, as where its log was damaged."""
+    count = path.with_name(path.name + _COUNT)
+    with suppress(OSError, ValueError):  # an older kernelfuzz has not written it
+        saved, there = int(count.read_text()), connection.exec_driver_sql(_SAVED).scalar_one()
+        if there < saved:
+            older = f"if it is an older copy, which is to be used: rm {shlex.quote(str(count))}"
+            raise BrokenStateError(f"{path}: damaged: {saved:,} batches were saved, and {there:,} are there ({older})")
+
+
 def in_memory(engine: Engine) -> Engine:
     """A copy of the file of a database that takes what the disk has no room for."""
+    with closing(engine.raw_connection()) as source:
+        return _copy_of(source.driver_connection)
+
+
+def _copy_of(source: Any) -> Engine:
     copy = create_engine("sqlite://", poolclass=StaticPool)
-    with closing(engine.raw_connection()) as source, closing(copy.raw_connection()) as target:
-        source.driver_connection.backup(target.driver_connection)  # type: ignore[union-attr]
+    with closing(copy.raw_connection()) as target:
+        source.backup(target.driver_connection)
     return copy
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from fuzz.findings.accuracy import whereabouts
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded, rule_from_text, rule_to_text
-from fuzz.findings.database import in_memory, is_shared, name_of, said_by, write_rows
+from fuzz.findings.database import count_saved, in_memory, is_shared, name_of, said_by, write_rows
 from fuzz.findings.position import Position, utc_now
 from fuzz.findings.state import FencedError
 from fuzz.findings.store import Unsaved
@@ -133,6 +133,7 @@ class DatabaseStore:
         except (OperationalError, InterfaceError) as error:
             self._together, self._trouble = {}, f"{name_of(self._engine)}: {said_by(error)}"
             return False
+        count_saved(self._engine)
         self._tried, self._position.saved = None, self._position.saved + 1
         gone = {source for source, _ in batch.merged}
         kept = {row["case_file"] for name, row in batch.rows.items() if name not in gone}

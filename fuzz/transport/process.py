@@ -195,7 +195,7 @@ class Process:
     def _finish(self) -> int:
         """End the process, unless it has ended. Returns its exit code."""
         if self._sandboxed:
-            sandbox.end_crowd(self.pid)
+            sandbox.end_excess(self.pid)
         self.kill()
         try:
             return self._child.wait(_LAST_BREATH_S)
@@ -302,8 +302,8 @@ class Process:
                 self._end(hung=True)
             if self._memory is not None and self._resident() > self._memory + _SHARED_BYTES:
                 self._end(ended=f"it took more than {(self._memory + _SHARED_BYTES) >> 30} GiB of memory")
-            if self._sandboxed and sandbox.is_crowded(self.pid):
-                self._end(ended=f"it started more than {sandbox.MOST_PROCESSES} processes")
+            if self._sandboxed and (excess := sandbox.excess(self.pid)):
+                self._end(ended=excess)
 
     def _resident(self) -> int:
         """Bytes of memory that the process has, shared ones too: no limit of the system bounds those."""

@@ -58,6 +58,8 @@ _KEPT = (
 """Variables that a worker may have, as globs: others may hold what is secret."""
 MOST_PROCESSES = 256
 """A worker may start so many. The compilers of torch and Triton are some ten at a time."""
+_MOST_FILES = 100_000
+"""A sandbox may hold so many files: even empty ones take 1 KB of memory each, and Bubblewrap sets no limit."""
 BARE: Mapping[str, str] = {}
 """The environment of the program that makes a sandbox: its own can be read from inside."""
 
@@ -132,24 +134,40 @@ def outside(below: int, inside: int) -> int:
     return next((pid for pid in _descendants(below) if _number_inside(pid) == inside), below)
 
 
-def is_crowded(pid: int) -> bool:
-    """Whether a worker, or who starts it, has started more than MOST_PROCESSES in its sandbox, which are running."""
+def excess(pid: int) -> str:
+    """Return what a worker, or who starts it, has too many of in its sandbox; '' where that is nothing."""
     inner = next((each for each in _descendants(pid) if _number_inside(each)), 0)
-    found = _there(Path(f"/proc/{inner}/root/proc"), "[0-9]*") if inner else []
+    if not inner:
+        return ""
+    if _files_in(inner) > _MOST_FILES:
+        return f"there were more than {_MOST_FILES:,} files in {PRIVATE} and {_SHARED}"
+    found = _there(Path(f"/proc/{inner}/root/proc"), "[0-9]*")
     if len(found) <= MOST_PROCESSES:
-        return False
+        return ""
     # Many workers of one folder may share the sandbox. An orphan of a worker's is its child.
     parents = {int(each.name): int(_status(each).get("PPid", "0")) for each in found}
     below, started = {_number_inside(inner)}, 0
     while new := {each for each, parent in parents.items() if parent in below} - below:
         below |= new
         started += len(new)
-    return started > MOST_PROCESSES
+    return f"it started more than {MOST_PROCESSES} processes" if started > MOST_PROCESSES else ""
 
 
-def end_crowd(pid: int) -> None:
-    """Where a worker has started processes, end its sandbox: one by one they could multiply faster than they end."""
-    if _number_inside(pid) and len([*islice(_descendants(pid), 2)]) > 1:
+def _files_in(inner: int) -> int:
+    """Return the number of files that were made in the sandbox of a process."""
+    made = 0
+    for folder in (PRIVATE, _SHARED):
+        seen = f"/proc/{inner}/root{folder}"
+        with suppress(OSError):  # it has ended
+            if Path(seen).stat().st_dev != Path(folder).stat().st_dev:  # else it is being made, and sees ours
+                made += os.statvfs(seen).f_files - os.statvfs(seen).f_ffree
+    return made
+
+
+def end_excess(pid: int) -> None:
+    """Where a worker has started processes, or files are too many, end its sandbox: processes could multiply faster
+    than they end one by one, and files last as long as it."""
+    if _number_inside(pid) and (len([*islice(_descendants(pid), 2)]) > 1 or _files_in(pid) > _MOST_FILES):
         end(pid)
 
 

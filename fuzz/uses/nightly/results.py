@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from fuzz.base.kernel import Kernel
-from fuzz.findings.database import answering, is_shared, name_of, open_state, open_store, said_by
+from fuzz.findings.database import answering, is_shared, name_of, open_known, said_by
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
 from fuzz.findings.unsaved import unsaved_path
@@ -94,7 +94,7 @@ class NightResults:
 
     def again(self, since: int = 0) -> NightEnd:
         """Everything of the latest night once more. Raises StateError where there is none, OSError."""
-        engine = open_state(latest_state(self.state)) if self.store is None else open_store(self.store)
+        engine = open_known(self.store or f"sqlite:///{latest_state(self.state)}")
         with answering(engine):
             seen = view(engine, findings=self.state / FINDINGS, since=since)
         ended = self._ended(seen)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from fuzz.findings.store import Unsaved
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.report.brief import Commands
+from fuzz.report.console import progress, results
 from fuzz.report.failure import full_text
 from fuzz.report.page import page
 from fuzz.tests.common.examples import plain
@@ -29,6 +32,7 @@ from fuzz.tests.common.strangers import TEXTS
 from fuzz.triage.finding import Finding
 from fuzz.uses.nightly.earlier import known_cases, published
 from fuzz.uses.nightly.opening import Slice, begin_slice, note_targets, open_night
+from fuzz.uses.nightly.results import NightResults
 
 _PLACES = 29
 _BATCHES = 20
@@ -142,6 +146,30 @@ def test_the_file_of_a_state_has_all_that_was_saved(tmp_path: Path) -> None:
     assert view(open_state(copy)).judged == view(engine).judged == 3 * _BATCHES
 
 
+def test_a_night_on_a_full_disk_is_told_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another process that reads keeps the last batch in the log."""
+    with closing(sqlite3.connect(a_state(tmp_path))) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM night")
+        with open_state(tmp_path / "state.sqlite").begin() as writer:
+            writer.exec_driver_sql("INSERT INTO batch (slice_id, minute, cases, judged) VALUES (1, 7, 1000, 0)")
+        (tmp_path / "full").mkdir()
+        for name in ("state.sqlite", "state.sqlite-wal"):
+            shutil.copy(tmp_path / name, tmp_path / "full" / name)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        ended = NightResults(tmp_path / "full", None, (), None, (), (), None, results(), progress()).again()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    told, warned = capsys.readouterr()
+    assert "what failed" in told
+    assert "1,060 cases" in told
+    assert "report.html: File too large" in warned
+    assert ended.outcome is not None
+    assert not ended.saved
+
+
 @pytest.mark.parametrize("kind", ["cut off", "zeros", "a bit"])
 def test_a_damaged_state_never_has_fewer_runs_without_a_word(tmp_path: Path, kind: str) -> None:
     whole, path = a_state(tmp_path).read_bytes(), tmp_path / "damaged.sqlite"
@@ -161,6 +189,50 @@ def test_a_damaged_state_never_has_fewer_runs_without_a_word(tmp_path: Path, kin
         assert view(engine).judged == 3 * _BATCHES, at
         engine.dispose()
     assert said > 0
+
+
+@pytest.mark.parametrize("kind", ["cut off", "zeros", "a bit", "older"])
+def test_a_damaged_log_never_has_fewer_runs_without_a_word(tmp_path: Path, kind: str) -> None:
+    """Another process reads while the night is killed, so that its log is kept."""
+    path, killed = tmp_path / "state.sqlite", tmp_path / "killed"
+    killed.mkdir()
+    open_state(path).dispose()
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM night")
+        engine = a_night(tmp_path)
+        log = (tmp_path / "state.sqlite-wal").read_bytes()
+        file, count = path.read_bytes(), (tmp_path / "state.sqlite-saved").read_bytes()
+        older = [log[: len(log) // 2]]
+        engine.dispose()
+    said = 0
+    for at in range(33, len(log), len(log) // _PLACES):
+        damaged = bytearray(log[:at] if kind == "cut off" else log)
+        if kind == "zeros":
+            damaged[at : at + 64] = bytes(64)
+        elif kind == "a bit":
+            damaged[at] ^= 1 << at % 8
+        elif kind == "older":
+            damaged = bytearray(older.pop()) if older else damaged
+        for name, content in (("", file), ("-wal", damaged), ("-saved", count)):
+            (killed / f"state.sqlite{name}").write_bytes(content)
+        try:
+            engine = open_state(killed / "state.sqlite")
+        except BrokenStateError as error:
+            said += "batches were saved" in str(error)
+            continue
+        assert view(engine).judged == 3 * _BATCHES, at
+        engine.dispose()
+    assert said > 0
+
+
+def test_a_state_that_lost_batches_is_set_aside_with_its_count(tmp_path: Path) -> None:
+    path = a_state(tmp_path)
+    (tmp_path / "state.sqlite-saved").write_text("999\n")
+    _, said = opened_state(path)
+    assert "damaged: 999 batches were saved, and 21 are there (if it is an older copy, which is to be used: rm " in said
+    assert opened_state(path)[1] == ""
+    assert (tmp_path / "state.sqlite-saved.broken-1").exists()
 
 
 def test_a_whole_state_stays_where_it_is(tmp_path: Path) -> None:

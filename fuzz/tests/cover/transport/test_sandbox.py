@@ -186,6 +186,16 @@ def test_what_a_compiled_kernel_does_is_said_as_without_one(place: str, cache: P
     assert "SIGABRT" in wrong.detail
 
 
+def test_a_process_that_a_compiled_kernel_leaves_is_told_of_as_without_one(cache: Path, tmp_path: Path) -> None:
+    daemon = "if (fork() == 0) { setsid(); if (fork() == 0) for (;;) pause(); _exit(0); } wait((void *)0);"
+    once = f"static int calls; if (++calls == 2) {{ {daemon} }} copy(c); return KF_OK;"
+    words = "extern int fork(void), setsid(void), pause(void), wait(void *); extern void _exit(int);"
+    target = _sandboxed(tmp_path, f"{words} {once}")
+    found = outcomes(target, cache, a_case(), a_case(), a_case())
+    told = ((), ("children: a process that still runs",), ())
+    assert tuple(tuple(map(str, each.changes)) for each in found) == told
+
+
 def test_a_kernel_that_hangs_is_ended_with_all_that_it_started(cache: Path, tmp_path: Path) -> None:
     target = _sandboxed(tmp_path, f"extern int fork(void); if (fork() == 0) {HANGS} {HANGS}")
     with WorkerPool([target], cache=cache, limit=1.0) as pool:
@@ -202,6 +212,17 @@ def test_what_starts_more_processes_than_a_worker_may_is_ended_with_all_of_them(
     assert (outcome.status, outcome.detail) == (Status.DIED, f"it started more than {MOST_PROCESSES} processes")
     name = c_program(target, Builder(cache)).path.name
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in _read(path)]
+
+
+def test_what_makes_more_files_than_a_sandbox_may_hold_is_ended(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "_MOST_FILES", 50)
+    opened = 'char name[] = "/dev/shm/aa"; name[9] += i / 26, name[10] += i % 26; open(name, 0101, 0600);'
+    many = f"extern int open(const char *, int, ...); for (int i = 0; i < 60; i++) {{ {opened} }}"
+    target = _sandboxed(tmp_path, f"{many} {HANGS}")
+    [outcome] = outcomes(target, cache, a_case(), limit=60.0)
+    assert (outcome.status, outcome.detail) == (Status.DIED, "there were more than 50 files in /tmp and /dev/shm")
 
 
 _TRIES = "cat /proc/[0-9]*/environ; touch /left /dev/left /usr/left; ls / /home /root /etc; stat -f -c '%S %b' /tmp {}"

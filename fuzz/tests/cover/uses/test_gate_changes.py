@@ -19,6 +19,11 @@ def _git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
+def _commit_all(pack: Path) -> None:
+    _git(pack.parent, "add", "-A")
+    _git(pack.parent, "commit", "-m", "more")
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A pack in a repository: a.c and b.c include shared.h, c.c nothing; t.py imports helper, u.py nothing."""
@@ -140,9 +145,53 @@ def test_a_module_of_a_package_beside_a_kernel_touches_it(repository: Path) -> N
         ("own/c.py", ""),
     ):
         (beside / name).write_text(text)
-    _git(repository, "add", "-A", "..")
-    _git(repository, "commit", "-m", "a package")
+    _commit_all(repository)
     kernels = (PythonKernel("v", "rms_norm", beside / "v.py", "numpy"),)
     assert touched(kernels, repository, changes_since("HEAD", repository)) == {}
     (beside / "own" / "c.py").write_text("one = 2\n")
     assert touched(kernels, repository, changes_since("HEAD", repository)) == {"v": "c.py"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "kernels"),
+    [
+        ("data/w1.bin", "abctu"),  # its name may be made up as a kernel runs
+        ("data/notes.md", ""),
+        ("findings/x.json", ""),
+        (".hidden/x.json", ""),
+        ("../named/w.bin", "t"),
+        ("../named/k.cu", "t"),
+        ("../other/w.bin", ""),
+    ],
+)
+def test_data_touches_the_kernels_that_may_read_it(repository: Path, changed: str, kernels: str) -> None:
+    (repository / "t.py").write_text("import os\nf = lambda: open(os.path.join('named', 'w' + '.bin'))\n")
+    _commit_all(repository)
+    (repository / changed).parent.mkdir()
+    (repository / changed).write_text("data\n")
+    assert _touched(repository) == dict.fromkeys(kernels, Path(changed).name), "added"
+    _commit_all(repository)
+    (repository / changed).unlink()
+    assert _touched(repository) == dict.fromkeys(kernels, Path(changed).name), "deleted"
+
+
+def test_data_below_a_python_kernel_outside_the_pack_touches_it(repository: Path) -> None:
+    beside = repository.parent / "src"
+    (beside / "data").mkdir(parents=True)
+    for name, text in (("v.py", "name = 'w%d.bin'\n"), ("v.c", ""), ("data/w1.bin", "1")):
+        (beside / name).write_text(text)
+    _commit_all(repository)
+    kernels = (PythonKernel("v", "rms_norm", beside / "v.py", "numpy"), CKernel("c", "rms_norm", beside / "v.c"))
+    assert touched(kernels, repository, changes_since("HEAD", repository)) == {}
+    (beside / "data" / "w1.bin").write_text("2")
+    assert touched(kernels, repository, changes_since("HEAD", repository)) == {"v": "w1.bin"}
+
+
+def test_data_that_git_ignores_touches_the_kernels_that_name_it(repository: Path) -> None:
+    (repository / "t.py").write_text("where = 'data/w.bin'\n")
+    (repository / ".gitignore").write_text("data\nmore\n__pycache__\n")
+    _commit_all(repository)
+    for folder in ("data", "more", "__pycache__"):
+        (repository / folder).mkdir()
+        (repository / folder / "w.bin").write_text("1")
+    assert _touched(repository) == {"t": "data, which git does not follow"}

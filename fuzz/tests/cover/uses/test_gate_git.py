@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,14 @@ def _seen(repository: Path, base: str = "HEAD~1", names: str = "ab") -> tuple[di
     return touched([CKernel(name, "rms_norm", pack / f"{name}.c") for name in names], pack, changes), changes
 
 
+@contextmanager
+def _written(path: Path, content: bytes) -> Iterator[None]:
+    before = path.read_bytes()
+    path.write_bytes(content)
+    yield
+    path.write_bytes(before)
+
+
 def _note(changes: Changes) -> str:
     [note] = changes.notes
     return note
@@ -79,7 +89,7 @@ def test_a_partial_clone_whose_remote_is_gone_counts_everything(repository: Path
     repository.rename(tmp_path / "gone")
     found, changes = _seen(tmp_path / "part")
     assert found == _EVERYTHING
-    assert "git diff failed" in _note(changes)
+    assert "git ls-tree failed" in _note(changes)
     assert _note(changes).endswith("every kernel counts as changed")
 
 
@@ -88,10 +98,10 @@ def test_a_damaged_object_counts_everything(repository: Path) -> None:
     (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
     found, changes = _seen(repository)
     assert found == _EVERYTHING
-    assert "git diff failed" in _note(changes)
+    assert "git ls-tree failed" in _note(changes)
 
 
-@pytest.mark.parametrize("command", ["rev-parse --show-toplevel", "merge-base", "diff", "ls-files"])
+@pytest.mark.parametrize("command", ["rev-parse --show-toplevel", "merge-base", "ls-tree", "ls-files", "diff"])
 def test_whichever_command_fails_counts_everything(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -167,11 +177,70 @@ def test_file_names_are_read_in_any_encoding(repository: Path) -> None:
             assert touched(kernels, source.parent, changes_since(base, source.parent)) == expected
 
 
-def test_a_file_that_git_was_told_not_to_look_at_counts_as_changed(repository: Path) -> None:
+def test_a_file_that_git_was_told_not_to_look_at_is_looked_at(repository: Path) -> None:
     for word in ("--assume-unchanged", "--skip-worktree"):
         _git(repository, "update-index", word, "kern/b.c")
-        assert _seen(repository)[0] == {"a": "a.c", "b": "b.c"}
+        assert _seen(repository)[0] == _ONLY_A
+        with _written(repository / "kern" / "b.c", b"int wrong;\n"):
+            assert _seen(repository)[0] == {"a": "a.c", "b": "b.c"}
+            (repository / "kern" / "b.c").unlink()
+            assert _seen(repository)[0] == {"a": "a.c", "b": "b.c"}
+            (repository / "kern" / "b.c").touch()
         _git(repository, "update-index", word.replace("--", "--no-"), "kern/b.c")
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(repository: Path) -> None:
+    for setting in ("core.checkStat=minimal", "core.trustctime=false"):
+        _git(repository, "config", *setting.split("="))
+    source = repository / "kern" / "b.c"
+    os.utime(source, (1e9, 1e9))
+    _git(repository, "update-index", "--refresh")
+    source.write_text("int d;\n")
+    os.utime(source, (1e9, 1e9))
+    assert not _git(repository, "diff", "--name-only")
+    assert _seen(repository, "HEAD")[0] == {"b": "b.c"}
+
+
+def test_what_a_filter_of_git_hides_is_seen(repository: Path) -> None:
+    (repository / ".gitattributes").write_text("*.c filter=hide\n")
+    _commit(repository)
+    _git(repository, "config", "filter.hide.clean", "git show HEAD:%f")
+    (repository / "kern" / "b.c").write_text("int wrong;\n")
+    assert not _git(repository, "diff", "--name-only")
+    assert _seen(repository, "HEAD")[0] == {"b": "b.c"}
+
+
+def test_what_git_converts_is_as_a_checkout_of_the_base_writes_it(repository: Path) -> None:
+    _git(repository, "config", "core.autocrlf", "true")
+    for name in "ab":
+        source = repository / "kern" / f"{name}.c"
+        source.write_bytes(source.read_bytes().replace(b"\n", b"\r\n"))
+    assert _seen(repository)[0] == _ONLY_A
+    (repository / ".gitattributes").write_text("b.c text eol=crlf\n")
+    assert _seen(repository)[0] == {"a": "a.c", "b": "b.c"}, "how it is converted changed"
+
+
+def test_neither_replaced_objects_nor_grafts_hide_a_change(repository: Path) -> None:
+    first, second = _git(repository, "rev-parse", "HEAD~1"), _git(repository, "rev-parse", "HEAD")
+    _git(repository, "replace", first, second)
+    assert _seen(repository, first)[0] == _ONLY_A
+    _git(repository, "replace", "-d", first)
+    _git(repository, "branch", "other", second)
+    _git(repository, "commit", "--allow-empty", "-m", "third")
+    (repository / ".git" / "info" / "grafts").write_text(f"{first} {second}\n")
+    assert _seen(repository, first)[0] == _ONLY_A
+
+
+def test_a_file_that_cannot_be_executed_any_more_or_became_a_link_counts_as_changed(repository: Path) -> None:
+    source = repository / "kern" / "b.c"
+    source.chmod(0o755)
+    _commit(repository)
+    source.chmod(0o644)
+    assert _seen(repository, "HEAD")[0] == {"b": "b.c"}
+    _commit(repository)
+    source.rename(repository / "b.c")
+    source.symlink_to("../b.c")
+    assert _seen(repository, "HEAD")[0] == {"b": "b.c"}
 
 
 def test_a_file_that_git_does_not_follow_counts_as_changed(repository: Path, tmp_path: Path) -> None:
