@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, func, select
@@ -87,6 +88,8 @@ class TargetTotals:
     findings: int
     gave_up: int
     not_run: int
+    decided: Mapping[str, bool] = MappingProxyType({})
+    """Whether a wrong value of an output could have been seen, by each output that was compared."""
 
 
 class LawTotals(NamedTuple):
@@ -245,11 +248,16 @@ def _counts(transaction: Session, night: int) -> _Counts:
 
 
 def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTotals]:
+    decided: dict[str, dict[str, bool]] = {}
+    for what in ("open", "decided"):  # what was decided once is decided
+        for target, output, _ in counts.get(what, {}):
+            decided.setdefault(target, {})[output] = what == "decided"
     order = (TargetRow.op, TargetRow.kernel, TargetRow.name)
     return [
         TargetTotals(
             row.name, row.kernel, row.op, row.runs, row.reason, row.attested,
             *(counts.get(what, {}).get((row.name, "", ""), 0) for what in ("judged", "findings", "gave_up", "not_run")),
+            decided.get(row.name, {}),
         )
         for row in transaction.scalars(select(TargetRow).filter_by(night_id=night).order_by(*order))
     ]  # fmt: skip

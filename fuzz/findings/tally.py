@@ -90,6 +90,8 @@ class TargetTally:
     """All that is known, where its kernel cannot be built or started, or called as it is declared."""
     undecided: str = ""
     """The last case that the oracle gave up on: OP:SHARD:NUMBER, which `repro` takes after the search's seed."""
+    decided: dict[str, bool] = field(default_factory=dict)
+    """Whether a wrong value of an output could have been seen, by each output that was compared."""
 
     def count(self, case: Case, judgement: Judgement) -> None:
         """Count one judgement."""
@@ -122,9 +124,15 @@ class TargetTally:
         self.not_run_reason = later.not_run_reason or self.not_run_reason
         self.broken = later.broken or self.broken
         self.undecided = later.undecided or self.undecided
+        self.note_decided(later.decided)
         for dtype, worst in later.worst.items():
             if dtype not in self.worst or worst.ratio > self.worst[dtype].ratio:
                 self.worst[dtype] = worst
+
+    def note_decided(self, outputs: Mapping[str, bool]) -> None:
+        """Note of outputs whether a wrong value of them could have been seen: once is enough."""
+        for output, decided in outputs.items():
+            self.decided[output] = decided or self.decided.get(output, False)
 
 
 @dataclass
