@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, func, select
@@ -88,7 +87,7 @@ class TargetTotals:
     findings: int
     gave_up: int
     not_run: int
-    decided: Mapping[str, bool] = MappingProxyType({})
+    decided: Mapping[str, bool] = field(default_factory=dict)
     """Whether a wrong value of an output could have been seen, by each output that was compared."""
 
 

@@ -124,15 +124,10 @@ class TargetTally:
         self.not_run_reason = later.not_run_reason or self.not_run_reason
         self.broken = later.broken or self.broken
         self.undecided = later.undecided or self.undecided
-        self.note_decided(later.decided)
+        note_decided(self.decided, later.decided)
         for dtype, worst in later.worst.items():
             if dtype not in self.worst or worst.ratio > self.worst[dtype].ratio:
                 self.worst[dtype] = worst
-
-    def note_decided(self, outputs: Mapping[str, bool]) -> None:
-        """Note of outputs whether a wrong value of them could have been seen: once is enough."""
-        for output, decided in outputs.items():
-            self.decided[output] = decided or self.decided.get(output, False)
 
 
 @dataclass
@@ -243,6 +238,12 @@ class Tally:
     @property
     def gave_up(self) -> int:
         return sum(target.gave_up for target in self.targets.values())
+
+
+def note_decided(known: dict[str, bool], outputs: Mapping[str, bool]) -> None:
+    """Note of outputs whether a wrong value of them could have been seen: once is enough."""
+    for output, decided in outputs.items():
+        known[output] = decided or known.get(output, False)
 
 
 def widest_first(dtypes: Iterable[str]) -> tuple[str, ...]:

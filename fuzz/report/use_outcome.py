@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuzz.base.exits import ENDINGS, Exit
-from fuzz.findings.tally import LATE, NO_TURN, Tally, TargetTally
+from fuzz.findings.tally import LATE, NO_TURN, Tally, note_decided
 
 NO_CASE = "no case that was drawn fits it"
 
@@ -108,19 +108,20 @@ def outcome_of(
 ) -> UseOutcome:  # fmt: skip
     """Return the outcome of a use that counted so much; `usual` is why a target judged nothing that does not say."""
     lines = tally.targets.values()
-    judged, unjudged, decided = Counter[str](), dict[str, str](), dict[str, TargetTally]()
+    judged, unjudged, decided = Counter[str](), dict[str, str](), dict[str, dict[str, bool]]()
     for line in lines:
         judged[line.kernel] += line.judged
-        decided.setdefault(line.kernel, TargetTally("", line.kernel)).note_decided(line.decided)
+        note_decided(decided.setdefault(line.kernel, {}), line.decided)
     silent = [line for line in lines if not judged[line.kernel]]
     for line in silent:
         unjudged.setdefault(line.kernel, line.not_run_reason or usual)
-    never = {kernel: [name for name, seen in each.decided.items() if not seen] for kernel, each in decided.items()}
+    never = {kernel: [name for name, seen in each.items() if not seen] for kernel, each in decided.items()}
     broken = tuple(dict.fromkeys(line.kernel for line in lines if line.broken))
     late = dict.fromkeys(line.kernel for line in silent if line.not_run_reason in (NO_TURN, LATE))
     worst = max(lines, key=lambda line: line.not_run, default=None)
     return UseOutcome(
         +judged, {kernel: why for kernel, why in unjudged.items() if kernel not in broken}, broken, failing,
         tuple(complaints), tuple(late), tally.not_run, worst.not_run_reason if worst is not None else "",
-        tally.gave_up, {kernel: names for kernel, names in never.items() if names}, tuple(missing), tuple(errors), tuple(unsaved), interrupted, idle,
+        tally.gave_up, {kernel: names for kernel, names in never.items() if names}, tuple(missing), tuple(errors),
+        tuple(unsaved), interrupted, idle,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from fuzz.base.errors import UsageError
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Batch, Pool
-from fuzz.findings.tally import Sighting, Tally, TargetTally
+from fuzz.findings.tally import Sighting, Tally, note_decided
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.trouble import error_words, judged
@@ -48,7 +48,7 @@ class Examiner:
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._several = len({target.kernel.name for target in self.targets.values()}) > 1
-        self._decided = {name: TargetTally(name, "") for name in self.targets}
+        self._decided: dict[str, dict[str, bool]] = {name: {} for name in self.targets}
         """Of which outputs a wrong value could have been seen: it is not asked again, as that takes time."""
         self._accuracy = accuracy
         self._told, self._ended = told, ended
@@ -109,7 +109,7 @@ class Examiner:
         found.judgements.append(judgements)
         found.tally.count(entry.case, judgements, self.targets)
         for each in judgements:
-            decided = self._decided[each.target].decided
+            decided = self._decided[each.target]
             if each.worst is not None and not all(decided.get(output) for output in entry.case.outputs):
                 self._note_decided(judge, each.target, found)
         if entry.check is not None and judge.checked:
@@ -126,5 +126,5 @@ class Examiner:
         except Exception as error:
             found.errors.append((f"internal error: {error_words(error)}", judge.entry.case))
             return
-        for line in (self._decided[target], found.tally.targets[target]):
-            line.note_decided(decided)
+        note_decided(self._decided[target], decided)
+        note_decided(found.tally.targets[target].decided, decided)
