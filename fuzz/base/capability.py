@@ -131,7 +131,7 @@ class Capabilities:
 
 
 def _check_dtypes(field: str, given: object) -> None:
-    """Raise DeclarationError for what is no tuple, such as a string, each letter of which would be a dtype, or empty."""
+    """Raise DeclarationError for what is no tuple, such as a string (each letter would be a dtype), or is empty."""
     if not isinstance(given, tuple) or not given:
         names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else ()
         raise DeclarationError(f"{field}: write a tuple, {names or ('f32',)}, in place of {given!r}")
