@@ -256,7 +256,7 @@ def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTo
         TargetTotals(
             row.name, row.kernel, row.op, row.runs, row.reason, row.attested,
             *(counts.get(what, {}).get((row.name, "", ""), 0) for what in ("judged", "findings", "gave_up", "not_run")),
-            decided.get(row.name, {}),
+            decided=decided.get(row.name, {}),
         )
         for row in transaction.scalars(select(TargetRow).filter_by(night_id=night).order_by(*order))
     ]  # fmt: skip

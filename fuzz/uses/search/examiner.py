@@ -40,15 +40,17 @@ class Examiner:
         targets: Iterable[Target],
         *,
         accuracy: bool = False,
+        decides: bool = True,
         told: Callable[[EntryJudge], None] = lambda judge: None,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """With `accuracy`, tallies keep the worst passing runs by row length; `told` hears of each entry. Once it has
-        `ended`, a part is judged up to its first entry that ran."""
+        """With `accuracy`, tallies keep the worst passing runs by row length; unless it `decides`, they do not note of
+        which outputs a wrong value could have been seen; `told` hears of each entry. Once it has `ended`, a part is
+        judged up to its first entry that ran."""
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._several = len({target.kernel.name for target in self.targets.values()}) > 1
-        self._decided: dict[str, dict[str, bool]] = {name: {} for name in self.targets}
+        self._decided: dict[str, dict[str, bool]] = {name: {} for name in self.targets if decides}
         """Of which outputs a wrong value could have been seen: it is not asked again, as that takes time."""
         self._accuracy = accuracy
         self._told, self._ended = told, ended
@@ -109,8 +111,8 @@ class Examiner:
         found.judgements.append(judgements)
         found.tally.count(entry.case, judgements, self.targets)
         for each in judgements:
-            decided = self._decided[each.target]
-            if each.worst is not None and not all(decided.get(output) for output in entry.case.outputs):
+            decided = self._decided.get(each.target) if each.worst is not None else None
+            if decided is not None and not all(decided.get(output) for output in entry.case.outputs):
                 self._note_decided(judge, each.target, found)
         if entry.check is not None and judge.checked:
             found.tally.laws[entry.check.name] += len(judge.checked)
