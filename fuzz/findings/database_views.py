@@ -252,11 +252,14 @@ def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTo
         for target, output, _ in counts.get(what, {}):
             decided.setdefault(target, {})[output] = what == "decided"
     order = (TargetRow.op, TargetRow.kernel, TargetRow.name)
+
+    def counted(row: TargetRow, what: str) -> int:
+        return counts.get(what, {}).get((row.name, "", ""), 0)
+
     return [
         TargetTotals(
-            row.name, row.kernel, row.op, row.runs, row.reason, row.attested,
-            *(counts.get(what, {}).get((row.name, "", ""), 0) for what in ("judged", "findings", "gave_up", "not_run")),
-            decided=decided.get(row.name, {}),
+            row.name, row.kernel, row.op, row.runs, row.reason, row.attested, counted(row, "judged"),
+            counted(row, "findings"), counted(row, "gave_up"), counted(row, "not_run"), decided.get(row.name, {}),
         )
         for row in transaction.scalars(select(TargetRow).filter_by(night_id=night).order_by(*order))
     ]  # fmt: skip
