@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, Real, either, end_to_end, head
-from oracles.dtypes import Format
+from oracles.dtypes import Dtype, Format, Integer
 from oracles.ranks import Ranks
 from oracles.rounding import half_gap, half_gap_of
 
@@ -87,12 +87,14 @@ class Enclosure:
         each: list[float] = share[judged].tolist()
         return each
 
-    @property
-    def anything(self) -> Mask:
-        """The elements that may be any number, without the precise tier saying more."""
-        low, high = self.outer
-        found = (low <= -self.form.max) & (high >= self.form.max)
+    def anything(self, dtype: Dtype) -> Mask:
+        """The elements that may be any number of the output's dtype, without the precise tier saying more."""
+        (low, high), least, most = self.outer, -self.form.max, self.form.max
+        if isinstance(dtype, Integer):
+            least, most = dtype.lowest, dtype.highest
+        found = (low <= least) & (high >= most) & (not self.places)
         found = found if self.unsure is None else found & ~self.unsure
+        found = found if self.beside is None else found | self.beside.anything(dtype)
         return np.asarray(found if self.unjudged is None else found | self.unjudged)
 
     def wrong_zeros(self, got: F64) -> Mask | None:

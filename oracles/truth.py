@@ -265,6 +265,13 @@ class Truth:
             self._enclosures[key] = found
         return self._enclosures[key]
 
+    def decided(self, contract: Contract) -> Mapping[str, bool]:
+        """Return whether the contract forbids some number at some element, by each output that has elements: an output
+        without is judged by its shape."""
+        enclosures = self.enclosures(contract, self.problem.structured).items()
+        dtypes = {name: DTYPES[dtype] for name, dtype in self.problem.outputs.items()}
+        return {name: not each.anything(dtypes[name]).all() for name, each in enclosures if each.below.size}
+
     def bounds(
         self, contract: Contract, output: str, index: tuple[int, ...], structured: bool, *, once: bool = False
     ) -> Bounds | None:

@@ -92,9 +92,11 @@ class Capabilities:
     happens with anything else. A kernel is given no such number in any other input."""
 
     def __post_init__(self) -> None:
-        dtypes: object = self.dtypes
-        if isinstance(dtypes, str):  # easily written, and every letter of it would be a dtype
-            raise DeclarationError(f"capabilities.dtypes: write a tuple, ({self.dtypes!r},)")
+        _check_dtypes("capabilities.dtypes", self.dtypes)
+        for pair in self.mixed:
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise DeclarationError(f"capabilities.mixed: write pairs, (('w', ('f32',)),), in place of {pair!r}")
+            _check_dtypes(f"capabilities.mixed: {pair[0]}", pair[1])
         for dtype in self.dtypes:
             one_of("capabilities.dtypes", dtype, FLOATS)
         one_of("capabilities.axis", self.axis, ("last", "any"))
@@ -126,6 +128,13 @@ class Capabilities:
     def optional(self) -> tuple[str, ...]:
         """The optional tensors that may be there or must be."""
         return (*(self.takes or ()), *self.needs)
+
+
+def _check_dtypes(field: str, given: object) -> None:
+    """Raise DeclarationError for what is no tuple, such as a string (each letter would be a dtype), or is empty."""
+    if not isinstance(given, tuple) or not given:
+        names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else ()
+        raise DeclarationError(f"{field}: write a tuple, {names or ('f32',)}, in place of {given!r}")
 
 
 def _check_extents(field: str, given: object, least: int) -> None:

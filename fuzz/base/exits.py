@@ -34,7 +34,8 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.MOSTLY_NOT_JUDGED: "all runs that were judged are right, but most runs were not judged, or most "
     "kernels had no turn; the last line says why",
     Exit.REQUIRED_NOT_RUN: "a required target did not run (`--require`)",
-    Exit.ORACLE_GAVE_UP: "the oracle could not decide on some element",
+    Exit.ORACLE_GAVE_UP: "the oracle could not decide on some element, or no wrong value of some output could "
+    "have been seen",
     Exit.CANNOT_JUDGE: "`repro` cannot tell whether the case fails: its kernel cannot be built or loaded, is not "
     "among the targets, or did not run; it hangs, though it was found to fail in another way; or the oracle gave up",
 }

@@ -276,6 +276,9 @@ def _check_tensors(able: Capabilities, op: Op) -> None:
     ):
         for name in names:
             _known(f"capabilities.{field}", name, known, op)
+    for dim, size in able.max.items():
+        if not size:
+            raise DeclarationError(f"capabilities.max: {dim}: 0 leaves no case with elements: nothing would be judged")
     for dim, size in op.fixed.items():
         if size > able.max.get(dim, size) or size % able.multiple_of.get(dim, 1):
             raise DeclarationError(f"capabilities: {dim} is always {size} in {op.name}, which is not taken")

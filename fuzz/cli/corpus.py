@@ -103,7 +103,7 @@ def verify(options: VerifyOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.outline import tally_broken
     from fuzz.report.table import kernel_lines, print_kernels
-    from fuzz.report.totals import run_notes
+    from fuzz.report.totals import remarks, run_notes
     from fuzz.report.use_outcome import outcome_of
     from fuzz.uses.corpus.contents import checked, judged
     from fuzz.uses.corpus.folder import built_in
@@ -123,8 +123,11 @@ def verify(options: VerifyOptions) -> Exit:
         out.print(line, style="yellow", soft_wrap=True)
     for each in tally_broken(tally):
         out.print(each.text("", whole=True), soft_wrap=True)
+    outcome = outcome_of(tally, failing=tally.findings > 0)
+    for line in remarks(outcome):
+        out.print(line, style="yellow", soft_wrap=True)
     print(f"{tally.judged:,} judged runs, {tally.findings:,} failed")
-    return outcome_of(tally, failing=tally.findings > 0).code
+    return outcome.code
 
 
 @dataclass(frozen=True)

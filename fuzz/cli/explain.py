@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 RULINGS: Mapping[Said, str] = {
     "right": "every run that was judged is within what rounding explains; exit code 0",
     "wrong": "at least one run fails, or the solution refuses inputs that come with the problem; exit code 1",
-    "undecided": "the oracle gave up on a case, most runs have no verdict, or nothing that the solution takes could be "
-    "judged; exit code 11, or 2 after an interruption",
+    "undecided": "the oracle gave up on a case, most runs have no verdict, no wrong value of some output could have "
+    "been seen, or nothing that the solution takes could be judged; exit code 11, or 2 after an interruption",
     "did not run": "the solution could not be run here; a line says why; exit code 5",
 }
 """The verdicts of `kernelfuzz judge`."""

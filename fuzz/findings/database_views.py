@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,6 +87,8 @@ class TargetTotals:
     findings: int
     gave_up: int
     not_run: int
+    decided: Mapping[str, bool] = field(default_factory=dict)
+    """Whether a wrong value of an output could have been seen, by each output that was compared."""
 
 
 class LawTotals(NamedTuple):
@@ -245,11 +247,19 @@ def _counts(transaction: Session, night: int) -> _Counts:
 
 
 def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTotals]:
+    decided: dict[str, dict[str, bool]] = {}
+    for what in ("open", "decided"):  # what was decided once is decided
+        for target, output, _ in counts.get(what, {}):
+            decided.setdefault(target, {})[output] = what == "decided"
     order = (TargetRow.op, TargetRow.kernel, TargetRow.name)
+
+    def counted(row: TargetRow, what: str) -> int:
+        return counts.get(what, {}).get((row.name, "", ""), 0)
+
     return [
         TargetTotals(
-            row.name, row.kernel, row.op, row.runs, row.reason, row.attested,
-            *(counts.get(what, {}).get((row.name, "", ""), 0) for what in ("judged", "findings", "gave_up", "not_run")),
+            row.name, row.kernel, row.op, row.runs, row.reason, row.attested, counted(row, "judged"),
+            counted(row, "findings"), counted(row, "gave_up"), counted(row, "not_run"), decided.get(row.name, {}),
         )
         for row in transaction.scalars(select(TargetRow).filter_by(night_id=night).order_by(*order))
     ]  # fmt: skip

@@ -90,6 +90,8 @@ class TargetTally:
     """All that is known, where its kernel cannot be built or started, or called as it is declared."""
     undecided: str = ""
     """The last case that the oracle gave up on: OP:SHARD:NUMBER, which `repro` takes after the search's seed."""
+    decided: dict[str, bool] = field(default_factory=dict)
+    """Whether a wrong value of an output could have been seen, by each output that was compared."""
 
     def count(self, case: Case, judgement: Judgement) -> None:
         """Count one judgement."""
@@ -122,6 +124,7 @@ class TargetTally:
         self.not_run_reason = later.not_run_reason or self.not_run_reason
         self.broken = later.broken or self.broken
         self.undecided = later.undecided or self.undecided
+        note_decided(self.decided, later.decided)
         for dtype, worst in later.worst.items():
             if dtype not in self.worst or worst.ratio > self.worst[dtype].ratio:
                 self.worst[dtype] = worst
@@ -235,6 +238,12 @@ class Tally:
     @property
     def gave_up(self) -> int:
         return sum(target.gave_up for target in self.targets.values())
+
+
+def note_decided(known: dict[str, bool], outputs: Mapping[str, bool]) -> None:
+    """Note of outputs whether a wrong value of them could have been seen: once is enough."""
+    for output, decided in outputs.items():
+        known[output] = decided or known.get(output, False)
 
 
 def widest_first(dtypes: Iterable[str]) -> tuple[str, ...]:

@@ -212,6 +212,11 @@ class EntryJudge:
         passed = (judgement.verdict, before.judge(target).verdict)
         return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement
 
+    def decided(self, target: Target) -> Mapping[str, bool]:
+        """Return whether a wrong value of it could have been seen, by each output of a target whose values were
+        compared."""
+        return self.oracle.truth.decided(target.contract)
+
     def queries(self, targets: Iterable[Target]) -> list[Query]:
         """What judging these targets will ask the oracle; some of it may be the same."""
         judged = [target for target in targets if self._refusal(target.kernel.capability) is None]

@@ -23,7 +23,7 @@ from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.uses.tolerance.plain import plain, usual
-from oracles.dtypes import COMPUTED
+from oracles.dtypes import COMPUTED, DTYPES
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.simulated.simulation import returned
@@ -168,7 +168,7 @@ def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
                     comparison = compare(each, got[name])
                     assert not comparison.failing.any(), f"{op.name}, {recipe}: the simulated kernel is correct"
                     elements, escalated = elements + got[name].size, escalated + int(comparison.unsure.sum())
-                    anything += int(each.anything.sum())
+                    anything += int(each.anything(DTYPES[problem.problem.outputs[name]]).sum())
         yield Escalation(op.name, dtype, recipe, elements, escalated, anything)
 
 

@@ -61,7 +61,8 @@ RUNS: Mapping[str, str] = {
     "MOSTLY NOT JUDGED": "more than half of the runs have no verdict, or more than half of the kernels had no "
     "turn, which is never a pass",
     "INTERRUPTED": "a signal ended it, so it has not passed: what had not run by then was not judged",
-    "NOT DECIDED": "the oracle gave up on some run, so it has not passed",
+    "NOT DECIDED": "the oracle gave up on some run, or no wrong value of some output could have been seen, so it has "
+    "not passed",
     "A REQUIRED TARGET DID NOT RUN": "so it has not passed, whatever other targets judged; a line names the target",
     "ENDED BY AN ERROR": "kernelfuzz contradicted itself or could not write something, so it has not passed; what was "
     "found is reported all the same, and a line says what went wrong",

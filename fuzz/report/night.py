@@ -98,6 +98,7 @@ def tally_of(seen: NightView) -> Tally:
         counts = TargetTally(row.name, row.kernel, row.judged, row.findings, row.gave_up, row.not_run)
         counts.not_run_reason = row.reason or idle.get(row.name, "")
         counts.broken = row.attested.get("broken", "")
+        counts.decided.update(row.decided)
         tally.targets[row.name] = counts
     return tally
 

@@ -218,7 +218,16 @@ def remarks(outcome: UseOutcome) -> list[str]:
     lines = [*outcome.complaints, *outcome.errors, *outcome.unsaved, *outcome.missing]
     lines += ["interrupted before everything was judged"] if outcome.interrupted else []
     lines += [f"the oracle could not decide {counted(outcome.undecided, 'run')}"] if outcome.undecided else []
+    lines += [_never_decided(kernel, outputs) for kernel, outputs in outcome.never_decided.items()]
     return [*lines, *([mostly_unjudged(outcome)] if outcome.judged and outcome.is_mostly_unjudged else [])]
+
+
+def _never_decided(kernel: str, outputs: Sequence[str]) -> str:
+    return (
+        f"{kernel}: no wrong value of {' and '.join(outputs)} could have been seen: in every case its exact values are "
+        "NaN, overflow or may be anything. Give a reference with finite results or more cases, or have NaN and "
+        'infinities judged: nonfinite="ieee" in the contract, values="any" beside a reference, judge --values any'
+    )
 
 
 def not_judged(outcome: UseOutcome) -> list[str]:

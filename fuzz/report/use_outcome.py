@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fuzz.base.exits import ENDINGS, Exit
-from fuzz.findings.tally import LATE, NO_TURN, Tally
+from fuzz.findings.tally import LATE, NO_TURN, Tally, note_decided
 
 NO_CASE = "no case that was drawn fits it"
 
@@ -38,6 +38,8 @@ class UseOutcome:
     """Why, of the target that has most of them."""
     undecided: int = 0
     """The number of runs that the oracle gave up on."""
+    never_decided: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The outputs of which no wrong value could have been seen, by kernel that has any."""
     missing: tuple[str, ...] = ()
     """A line for each target or kernel that had to run and did not."""
     errors: tuple[str, ...] = ()
@@ -59,7 +61,7 @@ class UseOutcome:
             return Exit.REQUIRED_NOT_RUN
         if self.interrupted:
             return Exit.INTERRUPTED
-        if self.undecided:
+        if self.undecided or self.never_decided:
             return Exit.ORACLE_GAVE_UP
         if not self.judged:
             return Exit.OK if self.idle else Exit.NOTHING_RAN
@@ -91,6 +93,7 @@ class UseOutcome:
             "not_judged": dict(self.unjudged),
             "runs_without_verdict": self.not_run,
             "undecided": self.undecided,
+            "never_decided": {kernel: list(outputs) for kernel, outputs in self.never_decided.items()},
             "missing": list(self.missing),
             "errors": list(self.errors),
             "unsaved": list(self.unsaved),
@@ -105,17 +108,20 @@ def outcome_of(
 ) -> UseOutcome:  # fmt: skip
     """Return the outcome of a use that counted so much; `usual` is why a target judged nothing that does not say."""
     lines = tally.targets.values()
-    judged, unjudged = Counter[str](), dict[str, str]()
+    judged, unjudged, decided = Counter[str](), dict[str, str](), dict[str, dict[str, bool]]()
     for line in lines:
         judged[line.kernel] += line.judged
+        note_decided(decided.setdefault(line.kernel, {}), line.decided)
     silent = [line for line in lines if not judged[line.kernel]]
     for line in silent:
         unjudged.setdefault(line.kernel, line.not_run_reason or usual)
+    never = {kernel: [name for name, seen in each.items() if not seen] for kernel, each in decided.items()}
     broken = tuple(dict.fromkeys(line.kernel for line in lines if line.broken))
     late = dict.fromkeys(line.kernel for line in silent if line.not_run_reason in (NO_TURN, LATE))
     worst = max(lines, key=lambda line: line.not_run, default=None)
     return UseOutcome(
         +judged, {kernel: why for kernel, why in unjudged.items() if kernel not in broken}, broken, failing,
         tuple(complaints), tuple(late), tally.not_run, worst.not_run_reason if worst is not None else "",
-        tally.gave_up, tuple(missing), tuple(errors), tuple(unsaved), interrupted, idle,
+        tally.gave_up, {kernel: names for kernel, names in never.items() if names}, tuple(missing), tuple(errors),
+        tuple(unsaved), interrupted, idle,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fuzz.findings.tally import note_decided
 from fuzz.generate.menus import MENUS
 from fuzz.uses.check.function import Arrays, never_given
 from fuzz.uses.check.plan import GIVEN, CheckPlan, Seed, plan
@@ -37,7 +38,7 @@ class Replay:
         """Try cases; raise CheckFailed for the smallest that fails."""
         name, began = name_of(self.kernel), time.monotonic()
         failed: tuple[ReplayCase, str] | None = None
-        cases, judged, last, came = 0, 0, 0, Came()
+        cases, judged, last, came, decided = 0, 0, 0, Came(), dict[str, bool]()
         for case in self.meant.cases(todo.seed):
             over = todo.max_time is not None and time.monotonic() - began > todo.max_time
             if over or cases == todo.max_cases or (failed is not None and cases > last + _AFTER):
@@ -46,14 +47,17 @@ class Replay:
             came.note(case.arrays, case.dtype)
             found = self._compared(case)
             judged += found.judged
+            note_decided(decided, found.decided)
             if found.wrong and (failed is None or case.elements < failed[0].elements):
                 failed, last = (case, found.wrong), last or cases
         if failed is not None:
             case, wrong = failed
             lines = [f"FAIL  {name}  {wrong}", f"  {case.text}", f"  {WEAKER}", f"  again: {todo.command}"]
             raise CheckFailed("\n".join(lines))
-        if not judged:
-            raise CheckFailed(f"NOTHING WAS JUDGED: no element of {cases} cases is decided by a replay")
+        if not judged or not all(decided.values()):
+            never = " nor ".join(output for output, seen in decided.items() if not seen)
+            never = f" of {never}" if judged else ""
+            raise CheckFailed(f"NOTHING WAS JUDGED{never}: no element{never} in {cases} cases is decided by a replay")
         passed = f"{name} passed a replay: {cases} cases, {judged:,} elements judged, seed {todo.seed}"
         asked = self.meant.asked
         tensors = [asked.called.get(name) or name for name in asked.dims]

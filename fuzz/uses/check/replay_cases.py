@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
 from typing import Any
@@ -83,6 +83,8 @@ class Comparison:
     """The largest error, as a share of what is allowed."""
     place: tuple[str, str, str, str] | None = None
     """The place of the worst element that is wrong, what it is and must be, and how far it may be off."""
+    decided: Mapping[str, bool] = field(default_factory=dict)
+    """Whether an element of it is judged, by each output that has elements."""
 
 
 Own = Callable[[int], Mapping[str, NDArray[Any]]]
@@ -282,7 +284,7 @@ def compared(
     """Compare what a kernel returned with what a reference is, tensors of that dtype."""
     if len(returned) != len(wanted):
         return Comparison(f"returned {len(returned)} outputs, where the reference has {len(wanted)}")
-    judged, ratio = 0, 0.0
+    judged, ratio, decided = 0, 0.0, dict[str, bool]()
     for at, (got, one) in enumerate(zip(returned, wanted, strict=True)):
         output = names[at] if names else f"output {at}" if len(wanted) > 1 else "the output"
         if got.shape != one.value.shape:
@@ -292,7 +294,9 @@ def compared(
         known = np.isfinite(must) & np.isfinite(one.allowed)
         width = width_of(one, dtype)
         most = np.abs(must[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
-        judged += int((width[known] <= most).sum())
+        of_output = int((width[known] <= most).sum())
+        judged += of_output
+        decided |= {output: of_output > 0} if got.size else {}
         with np.errstate(all="ignore"):
             far = np.abs(values - must)
             share = np.where(known & (far != 0.0), far / width, 0.0)
@@ -302,7 +306,7 @@ def compared(
         if (wrong := ~(share <= 1.0)).any():
             return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged)
         ratio = max(ratio, float(share.max(initial=0.0)))
-    return Comparison("", judged, ratio)
+    return Comparison("", judged, ratio, decided=decided)
 
 
 def width_of(one: Replayed, dtype: str) -> NDArray[Any]:

@@ -86,7 +86,9 @@ class Replay:
         reason = next((each.reason for each in lines if each.reason), "")
         if said == "undecided":
             undecided = max(each.undecided for each in lines)
+            never = dict.fromkeys(name for each in lines for name, seen in each.decided.items() if not seen)
             reason = f"{undecided} of {run.cases} cases have no element that a replay decides"
+            reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
         failures = tuple(_failure(*line.worst) for line in lines if line.worst is not None)
         return SolutionRuling(
             self.solutions[kernel][0], said, sum(each.judged for each in lines), sum(each.failing for each in lines),

@@ -12,7 +12,7 @@ from fuzz.base.errors import UsageError
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Batch, Pool
-from fuzz.findings.tally import Sighting, Tally
+from fuzz.findings.tally import Sighting, Tally, note_decided
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.trouble import error_words, judged
@@ -40,14 +40,18 @@ class Examiner:
         targets: Iterable[Target],
         *,
         accuracy: bool = False,
+        decides: bool = True,
         told: Callable[[EntryJudge], None] = lambda judge: None,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """With `accuracy`, tallies keep the worst passing runs by row length; `told` hears of each entry. Once it has
-        `ended`, a part is judged up to its first entry that ran."""
+        """With `accuracy`, tallies keep the worst passing runs by row length; unless it `decides`, they do not note of
+        which outputs a wrong value could have been seen; `told` hears of each entry. Once it has `ended`, a part is
+        judged up to its first entry that ran."""
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._several = len({target.kernel.name for target in self.targets.values()}) > 1
+        self._decided: dict[str, dict[str, bool]] = {name: {} for name in self.targets if decides}
+        """Of which outputs a wrong value could have been seen: it is not asked again, as that takes time."""
         self._accuracy = accuracy
         self._told, self._ended = told, ended
 
@@ -106,6 +110,10 @@ class Examiner:
         entry = judge.entry
         found.judgements.append(judgements)
         found.tally.count(entry.case, judgements, self.targets)
+        for each in judgements:
+            decided = self._decided.get(each.target) if each.worst is not None else None
+            if decided is not None and not all(decided.get(output) for output in entry.case.outputs):
+                self._note_decided(judge, each.target, found)
         if entry.check is not None and judge.checked:
             found.tally.laws[entry.check.name] += len(judge.checked)
         failing = [each for each in judgements if each.verdict is not Verdict.PASS and each.verdict.is_finding]
@@ -113,3 +121,12 @@ class Examiner:
             verdicts = {judgement.target: judgement.verdict.value for judgement in judgements}
             for case, of_case in groupby(failing, judge.evidence):
                 found.sightings.append(Sighting(case, list(of_case), verdicts))
+
+    def _note_decided(self, judge: EntryJudge, target: str, found: Examined) -> None:
+        try:
+            decided = judge.decided(self.targets[target])
+        except Exception as error:
+            found.errors.append((f"internal error: {error_words(error)}", judge.entry.case))
+            return
+        note_decided(self._decided[target], decided)
+        note_decided(found.tally.targets[target].decided, decided)

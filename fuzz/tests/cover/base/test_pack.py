@@ -69,6 +69,10 @@ MISTAKES = {
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(dtypes={'h': 'weight'}), "
     "capabilities=Capabilities(mixed=(('weight', ('x', 'e5m2')),))),)": "contract: h in the dtype of weight: 'e5m2' is",
     "Capabilities(dtypes='f32')": "capabilities.dtypes: write a tuple",
+    "Capabilities(dtypes=())": "capabilities.dtypes: write a tuple, ('f32',), in place of ()",
+    "Capabilities(dtypes=['f32'])": "capabilities.dtypes: write a tuple, ('f32',), in place of ['f32']",
+    "Capabilities(mixed=(('y', ()),))": "capabilities.mixed: y: write a tuple, ('f32',), in place of ()",
+    "Capabilities(mixed=((),))": "capabilities.mixed: write pairs, (('w', ('f32',)),), in place of ()",
     "Capabilities(alignment=7)": "capabilities.alignment: 7",
     "Capabilities(multiple_of=64)": "capabilities.multiple_of: write numbers by dimension, {'n': 64}, in place of 64",
     "Capabilities(max={'n': 32}, multiple_of={'n': 64})": "capabilities.max: n: no multiple of 64 is at most 32",

@@ -82,6 +82,13 @@ def test_an_annotation_says_what_did_not_pass_where_no_kernel_fails(code: Exit) 
     assert bool(errors) is (code is not Exit.OK)
 
 
+@pytest.mark.parametrize("name", [*FORMATS])
+def test_an_output_of_which_nothing_was_decided_is_named_by_every_format(name: str) -> None:
+    said = FORMATS[name](replace(_GREEN, outcome=replace(PASSED, never_decided={"mine": ("the_lse",)})))
+    assert "the_lse" in said
+    assert f"{ENDINGS[Exit.ORACLE_GAVE_UP]}" in said
+
+
 def test_what_could_not_be_saved_shakes_everything_and_findings_come_before_what_did_not_run() -> None:
     failing = replace(PASSED, failing=True, missing=("x",), interrupted=True, undecided=1)
     assert failing.code is Exit.FINDINGS

@@ -19,6 +19,11 @@ _QUICK = (
     "gate: git fails",
     "run: half ran",
     "run: interrupted",
+    "gate: nothing decided",
+    "judge: nothing decided",
+    "check: nothing decided",
+    "action: nothing ran",
+    "exported program: nothing ran",
 )
 
 
