@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fuzz.base.exits import ENDINGS, Exit
-from fuzz.findings.tally import LATE, NO_TURN, Tally
+from fuzz.findings.tally import LATE, NO_TURN, Largest, Tally, widest_first
 
 NO_CASE = "no case that was drawn fits it"
 
@@ -45,6 +45,10 @@ class UseOutcome:
     unsaved: tuple[str, ...] = ()
     """A line for each thing that could not be written."""
     interrupted: bool = False
+    largest: Mapping[str, Largest] = field(default_factory=dict)
+    """The largest that judged cases had, by the dtype of their first input."""
+    never: tuple[str, ...] = ()
+    """In which ways else nothing ran."""
     idle: bool = False
     """Whether there was nothing to judge, which passes: no kernel depends on what a change touches."""
 
@@ -95,6 +99,8 @@ class UseOutcome:
             "errors": list(self.errors),
             "unsaved": list(self.unsaved),
             "interrupted": self.interrupted,
+            "largest": {dtype: asdict(self.largest[dtype]) for dtype in widest_first(self.largest)},
+            "never_ran": list(self.never),
         }
 
 
@@ -117,5 +123,6 @@ def outcome_of(
     return UseOutcome(
         +judged, {kernel: why for kernel, why in unjudged.items() if kernel not in broken}, broken, failing,
         tuple(complaints), tuple(late), tally.not_run, worst.not_run_reason if worst is not None else "",
-        tally.gave_up, tuple(missing), tuple(errors), tuple(unsaved), interrupted, idle,
+        tally.gave_up, tuple(missing), tuple(errors), tuple(unsaved), interrupted, tally.largest,
+        (*["several threads"] * (tally.threads == 1), *tally.never), idle,
     )  # fmt: skip
