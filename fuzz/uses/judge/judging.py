@@ -21,6 +21,7 @@ from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
+from fuzz.uses.check.far import wrong_far
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
 from fuzz.uses.judge.numbers import LAST
@@ -87,6 +88,8 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         runner.begun = meanwhile
         with session.interruption:
             search_ops(runner, seed)
+            if not session.tally.findings and not session.interruption.wanted:
+                runner.replay([wrong_far(session.pool, targets, seed, session.tally)])
             session.draw_no_more()
             with session.err.status("looking at what was measured ..."):
                 targets = session.targets = tuple(measuring.ended(session, book, asked.cases))
