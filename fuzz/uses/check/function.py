@@ -261,7 +261,7 @@ class OwnProcess:
     @property
     def threads(self) -> int:
         """The processor threads that arrays' own operations use here; 0 where nobody knows."""
-        library = sys.modules.get(self._target.name.kind)
+        library: Any = sys.modules.get(self._target.name.kind)
         return int(library.get_num_threads()) if hasattr(library, "get_num_threads") else 0
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
