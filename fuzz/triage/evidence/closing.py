@@ -167,8 +167,8 @@ def _vary(base: Draw, trait: Feature, value: float) -> Draw | None:
 
 
 def _of_product(base: Draw, trait: Feature, value: float) -> Draw | None:
-    """Return the base with another product of two extents, the first of them as it is, or near a power of two where
-    that does not divide it."""
+    """Return the base with another product of two extents, the first of them the largest of `FACTORS` that divides it,
+    or 1."""
     dims, whole = (trait.subject, str(trait.operand)), int(value)
     first = next((each for each in reversed(FACTORS) if whole % each == 0), 1)
     return with_extents(base, dict(zip(dims, (first, whole // first), strict=True)))
