@@ -207,6 +207,10 @@ class PythonKernel(Kernel):
     def takes_threads(self) -> bool:
         return FRAMEWORKS[self.framework].threads
 
+    @property
+    def never(self) -> tuple[str, ...]:
+        return ("autograd",) if self.framework == "torch" else ()  # no input requires a gradient
+
     @cached_property
     def able(self) -> Capabilities:
         return completed(self.capabilities, OPS[self.op], self.signature, dict(self.options))

@@ -15,7 +15,7 @@ About = Literal["case", "values", "scale", "parameter", "target"]
 """What a feature is about: `values` of a tensor, or how large what a parameter is compared with is (`scale`), hide a
 failure more often than they cause one. `parameter`: it is told with those, and hides nothing by itself."""
 Kind = Literal[
-    "extent", "rank", "outer extent", "remainder", "quotient", "power of two", "in blocks", "compared",
+    "extent", "rank", "outer extent", "remainder", "quotient", "power of two", "product", "in blocks", "compared",
     "beyond the first", "axis", "axis is first", "after the axis", "dtype", "dtype and that of", "stride of 0", "step",
     "rows of", "rank of", "furthest", "strides", "layout", "address", "address of rows", "presence", "in place",
     "in part", "shift", "over later", "over earlier", "span", "one buffer", "parameter", "scale", "NaN", "infinity",
@@ -122,7 +122,7 @@ def answer_words(kind: Feature, answers: Iterable[Answer]) -> list[str]:
 
 
 _OPPOSITE: Mapping[str, str] = {"=": "!=", ">": "<=", "<": ">="}
-_RESIDUE, _MEMORY, _RATIO, _QUANTILE = 1.2, 1.05, 1.3, 1.35
+_RESIDUE, _MEMORY, _PRODUCT, _FURTHEST, _RATIO, _QUANTILE = 1.2, 1.05, 1.1, 1.15, 1.3, 1.35
 _KEPT = ("rounding {0} to the dtype of {2} changes it by another factor than the twin's",
          "rounding {0} to the dtype of {2} changes it by the same factor as the twin's")  # fmt: skip
 
@@ -133,6 +133,7 @@ KINDS: Mapping[Kind, Row] = {
     "remainder": Row("{0} mod {2}", "residue", cost=_RESIDUE, label="extent of {0} mod {2}"),
     "quotient": Row("{0} / {2}", "number"),
     "power of two": Row("{0} is a power of two", yes="{0} is a power of two", no="{0} is not a power of two"),
+    "product": Row("{0} * {2}", "size", cost=_PRODUCT),
     "in blocks": Row("{0} * next_power_of_2({2})", "size", cost=_RATIO),
     "compared": Row("{0} {1} {2}", yes="{0} {1} {2}", no="{0} {opposite} {2}"),
     "beyond the first": Row("{0} > extent 0 of the {0}", yes="{0} > the first extent", no="{0} = the first extent"),
@@ -146,7 +147,7 @@ KINDS: Mapping[Kind, Row] = {
     "step": Row("step of {0}", cost=_MEMORY),
     "rows of": Row("rows of {0}"),
     "rank of": Row("rank of {0}"),
-    "furthest": Row("furthest element of {0}", "size"),
+    "furthest": Row("furthest element of {0}", "size", cost=_FURTHEST),
     "strides": Row("strides of {0} and those of {2}", cost=_MEMORY),
     "layout": Row("layout of {0}", cost=_MEMORY, label="{0} layout"),
     "address": Row("address of {0} mod {2}", "residue", cost=_RESIDUE, label="{0} address"),

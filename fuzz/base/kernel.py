@@ -136,6 +136,11 @@ class Kernel:
         return False
 
     @property
+    def never(self) -> tuple[str, ...]:
+        """The ways in which users may call it and workers never do."""
+        return ()
+
+    @property
     def asks_tf32(self) -> bool:
         """Whether it says in its source that products of matrices take numbers of f32 as TF32."""
         return False

@@ -74,6 +74,11 @@ class Pool(Protocol):
         """The seconds that a case may take, by target; without those that no process of ours runs."""
         ...
 
+    @property
+    def threads(self) -> int:
+        """The processor threads of a call that asks for no others; 0 where nobody knows."""
+        ...
+
     watch: Watch
     """Asked while a batch is waited for."""
 
@@ -96,6 +101,8 @@ class WorkerPool:
     A target that cannot run here has a NotRun in `statuses` and no outcomes, and so has one whose kernel cannot be
     built or loaded, or whose worker is not what the target asks for. Entering raises CacheError.
     """
+
+    threads = 1  # a worker asks OpenMP, linear algebra and torch for no more
 
     def __init__(
         self,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from fuzz.adapters.target import Target
-from fuzz.base.case import Case
+from fuzz.base.case import THREADS, Case
 from fuzz.base.feature import Feature, Label
 from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
@@ -63,6 +64,29 @@ class WorstPass:
 
     ratio: float
     where: str
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest of what judged cases had, each in some case: an extent of a tensor, its rows, which are all of its
+    extents but the last multiplied, and its elements."""
+
+    extent: int = 0
+    rows: int = 0
+    elements: int = 0
+
+    def joined(self, other: Largest) -> Largest:
+        """Return the larger of each."""
+        both = max(self.extent, other.extent), max(self.rows, other.rows), max(self.elements, other.elements)
+        return Largest(*both)
+
+
+def largest_of(case: Case) -> tuple[str, Largest]:
+    """Return the dtype of a case's first input, and the largest of all its tensors."""
+    shapes = [each.layout.shape for each in case.tensors.values()]
+    extent = max((max(shape, default=1) for shape in shapes), default=1)
+    rows = max((math.prod(shape[:-1]) for shape in shapes), default=1)
+    return next(iter(case.inputs.values())).dtype, Largest(extent, rows, max(map(math.prod, shapes), default=1))
 
 
 NO_TURN = "the search ended before its op had a turn"
@@ -146,8 +170,12 @@ class Tally:
     """The worst passing runs by row length; None where nobody asks for them."""
     together: dict[str, Together] = field(default_factory=dict)
     """Which conditions held together in judged cases, by op."""
-    longest: dict[str, int] = field(default_factory=dict)
-    """The largest extent of a judged case, by the dtype of its first input."""
+    largest: dict[str, Largest] = field(default_factory=dict)
+    """The largest of judged cases, by the dtype of their first input."""
+    threads: int = 0
+    """The most processor threads that a call could use; 0 where that is not known."""
+    never: tuple[str, ...] = ()
+    """In which ways else the targets are never called, such as "autograd"."""
     reach: Mapping[str, CornerCounts] = field(default_factory=dict)
     """What the targets can visit, by op, and so what is a coverage gap."""
 
@@ -169,8 +197,8 @@ class Tally:
             if self.accuracy is not None and judgement.verdict is Verdict.PASS:
                 self._note_accuracy(accuracy_of(case, judgement, target.contract))
         if ran:
-            first = next(iter(case.inputs.values()))
-            self._note_longest(first.dtype, max(first.layout.shape, default=1))
+            self.note_largest(*largest_of(case))
+            self.threads = max(self.threads, int(case.params.get(THREADS, 0)))
             self.visits.setdefault(case.op, Counter()).update((*case.origin.labels, *ran))
             self.together.setdefault(case.op, Together()).see(conditions_of(case.op).holding(case.origin.labels))
 
@@ -183,13 +211,16 @@ class Tally:
             self.targets.setdefault(name, TargetTally(name, line.kernel)).add(line)
         for op, visits in later.visits.items():
             self.visits.setdefault(op, Counter()).update(visits)
-        for dtype, extent in later.longest.items():
-            self._note_longest(dtype, extent)
+        self.threads = max(self.threads, later.threads)
+        for dtype, largest in later.largest.items():
+            self.note_largest(dtype, largest)
         for op, together in later.together.items():
             self.together.setdefault(op, Together()).add(together)
 
-    def _note_longest(self, dtype: str, extent: int) -> None:
-        self.longest[dtype] = max(self.longest.get(dtype, 0), extent)
+    def note_largest(self, dtype: str, found: Largest) -> None:
+        """Count the largest of a case that was judged."""
+        known = self.largest.get(dtype)
+        self.largest[dtype] = found if known is None else known.joined(found)
 
     def _note_accuracy(self, found: tuple[Point, WorstRun] | None) -> None:
         if found is not None and self.accuracy is not None:

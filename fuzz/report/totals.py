@@ -12,7 +12,7 @@ from fuzz.base.exits import Exit
 from fuzz.base.kernel import Kernel
 from fuzz.execute.lane import UNFINISHED
 from fuzz.findings.book import FindingBook
-from fuzz.findings.tally import Tally, TargetTally
+from fuzz.findings.tally import Largest, Tally, TargetTally, widest_first
 from fuzz.generate.capabilities import Undeclared, undeclared
 from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.outline import Outline
@@ -32,6 +32,18 @@ _FEW_LINES = 4
 def law_line(tally: Tally) -> str:
     """How often each law was compared. One that no case fitted shows as 0: it proves nothing."""
     return "laws compared: " + ", ".join(f"{law} {count:,}" for law, count in tally.laws.items())
+
+
+def largest_text(largest: Mapping[str, Largest]) -> str:
+    """Return how large cases were, such as 'extents in f32 up to 8,193 (rows 1,025, elements 16,384)'."""
+    found = ((dtype, largest[dtype]) for dtype in widest_first(largest))
+    sizes = [f"{dtype} up to {of.extent:,} (rows {of.rows:,}, elements {of.elements:,})" for dtype, of in found]
+    return f"extents in {', '.join(sizes)}"
+
+
+def never_text(ways: Sequence[str], *, larger: bool = True) -> str:
+    """Return what never ran, such as 'never ran: larger cases, several threads'."""
+    return f"never ran: {', '.join([*['larger cases'] * larger, *ways])}"
 
 
 def run_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> list[str]:
@@ -142,6 +154,8 @@ def print_run(
     out.print()
     if tally.laws and verbose:
         out.print(law_line(tally), soft_wrap=True)
+    if outline.outcome.largest and verbose:
+        print_lines(out, [f"{largest_text(outline.outcome.largest)}; {never_text(outline.outcome.never)}"])
     _print_unexercised(out, undeclared, verbose=verbose)
     rate = tally.judged / elapsed if elapsed else 0.0
     bugs = [(bucket.kernel, bucket.is_explained) for bucket in book.seen]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fuzz.base.exits import ENDINGS, Exit
-from fuzz.findings.tally import LATE, NO_TURN, Tally, note_decided
+from fuzz.findings.tally import LATE, NO_TURN, Largest, Tally, note_decided, widest_first
 
 NO_CASE = "no case that was drawn fits it"
 
@@ -47,6 +47,10 @@ class UseOutcome:
     unsaved: tuple[str, ...] = ()
     """A line for each thing that could not be written."""
     interrupted: bool = False
+    largest: Mapping[str, Largest] = field(default_factory=dict)
+    """The largest that judged cases had, by the dtype of their first input."""
+    never: tuple[str, ...] = ()
+    """In which ways else nothing ran."""
     idle: bool = False
     """Whether there was nothing to judge, which passes: no kernel depends on what a change touches."""
 
@@ -98,6 +102,8 @@ class UseOutcome:
             "errors": list(self.errors),
             "unsaved": list(self.unsaved),
             "interrupted": self.interrupted,
+            "largest": {dtype: asdict(self.largest[dtype]) for dtype in widest_first(self.largest)},
+            "never_ran": list(self.never),
         }
 
 
@@ -123,5 +129,5 @@ def outcome_of(
         +judged, {kernel: why for kernel, why in unjudged.items() if kernel not in broken}, broken, failing,
         tuple(complaints), tuple(late), tally.not_run, worst.not_run_reason if worst is not None else "",
         tally.gave_up, {kernel: names for kernel, names in never.items() if names}, tuple(missing), tuple(errors),
-        tuple(unsaved), interrupted, idle,
+        tuple(unsaved), interrupted, tally.largest, (*["several threads"] * (tally.threads == 1), *tally.never), idle,
     )  # fmt: skip

@@ -156,37 +156,58 @@ def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known
                 break
 
 
+FACTORS = (2, 3, 4, 8, 16, 32, 64, 128, 256)
+"""One of two extents, where it is their product that matters."""
+
+
 def _vary(base: Draw, trait: Feature, value: float) -> Draw | None:
     """The base with another number of what a trait is about; None where it is no such trait."""
     edit = _EDITS.get(trait.kind)
-    return edit(base, trait.subject, value) if edit is not None else None
+    return edit(base, trait, value) if edit is not None else None
 
 
-def _of_extent(base: Draw, dim: str, value: float) -> Draw | None:
-    if dim in OPS[base.op].named:
-        return vary.extended(base, {dim: int(value)})
-    return vary.sized(base, int(value)) if vary.rank_of(base) > 1 or value == 1 else None
+def _of_product(base: Draw, trait: Feature, value: float) -> Draw | None:
+    """Return the base with another product of two extents, the first of them the largest of `FACTORS` that divides it,
+    or 1."""
+    dims, whole = (trait.subject, str(trait.operand)), int(value)
+    first = next((each for each in reversed(FACTORS) if whole % each == 0), 1)
+    return with_extents(base, dict(zip(dims, (first, whole // first), strict=True)))
 
 
-def _of_blocks(base: Draw, dim: str, value: float) -> Draw | None:
+def with_extents(base: Draw, extents: Mapping[str, int]) -> Draw | None:
+    """Return the base with these extents, of named dimensions and of all others together; None where its rank leaves no
+    room for these."""
+    op = OPS[base.op]
+    draw = vary.extended(base, {dim: size for dim, size in extents.items() if dim in op.named})
+    rows = next((size for dim, size in extents.items() if dim not in op.named), None)
+    if rows is None:
+        return draw
+    return vary.sized(draw, rows) if vary.rank_of(base) > 1 or rows == 1 else None
+
+
+def _of_extent(base: Draw, trait: Feature, value: float) -> Draw | None:
+    return with_extents(base, {trait.subject: int(value)})
+
+
+def _of_blocks(base: Draw, trait: Feature, value: float) -> Draw | None:
     block = int(value) & -int(value)
     return vary.sized(replace(base, n=block), int(value) // block) if vary.rank_of(base) > 1 else None
 
 
-def _of_furthest(base: Draw, name: str, value: float) -> Draw | None:
+def _of_furthest(base: Draw, trait: Feature, value: float) -> Draw | None:
     op = OPS[base.op]
-    if name != op.main or len(op.inner) > 1:
+    if trait.subject != op.main or len(op.inner) > 1:
         return None
     row = storage.placed_at(vary.sized(replace(base, n=int(value) + 1), 1), "before", 0)  # without gaps it ends there
     return storage.laid_out(row, dict.fromkeys(storage.grids(base), "contiguous"))
 
 
-def _of_parameter(base: Draw, name: str, value: float) -> Draw | None:
-    return base.with_params(**{name: float32(value)}) if name in base.params else None
+def _of_parameter(base: Draw, trait: Feature, value: float) -> Draw | None:
+    return base.with_params(**{trait.subject: float32(value)}) if trait.subject in base.params else None
 
 
-_EDITS: Mapping[Kind, Callable[[Draw, str, float], Draw | None]] = {
-    "extent": _of_extent, "in blocks": _of_blocks, "furthest": _of_furthest,
+_EDITS: Mapping[Kind, Callable[[Draw, Feature, float], Draw | None]] = {
+    "extent": _of_extent, "product": _of_product, "in blocks": _of_blocks, "furthest": _of_furthest,
     "parameter": _of_parameter, "scale": _of_parameter,
 }  # fmt: skip
 """How a draw gets another number of a feature, by its kind."""

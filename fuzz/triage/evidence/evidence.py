@@ -168,7 +168,7 @@ def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
     cases = []
     for draw in draws:
         of_rows = _LARGEST if draw.rows > _FEW_ROWS else _LARGEST_ROW
-        if draw.work <= (of_rows if len(OPS[draw.op].named) == 1 else trials.work):
+        if draw.work <= max(trials.room, of_rows if len(OPS[draw.op].named) == 1 else trials.work):
             with contextlib.suppress(CaseError):
                 case = made(draw)
                 if invalid or trials.target.kernel.capability.accepts(case):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from itertools import product as product_of
 from typing import TypeVar
 
 from fuzz.adapters.target import Target, lane_counts
@@ -13,6 +15,7 @@ from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
 from fuzz.generate.given import UNEVEN, VALUES, judged_values
 from fuzz.generate.layouts import classes_of
+from fuzz.triage.evidence.closing import FACTORS, with_extents
 from fuzz.triage.trial import storage
 from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.storage import Memory
@@ -41,6 +44,8 @@ SIZES = (*range(1, 13), 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100,
 """What named dimensions other than the row are tried with."""
 _CONSTANTS = (1.0, 2.0)
 """An input that is 1 everywhere may hide that it is wrongly read; another number tells that from being constant."""
+_PRODUCT = 1024
+"""Of a smaller product of two extents, other probes tell as much."""
 _SQUARE = 80
 """The largest number of rows that a probe has for being square."""
 _MIXED = 80
@@ -54,6 +59,19 @@ _DENSE_SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (0, 1))
 matter."""
 
 _T = TypeVar("_T")
+
+
+def spread(base: Draw) -> Iterator[Draw]:
+    """Every two extents with nearly the same product, a little more and a little less: a kernel may be wrong from some
+    product on, and one of two extents is 1 in the smallest case of such a one."""
+    op, sizes = OPS[base.op], dict(base.sizes)
+    sizes |= {op.batch_name: vary.batch_of(base)} if OUTER in op.inputs[0].axes and vary.rank_of(base) > 1 else {}
+    for pair in combinations(sizes, 2):
+        product = math.prod(sizes[dim] for dim in pair)
+        for (one, other), factor in product_of((pair, pair[::-1]), FACTORS[::3] if product > _PRODUCT else ()):
+            for more in (0, 1):
+                draw = with_extents(base, {one: factor, other: product // factor + more})
+                yield from [draw] if draw is not None else []
 
 
 def swept(base: Draw, target: Target, *, few: bool = False) -> tuple[list[Draw], list[Draw]]:

@@ -78,7 +78,7 @@ def evidence_of(trials: Trials, case: Case, siblings: Sequence[Target] = ()) -> 
             evidence.whole = evidence.tested = True  # there is nothing to vary
             return _beside_nothing(anyhow, case, evidence) if is_empty else evidence
         base = vary.filled(vary.base_of(case))
-        anyhow = replace(anyhow, work=max(anyhow.work, min(LARGER * base.work, MOST_WORK)))
+        anyhow = replace(anyhow, work=max(anyhow.work, min(LARGER * base.work, MOST_WORK)), room=base.work * 9 // 8)
         if trials.family.name == "values":
             base = _clearest(anyhow, case, base)
         elif trials.family.law is not None:
@@ -129,6 +129,7 @@ def _draw_on(trials: Trials, key: int, evidence: Evidence) -> None:
 
 def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> None:
     target, law = probed_as(trials), trials.family.law is not None
+    probe_all(trials, [] if law else probes.spread(base), evidence)
     telling, others = probes.swept(base, target, few=law)
     probe_all(trials, telling, evidence)
     if sum(evidence.failed) <= _HARDLY_ANY * len(evidence.failed):

@@ -90,6 +90,8 @@ def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tup
         # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
         yield Feature("in blocks", op.batch_name, operand=op.row), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
     for (one, a), (other, b) in combinations(extents.items(), 2):
+        first, second = (other, one) if other == op.batch_name else (one, other)
+        yield Feature("product", first, operand=second), a * b
         for relation, holds in (("=", a == b), (">", a > b), ("<", a < b)):
             yield Feature("compared", one, relation, other), word(holds)
     if len(batch) > 1:

@@ -109,6 +109,9 @@ class Trials:
     another bug, of that source."""
     work: int = CHEAP_WORK
     """Probes have no step of more terms, see `Op.work`."""
+    room: int = 0
+    """Up to so many terms a probe may have anyhow: about those of the failing case, which may be the first size that
+    fails."""
     watch: Callable[[Case], None] = lambda case: None
     """This is told of each smaller case that fails too."""
     fresh: bool = False

@@ -289,7 +289,7 @@ def check_targets(
                 session.runner(targets).replay([[Entry(taken.refused)]])
         most = math.inf if todo.max_cases is None else todo.max_cases
         if not book.buckets and most >= _WHOLE and not session.interruption.wanted:
-            session.runner(targets).replay([wrong_far(pool, targets, todo.seed)])
+            session.runner(targets).replay([wrong_far(pool, targets, todo.seed, runner.tally)])
         session.draw_no_more()
         if explain_s and book.buckets:
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)

@@ -8,19 +8,22 @@ from collections.abc import Sequence
 from fuzz.adapters.target import Target
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Pool
+from fuzz.findings.tally import Tally
 from fuzz.generate.limits import far_cases
 from fuzz.laws.registry import Entry
 from fuzz.uses.search.examiner import Examiner
 
 
-def wrong_far(pool: Pool, targets: Sequence[Target], seed: int) -> list[Entry]:
-    """The cases that a target gets wrong."""
+def wrong_far(pool: Pool, targets: Sequence[Target], seed: int, tally: Tally) -> list[Entry]:
+    """Return the cases that a target gets wrong. The tally notes how large those are that ran."""
     cases = far_cases(targets[0].kernel.capability, seed)
     entries = [Entry(case) for case in cases if targets[0].kernel.capability.accepts(case)]
     if not entries:
         return []
     examiner = Examiner(pool, targets, decides=False)  # it takes long beside so many elements
     [found] = examiner.examined([entries], examiner.submit(entries))
+    for dtype, largest in found.tally.largest.items():
+        tally.note_largest(dtype, largest)
     return [
         entry
         for entry, judgements in zip(entries, found.judgements, strict=True)

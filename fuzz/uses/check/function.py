@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -161,6 +162,7 @@ def declared(
         devices=(device,),
         laws=laws,
         known=numbers_of(function),
+        modes=_other_mode(function),
     )
     try:
         kernel.check_op()
@@ -168,6 +170,12 @@ def declared(
         raise CheckError(str(error)) from None
     folder = str(kernel.source.parent.resolve())
     return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder, called, constants)
+
+
+def _other_mode(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The mode in which a module is not; nothing of a function, which has none."""
+    training = getattr(function, "training", None)
+    return () if training is None else ("evaluation mode",) if training else ("training mode",)
 
 
 def never_given(function: Callable[..., Any], of: str, given: Collection[str], always: Sequence[str]) -> str:
@@ -186,6 +194,11 @@ class _HereKernel(PythonKernel):
     """Its function is here: what it takes was read from that, and not from a source."""
 
     known: tuple[int, ...] = ()
+    modes: tuple[str, ...] = ()
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        return (*super().never, *self.modes)
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
@@ -244,6 +257,12 @@ class OwnProcess:
         self._dispatch = Dispatch(target.kernel.capability, None)
         self._takes = takes or (lambda case: True)
         """Whether a case that the kernel takes has a meaning."""
+
+    @property
+    def threads(self) -> int:
+        """The processor threads that arrays' own operations use here; 0 where nobody knows."""
+        library: Any = sys.modules.get(self._target.name.kind)
+        return int(library.get_num_threads()) if hasattr(library, "get_num_threads") else 0
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Run them, now."""

@@ -21,13 +21,14 @@ from fuzz.report.console import print_lines
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
+from fuzz.uses.check.far import wrong_far
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
 from fuzz.uses.judge.numbers import LAST
 from fuzz.uses.judge.own import own_problem, own_shapes, with_own
 from fuzz.uses.judge.prepared import prepared
 from fuzz.uses.judge.problem import Problem, UnreadProblemError, problems_of
-from fuzz.uses.judge.replaying import judged_by_replay
+from fuzz.uses.judge.replaying import judged_by_replay, modes_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import solutions_of
 from fuzz.uses.judge.source import ProblemError
@@ -87,6 +88,8 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         runner.begun = meanwhile
         with session.interruption:
             search_ops(runner, seed)
+            if not session.tally.findings and not session.interruption.wanted:
+                runner.replay([wrong_far(session.pool, targets, seed, session.tally)])
             session.draw_no_more()
             with session.err.status("looking at what was measured ..."):
                 targets = session.targets = tuple(measuring.ended(session, book, asked.cases))
@@ -114,10 +117,11 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         for kernel, (words, _) in solutions.items()
     )  # fmt: skip
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
+    never = tuple(dict.fromkeys((*outline.outcome.never, *modes_of(problem))))
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings),
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
-        probes, floors,
+        probes, floors, outline.outcome.largest, never,
         (*_unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)),
          *not_given(session.tally, targets), *filter(None, [found.left_out])),
         rulings,

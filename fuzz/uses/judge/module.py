@@ -80,6 +80,7 @@ def _function(mine: Callable[..., Any], module: Module, op: Op) -> Callable[...,
             return made(*(given[name] for name in module.inputs))
 
     found = signed(called, _name(mine), [each.name for each in op.inputs])
+    vars(found)["training"] = made.training
     vars(found)["__wrapped__"] = type(made).forward  # whose lines are shown
     return found
 

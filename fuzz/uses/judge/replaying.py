@@ -60,12 +60,17 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     never = _OTHERS if problem.own else "", replay.meant.asked.left_out, run.came.never(DTYPES).text
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, run.cases,
-        str(replay.folder), run.probes, floors,
+        str(replay.folder), run.probes, floors, {}, modes_of(problem),
         (_UNEXERCISED, *filter(None, never)), rulings,
     )  # fmt: skip
     told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))
     return Judged(ruling, "\n\n".join(texts))
+
+
+def modes_of(problem: Problem) -> tuple[str, ...]:
+    """Return the modes in which a module is never called."""
+    return ("training mode", "autograd") if problem.module is not None else ()
 
 
 def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:

@@ -13,7 +13,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.exits import Exit
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
-from fuzz.findings.tally import Tally
+from fuzz.findings.tally import Largest, Tally
 from fuzz.report.totals import remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.uses.measure.beside import Accepts
@@ -93,6 +93,10 @@ class Ruling:
     """How many calls were made in other ways that a right kernel cannot tell from the usual one, by the probe."""
     detection_floor: Mapping[str, float]
     """By dtype, the error of an output, as a share of it, that is seen in half of the elements of ordinary cases."""
+    largest: Mapping[str, Largest]
+    """How large the cases were that a formula judged, by the dtype of the first input."""
+    never_ran: tuple[str, ...]
+    """In which ways else nothing ran."""
     not_exercised: tuple[str, ...]
     solutions: tuple[SolutionRuling, ...]
 

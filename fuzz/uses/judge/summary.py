@@ -8,7 +8,7 @@ from typing import Any
 
 from fuzz.adapters.target import Target
 from fuzz.findings.tally import Tally
-from fuzz.report.totals import and_more, by_reason, partly_run_lines
+from fuzz.report.totals import and_more, by_reason, largest_text, never_text, partly_run_lines
 from fuzz.uses.judge.ruling import Ruling, SolutionRuling
 from fuzz.uses.search.groups import slow_targets_of
 from oracles.ops import OPS
@@ -27,6 +27,8 @@ def summary(ruling: Ruling, elapsed: float) -> str:
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
     lines += [f"detection floor: {floor}"] if ruling.cases else []
+    ran = f"{largest_text(ruling.largest)}; " if ruling.largest else ""
+    lines += [f"{ran}{never_text(ruling.never_ran, larger=bool(ran))}"] if ran or ruling.never_ran else []
     lines += [*ruling.not_exercised, *([ruling.guarantee] if ruling.guarantee else [])]
     return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
 

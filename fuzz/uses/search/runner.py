@@ -97,6 +97,9 @@ class Runner:
         self._statuses = self.pool.statuses
         ops = {target.kernel.op for target in self.targets}
         self.tally.reach = {op: reach_of(op, self.targets, self._statuses) for op in ops}
+        self.tally.threads = max(self.tally.threads, self.pool.threads)
+        ways = (way for target in self.targets for way in target.kernel.never)
+        self.tally.never = tuple(dict.fromkeys([*self.tally.never, *ways]))
         for target in self.targets:
             self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
         for law in self._terms.laws:

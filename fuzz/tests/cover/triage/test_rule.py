@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 
 from fuzz.base.feature import Feature
+from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS, N, left, there
 from fuzz.tests.common.hunting import PACK, target_of
+from fuzz.triage.evidence.probes import spread, swept
 from fuzz.triage.rule.inducer import induce, learn
 from fuzz.triage.rule.rule import Atom, Traits
 from fuzz.triage.rule.traits import MODULI, size_traits
+from fuzz.triage.trial.variations import base_of
 from oracles.ops import OPS
 
 _BITS, _OPT = Feature("target", "vector length"), Feature("target", "optimisation")
@@ -113,6 +117,17 @@ def test_blocks_of_a_power_of_two_are_counted_by_their_elements() -> None:
     assert learned.exact
     assert re.fullmatch(r"rows >= 2 and rows \* next_power_of_2\(n\) >= 1\d\d\d", str(learned.rule))
     assert not learned.others
+
+
+@pytest.mark.parametrize(("rows", "n"), [(1, 65537), (65537, 1), (257, 257)])
+def test_a_limit_of_a_product_is_told_from_limits_of_its_extents(rows: int, n: int) -> None:
+    """The smallest case that fails may have one long extent alone: shapes of as many elements show what matters."""
+    target, base = target_of(PACK.kernel("weighted")), base_of(plain(n, rows))
+    around = [draw for one, other in (swept(base, target), ([], list(spread(base)))) for draw in (*one, *other)]
+    probes = [size_traits(OPS["rms_norm"], {"n": draw.n}, draw.batch, target) for draw in around]
+    learned = learn(probes, [draw.n * math.prod(draw.batch) > 65536 for draw in around], len(around) - 1)
+    assert learned.exact
+    assert re.fullmatch(r"rows \* n >= 65\d\d\d", str(learned.rule))
 
 
 def test_that_a_tensor_is_there_is_said_rather_than_what_its_memory_is_to_another() -> None:

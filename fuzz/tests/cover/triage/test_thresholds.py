@@ -144,6 +144,14 @@ def test_a_number_of_elements_in_blocks_is_tried_as_rows_of_a_power_of_two() -> 
     assert {3073, 3276} <= {case_traits(made(draw))[trait] for draw in probes}
 
 
+def test_a_product_of_two_extents_is_tried_as_several_rows() -> None:
+    base, trait = base_of(plain(4099, rows=1)), Feature("product", "rows", operand="n")
+    tried = [Probed({trait: product}, product >= 4099, plain(1)) for product in (4000, 4099)]
+    probes = [*closing(base, Rule((Atom(trait, ">=", (4099,), 1.0),)), tried, lambda draw: case_traits(made(draw)))]
+    assert {4001, 4038} <= {case_traits(made(draw))[trait] for draw in probes}
+    assert any(draw.batch > (1,) for draw in probes)
+
+
 def test_of_what_several_extents_make_together_only_limits_are_said() -> None:
     """17 rows of 1,024 fail, and so would many others: that they are 17,408 elements in blocks is a coincidence."""
     trait = Feature("in blocks", "rows", operand="n")

@@ -259,9 +259,51 @@ def test_a_check_in_no_test_says_at_once_and_once_what_it_did_not_exercise(
     said = capsys.readouterr()
     assert said.out == ""
     first, *lines = said.err.splitlines()
-    passed, facts = lines[::2], lines[1::2]
+    passed, never, facts = lines[::3], lines[1::3], lines[2::3]
+    assert never == ["  never ran: larger cases"] * 2
     assert [each.startswith("  held to what numpy@cpu documents: ") for each in facts] == [True, True]
     assert first.startswith("not exercised, as _normalised does not declare it: weight, rstd (takes); f16, bf16, f64 ")
-    ran = r"_normalised passed: 3 cases on numpy-_normalised@cpu in \d+\.\d s, extents in f32 up to \d+, seed (\d+)"
+    ran = (
+        r"_normalised passed: 3 cases on numpy-_normalised@cpu in \d+\.\d s, extents in f32 up to \d+ "
+        r"\(rows \d+, elements \d+\), seed (\d+)"
+    )
     assert [bool(re.fullmatch(ran, line)) for line in passed] == [True, True]
-    assert GIVEN.passed == passed
+    assert GIVEN.passed == [f"{one}\n{other}" for one, other in zip(passed, never, strict=True)]
+
+
+class _Scaled:
+    """A module, as far as a check sees."""
+
+    training = True
+    __name__ = "scaled"
+
+    def __call__(self, x: Any) -> Any:
+        return x * 2.0
+
+
+def _doubled(x: Any) -> Any:
+    return x + x
+
+
+def test_a_check_that_passed_says_how_large_its_cases_were_and_what_never_ran(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    shapes: list[tuple[int, ...]] = []
+
+    def doubled(x: Any) -> Any:
+        shapes.append(tuple(x.shape))
+        return x + x
+
+    fuzz.check(doubled, reference=_doubled, shapes={"x": "b n"}, max_cases=100, seed=1)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "seed 1 never ran: larger cases, several threads, autograd" in said
+    found = re.search(r"extents in f32 up to ([\d,]+) \(rows ([\d,]+), elements ([\d,]+)\)", said)
+    assert found is not None
+    extent, rows, elements = (int(each.replace(",", "")) for each in found.groups())
+    assert max(map(max, shapes)) == extent
+    assert max(b for b, _ in shapes) == rows
+    assert max(b * n for b, n in shapes) == elements
+    fuzz.check(_Scaled(), reference=_doubled, shapes={"x": "b n"}, max_cases=3, arrays="torch")
+    assert "never ran: larger cases, several threads, autograd, evaluation mode" in capsys.readouterr().err
