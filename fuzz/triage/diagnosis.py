@@ -19,6 +19,7 @@ from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explain.counterfactuals import counterfactuals
 from fuzz.triage.explain.declaration import Fitting, fitting
 from fuzz.triage.explain.explain import explain
+from fuzz.triage.explain.mechanisms import mechanism
 from fuzz.triage.explanation import Counterfactual, Unsteady
 from fuzz.triage.finding import Diagnosis, Finding, change
 from fuzz.triage.rule.rule import Rule
@@ -169,6 +170,9 @@ def diagnose(
             trials = replace(trials, fresh=True, known={})
             small, nearby, fits, conclusion = _shrunk_and_explained(trials, case, judgement, others, clock)
         shown = trials.confirmed(small)
+        told = (
+            mechanism(replace(trials, out_of_time=allowance.stop), small) if fits is None or not fits.telling else None
+        )
         unset = unset_read(trials, small)
         changing = _unsteady(trials, small) if unset is None else None
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
@@ -199,6 +203,7 @@ def diagnose(
         allowance.option,
         fits,
         counterfactuals=nearby,
+        mechanism=told,
         unset=unset,
         unsteady=changing,
         clearest=_clearest([judgement, *trials.known.values()], trials),

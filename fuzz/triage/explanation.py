@@ -250,6 +250,25 @@ class FittingContract:
 
 
 @dataclass(frozen=True)
+class Mechanism:
+    """What a kernel does wrong, as one more experiment showed."""
+
+    kind: Literal["ignores", "keeps", "stale", "loses", "layout", "form", "scale", "shift", "tie"]
+    about: str
+    """The tensor, or the other formula; '' where it is all tensors."""
+    dim: str = ""
+    places: tuple[int, ...] = ()
+    """Where along that dimension."""
+    of: int = 0
+    """The extent of that."""
+    limit: float = 0.0
+    """The magnitude up to which its results are right."""
+    step: str = ""
+    """What overflows or cancels out beyond, as far as the formula says."""
+    runs: int = 0
+
+
+@dataclass(frozen=True)
 class UnsetRead:
     """What a kernel reads that nobody has set, by what becomes of the smallest case with other values there."""
 
@@ -317,6 +336,8 @@ class Explanation:
     counterfactuals: tuple[Counterfactual, ...] = ()
     """What becomes of the smallest case with one thing changed; those that make it pass come first."""
     attribution: Attribution | None = None
+    mechanism: Mechanism | None = None
+    """What it does wrong, where an experiment shows it."""
     unset: UnsetRead | None = None
     """What it reads that nobody has set, where that decides."""
     unsteady: Unsteady | None = None

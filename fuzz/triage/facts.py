@@ -99,6 +99,7 @@ def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
         suggestion=conclusion.suggestion,
         counterfactuals=diagnosis.counterfactuals,
         attribution=diagnosis.attribution,
+        mechanism=diagnosis.mechanism,
         unset=diagnosis.unset,
         unsteady=diagnosis.unsteady,
         rule=(rule := stated(conclusion, diagnosis.counterfactuals)),
