@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fuzz.base.verdict import Verdict
-from fuzz.triage.rule.rule import Learned, Rule
+from fuzz.triage.rule.rule import Atom, Learned, Rule
 
 NO_SHRINK = "--no-shrink"
 """The option by which nothing is made smaller, and no rule is sought."""
@@ -137,6 +137,15 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Held:
+    """A condition of a rule, and what was held against it."""
+
+    condition: Atom
+    passing: int
+    """The cases that pass, though they meet all else that the rule asks for."""
+
+
+@dataclass(frozen=True)
 class StatedRule:
     """A rule that stood when it was put to the test on cases that it was not learnt from."""
 
@@ -159,6 +168,7 @@ class StatedRule:
     """What all cases had in common that could have been varied."""
     met: int = 0
     """How many of the cases meet it, those included that are hidden; 0 where that was not counted."""
+    held: tuple[Held, ...] = ()
 
 
 @dataclass(frozen=True)

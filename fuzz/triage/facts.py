@@ -136,6 +136,7 @@ def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = No
         tuple(conclusion.core.bands) if conclusion.core is not None else (),
         () if learned.rule.atoms else tuple(what for what in conclusion.could_vary if what not in conclusion.varied),
         conclusion.met,
+        conclusion.held,
     )
 
 

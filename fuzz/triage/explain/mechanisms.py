@@ -14,7 +14,6 @@ from functools import wraps
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fuzz.base.case import Case, CaseError, Layout, Tensor
 from fuzz.base.draw import Draw, Frame, Placement
@@ -32,16 +31,17 @@ from oracles.dtypes import FORMATS, Format
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.node import Node, ordered
+from oracles.formula.node import FormulaError, Node, ordered
 from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace, elementary
 from oracles.op import Op
 from oracles.operand import OUTER, Operand
 from oracles.ops import OPS
+from oracles.summation import NumericsError
 from oracles.truth import Truth
 
-_MOST_ELEMENTS, _MOST_ELEMENTS_SLOWLY = 256, 64
-"""The elements of an input that are changed one by one. Chosen, not measured."""
+_LONGEST = 128
+"""The places along a dimension at which an input is changed one by one. Chosen, not measured."""
 _LARGEST = 1 << 12
 """The elements of a case that is looked at: a run takes no time to speak of. Chosen, not measured."""
 _SEEDS = (1, 2, 3)
@@ -136,38 +136,30 @@ def _ignored_in(bench: _Bench, base: Case) -> Mechanism | None:
 
 
 def _lost(bench: _Bench) -> Mechanism | None:
-    """Whether the result does not depend on some elements of an input, along one dimension, on which it must."""
-    most = _MOST_ELEMENTS_SLOWLY if bench.trials.target.costly else _MOST_ELEMENTS
+    """Whether the result does not depend on an input at some places along a dimension, on which it must."""
     base = vary.made(bench.draw)
     for operand in bench.op.inputs:
         tensor = base.inputs.get(operand.name)
-        if tensor is None or operand.integers or not 1 < tensor.layout.size <= most:
-            continue
-        runs = bench.ran([base, *(_with(base, operand.name, _changed(tensor, at)) for at in range(tensor.layout.size))])
-        lost = [at for at, run in enumerate(runs[1:]) if bench.ignores(runs[0], run)]
-        if found := _along(operand.name, _dims(bench.op, base, operand), tensor.layout.shape, lost):
-            return replace(found, runs=len(runs))
+        for axis, dim in enumerate(_dims(bench.op, base, operand)) if tensor is not None else ():
+            assert tensor is not None
+            extent = tensor.layout.shape[axis]
+            if operand.integers or not 1 < extent <= _LONGEST:
+                continue
+            places = (_changed(tensor, (slice(None),) * axis + (at,)) for at in range(extent))
+            runs = bench.ran([base, *(_with(base, operand.name, each) for each in places)])
+            lost = tuple(at for at, run in enumerate(runs[1:]) if bench.ignores(runs[0], run))
+            if 0 < len(lost) < extent:
+                return Mechanism("loses", operand.name, dim, lost, extent, runs=len(runs))
     return None
 
 
 def _dims(op: Op, case: Case, operand: Operand) -> list[str]:
     """What the axes of a tensor are called."""
-    shape = case.inputs[operand.name].layout.shape
+    rank = len(case.inputs[operand.name].layout.shape)
     if op.turns and operand.name in op.alike:
-        return [op.row if axis == Frame(case).axis else op.batch_name for axis in range(len(shape))]
-    outer = [op.batch_name] * (len(shape) + 1 - len(operand.axes))
+        return [op.row if axis == Frame(case).axis else op.batch_name for axis in range(rank)]
+    outer = [op.batch_name] * (rank + 1 - len(operand.axes))
     return [dim for each in operand.axes for dim in (outer if each == OUTER else [each])]
-
-
-def _along(name: str, dims: Sequence[str], shape: tuple[int, ...], lost: Sequence[int]) -> Mechanism | None:
-    """What lies at some places along one dimension and everywhere along all others, in words; None for other sets."""
-    mask = np.zeros(shape, bool)
-    mask.reshape(-1)[list(lost)] = True
-    for axis, dim in enumerate(dims):
-        here = mask.any(axis=tuple(each for each in range(len(shape)) if each != axis))
-        if 0 < here.sum() < shape[axis] and mask.sum() * shape[axis] == here.sum() * mask.size:
-            return Mechanism("loses", name, dim, tuple(map(int, np.flatnonzero(here))), shape[axis])
-    return None
 
 
 def _laid_out(bench: _Bench) -> Mechanism | None:
@@ -248,7 +240,7 @@ def _rewritten(op: Op, form: _Form) -> Iterator[Op]:
 
 def _occurring(op: Op, operation: str) -> int:
     """How many values of a formula an operation makes."""
-    present = frozenset(each.name for each in (*op.operands, *op.parameters))
+    present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
     return sum(node.operation == operation for node in reading(op, present, frozenset(), ()).trace.nodes)
 
 
@@ -269,34 +261,53 @@ def _speaks_for(run: Run, other: Op, contract: Contract) -> bool | None:
 
 
 def _until(bench: _Bench) -> Mechanism | None:
-    """Whether the first input alone decides by its magnitude: ordinary values pass, and the same times a power of two,
-    or beside an offset, do not from some magnitude on. What overflows or cancels out there is read off the formula."""
-    base, name = vary.made(bench.elsewhere), bench.op.main
-    tensor = base.inputs[name]
-    if tensor.dtype not in FORMATS or bench.op.operand(name).integers:
+    """Whether magnitude alone decides: ordinary values pass, and do not from some magnitude on, or so far from 0."""
+    main = bench.op.main
+    names = [each.name for each in bench.op.inputs if not each.integers and each.name in bench.case.inputs]
+    case = bench.case.inputs.get(main)
+    if main not in names or case is None or case.dtype not in FORMATS:
         return None
-    values = numbers(tensor.bits, tensor.dtype, (-1,)).astype(np.float64)
-    top, form = float(np.abs(values).max()) or 1.0, FORMATS[tensor.dtype]
-    ways: Mapping[Literal["scale", "shift"], tuple[Callable[[float], F64], NDArray[np.float64]]] = {
-        "scale": (lambda limit: values * (limit / top), np.linspace(0.0, form.emax, _STEPS)),
-        "shift": (lambda limit: values / top + limit, np.arange(0.0, form.precision)),
-    }
-    for kind, (way, powers) in ways.items():
-
-        def at(power: float, way: Callable[[float], F64] = way) -> Case:
-            return _with(base, name, replace(tensor, bits=quantise(way(2.0**power), tensor.dtype).tobytes()))
-
-        passed = bench.passed([at(float(power)) for power in powers])
-        first = passed.index(False) if False in passed else 0
-        if not first or passed[:first] != [True] * first or passed[first : first + 2] != [False] * 2:
-            continue
-        low, high = float(powers[first - 1]), float(powers[first])
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if bench.passed([at(middle)]) == [True] else (low, middle)
-        step = _overflowing(at(high), name, 2.0**high, form) if kind == "scale" else _cancelling(at(high))
-        return Mechanism(kind, name, limit=2.0**high, step=step, runs=len(powers) + _HALVINGS)
+    largest, form = float(np.abs(_values(case)).max(initial=0.0)), FORMATS[case.dtype]
+    scales, shifts = np.linspace(0.0, form.emax, _STEPS), np.arange(0.0, form.precision)
+    found = _from(bench, lambda values, limit: values * limit, [main], scales)
+    if found is not None and found[0] <= largest:
+        step = _overflowing(found[1], main, found[0], form)
+        return Mechanism("scale", main, limit=found[0], step=step, runs=len(scales) + _HALVINGS)
+    for some in ([main], *([names] if len(names) > 1 else [])):
+        if found := _from(bench, lambda values, limit: values + limit, some, shifts):
+            about = " and ".join(some)
+            return Mechanism("shift", about, limit=found[0], step=_cancelling(found[1]), runs=len(shifts) + _HALVINGS)
     return None
+
+
+def _from(
+    bench: _Bench, way: Callable[[F64, float], F64], names: Sequence[str], powers: Sequence[float] | F64
+) -> tuple[float, Case] | None:
+    """The magnitude from which on it fails, as a power of two by which inputs of at most 1 are changed, and a case of
+    it; None where it does not pass up to one, and fail at the next two."""
+    base = vary.made(bench.elsewhere)
+
+    def at(power: float) -> Case:
+        case = base
+        for name in names:
+            tensor, values = base.inputs[name], _values(base.inputs[name])
+            changed = way(values / (np.abs(values).max(initial=0.0) or 1.0), 2.0**power)
+            case = _with(case, name, replace(tensor, bits=quantise(changed, tensor.dtype).tobytes()))
+        return case
+
+    passed = bench.passed([at(float(power)) for power in powers])
+    first = passed.index(False) if False in passed else 0
+    if not first or passed[:first] != [True] * first or passed[first : first + 2] != [False] * 2:
+        return None
+    low, high = float(powers[first - 1]), float(powers[first])
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if bench.passed([at(middle)]) == [True] else (low, middle)
+    return 2.0**high, at(high)
+
+
+def _values(tensor: Tensor) -> F64:
+    return numbers(tensor.bits, tensor.dtype, (-1,)).astype(np.float64)
 
 
 def _nodes(case: Case) -> tuple[Trace, Mapping[Node, F64]]:
@@ -352,14 +363,15 @@ def _tied(bench: _Bench) -> Mechanism | None:
     return Mechanism("tie", "", limit=widest, runs=1) if 0.0 < widest <= _TIED else None
 
 
-def _changed(tensor: Tensor, at: int | None = None) -> Tensor:
-    """The tensor with other values, or with another one at some place, of their signs: what must be positive stays so.
-    They are larger, so that none is lost beside others, and in another order, as a scale may cancel out."""
-    values = numbers(tensor.bits, tensor.dtype, (-1,)).astype(np.float64)
-    if at is None:
+def _changed(tensor: Tensor, where: tuple[slice | int, ...] = ()) -> Tensor:
+    """The tensor with other values, or with others at some places, of their signs: what must be positive stays so. They
+    are larger, so that none is lost beside others, and all are in another order, as a scale may cancel out."""
+    values = _values(tensor)
+    if not where:
         values = 1.75 * values[::-1]
     else:
-        values[at] = 4.0 * values[at] if values[at] else 1.0
+        part = values.reshape(tensor.layout.shape)
+        part[where] = np.where(part[where] == 0, 1.0, 4.0 * part[where])
     return replace(tensor, bits=quantise(values, tensor.dtype).tobytes())
 
 
@@ -392,6 +404,6 @@ def mechanism(trials: Trials, case: Case) -> Mechanism | None:
 
 def _found(bench: _Bench) -> Iterator[Mechanism]:
     for experiment in TABLE:
-        with contextlib.suppress(CaseError):
+        with contextlib.suppress(CaseError, NumericsError, FormulaError):
             if found := experiment(bench):
                 yield found
