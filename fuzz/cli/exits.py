@@ -52,7 +52,10 @@ def _tell_end(code: Exit, message: str) -> None:
 
         events.write(events.Ended(code, MEANINGS[code], message))
     elif message:
-        print(message, file=sys.stderr)
+        from fuzz.report.wrapping import columns, wrapped_text
+
+        traced = message.startswith("Traceback")
+        print(message if traced else wrapped_text(message, columns()), file=sys.stderr)
 
 
 def describe(error: Exception) -> tuple[str, Exit]:

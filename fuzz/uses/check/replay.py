@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fuzz.generate.menus import MENUS
+from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.uses.check.function import Arrays, never_given
 from fuzz.uses.check.plan import GIVEN, CheckPlan, Seed, plan
 from fuzz.uses.check.replay_cases import DTYPES, WEAKER, Comparison, Meant, ReplayCase, compared, meant_of, tensor_of
@@ -51,7 +52,7 @@ class Replay:
         if failed is not None:
             case, wrong = failed
             lines = [f"FAIL  {name}  {wrong}", f"  {case.text}", f"  {WEAKER}", f"  again: {todo.command}"]
-            raise CheckFailed("\n".join(lines))
+            raise CheckFailed(wrapped_text("\n".join(lines), columns()))
         if not judged:
             raise CheckFailed(f"NOTHING WAS JUDGED: no element of {cases} cases is decided by a replay")
         passed = f"{name} passed a replay: {cases} cases, {judged:,} elements judged, seed {todo.seed}"
@@ -60,7 +61,7 @@ class Replay:
         own = never_given(self.kernel, asked.name, {*self._names(tensors), *asked.others}, tensors)
         told = [passed, *(f"  {each}" for each in (asked.left_out, own, came.never(DTYPES).text, WEAKER) if each)]
         GIVEN.passed += told
-        print(*told, sep="\n", file=sys.stderr)
+        print(wrapped_text("\n".join(told), columns()), file=sys.stderr)
 
     def _compared(self, case: ReplayCase) -> Comparison:
         wanted = self.meant.replays(case.arrays)
