@@ -143,8 +143,8 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
         for band in rule.bands:
             yield "and when", str(band)
         if rule.held:
-            counts = "; ".join(f"{each.passing:,} pass without {each.condition}" for each in rule.held)
-            yield "held against", f"{counts}, and with all else that it says"
+            counts = "; ".join(f"{each.passing:,} cases pass without {each.condition}" for each in rule.held)
+            yield "held against", f"{counts}{', with all others' * (len(rule.held) > 1)}"
     elif told.explained != "not yet":
         yield f"{fails} when", no_rule(told)
         if told.shared is not None and not told.note:
