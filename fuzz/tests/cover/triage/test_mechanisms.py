@@ -90,6 +90,7 @@ def test_an_output_of_an_earlier_call_and_a_constant_one() -> None:
 
     assert "stale returns the output of an earlier call" in _headline(stale, lambda x: x * 2, "x=b n")
     assert "ignores all inputs" in _headline(lambda x: torch.ones_like(x), lambda x: x * 2, "x=b n")
+    assert "ignores" not in _headline(lambda x: x * torch.nan, lambda x: x * 2, "x=b n")
 
 
 @pytest.mark.whole
