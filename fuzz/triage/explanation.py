@@ -275,7 +275,6 @@ class Mechanism:
     """The magnitude up to which its results are right."""
     step: str = ""
     """What overflows or cancels out beyond, as far as the formula says."""
-    runs: int = 0
 
 
 @dataclass(frozen=True)

@@ -75,16 +75,18 @@ class _Bench:
         return OPS[self.case.op]
 
     def ran(self, cases: Sequence[Case]) -> list[Run]:
-        """The runs of cases, one after the other in one process; nothing where one does not end with values."""
-        name = self.trials.target.id
-        accepts = self.trials.target.kernel.capability.is_dispatched
-        found: list[Outcome | None] = []
-        if all(map(accepts, cases)):
-            found = [each.get(name) for each in self.trials.pool.submit(list(cases)).outcomes()]
-        runs = [
-            Run(case, each) for case, each in zip(cases, found, strict=False) if each is not None and _has_values(each)
-        ]
-        return runs if len(runs) == len(cases) else []
+        """The runs of cases, one after the other in one process; nothing where one does not end with values. Others are
+        not tried where the first does not, as what hangs takes its whole limit."""
+        target, runs = self.trials.target, list[Run]()
+        if not all(map(target.kernel.capability.is_dispatched, cases)):
+            return []
+        for some in (cases[:1], cases[1:]):
+            found = [each.get(target.id) for each in self.trials.pool.submit(list(some)).outcomes()] if some else []
+            pairs = [(case, each) for case, each in zip(some, found, strict=True) if each is not None]
+            if len(pairs) < len(some) or not all(_has_values(each) for _, each in pairs):
+                return []
+            runs += [Run(case, each) for case, each in pairs]
+        return runs
 
     def passed(self, cases: Sequence[Case]) -> list[bool | None]:
         """Whether each passes; None for what is neither right nor wrong."""
@@ -134,7 +136,7 @@ def _ignored_in(bench: _Bench, base: Case) -> Mechanism | None:
         return None
     kept, every = runs[0].conforms(bench.trials.target.contract), len(told) == len(base.inputs)
     kind: Literal["ignores", "keeps", "stale"] = "ignores" if not kept else "stale" if every else "keeps"
-    return Mechanism(kind, "" if every else " and ".join(told), runs=len(runs))
+    return Mechanism(kind, "" if every else " and ".join(told))
 
 
 def _lost(bench: _Bench) -> Mechanism | None:
@@ -151,7 +153,7 @@ def _lost(bench: _Bench) -> Mechanism | None:
             runs = bench.ran([base, *(_with(base, operand.name, each) for each in places)])
             lost = tuple(at for at, run in enumerate(runs[1:]) if bench.ignores(runs[0], run))
             if 0 < len(lost) < extent:
-                return Mechanism("loses", operand.name, dim, lost, extent, runs=len(runs))
+                return Mechanism("loses", operand.name, dim, lost, extent)
     return None
 
 
@@ -172,7 +174,7 @@ def _laid_out(bench: _Bench) -> Mechanism | None:
         together = base.with_parts(*(replace(base.part(name), place=Placement()) for name in names))
         (judgement,) = bench.trials.judge([vary.made(together)])
         if judgement is not None and judgement.verdict is Verdict.PASS:
-            return Mechanism("layout", " and ".join(names), runs=1)
+            return Mechanism("layout", " and ".join(names))
     return None
 
 
@@ -218,7 +220,7 @@ def _of_another_form(bench: _Bench) -> Mechanism | None:
         for other in _rewritten(bench.op, form):
             told = [_speaks_for(run, other, contract) for run in runs]
             if True in told and False not in told:
-                return Mechanism("form", form.words, runs=len(runs))
+                return Mechanism("form", form.words)
     return None
 
 
@@ -274,11 +276,11 @@ def _until(bench: _Bench) -> Mechanism | None:
     found = _from(bench, lambda values, limit: values * limit, [main], scales)
     if found is not None and found[0] <= largest:
         step = _overflowing(found[1], main, found[0], form)
-        return Mechanism("scale", main, limit=found[0], step=step, runs=len(scales) + _HALVINGS)
+        return Mechanism("scale", main, limit=found[0], step=step)
     for some in ([main], *([names] if len(names) > 1 else [])):
         if found := _from(bench, lambda values, limit: values + limit, some, shifts):
             about = " and ".join(some)
-            return Mechanism("shift", about, limit=found[0], step=_cancelling(found[1]), runs=len(shifts) + _HALVINGS)
+            return Mechanism("shift", about, limit=found[0], step=_cancelling(found[1]))
     return None
 
 
@@ -297,6 +299,8 @@ def _from(
             case = _with(case, name, replace(tensor, bits=quantise(changed, tensor.dtype).tobytes()))
         return case
 
+    if bench.passed([at(float(powers[0]))]) != [True]:
+        return None
     passed = bench.passed([at(float(power)) for power in powers])
     first = passed.index(False) if False in passed else 0
     if not first or passed[:first] != [True] * first or passed[first : first + 2] != [False] * 2:
@@ -362,7 +366,7 @@ def _tied(bench: _Bench) -> Mechanism | None:
         with np.errstate(all="ignore"):
             apart = np.where(mine == right, 0.0, np.abs(mine - right) / np.maximum(np.abs(mine), np.abs(right)))
         widest = max(widest, float(apart.max(initial=0.0)))
-    return Mechanism("tie", "", limit=widest, runs=1) if 0.0 < widest <= _TIED else None
+    return Mechanism("tie", "", limit=widest) if 0.0 < widest <= _TIED else None
 
 
 def _changed(tensor: Tensor, where: tuple[slice | int, ...] = ()) -> Tensor:

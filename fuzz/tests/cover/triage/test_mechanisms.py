@@ -73,6 +73,7 @@ def test_an_input_without_effect_and_one_with_another_effect() -> None:
     assert "ignores" not in _headline(lambda x, w: x.sum(1, keepdim=True) * w.sum() * 1.001, _weighted, "x=b n, w=m")
 
 
+@pytest.mark.whole
 def test_lost_terms_and_a_sum_that_is_off() -> None:
     def tailless(a: Any, b: Any) -> Any:
         whole = a.shape[1] // 4 * 4
