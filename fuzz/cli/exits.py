@@ -54,8 +54,9 @@ def _tell_end(code: Exit, message: str) -> None:
     elif message:
         from fuzz.report.wrapping import columns, wrapped_text
 
-        traced = message.startswith("Traceback")
-        print(message if traced else wrapped_text(message, columns()), file=sys.stderr)
+        # A program reads a line; a terminal would break it within words. What a bug of ours left is read by us.
+        whole = code is Exit.INTERNAL or not sys.stderr.isatty()
+        print(message if whole else wrapped_text(message, columns()), file=sys.stderr)
 
 
 def describe(error: Exception) -> tuple[str, Exit]:

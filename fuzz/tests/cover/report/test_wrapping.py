@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from fuzz.base.dtypes import shortest
@@ -26,11 +28,14 @@ def test_a_line_is_broken_between_words_but_at_no_relation(
     assert wrapped(line, width, before=before) == lines
 
 
-def test_an_error_is_broken_between_words(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_on_a_terminal_is_broken_between_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(*, standalone_mode: bool) -> None:
         raise UsageError("a message that is longer than a terminal of forty columns is wide")
 
     monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with pytest.raises(SystemExit):
         leave(failing)
     lines = capsys.readouterr().err.splitlines()
