@@ -52,7 +52,11 @@ def _tell_end(code: Exit, message: str) -> None:
 
         events.write(events.Ended(code, MEANINGS[code], message))
     elif message:
-        print(message, file=sys.stderr)
+        from fuzz.report.wrapping import columns, wrapped_text
+
+        # A program reads a line; a terminal would break it within words. What a bug of ours left is read by us.
+        whole = code is Exit.INTERNAL or not sys.stderr.isatty()
+        print(message if whole else wrapped_text(message, columns()), file=sys.stderr)
 
 
 def describe(error: Exception) -> tuple[str, Exit]:

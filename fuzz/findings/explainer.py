@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import CaseError
@@ -140,9 +141,7 @@ class Explainer:
             self.book.join(home, source.bucket, source.verdicts)
             return []
         rules += [source.bucket.core] if source is not None and source.bucket.core is not None else []
-        causes = causes_of(
-            waiting, self._by_id, lambda finding, known: self._diagnosed(finding, [*rules, *known]), self._are_one
-        )
+        causes = causes_of(waiting, self._by_id, partial(self._diagnosed, rules), self._are_one)
         if not causes:
             return []
         first = causes[0]
@@ -205,23 +204,25 @@ class Explainer:
     def _traits(self, finding: Finding) -> Traits:
         return traits_for(finding.case, self._by_id[finding.target], Family.of(finding.judgement).law)
 
-    def _diagnosed(self, finding: Finding, known: Sequence[Rule]) -> Finding | None:
-        """None where there is no time, or where what was cut short by a stop is done again later."""
+    def _diagnosed(self, others: Sequence[Rule], finding: Finding, known: Sequence[Rule]) -> Finding | None:
+        """None where what was cut short by a stop, or is looked at later, is done again; and where there is no time for
+        a further cause of a pile. What takes no search is said of the first one whatever the time."""
         self._cut_short = self.stop() or self._left < self.bounds.least_s
-        if self._cut_short:
+        if self.stop() or (self._cut_short and (self.bounds.later or known)):
             return None
         self._number += 1
         head = f"shrinking {self._number} of {max(self._number, self._number - 1 + self._waiting)}"
         self.say(head)
         share = self._left * self.bounds.one_cause / min(self._waiting, self.bounds.queue)
-        seconds = min(self.bounds.most_s, max(share, self.bounds.least_s))
+        seconds = 0.0 if self._cut_short else min(self.bounds.most_s, max(share, self.bounds.least_s))
         allowance = TimeAllowance(
             seconds, self.stop, lambda line: self.say(f"{head}: {line}"), self.bounds.option, self.bounds.shrinks,
             self.bounds.clock,
         )  # fmt: skip
         kernel = self._by_id[finding.target].kernel.name
         fresh = any(each.need is Need.HISTORY for each in self.book.buckets.values() if each.kernel == kernel)
-        found = diagnose(self.pool, self.targets, finding, allowance, known, self.workers, fresh=fresh)
+        rules = [*others, *known]
+        found = diagnose(self.pool, self.targets, finding, allowance, rules, self.workers, fresh=fresh)
         if not self.bounds.later or found.is_whole or found.diagnosis is None:
             return found
         if self.stop():

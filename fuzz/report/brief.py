@@ -14,6 +14,7 @@ from fuzz.report.words import (
     counterfactual_lines,
     element,
     is_named,
+    mechanism_evidence,
     nearest_words,
     nested,
     no_rule,
@@ -198,6 +199,8 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
         ending = told.note
     elif told.contract is not None and told.contract.telling and told.contract.meaning:
         yield f"that is, with {told.contract.meaning}"
+    elif told.mechanism is not None:
+        yield mechanism_evidence(told.mechanism)
     elif told.unset is not None:
         yield unset_evidence(told.unset)
     elif told.unsteady is not None:
@@ -225,7 +228,8 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
 def _wants_rule(told: Explanation) -> bool:
     """Whether nothing else says when it fails, or why."""
     declared = told.suggestion is not None or (told.contract is not None and told.contract.telling)
-    return told.rule is None and told.unset is None and told.unsteady is None and not declared
+    known = told.mechanism is not None or told.unset is not None or told.unsteady is not None
+    return told.rule is None and not known and not declared
 
 
 def _wants_time(told: Explanation) -> bool:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.report.wrapping import wrapped
+from fuzz.report.wrapping import wrapped_text
 
 EVENTS = "KERNELFUZZ_EVENTS"
 """Where this environment variable is there and not empty, stderr has an event a line; the option --events sets it."""
@@ -83,7 +83,7 @@ def room(console: Console) -> int:
 def print_lines(console: Console, lines: Iterable[str], style: str = "", hang: int = 4) -> None:
     """Print lines, long ones broken between words where a terminal would break them."""
     for line in lines:
-        console.print("\n".join(wrapped(line, room(console), hang)), style=style, soft_wrap=True)
+        console.print(wrapped_text(line, room(console), hang), style=style, soft_wrap=True)
 
 
 def print_failure(console: Console, text: str) -> None:

@@ -11,7 +11,7 @@ from fuzz.findings.tally import Tally
 from fuzz.generate.conditions import Pair
 from fuzz.generate.coverage import Ledger, said
 from fuzz.generate.pairing import PairCoverage
-from fuzz.report.console import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_lines, print_table
 from fuzz.report.totals import and_more
 
 _SHORT = 3
@@ -35,16 +35,16 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCover
     able = {target for reach in tally.reach.values() for target in reach.space[Feature("target")]}
     unable = [target for target in tally.targets if target not in able]
     if unable:
-        console.print(f"cannot run here, and visited nothing: {and_more(unable)}", soft_wrap=True)
+        print_lines(console, [f"cannot run here, and visited nothing: {and_more(unable)}"])
     beyond = [(op, kind, values) for op, reach in tally.reach.items() for kind, values in reach.beyond.items()]
     if beyond:
         corners = sum(len(values) for _, _, values in beyond)
         named = ", ".join(f"{op} {said(op, kind)}{_few(answer_words(kind, values))}" for op, kind, values in beyond)
-        console.print(f"{corners} corners that no selected target accepts: {named}", soft_wrap=True)
+        print_lines(console, [f"{corners} corners that no selected target accepts: {named}"])
     console.print("no coverage gap" if gaps == 0 else f"{gaps} coverage gaps: run longer, or see the table")
     for op, of_op in pairs.items():
         if of_op.allowed:
-            console.print(pairs_line(op, of_op), soft_wrap=True)
+            print_lines(console, [pairs_line(op, of_op)])
 
 
 def pairs_line(op: str, pairs: PairCoverage) -> str:

@@ -14,6 +14,8 @@ from fuzz.report.words import (
     contract_words,
     counterfactual_lines,
     element,
+    mechanism_evidence,
+    mechanism_words,
     nested,
     places_words,
     rule_lines,
@@ -68,6 +70,8 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
         yield _line("" if number else "nearby", line)
     if told.attribution is not None:
         yield _line("cause", f"{told.attribution.cause}: {told.attribution.evidence}")
+    if told.mechanism is not None:
+        yield _line("wrong is", f"it {mechanism_words(told.mechanism)}: {mechanism_evidence(told.mechanism)}")
     if told.unset is not None:
         yield _line("nobody set", f"it reads {unset_words(told.unset)}: {unset_evidence(told.unset)}")
     if told.unsteady is not None:

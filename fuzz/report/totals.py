@@ -153,7 +153,7 @@ def print_run(
         print_failure(out, failure.told(verbose=verbose, width=room(out)))
     out.print()
     if tally.laws and verbose:
-        out.print(law_line(tally), soft_wrap=True)
+        print_lines(out, [law_line(tally)])
     if outline.outcome.largest and verbose:
         print_lines(out, [f"{largest_text(outline.outcome.largest)}; {never_text(outline.outcome.never)}"])
     _print_unexercised(out, undeclared, verbose=verbose)
@@ -271,21 +271,21 @@ def print_gate(
     for failure in outline.failures:
         known = [f"known failure, {failure.known}:"] if failure.known else []
         for line in ("", *known):
-            out.print(line, soft_wrap=True)
+            print_lines(out, [line])
         print_failure(out, failure.told(verbose=verbose, width=room(out)))
     out.print()
     for line in remarks(outline.outcome):
-        out.print(line, style="bold red", soft_wrap=True)
+        print_lines(out, [line], style="bold red")
     cases = ", ".join(f"{name} {_of_all(*count)}" for name, count in counts.items() if count[1])
     cases += "; no target here takes the others" if any(ran < count for ran, count in counts.values()) else ""
     changed = ", ".join(f"{name} ({reason})" for name, reason in reasons.items())
     if base is not None:
-        out.print(f"changed since {base}: {changed or 'no kernel'}", soft_wrap=True)
+        print_lines(out, [f"changed since {base}: {changed or 'no kernel'}"])
     expected = len(outline.failures) - len(outline.failing)
     named = Counter(f"{failure.kernel} {failure.verdict.value}" for failure in outline.failing)
     said = [name if times == 1 else f"{name} ({counted(times, 'bug')})" for name, times in sorted(named.items())]
     more = (f": {', '.join(said)}" if said else "") + (f"; {counted(expected, 'known failure')}" if expected else "")
     _print_unexercised(out, undeclared, verbose=verbose)
-    out.print(f"cases: {cases or 'none'}", soft_wrap=True)
+    print_lines(out, [f"cases: {cases or 'none'}"])
     judged = f"{outline.judged:,} judged runs in {minutes(elapsed)}"
-    out.print(f"gate {outline.outcome.ending}{more}: {judged}", soft_wrap=True)
+    print_lines(out, [f"gate {outline.outcome.ending}{more}: {judged}"])

@@ -18,6 +18,7 @@ from fuzz.triage.explanation import (
     Counterfactual,
     Explanation,
     FittingContract,
+    Mechanism,
     Memory,
     Places,
     SharedCondition,
@@ -64,8 +65,59 @@ def what_is_wrong(told: Explanation) -> str:
         which = f"{dim} mod {step} != 0" if step else f"longer {dim}" if dim else "empty tensors"
         return f"refuses {which}: declare {told.suggestion.says}?"
     what = f"reads {unset_words(told.unset)}" if told.unset is not None else phrase(told)
+    if told.mechanism is not None:
+        what = mechanism_words(told.mechanism)
+        if told.mechanism.kind not in ("ignores", "keeps", "loses"):  # that is the condition
+            return what
     what += ", not the same each time" if told.unsteady is not None else ""
     return f"{what} {_when(told.rule)}" if told.rule is not None else what
+
+
+_MECHANISMS = {
+    "ignores": (
+        "ignores {about}", "with other values of {about} it returns the same bits, which cannot be right for both"
+    ),
+    "keeps": (
+        "keeps {about} of an earlier call", "called again with other values of {about} it returns the same bits"
+    ),
+    "stale": (
+        "returns the output of an earlier call", "what was right for one call it returns for the next one, too"
+    ),
+    "loses": (
+        "loses {count} of {of} terms along {dim}",
+        "other values of {about} at {dim} = {places} change no bit of the result, and must",
+    ),
+    "layout": ("needs contiguous {about}", "with the same values of {about} side by side in memory it passes"),
+    "form": ("is {about}", "its results are the values of that, wherever it is another one"),
+    "scale": (
+        "right until {about} is about {limit}{step}", "the same values of {about} pass when smaller"
+    ),
+    "shift": (
+        "right until {about} is about {limit} from 0{step}",
+        "with {about} as far apart, but nearer to 0, it passes",
+    ),
+    "tie": ("chooses otherwise at a near tie", "the two values that decide differ by {limit} of themselves"),
+}  # fmt: skip
+"""What a kernel does wrong, and what showed it."""
+
+
+def mechanism_words(found: Mechanism) -> str:
+    """Return what the kernel does wrong."""
+    return _of_mechanism(found, 0)
+
+
+def mechanism_evidence(found: Mechanism) -> str:
+    """Return the experiment that showed it."""
+    return _of_mechanism(found, 1)
+
+
+def _of_mechanism(found: Mechanism, which: int) -> str:
+    about, places = found.about or "all inputs", ", ".join(map(str, found.places[:_NEAREST]))
+    more = ", ..." if len(found.places) > _NEAREST else ""
+    return _MECHANISMS[found.kind][which].format(
+        about=about, dim=found.dim, places=f"{places}{more}", count=len(found.places), of=found.of,
+        limit=f"{found.limit:.2g}", step=f" ({found.step})" if found.step else "",
+    )  # fmt: skip
 
 
 def phrase(told: Explanation) -> str:
@@ -90,6 +142,9 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
         yield f"{fails} when", f"{_stated(rule)} ({_evidence(rule)})"
         for band in rule.bands:
             yield "and when", str(band)
+        if rule.held:
+            counts = "; ".join(f"{each.passing:,} cases pass without {each.condition}" for each in rule.held)
+            yield "held against", f"{counts}{', with all others' * (len(rule.held) > 1)}"
     elif told.explained != "not yet":
         yield f"{fails} when", no_rule(told)
         if told.shared is not None and not told.note:

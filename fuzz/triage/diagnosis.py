@@ -19,6 +19,7 @@ from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explain.counterfactuals import counterfactuals
 from fuzz.triage.explain.declaration import Fitting, fitting
 from fuzz.triage.explain.explain import explain
+from fuzz.triage.explain.mechanisms import mechanism
 from fuzz.triage.explanation import Counterfactual, Unsteady
 from fuzz.triage.finding import Diagnosis, Finding, change
 from fuzz.triage.rule.rule import Rule
@@ -169,6 +170,9 @@ def diagnose(
             trials = replace(trials, fresh=True, known={})
             small, nearby, fits, conclusion = _shrunk_and_explained(trials, case, judgement, others, clock)
         shown = trials.confirmed(small)
+        told = (
+            mechanism(replace(trials, out_of_time=allowance.stop), small) if fits is None or not fits.telling else None
+        )
         unset = unset_read(trials, small)
         changing = _unsteady(trials, small) if unset is None else None
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
@@ -199,6 +203,7 @@ def diagnose(
         allowance.option,
         fits,
         counterfactuals=nearby,
+        mechanism=told,
         unset=unset,
         unsteady=changing,
         clearest=_clearest([judgement, *trials.known.values()], trials),
@@ -235,7 +240,7 @@ def _shrunk_and_explained(
         trials.confirm(case)
         around = clock.part(_CHANGING)
         nearby = counterfactuals(replace(trials, out_of_time=lambda: clock.over(around)), case)
-        return case, nearby, None, Conclusion(None, None)
+        return case, nearby, _declared_otherwise(trials, clock.allowance, (case, judgement)), Conclusion(None, None)
     say, ends, most = clock.allowance.say, clock.part(_SHRINKING), trials.runs + _MOST_RUNS
     trials.watch = lambda smaller: say(change(case, smaller))
     trials.out_of_time = lambda: clock.over(ends) or trials.runs > most
@@ -247,14 +252,21 @@ def _shrunk_and_explained(
     say(f"{change(case, small) or 'as it is'}, probing around it")
     # Processes of an emulator start slowly: one for each probe would leave no time for the rule.
     near = [each for each in others if not (trials.fresh and each.emulated)]
+    fits = _declared_otherwise(trials, clock.allowance, (case, judgement), (small, trials.confirmed(small)))
     changed, nearby = clock.part(_CHANGING), tuple[Counterfactual, ...]()
     if known is None or known.verdict is not Verdict.TIMEOUT:  # each that hangs too would take its whole limit
         nearby = counterfactuals(replace(trials, out_of_time=lambda: clock.over(changed)), small)
-    fits = None
-    if trials.family.name == "values":  # where a declaration is wrong, that is the answer, and a rule is none
-        shown = [(case, judgement), (small, trials.confirmed(small))]
-        fits = fitting(replace(trials, out_of_time=clock.over), shown, clock.over)
     return small, nearby, fits, explain(replace(trials, out_of_time=clock.over), small, near)
+
+
+def _declared_otherwise(
+    trials: Trials, allowance: TimeAllowance, *shown: tuple[Case, Judgement | None]
+) -> Fitting | None:
+    """Return the contract that fits. No time cuts it off, as one case would be told in other words on a busy machine;
+    what it tries is bounded by count."""
+    if trials.family.name != "values":
+        return None
+    return fitting(replace(trials, out_of_time=allowance.stop), shown, allowance.stop)
 
 
 def _unsteady(trials: Trials, case: Case) -> Unsteady | None:

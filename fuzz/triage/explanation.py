@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fuzz.base.verdict import Verdict
-from fuzz.triage.rule.rule import Learned, Rule
+from fuzz.triage.rule.rule import Atom, Learned, Rule
 
 NO_SHRINK = "--no-shrink"
 """The option by which nothing is made smaller, and no rule is sought."""
@@ -137,6 +137,15 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Held:
+    """A condition of a rule, and what was held against it."""
+
+    condition: Atom
+    passing: int
+    """The cases that pass, though they meet all else that the rule asks for."""
+
+
+@dataclass(frozen=True)
 class StatedRule:
     """A rule that stood when it was put to the test on cases that it was not learnt from."""
 
@@ -159,6 +168,7 @@ class StatedRule:
     """What all cases had in common that could have been varied."""
     met: int = 0
     """How many of the cases meet it, those included that are hidden; 0 where that was not counted."""
+    held: tuple[Held, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,9 +225,9 @@ class Suggestion:
     what fails has no elements."""
 
 
-WIDE = 4.0
-"""What allows more than so many times as much where the kernel passes, where one order of a sum stands for another at
-most by that, would fit much that is wrong."""
+WIDE = 4.5
+"""What allows more than so many times as much where the kernel passes would fit much that is wrong. One order of a sum
+stands for another at most by 4 times; a step multiplied out allows 3.9 to 4.1 times as much, by the runs drawn."""
 ALIKE = 1.5
 """Contracts whose widths differ by less are as wide as each other."""
 MANY = 1e4
@@ -247,6 +257,24 @@ class FittingContract:
     """Whether it is narrow enough to say much: what allows everything proves nothing."""
     meaning: str = ""
     """What it declares otherwise, in plain words."""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What a kernel does wrong, as one more experiment showed."""
+
+    kind: Literal["ignores", "keeps", "stale", "loses", "layout", "form", "scale", "shift", "tie"]
+    about: str
+    """The tensor, or the other formula; '' where it is all tensors."""
+    dim: str = ""
+    places: tuple[int, ...] = ()
+    """Where along that dimension."""
+    of: int = 0
+    """The extent of that."""
+    limit: float = 0.0
+    """The magnitude up to which its results are right."""
+    step: str = ""
+    """What overflows or cancels out beyond, as far as the formula says."""
 
 
 @dataclass(frozen=True)
@@ -317,6 +345,8 @@ class Explanation:
     counterfactuals: tuple[Counterfactual, ...] = ()
     """What becomes of the smallest case with one thing changed; those that make it pass come first."""
     attribution: Attribution | None = None
+    mechanism: Mechanism | None = None
+    """What it does wrong, where an experiment shows it."""
     unset: UnsetRead | None = None
     """What it reads that nobody has set, where that decides."""
     unsteady: Unsteady | None = None

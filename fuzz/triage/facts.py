@@ -99,6 +99,7 @@ def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
         suggestion=conclusion.suggestion,
         counterfactuals=diagnosis.counterfactuals,
         attribution=diagnosis.attribution,
+        mechanism=diagnosis.mechanism,
         unset=diagnosis.unset,
         unsteady=diagnosis.unsteady,
         rule=(rule := stated(conclusion, diagnosis.counterfactuals)),
@@ -135,6 +136,7 @@ def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = No
         tuple(conclusion.core.bands) if conclusion.core is not None else (),
         () if learned.rule.atoms else tuple(what for what in conclusion.could_vary if what not in conclusion.varied),
         conclusion.met,
+        conclusion.held,
     )
 
 

@@ -12,7 +12,7 @@ from fuzz.base.draw import Frame
 from fuzz.judge.judge import Judgement
 from fuzz.triage.explain.conclusion import Conclusion
 from fuzz.triage.explain.declaration import Fitting
-from fuzz.triage.explanation import Attribution, Counterfactual, Explanation, UnsetRead, Unsteady
+from fuzz.triage.explanation import Attribution, Counterfactual, Explanation, Mechanism, UnsetRead, Unsteady
 from fuzz.triage.rule.rule import Rule
 from oracles.ops import OPS
 
@@ -37,6 +37,8 @@ class Diagnosis:
     """How many failures of other verdicts were put to it because no rule tells them from it."""
     counterfactuals: tuple[Counterfactual, ...] = ()
     """What becomes of the small case with one thing changed; those that make it pass come first."""
+    mechanism: Mechanism | None = None
+    """What it does wrong, where an experiment shows it."""
     unset: UnsetRead | None = None
     """What it reads that nobody has set."""
     unsteady: Unsteady | None = None

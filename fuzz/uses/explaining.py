@@ -91,7 +91,7 @@ def explain_findings(
     if not explainer.waiting or interruption.wanted:
         return
     allowed = seconds * min(len(explainer.waiting) + 1, _FINDINGS)
-    end = clock() + allowed + GRACE_S
+    end = clock() + allowed + GRACE_S * len(explainer.waiting)  # what takes no search is tried for each
     pool.watch = watch = late(lambda: interruption.overdue or clock() >= end)
 
     def workers(targets: Sequence[Target], limit: float | None) -> WorkerPool:

@@ -17,7 +17,7 @@ from fuzz.adapters.target import Attestation, NotRun, Target
 from fuzz.adapters.toolchain import Tool, this_host
 from fuzz.base.packages import APT, how, manager
 from fuzz.execute.reach import Statuses
-from fuzz.report.console import PlainTable
+from fuzz.report.console import PlainTable, print_lines
 from fuzz.report.records import environment, status_record
 from fuzz.transport import sandbox
 
@@ -43,7 +43,7 @@ def install(missing: Sequence[Tool], err: Console) -> bool:
     if not packages:
         return True
     if manager() is not APT:
-        err.print(f"kernelfuzz: --install asks apt-get, which is not here{how(' '.join(packages))}", soft_wrap=True)
+        print_lines(err, [f"kernelfuzz: --install asks apt-get, which is not here{how(' '.join(packages))}"])
         return False
     root = [] if os.geteuid() == 0 else ["sudo"]
     for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", *packages]):

@@ -19,6 +19,7 @@ from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.pairing import PairCoverage
 from fuzz.report import console, events
 from fuzz.report.brief import Provenance
+from fuzz.report.console import print_lines
 from fuzz.report.events import EventLog
 from fuzz.report.judging import judging_told
 from fuzz.report.platforms import taken_lines
@@ -208,6 +209,6 @@ class Session:
         """Print which workers were started again, and what went wrong with the use."""
         outcome = outcome or UseOutcome({}, {}, errors=tuple(self.book.errors), unsaved=self.unsaved)
         for line in (*restarted(self.workers, self.executor), *outcome.unsaved):
-            self.err.print(line, style="yellow", soft_wrap=True)
+            print_lines(self.err, [line], style="yellow")
         for line in (*outcome.missing, *outcome.errors):
-            self.err.print(line, style="bold red", soft_wrap=True)
+            print_lines(self.err, [line], style="bold red")

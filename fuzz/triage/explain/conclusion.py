@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fuzz.base.feature import Feature
 from fuzz.triage.attribute.places import places_of
 from fuzz.triage.evidence.evidence import Evidence
 from fuzz.triage.evidence.masking import hiding, shown_in, shown_with
-from fuzz.triage.explanation import Places, Suggestion
+from fuzz.triage.explanation import Held, Places, Suggestion
 from fuzz.triage.rule.inducer import loosened
 from fuzz.triage.rule.reach import RuleBounds, reach_of
 from fuzz.triage.rule.rule import Learned, Rule
@@ -19,6 +19,9 @@ from oracles.ops import OPS
 
 _PUT = 6
 """The probes that must have been drawn inside an alternative for it to stand."""
+HELD = 20
+"""The cases that must pass by each condition of a rule alone for it to be stated: of fewer, another condition that goes
+with it is as likely. Chosen, not measured."""
 VARIED = ("n", "rows", "values")
 """What every probing of an input of rows varies."""
 
@@ -66,6 +69,8 @@ class Conclusion:
     """How far it goes where the rule is not certain, as far as there was time for it."""
     met: int = 0
     """The number of probes that fail as the rule says, and of hidden ones."""
+    held: tuple[Held, ...] = ()
+    """What was held against each condition of the rule."""
     suggestion: Suggestion | None = None
     """What its kernel may be meant to declare, where it refuses what it fails for."""
 
@@ -99,7 +104,8 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
     inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
     tested = sum(inside), len(inside) - sum(inside)
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
-    doubt = _doubt(evidence, rules, tried)
+    held = tuple(_held(rules, tried))
+    doubt = _doubt(evidence, rules, tried, held)
     stands = evidence.stands and not doubt
     stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))
     could = (*varied_sizes(OPS[evidence.bad[0][0].op]), "values")
@@ -117,7 +123,7 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
         doubt,
     )
     failing = sum(evidence.failed[place] and learned.holds(evidence.traits[place]) for place in counted)
-    said = replace(Conclusion(learned, places_of(alike or own), law, core, *about), met=failing + hidden[0])
+    said = replace(Conclusion(learned, places_of(alike or own), law, core, *about), met=failing + hidden[0], held=held)
     return said if said.certain else replace(said, reach=_reach(evidence))
 
 
@@ -129,13 +135,25 @@ def _reach(evidence: Evidence) -> RuleBounds | None:
     return reach_of(*evidence.tried(counted), known) if evidence.drawn or not evidence.tested else None
 
 
-def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed]) -> str:
+def _held(rules: Sequence[Rule], tried: Sequence[Probed]) -> Iterator[Held]:
+    """Yield each condition, with how many cases pass that meet all others of its rule."""
+    passing = [each.traits for each in tried if not each.failed]
+    for rule in rules:
+        for atom in rule.atoms:
+            others = Rule(tuple(each for each in rule.atoms if each is not atom))
+            yield Held(atom, sum(others.holds(each) and not atom.holds(each) for each in passing))
+
+
+def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed], held: Sequence[Held]) -> str:
     """Why a rule does not stand that no probe contradicts."""
     if not evidence.stands and not evidence.tested:
         of = f", true of the last {evidence.true_of:,} cases of a search" if evidence.true_of else ""
         return f"the time was over while it was put to the test{of}"
     if any(is_open(rule, tried) for rule in rules):
         return "no probe is close to one of its thresholds"
+    least = min(held, key=lambda each: each.passing, default=None)
+    if least is not None and least.passing < HELD:
+        return f"no more than {least.passing} cases pass without {least.condition} alone"
     fading = any(fades(rule, tried) for rule in rules)
     return "near one of its thresholds err/budget is hardly above 1" if fading else ""
 

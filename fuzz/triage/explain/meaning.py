@@ -127,7 +127,7 @@ _SAYING: Mapping[str, Callable[[Trace, str, Any], tuple[str, str]]] = {
 def _named(graph: Trace, name: str) -> str:
     """A local and what makes it, such as 'h = x * rstd'; an operand by its name alone."""
     node = graph.locals.get(name)
-    return name if node is None or not node.args else f"{name} = {_spelled(graph, node, _DEPTH)}"
+    return name if node is None or not node.args else f"{name} = {spelled(graph, node)}"
 
 
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "at_most": "<="}
@@ -138,8 +138,8 @@ _CALLED = {
 """What is made of values, in a word before them."""
 
 
-def _spelled(graph: Trace, node: Node, depth: int) -> str:
-    """What makes a value, of what has names."""
+def spelled(graph: Trace, node: Node, depth: int = _DEPTH) -> str:
+    """Return what makes a value, of what has names."""
 
     def of(arg: Node, *, alone: bool = False) -> str:
         if name := graph.names.get(arg, ""):
@@ -150,8 +150,8 @@ def _spelled(graph: Trace, node: Node, depth: int) -> str:
             return f"the {'number of places' if arg.kind == 'extent' else 'place'} along {' and '.join(arg.over)}"
         if not depth:
             return "..."
-        spelled = _spelled(graph, arg, depth - 1)
-        return spelled if alone or arg.kind not in (*_SIGNS, "where") or _is_mean(arg) else f"({spelled})"
+        found = spelled(graph, arg, depth - 1)
+        return found if alone or arg.kind not in (*_SIGNS, "where") or _is_mean(arg) else f"({found})"
 
     args = [of(arg) for arg in node.args]
     inside = of(node.args[0], alone=True)

@@ -151,7 +151,7 @@ def check(
         dtypes = (capabilities or Capabilities()).dtypes
         wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time)
         if noted:
-            print(noted, file=sys.stderr)
+            print(wrapped_text(noted, columns()), file=sys.stderr)
         check_by_replay(kernel, reference, wanted)
         return
     if reference is not None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fuzz.findings.tally import note_decided
 from fuzz.generate.menus import MENUS
+from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.uses.check.function import Arrays, never_given
 from fuzz.uses.check.plan import GIVEN, CheckPlan, Seed, plan
 from fuzz.uses.check.replay_cases import DTYPES, WEAKER, Comparison, Meant, ReplayCase, compared, meant_of, tensor_of
@@ -53,7 +54,7 @@ class Replay:
         if failed is not None:
             case, wrong = failed
             lines = [f"FAIL  {name}  {wrong}", f"  {case.text}", f"  {WEAKER}", f"  again: {todo.command}"]
-            raise CheckFailed("\n".join(lines))
+            raise CheckFailed(wrapped_text("\n".join(lines), columns()))
         if not judged or not all(decided.values()):
             never = " nor ".join(output for output, seen in decided.items() if not seen)
             never = f" of {never}" if judged else ""
@@ -64,7 +65,7 @@ class Replay:
         own = never_given(self.kernel, asked.name, {*self._names(tensors), *asked.others}, tensors)
         told = [passed, *(f"  {each}" for each in (asked.left_out, own, came.never(DTYPES).text, WEAKER) if each)]
         GIVEN.passed += told
-        print(*told, sep="\n", file=sys.stderr)
+        print(wrapped_text("\n".join(told), columns()), file=sys.stderr)
 
     def _compared(self, case: ReplayCase) -> Comparison:
         wanted = self.meant.replays(case.arrays)

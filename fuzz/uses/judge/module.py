@@ -89,6 +89,10 @@ def _name(module: Callable[..., Any]) -> str:
     return identifier(getattr(module, "__name__", "module"))
 
 
+def _but_for_ones(shape: Sequence[int]) -> list[int]:
+    return [size for size in shape if size != 1]
+
+
 def _places(state: Mapping[str, Any], module: Module, op: Op) -> Mapping[str, Any]:
     """By the names of the weights, or where these are others by their places among those of one shape."""
     rest = [each for name, each in state.items() if name not in module.weights.values() and each.is_floating_point()]
@@ -101,6 +105,10 @@ def _places(state: Mapping[str, Any], module: Module, op: Op) -> Mapping[str, An
         if there is None or tuple(there.shape) != shape:
             there = next((each for each in rest if tuple(each.shape) == shape), None)
             rest = [each for each in rest if each is not there]
+        if there is None and own in state and _but_for_ones(state[own].shape) == _but_for_ones(shape):
+            there = state[own].data.view(shape)
+        if there is None and own in state:
+            raise CheckError(f"its {own} has shape {[*state[own].shape]}, the reference's {[*shape]}")
         if there is not None:
             found[name] = there
     return found

@@ -198,6 +198,10 @@ def _judged_model(*tensors):
     return _judged_made[dtype]
 
 
+def _judged_but_for_ones(tensor):
+    return [size for size in tensor.shape if size != 1]
+
+
 def _judged_fill(model, given):
     """By the names of the weights, or where these are others by their places among those of one shape.
 
@@ -206,12 +210,16 @@ def _judged_fill(model, given):
     state = {{**dict(model.named_parameters()), **dict(model.named_buffers())}}
     rest = [each for name, each in state.items() if name not in given and each.is_floating_point()]
     for name, tensor in given.items():
-        own = state.get(name)
+        named = own = state.get(name)
         if own is None or own.shape != tensor.shape:
             own = next((each for each in rest if each.shape == tensor.shape), None)
             rest = [each for each in rest if each is not own]
         if own is not None:
             own.copy_(tensor)
+        elif named is not None and _judged_but_for_ones(named) == _judged_but_for_ones(tensor):
+            named.copy_(tensor.reshape(named.shape))
+        elif named is not None:
+            raise ValueError(f"its {{name}} has shape {{[*named.shape]}}, the reference's {{[*tensor.shape]}}")
     model.train(model.training)
 
 

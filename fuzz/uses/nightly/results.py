@@ -18,6 +18,7 @@ from fuzz.findings.database import answering, is_shared, name_of, open_known, sa
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
 from fuzz.findings.unsaved import unsaved_path
+from fuzz.report.console import print_lines
 from fuzz.report.formats import Wanted, write_reports
 from fuzz.report.night import command_again, night_outcome, night_record, outline_of, pairs_of, print_night, tally_of
 from fuzz.report.outline import Outline
@@ -119,7 +120,7 @@ class NightResults:
         last = partial(write_page, page, seen, pairs, self.kernels, self.pack, outline.outcome)
         whole = self._written(outline, page, last)
         if whole is outline:
-            self.out.print(f"page: {page}", soft_wrap=True)
+            print_lines(self.out, [f"page: {page}"])
         else:
             write_reports(whole, self.reports)
         for line in whole.outcome.unsaved[before:]:
@@ -135,4 +136,4 @@ class NightResults:
         return outline
 
     def _warn(self, line: str) -> None:
-        self.err.print(line, style="yellow", soft_wrap=True)
+        print_lines(self.err, [line], style="yellow")

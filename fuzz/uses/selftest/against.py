@@ -15,6 +15,7 @@ from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.base.stream import Stream
 from fuzz.base.verdict import Verdict
+from fuzz.report.console import print_lines
 from fuzz.uses.search.stopping import Interruption
 from fuzz.uses.selftest.hunt import hunt
 from fuzz.uses.selftest.mutation import Mutation, mutations
@@ -121,7 +122,7 @@ def tried(
             return
         line, before, after = bug.mutation.lines(bug.text)
         file = str(bug.mutation.path.resolve().relative_to(project.origin))
-        err.print(f"[{number}/{len(bugs)}] {file}:{line}: {before}  ->  {after}", soft_wrap=True)
+        print_lines(err, [f"[{number}/{len(bugs)}] {file}:{line}: {before}  ->  {after}"])
         found = _found(pack, bug, seed, max_cases, err, stop)
         if found is None:
             continue

@@ -25,6 +25,8 @@ from fuzz.triage.explanation import (
     Counterfactual,
     Explanation,
     FittingContract,
+    Held,
+    Mechanism,
     Memory,
     Number,
     Places,
@@ -54,9 +56,10 @@ FULL = Explanation(
     suggestion=Suggestion("Capabilities(empty=False)", 3, 4),
     counterfactuals=(Counterfactual("eps", 0.25, (1e-6, 4), ("x",)),),
     attribution=Attribution("compiler and flags", "k fails at -O0"),
-    rule=StatedRule((Alternative(_RULE, _RULE),), 9, 4, 5, 100, 2, _RULE, (_RULE,), ("rows",)),
+    rule=StatedRule((Alternative(_RULE, _RULE),), 9, 4, 5, 100, 2, _RULE, (_RULE,), ("rows",), 7,
+                    (Held(_RULE.atoms[0], 20),)),
     shared=SharedCondition(_RULE, 12), places=Places("y", Learned(_RULE, 3, 4, (_RULE,))), note="a note",
-    unset=UnsetRead(("registers",), ("NaN",)),
+    mechanism=Mechanism("loses", "x", "n", (3, 4), 5, 2.5, "x - y"), unset=UnsetRead(("registers",), ("NaN",)),
     unsteady=Unsteady(32, 7, 3, "y", (0, 1), 2, 9), explained="in part", option="--explain-time",
 )  # fmt: skip
 

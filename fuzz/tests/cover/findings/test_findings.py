@@ -73,10 +73,11 @@ def test_the_tally_counts_findings_and_worst_passes_apart() -> None:
 
 
 def test_what_there_was_no_time_for_says_so_with_the_option_that_gives_more(tmp_path: Path) -> None:
+    """As at night, where all is looked at later."""
     book = book_in(tmp_path, 7)
     bucket = book.add("k", _case(5), _judgement(_case(5)), {})
     with WorkerPool([]) as pool:
-        Explainer(pool, (), book, TimeShares(1.0, option="--explain-time")).explain_all(0.5)
+        Explainer(pool, (), book, TimeShares(1.0, option="--explain-time", later=True)).explain_all(0.5)
     said = "not explained, and shown as it was found: the time for all, 0.5 s, is too short; --explain-time gives more"
     assert (bucket.told.note, bucket.told.option) == (said, "--explain-time")
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from fuzz.base.dtypes import shortest
+from fuzz.base.errors import UsageError
+from fuzz.cli.exits import leave
 from fuzz.report.wrapping import columns, wrapped
 
 
@@ -22,6 +26,20 @@ def test_a_line_is_broken_between_words_but_at_no_relation(
     line: str, width: int, before: int, lines: list[str]
 ) -> None:
     assert wrapped(line, width, before=before) == lines
+
+
+def test_an_error_on_a_terminal_is_broken_between_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*, standalone_mode: bool) -> None:
+        raise UsageError("a message that is longer than a terminal of forty columns is wide")
+
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with pytest.raises(SystemExit):
+        leave(failing)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["kernelfuzz: a message that is longer", "    than a terminal of forty columns is", "    wide"]
 
 
 def test_columns_say_how_wide_the_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,17 @@ def test_a_rule_that_no_probe_contradicts_is_not_stated_before_it_was_put_to_the
     assert concluded_lines(found)[0] == "fails when: no simple rule says when"
 
 
+def test_a_rule_is_stated_only_if_twenty_cases_pass_that_lack_one_of_its_conditions_alone() -> None:
+    """With fewer, another condition is as likely: what goes with it in the few."""
+    for passing, stands in ((19, False), (20, True)):
+        lengths = (*range(62 - passing, 62), 63, 127, 191)
+        evidence = _evidence(with_edits(TAIL_63), [given_case((1, n), 1, "contiguous") for n in lengths])
+        evidence.whole = evidence.tested = evidence.stands = True
+        found = concluded(evidence, "")
+        assert found.stands == stands, found.doubt
+        assert ("cases pass without" in found.doubt) != stands
+
+
 def test_what_fails_only_after_other_calls_is_told_apart_from_what_never_fails() -> None:
     """A kernel that has failed once and never again gives no probe that fails."""
     kernel = with_edits((_SCALED[0], "{ static size_t calls; y[i] = x[i] * rstd * (calls++ < n ? 1.5f : 1.0f); }"))
@@ -101,9 +112,11 @@ def test_that_a_kernel_fails_without_elements_is_told_by_a_search(monkeypatch: p
     some = [given_case((rows, n), 1, "contiguous") for rows in (1, 2, 4) for n in range(5)]
     some += [a_case("rms_norm", (), (rows, n), scale=0.0) for rows in (1, 2) for n in (1, 4)]
     monkeypatch.setattr("fuzz.triage.explain.explain.searched", lambda *_: some)
+    monkeypatch.setattr("fuzz.triage.explain.conclusion.HELD", 8)
     once = "{ return each_row(call, generic_row); }"
     kernel = with_edits((once, once.replace("{ ", "{ if (!call->x.shape[call->axis]) __builtin_trap(); ")))
-    (said,) = concluded_lines(_explained(kernel, found=given_case((3, 0), 1, "contiguous")))
+    said, held = concluded_lines(_explained(kernel, found=given_case((3, 0), 1, "contiguous")))
+    assert held == "held against: 14 cases pass without n = 0"
     assert re.match(r"fails when: n = 0 \(\d+ cases agree and none is against it; it is true of \d+ further", said), (
         said
     )

@@ -37,8 +37,12 @@ def test_what_it_says_otherwise_is_allowed_and_nothing_else() -> None:
 
 
 @pytest.mark.whole
-def test_a_product_that_is_multiplied_out_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path))
+@pytest.mark.parametrize("explain_s", [1e-3, 10.0])
+def test_a_product_that_is_multiplied_out_is_told_as_one(
+    explain_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the time: a weaker contract takes no search."""
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path, explain_s=explain_s))
     with pytest.raises(fuzz.CheckFailed) as found:
         _check(mixed)
     text = " ".join(str(found.value).split())

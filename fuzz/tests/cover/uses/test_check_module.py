@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import fuzz
+from fuzz.uses.check.plan import GIVEN, Options
 
 
 class Model(torch.nn.Module):  # type: ignore[misc]
@@ -46,3 +48,42 @@ def test_what_cannot_be_read_is_said() -> None:
 
     with pytest.raises(fuzz.CheckError, match=r"aten\.cummax"):
         fuzz.check_module(Mine, Sorting, inputs, lambda: [24, 16])
+
+
+class Packed(Mine):
+    """It takes its weights once."""
+
+    def __init__(self, n: int, m: int) -> None:
+        super().__init__(n, m)
+        self.packed = torch.rand(n, m)
+
+    def forward(self, x: Any) -> Any:
+        return (x @ self.packed + self.bias).clamp(min=0) * 0.5
+
+
+class Short(Model):
+    def __init__(self, n: int, m: int) -> None:
+        super().__init__(n, 1)
+
+
+class Wide(Model):
+    """Its weight has another axis."""
+
+    def __init__(self, n: int, m: int) -> None:
+        super().__init__(n, m)
+        self.linear.bias = torch.nn.Parameter(torch.zeros(1, m))
+
+
+@pytest.mark.whole
+def test_weights_that_are_set_after_construction_and_ignored_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path, explain_s=1e-3))
+    with pytest.raises(fuzz.CheckFailed, match="packed  ignores linear_weight"):
+        fuzz.check_module(Packed, Model, inputs, lambda: [24, 16], max_cases=24)
+
+
+def test_a_weight_of_another_shape_is_named_and_one_with_another_axis_is_filled() -> None:
+    with pytest.raises(fuzz.CheckError, match=r"its linear.weight has shape \[1, 24\], the reference's \[16, 24\]"):
+        fuzz.check_module(Short, Model, inputs, lambda: [24, 16], max_cases=24)
+    fuzz.check_module(Wide, Model, inputs, lambda: [24, 16], max_cases=24)

@@ -1,0 +1,134 @@
+"""What a kernel does wrong is named where one more experiment shows it, in the least time, and of no kernel that fails
+by something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+import fuzz
+from fuzz.uses.check.plan import GIVEN, Options
+
+
+@pytest.fixture(autouse=True)
+def _no_time(quick_checks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none for a search of a rule."""
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path, explain_s=1e-3))
+
+
+def _headline(kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str, **more: Any) -> str:
+    with pytest.raises(fuzz.CheckFailed) as found:
+        fuzz.check(kernel, reference=reference, shapes=shapes, max_cases=40, seed=1, **more)
+    return " ".join(str(found.value).partition("->")[0].split())
+
+
+def _gelu(x: Any) -> Any:
+    return functional.gelu(x)
+
+
+def _softplus(x: Any) -> Any:
+    return functional.softplus(x)
+
+
+def _var(x: Any) -> Any:
+    return x.var(-1, unbiased=False)
+
+
+def _total(x: Any) -> Any:
+    return x.sum(-1)
+
+
+def _weighted(x: Any, w: Any) -> Any:
+    return x.sum(1, keepdim=True) * w.sum()
+
+
+def _product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+@pytest.mark.whole
+def test_the_tanh_form_of_gelu_and_another_error() -> None:
+    def tanh(x: Any) -> Any:
+        return functional.gelu(x, approximate="tanh")
+
+    assert "tanh is the tanh form of gelu" in _headline(tanh, _gelu, "x=b n")
+    assert "wrong values" in _headline(lambda x: functional.gelu(x) * 1.001, _gelu, "x=b n")
+
+
+@pytest.mark.whole
+def test_a_variance_by_one_less_and_one_by_two_less() -> None:
+    assert "is a mean by n - 1 in place of n" in _headline(lambda x: x.var(-1), _var, "x=b n")
+    assert "is a" not in _headline(lambda x: x.var(-1, correction=2), _var, "x=b n")
+
+
+@pytest.mark.whole
+def test_an_input_without_effect_and_one_with_another_effect() -> None:
+    assert "ignores w" in _headline(lambda x, w: x.sum(1, keepdim=True), _weighted, "x=b n, w=m")
+    assert "ignores" not in _headline(lambda x, w: x.sum(1, keepdim=True) * w.sum() * 1.001, _weighted, "x=b n, w=m")
+
+
+@pytest.mark.whole
+def test_lost_terms_and_a_sum_that_is_off() -> None:
+    def tailless(a: Any, b: Any) -> Any:
+        whole = a.shape[1] // 4 * 4
+        return a[:, :whole] @ b[:whole] if whole else a @ b
+
+    assert re.search(r"tailless loses \d of \d+ terms along k ", _headline(tailless, _product, "a=i k, b=k j"))
+    assert "loses" not in _headline(lambda a, b: (a @ b) * 1.001, _product, "a=i k, b=k j")
+
+
+def test_an_output_of_an_earlier_call_and_a_constant_one() -> None:
+    known = dict[Any, Any]()
+
+    def stale(x: Any) -> Any:
+        return known.setdefault(tuple(x.shape), x * 2).clone()
+
+    assert "stale returns the output of an earlier call" in _headline(stale, lambda x: x * 2, "x=b n")
+    assert "ignores all inputs" in _headline(lambda x: torch.ones_like(x), lambda x: x * 2, "x=b n")
+    assert "ignores" not in _headline(lambda x: x * torch.nan, lambda x: x * 2, "x=b n")
+
+
+@pytest.mark.whole
+def test_a_weight_of_an_earlier_call() -> None:
+    known = dict[Any, Any]()
+
+    def kept(x: Any, w: Any) -> Any:
+        return x.sum(1, keepdim=True) * known.setdefault((*x.shape, *w.shape), w.clone()).sum()
+
+    assert "kept keeps w of an earlier call" in _headline(kept, _weighted, "x=b n, w=m")
+
+
+def test_memory_that_is_taken_to_be_contiguous_and_a_wrong_value_in_any_layout() -> None:
+    def flat(x: Any) -> Any:
+        return torch.as_strided(x, (x.numel(),), (1,)).reshape(x.shape) * 2
+
+    strided = fuzz.Capabilities(strides="any", empty=False)
+    assert "flat needs contiguous x" in _headline(flat, lambda x: x * 2, "x=b n", capabilities=strided)
+    assert "contiguous" not in _headline(lambda x: x * 2.001, lambda x: x * 2, "x=b n", capabilities=strided)
+
+
+@pytest.mark.whole
+def test_an_exponential_that_overflows_and_a_threshold_that_is_too_low() -> None:
+    told = _headline(lambda x: torch.log1p(torch.exp(x)), _softplus, "x=b n")
+    assert "right until x is about 89 (exp(x) overflows)" in told
+    told = _headline(lambda x: torch.where(x > 12, x + 1e-3, functional.softplus(x)), _softplus, "x=b n")
+    assert "right until x is about 12 " in told
+
+
+@pytest.mark.whole
+def test_a_near_tie_and_a_wrong_choice() -> None:
+    def first(x: Any) -> Any:
+        return torch.argmax(x, -1)
+
+    def coarse(x: Any) -> Any:
+        return torch.argmax((x * 2**20 / x.abs().amax(-1, keepdim=True)).round(), -1)
+
+    near = "chooses otherwise at a near tie"
+    assert near in _headline(coarse, first, "x=b n")
+    assert near not in _headline(lambda x: torch.argmin(x, -1), first, "x=b n")
