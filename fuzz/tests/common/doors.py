@@ -171,8 +171,8 @@ def said_by(row: Row, folder: Path) -> Said:
     words = [*_USES[row.door], *_more(row, long)]
     command = [*KERNELFUZZ, *words] if row.door != "check" else [KERNELFUZZ[0], *words]
     # Of CuPy there may be all that it needs: without a device its kernels run nowhere.
-    own = {"COLUMNS": "200", "KERNELFUZZ_EVENTS": "1" if long else "", "CUDA_VISIBLE_DEVICES": ""}
-    with Running(command, folder, **own) as run:
+    events = "1" if long else ""
+    with Running(command, folder, COLUMNS="200", KERNELFUZZ_EVENTS=events, CUDA_VISIBLE_DEVICES="") as run:
         before = _signalled(run, signal.SIGINT if row.door == "check" else signal.SIGTERM) if long else ""
         out, err = run.ended()
     reports = {name: (folder / name).read_text() for name in FORMATS if (folder / name).exists()}
