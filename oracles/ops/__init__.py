@@ -66,17 +66,29 @@ from oracles.ops import (
     topk_softmax,
 )  # fmt: skip
 
-OPS: dict[str, Op] = {}
-"""Every op by name, in the order of listings."""
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _BUILT_IN: Mapping[str, Op] = {}
 """Those of this package."""
 _MEANT: dict[str, Op] = {}
-"""What each name meant when it was last registered, also of ops that are no longer known."""
+"""What each name meant last, also of ops that are no longer known."""
 _FORGET: list[Callable[[], None]] = []
 """Clears what is remembered of ops by their names."""
+
+
+class _Known(dict[str, Op]):
+    """Ops by their names. Where a name comes to mean another op, what is remembered by names is forgotten."""
+
+    def __setitem__(self, name: str, op: Op) -> None:
+        if _MEANT.setdefault(name, op) != op:
+            _MEANT[name] = op
+            for forget in _FORGET:
+                forget()
+        super().__setitem__(name, op)
+
+
+OPS = _Known()
+"""Every op by name, in the order of listings. One name at a time is set: `update` forgets nothing."""
 
 
 def remembered(size: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
@@ -97,10 +109,7 @@ def register(op: Op) -> Op:
     known = OPS.get(op.name, op)
     if known != op and _file(known) != _file(op) and known is not _BUILT_IN.get(op.name):
         raise OpError(f"{op.name}: there is another op of that name")
-    if _MEANT.get(op.name, op) != op:
-        for forget in _FORGET:
-            forget()
-    OPS[op.name] = _MEANT[op.name] = op
+    OPS[op.name] = op
     return op
 
 

@@ -210,7 +210,8 @@ def said_by(row: Row, folder: Path) -> Said:
     if row.fault == "git fails":
         _without_a_tree(folder)
     command, more = _command(row, [*_USES[row.door], *_more(row, long)], folder)
-    environment = {"COLUMNS": "200", "KERNELFUZZ_EVENTS": "1" if long else "", **more}
+    # Of CuPy there may be all that it needs: without a device its kernels run nowhere.
+    environment = {"COLUMNS": "200", "KERNELFUZZ_EVENTS": "1" if long else "", "CUDA_VISIBLE_DEVICES": "", **more}
     with Running(command, folder, subprocess.PIPE, **environment) as run:
         before = _signalled(run, signal.SIGINT if row.door == "check" else signal.SIGTERM) if long else ""
         out, err = run.ended()

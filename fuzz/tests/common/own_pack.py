@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from oracles.ops import OPS
+from oracles.tests.common.judged import known
 
 PACK = """
 from pathlib import Path
@@ -64,12 +64,8 @@ ARGUMENTS = ("--pack", ".", "-j", "1")
 @contextmanager
 def unknown_afterwards() -> Iterator[None]:
     """What becomes known of ops while this lasts is forgotten."""
-    before = dict(OPS)
-    try:
+    with known():
         yield
-    finally:
-        OPS.clear()
-        OPS.update(before)
 
 
 def write_pack(folder: Path, c: str = RIGHT, python: str = PYTHON_KERNEL) -> Path:

@@ -131,8 +131,8 @@ class Conformance:
             may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
         del own, other, end
         nan = self._nan(centre, ends, dtype)
-        if may is not None:
-            nan = np.where(may, ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
+        if may is not None:  # what is NaN by the formula is so to every kernel, whatever it is made of may be
+            nan = np.where(may & ~np.isnan(head(centre)), ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
         unsure = self._unsure(output, ends, beyond, dtype)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])

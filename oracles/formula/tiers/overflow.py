@@ -214,8 +214,12 @@ def _origin(budget: Budget, node: Node) -> Mask:
     wild: Mask = ~np.isfinite(budget.forms[node].centre)
     if not node.args or node.is_exact:
         return np.zeros_like(wild)
+    cut = np.zeros_like(wild)  # an operand that only the dtype in which it is taken does not hold
+    for place, arg in enumerate(node.args):
+        if (held := budget.read.held.get((node, place))) is not None:
+            cut = cut | np.isinf(held) & np.isfinite(budget.forms[arg].centre)
     if not wild.any():
-        return wild
+        return cut
     for arg in node.args:
         centre = budget.forms[arg].centre
         before = ~np.isfinite(centre)
@@ -224,4 +228,4 @@ def _origin(budget: Budget, node: Node) -> Mask:
         if node.kind in REDUCED:
             before = np.logical_or.reduce(before, budget.inputs.axes(node), keepdims=True)
         wild = wild & ~before
-    return wild
+    return wild | cut

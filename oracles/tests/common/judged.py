@@ -63,7 +63,8 @@ def known(*ops: Op) -> Iterator[None]:
         yield
     finally:
         OPS.clear()
-        OPS.update(before)
+        for name, op in before.items():
+            OPS[name] = op
 
 
 def problem(

@@ -7,7 +7,9 @@ import pytest
 from ml_dtypes import bfloat16
 
 from oracles import Contract
+from oracles.enclosure import ALLOWED, REQUIRED
 from oracles.formula.simulated.simulation import Order
+from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Outputs, exp, log
 from oracles.op import Op
 from oracles.operand import Operand
@@ -90,6 +92,25 @@ def test_a_sum_that_may_overflow_allows_both_answers_at_no_distance() -> None:
         (check,) = truth.check(Contract(), {"y": y})
         assert (check.result, check.worst_ratio) == ("pass", 0.0)
         assert truth.explain(Contract(), "y", (0, 0), float(y[0, 0])).ratio == 0.0
+
+
+def test_what_is_nan_by_the_formula_is_so_although_a_factor_may_be_nan_as_well() -> None:
+    """Zero times the reciprocal root of what may be flushed to zero, times an infinite weight."""
+    x, weight = np.array([[0.0, 6e-8, 0.0]], np.float16), np.array([1.0, 1.0, np.inf], np.float16)
+    of = Problem("rms_norm", {"eps": 1e-12}, {"x": x, "weight": weight}, {"y": "f16"}, structured=True)
+    nan = FormulaProblem(of).enclose(Contract("input", denormals="flush"), True)["y"].nan
+    assert nan is not None
+    assert [nan[0, 0], nan[0, 2]] == [ALLOWED, REQUIRED]
+
+
+def test_an_operand_that_the_dtype_of_an_operation_does_not_hold_need_not_overflow() -> None:
+    """A state of 8e15 is infinite to a recurrence in f16, which an infinity of the other sign makes NaN."""
+    x, gate = np.array([[np.inf, 1.0]]), np.array([[-1.5, 0.5]])
+    of = Problem("linear_recurrence", {}, {"x": x, "gate": gate, "h0": np.array([8e15])}, {"hs": "f64"})
+    contract = Contract("f64", dtypes={"hs": "f16"})
+    assert results(of, contract, {"hs": np.array([[np.inf, np.inf]])}) == ["pass"]
+    assert results(of, contract, {"hs": np.array([[np.nan, np.nan]])}) == ["pass"]
+    assert results(of, contract, {"hs": np.array([[-np.inf, np.inf]])}) == ["nonfinite"]
 
 
 def test_infinities_in_their_right_place_pass() -> None:

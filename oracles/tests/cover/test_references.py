@@ -312,7 +312,7 @@ def _call(name: str) -> Callable[..., Any]:
         return lambda x, y: operation(x, y, alpha=3)
     if name in ("addcmul", "addcdiv"):
         return lambda x, y: operation(x, x, y, value=0.5)
-    if name in ("mul", "div.Tensor", "maximum", "minimum", "hypot", "logaddexp"):
+    if name in ("mul", "div.Tensor", "maximum", "minimum", "hypot", "logaddexp", "floor_divide"):
         return lambda x, y: operation(x, y)
     return lambda x: operation(x, *more.get(name, ()))
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fuzz.adapters.pack import load
 from fuzz.base.capability import Capabilities, Capability
 from fuzz.base.feature import Answer, Feature, label_words
 from fuzz.base.stream import Dice, Stream
@@ -19,6 +21,9 @@ from fuzz.generate.pairing import pairing_of
 from fuzz.generate.realise import laid, realise
 from fuzz.generate.search import Search, batches
 from fuzz.generate.sketch import N, simplest
+from fuzz.tests.common.other_ops import write_other_ops
+from fuzz.tests.common.own_pack import unknown_afterwards
+from oracles.ops import OPS
 
 CAPABILITIES = (Capability("rms_norm", Capabilities()), anything("rms_norm"), anything("softmax"))
 
@@ -121,3 +126,13 @@ def test_a_search_visits_most_pairs_soon() -> None:
     pairs = pairing_of(capability).all
     missing = [pair for pair in pairs if not together.has(*(conditions.bits[each] for each in pair))]
     assert len(missing) < 0.015 * len(pairs), len(missing) / len(pairs)
+
+
+def test_what_is_known_of_an_op_of_a_pack_is_forgotten_with_it(tmp_path: Path) -> None:
+    """A pack may have another op by the name of a built-in one, which has fewer operands."""
+    with unknown_afterwards():
+        write_other_ops(tmp_path)
+        load(tmp_path)
+        assert "lse" not in [each.name for each in OPS["cross_entropy"].operands]
+        conditions_of("cross_entropy")
+    assert pairing_of(anything("cross_entropy")).all

@@ -19,7 +19,7 @@ _LOST = (
     # right by another algorithm of the op
     "layer-norm-moments", "layer-norm-apart", "softmax-folded-base",
     # right by a reciprocal, by which nearly no tie is one
-    "quantize-rows-half-away", "nvfp4-half-away",
+    "quantize-rows-by-reciprocal", "quantize-rows-half-away", "nvfp4-half-away",
     # right where additions are associated in another way, as x - logsumexp(x) has them
     "log-softmax-added-first",
     # off by less than functions within 4 ulp and sums in any order are
@@ -39,15 +39,18 @@ _QUICK = [
 
 @pytest.mark.parametrize("mutant", _QUICK, ids=lambda each: each.name)
 def test_a_mutant_is_caught_where_nothing_is_declared(mutant: Mutant) -> None:
-    """Where it is with its contract, in as many cases, and judged for all that can be asked for."""
+    """Where it is with its contract, in as many cases, and judged for all that can be asked for. Without a contract a
+    law may be the first thing that it breaks, as fewer of its values are too far off."""
     base = _PACK.kernel(mutant.base)
     contract = without(OPS[base.op], strict=True)
     loose = replace(
         _PACK, kernels=tuple(replace(each, contract=contract) if each is base else each for each in _PACK.kernels)
     )
     on_this = replace(mutant, targets=tuple(target for target in mutant.targets if "native" in target))
+    by_law = replace(on_this, caught_as=(*mutant.caught_as, "FAIL_LAW"))
     declared, undeclared = (
-        hunt(pack, on_this, 1, _CASES, 1, console.silent(), Interruption("done")) for pack in (_PACK, loose)
+        hunt(pack, each, 1, _CASES, 1, console.silent(), Interruption("done"))
+        for pack, each in ((_PACK, on_this), (loose, by_law))
     )
     if declared.not_run or not declared.passed:
         pytest.skip(declared.not_run or f"{_CASES} cases are too few")
