@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -127,6 +128,7 @@ def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
         unsure=_any(a.unsure, b.unsure),
         zero=_any(a.zero, b.zero),
         mirrored=_any(a.mirrored, b.mirrored),
+        infinities=_any(a.infinities, b.infinities),
         places=(*a.places, *b.places),
         zeros=_zeros(a.zeros, b.zeros),
         beside=_joined(a.beside, b.beside) if a.beside and b.beside else a.beside or b.beside,
@@ -152,7 +154,7 @@ def _zeros(a: Flags | None, b: Flags | None) -> Flags | None:
     return np.where(a == b, a, 0).astype(np.int8)
 
 
-def _any(a: Mask | None, b: Mask | None) -> Mask | None:
+def _any(a: Any, b: Any) -> Any:
     return (b if a is None else a) if a is None or b is None else a | b
 
 
@@ -173,6 +175,7 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
         sign=sign,
         zero=a.zero or b.zero,
         mirrored=a.mirrored or b.mirrored,
+        infinities=a.infinities | b.infinities,
         vanished=a.vanished or b.vanished,
         beside=_joined_bounds(a.beside, b.beside) if a.beside and b.beside else a.beside or b.beside,
         members=None if a.members is None or b.members is None else tuple(sorted({*a.members, *b.members})),
