@@ -253,7 +253,8 @@ class Budget(SettledProblem):
         limit = Float64().apply(node.function, np.copysign(np.inf, arg.centre))
         settled = Form(limit, found.dtype, found.bits, least=found.least)
         doubt = np.abs(least - start) <= start * SAME
-        held = np.where(far & np.isfinite(arg.centre), limit, np.nan)
+        own = far & np.isfinite(arg.centre)
+        held = np.where(own, limit, np.nan) if own.any() else None
         narrow = Narrowed(blended(far, settled, found), held, doubt if doubt.any() else None)
         return self._keep(read, node, None, found, narrow)
 

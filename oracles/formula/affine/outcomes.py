@@ -18,6 +18,7 @@ from oracles.dtypes import Format
 from oracles.enclosure import MINUS, PLUS
 from oracles.formula.affine import edges
 from oracles.formula.affine.forms import Form, Mask, replace
+from oracles.formula.affine.narrowing import holds
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.chains import Chain
@@ -108,7 +109,7 @@ class Outcomes:
             return told.chosen(~marked, over.chosen(fresh, self._summed(node, marked & ~fresh)))
         if not node.args or node in self.chains or (make := _MAKERS.get(node.kind)) is None:
             return told.chosen(~marked, _anything(form)) if marked.any() else told
-        made = self._limited(node, make(self, node, [self[arg] for arg in node.args]))
+        made = self._limited(node, make(self, node, [self._taken(node, arg) for arg in node.args]))
         both = Outcome(np.maximum(told.low, made.low), np.minimum(told.high, made.high), told.others)
         return made.chosen(marked, both)
 
@@ -161,6 +162,14 @@ class Outcomes:
         minus = _any_along(terms.has(MINUS), axes) | ~(down + off < limit)
         others = _flags(plus, minus, _any_along(terms.has(NAN), axes) | (plus & minus))
         return self._limited(node, _between(total(low) - off, total(high) + off, ~_any_along(~some, axes), others))
+
+    def _taken(self, node: Node, arg: Node) -> Outcome:
+        """An argument in the dtype of an operation."""
+        found, dtype = self[arg], self.here.dtype(node)
+        if node.is_exact or holds(self.forms[arg], dtype):
+            return found
+        ends = _off(found.low, found.high, 2 * dtype.u, dtype.eta)
+        return self._limited(node, _between(*ends, found.numbers, found.others))
 
     def _limited(self, node: Node, made: Outcome) -> Outcome:
         """What an operation makes, in its dtype: what is too large overflows, and what is subnormal may be flushed."""
@@ -289,7 +298,11 @@ def _applied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
             ends = (np.full((1,) * least.ndim, there),) * 2
             ends = ends if function.is_exact or settles < np.inf else _off(*ends, relative, 0.0)
             found = found.either(_between(*ends, True, 0), arg.has(flag))
-    return found.either(_anything(of.forms[node]), arg.numbers & ~inside)
+    unknown = arg.numbers & ~inside
+    for argument, value in function.limits:
+        if value is None:  # kernels differ
+            unknown = unknown | (arg.has(NAN) if np.isnan(argument) else arg.signs[1] & (argument == 0))
+    return found.either(_anything(of.forms[node]), unknown)
 
 
 def _chosen(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
@@ -299,9 +312,7 @@ def _chosen(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
     unsure = (mask.spread > 0) | (False if mask.may is None else mask.may)
     found = a.chosen(~unsure & (mask.centre != 0), b.chosen(~unsure & (mask.centre == 0), a.either(b)))
     if condition.kind in ("less", "at_most") and {*map(_known, node.args[1:])} == {*map(_known, condition.args)}:
-        lower = _known(node.args[1]) == _known(
-            condition.args[0]
-        )  # the first is taken where it is the lesser of the two
+        lower = _known(node.args[1]) == _known(condition.args[0])  # the first is taken where it is less
         if (a.low == a.high).all() and not a.others.any():
             limit = np.minimum if lower else np.maximum
             beyond, past = (PLUS, MINUS) if lower else (MINUS, PLUS)
