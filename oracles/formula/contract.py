@@ -260,10 +260,11 @@ class Contract:
     def settles(self, of: Elementary, u: float) -> float:
         """Return the magnitude of arguments from which on kernels have a function's value at infinity, in a dtype of
         that unit roundoff; infinite where they need not."""
-        if of.settles is None or self.wider or of.name in self.absolute:
+        if of.settles is None or of.name in self.absolute:
             return math.inf
         bound = self.bound(of.name)
-        return math.inf if bound.growth or bound.ulp > of.loose else of.settles(u)
+        keeps = bound.growth or bound.ulp > of.loose
+        return math.inf if keeps else of.settles(DOUBLE.u if self.wider else u)
 
     def bound(self, name: str) -> Within:
         """The error bound of an elementary function or of "divide"."""

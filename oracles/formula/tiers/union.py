@@ -15,7 +15,7 @@ import mpmath
 import numpy as np
 
 from oracles.doubledouble import Real, either, head
-from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst
+from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst, at_some
 from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.tiers.overflow import Way
 from oracles.lazy import lazy
@@ -54,13 +54,21 @@ class Union:
     def once(self, output: str) -> Enclosure:
         """The same of its exact values, rounded once."""
         assert self._unrounded is not None, "a contract by which kernels round on the way"
-        return self._unrounded.enclosure(output)
+        found = self._unrounded.enclosure(output)
+        return found if found.unjudged is None else at_some(~self._says_nothing(output), found)
+
+    def _says_nothing(self, output: str) -> Mask:
+        """Where there is no exact number that would be right, rounded once, and nothing is known beside it."""
+        assert self._unrounded is not None
+        found = self._unrounded.enclosure(output)
+        nowhere = np.zeros(found.below.shape, bool)
+        return nowhere if found.unjudged is None else found.unjudged & ~np.isfinite(head(found.centre))
 
     def bounds(self, output: str, index: Sequence[int], *, once: bool = False) -> Bounds:
         """What one element may be, at mpmath's current working precision; with `once` the exact value, rounded once, is
         right too, and the centre of all."""
         ways = [*self._ways]
-        if once and self.rounds(output) and self._unrounded is not None:
+        if once and self.rounds(output) and self._unrounded and not self._says_nothing(output)[tuple(index)]:
             ways = [self._unrounded, *ways]
         return reduce(_joined_bounds, (each.bounds(output, index) for each in ways))
 
