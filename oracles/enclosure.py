@@ -119,7 +119,7 @@ class Enclosure:
         if self.infinities is None:
             return False
         above, below = (self.infinities & PLUS) != 0, (self.infinities & MINUS) != 0
-        return ((got == np.inf) & above) | ((got == -np.inf) & below)
+        return np.asarray(((got == np.inf) & above) | ((got == -np.inf) & below))
 
     def wrong_zeros(self, got: F64) -> Mask | None:
         """The zeros of a wrong sign; None where there is none."""

@@ -157,7 +157,7 @@ class Form:
     def is_one(self) -> Mask:
         """Where every kernel has 1 or -1."""
         known = (np.abs(self.centre) == 1) & (self.spread == 0)
-        return known if self.may is None else known & ~self.may
+        return np.asarray(known if self.may is None else known & ~self.may)
 
     @lazy
     def spread(self) -> F64:

@@ -51,7 +51,7 @@ class Outcome:
 
     def has(self, flag: int) -> Mask:
         """Where they may be one of these."""
-        return (self.others & flag) != 0
+        return np.asarray((self.others & flag) != 0)
 
     @property
     def signs(self) -> tuple[Mask, Mask, Mask]:
@@ -68,8 +68,8 @@ class Outcome:
 
     def chosen(self, where: Mask, other: Outcome) -> Outcome:
         """These in some places, and others elsewhere."""
-        pairs = (self.low, other.low), (self.high, other.high), (self.others, other.others)
-        return Outcome(*(np.where(where, *pair) for pair in pairs))
+        low, high = np.where(where, self.low, other.low), np.where(where, self.high, other.high)
+        return Outcome(low, high, np.where(where, self.others, other.others))
 
 
 def _between(low: F64, high: F64, some: Mask | bool, others: NDArray[np.uint8] | int) -> Outcome:
@@ -180,7 +180,7 @@ class Outcomes:
         if contract.denormals != "preserve" or contract.flushing:
             low = np.where((low > 0) & (low < dtype.tiny), 0.0, low)
             high = np.where((high < 0) & (high > -dtype.tiny), 0.0, high)
-        others = made.others | np.where(made.numbers, _flags(high >= dtype.limit, low <= -dtype.limit, False), 0)
+        others = made.others | np.where(made.numbers, _flags(high >= dtype.limit, low <= -dtype.limit, low != low), 0)
         if not dtype.infinities:
             others = np.where(others & _EITHER, others | NAN, others)
         some = made.numbers & (low < dtype.limit) & (high > -dtype.limit)
@@ -284,23 +284,23 @@ def _applied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
         relative = contract.relative(function.name, dtype.u) + 2 * dtype.u + function.float64.bound.relative
         least, most = _off(least, most, relative, off + dtype.eta * (1 + own))
         for side, settled in ((1.0, low >= settles), (-1.0, high <= -settles)):
-            least, most = (np.where(settled, function.at(side * np.inf), end) for end in (least, most))
+            limit = function.at(side * np.inf)
+            least, most = (np.where(settled, np.nan if limit is None else limit, end) for end in (least, most))
     least = np.maximum(least, 0.0) if function.is_never_negative else least
     found = _between(least, most, arg.numbers, np.where(arg.has(NAN), NAN, 0).astype(np.uint8))
     for flag, argument in ((PLUS, np.inf), (MINUS, -np.inf)):
         there = function.at(argument)
         if there is None or not np.isfinite(there):
             others = _ALL if there is None else NAN if np.isnan(there) else PLUS if there > 0 else MINUS
-            some, there = there is None, np.inf
-            ends = np.full((1,) * least.ndim, there)
-            found = found.either(_between(-ends, ends, some, others), arg.has(flag))
+            end = np.full((1,) * least.ndim, np.inf)
+            found = found.either(_between(-end, end, there is None, others), arg.has(flag))
         else:
-            ends = (np.full((1,) * least.ndim, there),) * 2
-            ends = ends if function.is_exact or settles < np.inf else _off(*ends, relative, 0.0)
+            end = np.full((1,) * least.ndim, there)
+            ends = (end, end) if function.is_exact or settles < np.inf else _off(end, end, relative, 0.0)
             found = found.either(_between(*ends, True, 0), arg.has(flag))
     unknown = arg.numbers & ~inside
-    for argument, value in function.limits:
-        if value is None:  # kernels differ
+    for argument, known in function.limits:
+        if known is None:  # kernels differ
             unknown = unknown | (arg.has(NAN) if np.isnan(argument) else arg.signs[1] & (argument == 0))
     return found.either(_anything(of.forms[node]), unknown)
 
@@ -316,7 +316,9 @@ def _chosen(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
         if (a.low == a.high).all() and not a.others.any():
             limit = np.minimum if lower else np.maximum
             beyond, past = (PLUS, MINUS) if lower else (MINUS, PLUS)
-            cut = _between(limit(b.low, a.low), limit(b.high, a.low), b.numbers, b.others & (past | NAN))
+            cut = _between(
+                limit(b.low, a.low), limit(b.high, a.low), b.numbers, (b.others & (past | NAN)).astype(np.uint8)
+            )
             return cut.either(a, b.has(beyond))
     return found
 
@@ -348,9 +350,10 @@ def cast(found: Outcome, dtype: Format, *, saturate: bool) -> Outcome:
     """What becomes of outcomes in an output's dtype."""
     low, high, others = found.low, found.high, found.others
     if saturate:
-        for flag, end in ((PLUS, dtype.max), (MINUS, -dtype.max)):
-            found = found.either(_between(0.0 * low + end, 0.0 * high + end, True, 0), found.has(flag))
-        low, high, others = found.low, found.high, found.others & NAN
+        for flag, most in ((PLUS, dtype.max), (MINUS, -dtype.max)):
+            end = np.full((1,) * low.ndim, most)
+            found = found.either(_between(end, end, True, 0), found.has(flag))
+        low, high, others = found.low, found.high, (found.others & NAN).astype(np.uint8)
     elif not dtype.infinities:
         others = np.where(others & _EITHER, others | NAN, others).astype(np.uint8)
     return Outcome(low, high, others)

@@ -143,7 +143,7 @@ class Conformance:
             dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
             unjudged=self.unjudged(output), zero=zero, zeros=zeros, mirrored=self._mirrored(output),
         )  # fmt: skip
-        return found if (other := self._closed(output)) is None else other.enclosure(found)
+        return found if (closed := self._closed(output)) is None else closed.enclosure(found)
 
     def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
         """Put others in place of the ends, the lowest first, that are not those of centre and half-width."""
