@@ -296,8 +296,9 @@ def _applied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
             found = found.either(_between(-end, end, there is None, others), arg.has(flag))
         else:
             end = np.full((1,) * least.ndim, there)
-            ends = (end, end) if function.is_exact or settles < np.inf else _off(end, end, relative, 0.0)
-            found = found.either(_between(*ends, True, 0), arg.has(flag))
+            exact = function.is_exact or settles < np.inf
+            lowest, highest = (end, end) if exact else _off(end, end, relative, 0.0)
+            found = found.either(_between(lowest, highest, True, 0), arg.has(flag))
     unknown = arg.numbers & ~inside
     for argument, known in function.limits:
         if known is None:  # kernels differ
