@@ -22,6 +22,8 @@ from oracles.rounding import half_gap, half_gap_of
 
 FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
 """These say whether an element may be NaN."""
+PLUS, MINUS = 1, 2
+"""These say which infinities an element may be, besides numbers."""
 
 ABOVE_ONE = float(np.nextafter(1.0, 2.0))
 
@@ -70,6 +72,9 @@ class Enclosure:
     """The infinities that may have the other sign as well. None: there are none."""
     places: tuple[PlaceSet, ...] = ()
     """What an output of places may be, by each algorithm: the ends say nothing then. (): it is none."""
+    infinities: Flags | None = None
+    """The infinities that conform beside the numbers between the ends, as `PLUS` and `MINUS` say. None: there are none.
+    """
     beside: Enclosure | None = None
     """What elements may be as well, whose formula overflows on the way to a number; the ends of others are NaN. None:
     there are none."""
@@ -94,8 +99,27 @@ class Enclosure:
             least, most = dtype.lowest, dtype.highest
         found = (low <= least) & (high >= most) & (not self.places)
         found = found if self.unsure is None else found & ~self.unsure
-        found = found if self.beside is None else found | self.beside.anything(dtype)
-        return np.asarray(found if self.unjudged is None else found | self.unjudged)
+        found = found if self.unjudged is None else found | self.unjudged
+        return np.asarray(found if self.beside is None else found | self.beside.anything(dtype))
+
+    def excused(self, dtype: Dtype) -> Mask:
+        """The elements that may be NaN or infinite where others are numbers."""
+        low, high = self.outer
+        found = (low <= high) & ((low > -np.inf) & (high < np.inf))
+        wild = np.zeros(found.shape, bool) if self.nan is None else self.nan == ALLOWED
+        wild = wild if self.infinities is None else wild | (self.infinities != 0)
+        beside = self.beside
+        if beside is not None:
+            wild = wild | np.isinf(beside.outer[0]) | np.isinf(beside.outer[1])
+            wild = wild if beside.nan is None else wild | (beside.nan != FORBIDDEN)
+        return found & wild & ~self.anything(dtype)
+
+    def is_infinite(self, got: F64) -> Mask | bool:
+        """Where infinities are among those that conform beside numbers."""
+        if self.infinities is None:
+            return False
+        above, below = (self.infinities & PLUS) != 0, (self.infinities & MINUS) != 0
+        return np.asarray(((got == np.inf) & above) | ((got == -np.inf) & below))
 
     def wrong_zeros(self, got: F64) -> Mask | None:
         """The zeros of a wrong sign; None where there is none."""
@@ -130,7 +154,7 @@ def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
     return Enclosure(
         first.form, end_to_end([part.centre for part in parts]), below, below, inner, outer, nan=joined("nan"),
         unjudged=joined("unjudged"), unsure=joined("unsure"), zeros=joined("zeros"), zero=joined("zero"),
-        mirrored=joined("mirrored"), beside=_besides(parts),
+        mirrored=joined("mirrored"), infinities=joined("infinities"), beside=_besides(parts),
     )  # fmt: skip
 
 
@@ -159,7 +183,7 @@ def at_some(mask: Mask, enclosure: Enclosure) -> Enclosure:
     return replace(
         enclosure, inner=ends(enclosure.inner), outer=ends(enclosure.outer), nan=kept(enclosure.nan),
         zero=kept(enclosure.zero), unjudged=kept(enclosure.unjudged), unsure=kept(enclosure.unsure),
-        mirrored=kept(enclosure.mirrored),
+        mirrored=kept(enclosure.mirrored), infinities=kept(enclosure.infinities),
     )  # fmt: skip
 
 
@@ -181,6 +205,7 @@ def preferred(mask: Mask, first: Enclosure, own: Enclosure) -> Enclosure:
         ends(first.outer, own.outer), nan=chosen(first.nan, own.nan), zero=chosen(first.zero, own.zero),
         unjudged=chosen(first.unjudged, own.unjudged), unsure=chosen(first.unsure, own.unsure),
         zeros=chosen(first.zeros, own.zeros), mirrored=chosen(first.mirrored, own.mirrored),
+        infinities=chosen(first.infinities, own.infinities),
         beside=at_some(mask, own),
     )  # fmt: skip
 
@@ -243,6 +268,7 @@ def _compared(enclosure: Enclosure, got: F64) -> Comparison:
         inside |= enclosure.zero & (got == 0)
     if enclosure.mirrored is not None:
         inside |= enclosure.mirrored & (-got >= enclosure.inner[0]) & (-got <= enclosure.inner[1])
+    inside |= enclosure.is_infinite(got)
     wrong = enclosure.wrong_zeros(got)
     if wrong is not None:
         inside &= ~wrong

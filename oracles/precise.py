@@ -10,7 +10,7 @@ import mpmath
 from mpmath import mpf
 
 from oracles.dtypes import Format
-from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED
+from oracles.enclosure import ALLOWED, FORBIDDEN, MINUS, PLUS, REQUIRED
 from oracles.lazy import lazy
 from oracles.rounding import round_precise
 
@@ -37,6 +37,8 @@ class Bounds:
     """The sign that a zero must have, 1 or -1; 0 where it is free."""
     mirrored: bool = False
     """True of an infinity that may have the other sign as well."""
+    infinities: int = 0
+    """The infinities that conform beside the numbers between the ends, as `PLUS` and `MINUS` say."""
     integer: bool = False
     """Whether it is an integer."""
     members: tuple[int, ...] | None = None
@@ -54,6 +56,7 @@ class Bounds:
         signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
         places = (f"any place of {_listed(self.members)}, each once",) if len(self.members or ()) > 1 else ()
         others = (("may also be 0",) if self.zero else ()) + (("of either sign",) if self.mirrored else ())
+        others += tuple(f"{each} is allowed" for each in self._infinite)
         over = () if self.beside is None else (f"may also be {self.beside.words}: the formula overflows on the way",)
         return rules + signs + places + others + over
 
@@ -62,8 +65,12 @@ class Bounds:
         """What it may be, in words."""
         low, high = self.ends
         found = [] if self.nan == REQUIRED else [f"{low:g}" if low == high else f"{low:g} to {high:g}"]
-        found += ["NaN"] if self.may_be_nan else []
+        found += [*self._infinite, *(["NaN"] if self.may_be_nan else [])]
         return " or ".join([*found, *(["0"] if self.zero else [])])
+
+    @property
+    def _infinite(self) -> tuple[str, ...]:
+        return tuple(each for flag, each in ((PLUS, "inf"), (MINUS, "-inf")) if self.infinities & flag)
 
     @lazy
     def ends(self) -> tuple[float, float]:
@@ -87,7 +94,7 @@ class Bounds:
         beside = None if self.beside is None else self.beside.decision
         if self.nan == REQUIRED:  # the ends are NaN, and no number equals them
             return REQUIRED, beside
-        return self.ends, self.nan, self.zero, self.sign, self.mirrored, self.members, beside
+        return self.ends, self.nan, self.zero, self.sign, self.mirrored, self.infinities, self.members, beside
 
 
 _LISTED = 6
@@ -107,6 +114,8 @@ def conforms(bounds: Bounds, got: float) -> bool:
         return bounds.may_be_nan
     if bounds.nan == REQUIRED:
         return False
+    if math.isinf(got) and bounds.infinities & (PLUS if got > 0 else MINUS):
+        return True
     if bounds.members is not None:
         return got in bounds.members
     if not got and bounds.sign and (math.copysign(1.0, got) < 0) != (bounds.sign < 0):

@@ -176,9 +176,11 @@ class Truth:
         with np.errstate(all="ignore"):
             for name, each in given.items():
                 mask = self._flushed(contract, name, each, received.values[name])
-                if each.unjudged is not None:
+                loose = [found for found in (each.unjudged, each.infinities) if found is not None]
+                if loose:
                     read = self.op.conformance(contract, self.problem.structured, self.op.tensors)
-                    mask = mask | each.unjudged & (read.wild(name) | self._lost(name, each))
+                    lost = read.wild(name) | self._lost(name, each)
+                    mask = mask | np.logical_or.reduce([found != 0 for found in loose]) & lost
                 if mask.any():
                     masks[name] = self._returned(name, mask).astype(bool)
         return masks

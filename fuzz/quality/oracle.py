@@ -76,6 +76,8 @@ class Escalation:
     escalated: int
     open: int
     """The number of elements of which any number is right."""
+    excused: int
+    """The number of others, of which some numbers are right, and NaN or an infinity too."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,12 @@ def oracle(options: OracleOptions) -> Exit:
     with err.status("Judging correct outputs of every recipe ..."):
         shares = [each for op in ops for dtype in dtypes for each in escalations(op, dtype, options.seed)]
     print_table(_by_op(shares), markdown=options.markdown)
-    total, escalated, open_ = (sum(getattr(s, name) for s in shares) for name in ("elements", "escalated", "open"))
+    names = "elements", "escalated", "open", "excused"
+    total, escalated, open_, excused = (sum(getattr(s, name) for s in shares) for name in names)
     console.results().print(
         f"\n{escalated} of {total:,} elements escalated ({escalated / total:.4%}), "
-        f"{open_:,} may be any number ({open_ / total:.2%}), seed {options.seed}"
+        f"{open_:,} may be any number ({open_ / total:.2%}), {excused:,} some numbers, or NaN or infinite, "
+        f"seed {options.seed}"
     )
     facts = {"timings": [asdict(t) for t in timings], "escalations": [asdict(s) for s in shares]}
     write_record(options.json, {"seed": options.seed, **facts})
@@ -159,7 +163,7 @@ def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
     """For each recipe of the first input: outputs of a simulated correct kernel, judged."""
     contract = usual(op, dtype)
     for recipe in menus_of(op)[op.main].names:
-        elements = escalated = anything = 0
+        elements = escalated = anything = excused = 0
         for n in _LENGTHS:
             problem = FormulaProblem(plain(op, dtype, _ROWS, n, seed, recipe))
             got = simulated(problem, contract, seed)
@@ -168,8 +172,9 @@ def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
                     comparison = compare(each, got[name])
                     assert not comparison.failing.any(), f"{op.name}, {recipe}: the simulated kernel is correct"
                     elements, escalated = elements + got[name].size, escalated + int(comparison.unsure.sum())
-                    anything += int(each.anything(DTYPES[problem.problem.outputs[name]]).sum())
-        yield Escalation(op.name, dtype, recipe, elements, escalated, anything)
+                    kind = DTYPES[problem.problem.outputs[name]]
+                    anything, excused = anything + int(each.anything(kind).sum()), excused + int(each.excused(kind).sum())
+        yield Escalation(op.name, dtype, recipe, elements, escalated, anything, excused)
 
 
 def _by_op(shares: Sequence[Escalation]) -> PlainTable:
@@ -181,8 +186,10 @@ def _by_op(shares: Sequence[Escalation]) -> PlainTable:
         escalated, most = sum(each.escalated for each in of_op), max(of_op, key=lambda each: each.escalated)
         widest = max(of_op, key=lambda each: each.open)
         cells = str(escalated), f"{most.recipe}: {most.escalated}" if escalated else "-", f"{open_ / elements:.2%}"
-        rows.append((op, dtype, f"{elements:,}", *cells, f"{widest.recipe}: {widest.open}" if open_ else "-"))
-    return PlainTable(("op", "dtype", "elements", "escalated", "most of them", "any number", "most of them"), rows)
+        excused = f"{sum(each.excused for each in of_op) / elements:.2%}"
+        rows.append((op, dtype, f"{elements:,}", *cells, f"{widest.recipe}: {widest.open}" if open_ else "-", excused))
+    columns = "op", "dtype", "elements", "escalated", "most of them", "any number", "most of them", "or no number"
+    return PlainTable(columns, rows)
 
 
 def _seconds(call: Callable[[], object]) -> float:

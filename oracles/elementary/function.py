@@ -168,6 +168,11 @@ class Elementary(Named):
     elasticity: Callable[[F64], F64 | float] | None = None
     """The slope times x, from the value: told of functions whose slope leaves float64 near a singular zero long before
     their value does. None is for others."""
+    settles: Callable[[float], float] | None = None
+    """The magnitude of arguments from which on every kernel has the value at infinity, in a dtype of that unit
+    roundoff: no number of the dtype lies between the two, nor does a rounding see their difference. None: it has no
+    such values, or kernels have others there.
+    """
     constant: float = 0.0
     low: float = 0.0
     """The constant of its family, and what it is more than that."""

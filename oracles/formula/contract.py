@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -11,6 +12,7 @@ from typing import Final, Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import CUTS, DOUBLE, FORMATS, SINGLE, Format, form, point_form
 from oracles.elementary import CORRECT
+from oracles.elementary.function import Elementary
 from oracles.elementary.functions import NAMES, records
 from oracles.formula.chains import Chain
 from oracles.formula.node import Node
@@ -254,6 +256,15 @@ class Contract:
             return len(dtypes) == 1 and last not in whole and chain.inner.isdisjoint(whole)
 
         return {last: chain for last, chain in trace.chains.items() if is_open(last, chain)}
+
+    def settles(self, of: Elementary, u: float) -> float:
+        """Return the magnitude of arguments from which on kernels have a function's value at infinity, in a dtype of
+        that unit roundoff; infinite where they need not."""
+        if of.settles is None or of.name in self.absolute:
+            return math.inf
+        bound = self.bound(of.name)
+        keeps = bound.growth or bound.ulp > of.loose
+        return math.inf if keeps else of.settles(DOUBLE.u if self.wider else u)
 
     def bound(self, name: str) -> Within:
         """The error bound of an elementary function or of "divide"."""

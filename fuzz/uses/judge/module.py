@@ -75,7 +75,8 @@ def _function(mine: Callable[..., Any], module: Module, op: Op) -> Callable[...,
     def called(**tensors: Any) -> Any:
         with torch.no_grad():
             for name, own in places.items():
-                own.data.copy_(tensors[name])
+                own.copy_(tensors[name])
+            made.train(made.training)  # as `load_state_dict` and `eval()`: what it keeps of its weights is made anew
             given = {**module.constants, **tensors}
             return made(*(given[name] for name in module.inputs))
 

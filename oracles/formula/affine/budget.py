@@ -22,6 +22,7 @@ from oracles.formula.affine.errors import again, either, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
+from oracles.formula.affine.outcomes import Outcome, Outcomes, cast
 from oracles.formula.affine.ranked import is_unsure
 from oracles.formula.affine.read import Read, bits_of, bits_of_whole, number
 from oracles.formula.affine.reduced import REDUCED
@@ -121,6 +122,19 @@ class Budget(SettledProblem):
                     found = blended(own, self._unrounded(self.read, node), found)
             return self._cast(node, found, judged(dtype), pointed)
 
+    def outcome(self, name: str, dtype: str) -> Outcome | None:
+        """What kernels may have for an output where its form says nothing; None where nobody knows. Kernels of which
+        some operations have a wider range than others overflow in some of them alone."""
+        if self.contract.nonfinite != "ieee" or self.contract.wider or self.wide or self.endless:
+            return None
+        found = self._outcomes[self.made(name, dtype)]
+        return cast(found, judged(dtype), saturate=self.contract.saturate)
+
+    @lazy
+    def _outcomes(self) -> Outcomes:
+        signs = Signs(self.inputs, self.forms, self.complete, self.chains)
+        return Outcomes(self, self.forms, self.chains, self.pointed, signs)
+
     def _cast(self, node: Node, found: Form, dtype: Format, pointed: bool) -> Form:
         """What is cast to an output's dtype: that is an operation, which may take its operand for zero, and where the
         dtype has fewer small numbers, it may flush them by itself."""
@@ -183,13 +197,18 @@ class Budget(SettledProblem):
         if node in self.chains:
             return self.operated(read, node)
         args = self._taken(read, node)
-        if node.kind == "function" and not args[0].is_exact:
-            return self._applied(read, node, args[0])
+        if node.kind == "function":
+            exact = args[0].is_exact
+            found = self._shared(read, node, self._step(node, args)) if exact else self._applied(read, node, args[0])
+            return self._settled(read, node, args[0], found)
         if node.kind in ("at_most", "less"):
             return self._compared(read, node, args)
         if node.kind in ADDING and self._is_rounded_alike(node):
             return self._added(read, node, args)
         found = self._shared(read, node, self._step(node, args))
+        if node.kind == "multiply" and any(arg.kind == "function" and arg.function.settles for arg in node.args):
+            units = args[0].is_one & args[1].is_one
+            found = blended(units, Form(args[0].centre * args[1].centre, found.dtype, found.bits), found)
         if found.ranks is not None and found.ranks.doubt is not None:
             read.doubts[node] = found.ranks.doubt
         if node.kind == "take" and (unsure := is_unsure(args[1])).any():
@@ -223,6 +242,21 @@ class Budget(SettledProblem):
         if not wrong.any():
             return found
         return read.keep(node, None, Narrowed(found, np.where(wrong, found.centre, np.nan), wrong))
+
+    def _settled(self, read: Read, node: Node, arg: Form, found: Form) -> Form:
+        """The value of a function, where it has that at infinity in every kernel."""
+        start = self.contract.settles(node.function, self.dtype(node).u)
+        if not (start < np.inf and (np.abs(arg.centre) >= start).any()):
+            return found
+        least = np.abs(arg.centre) - arg.spread * (1 + 2.0**-12)
+        far = (least >= start) & (True if arg.may is None else ~arg.may)
+        limit = Float64().apply(node.function, np.copysign(np.inf, arg.centre))
+        settled = Form(limit, found.dtype, found.bits, least=found.least)
+        doubt = np.abs(least - start) <= start * SAME
+        own = far & np.isfinite(arg.centre)
+        held = np.where(own, limit, np.nan) if own.any() else None
+        narrow = Narrowed(blended(far, settled, found), held, doubt if doubt.any() else None)
+        return self._keep(read, node, None, found, narrow)
 
     def _compared(self, read: Read, node: Node, args: Sequence[Form]) -> Form:
         """A comparison, which float64 may find otherwise than it is: then what follows from it is so by chance. Of what

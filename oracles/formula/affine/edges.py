@@ -27,7 +27,7 @@ from oracles.formula.trace import Node
 _ARITHMETIC = ("add", "subtract", "multiply", "divide")
 _CLEAR = 1 - 2.0**-10
 """What is left of a number that is less than so much of it away is known to nearly as many bits."""
-_OWN = 2.0**-38
+OWN = 2.0**-38
 """The least magnitude is a float64 number, of sums that may be formed in another order."""
 
 
@@ -92,7 +92,7 @@ class Ends:
         for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
             moved = np.abs(end)  # in place: a row may have millions of elements
             moved[np.isinf(moved)] = 0.0
-            moved *= side * _OWN
+            moved *= side * OWN
             moved += end
             yield moved
 
@@ -107,7 +107,7 @@ def ends(form: Form) -> Ends | None:
     edge = Edge(no, no, unknown, unknown) if form.edge is None else form.edge
     over = no if form.overflows is None else form.overflows
     positive, floored = ~np.signbit(form.centre), ~np.isnan(edge.floor)  # it may have underflowed
-    size, spread, closed = np.abs(form.centre), form.spread * (1 + _OWN), ~edge.open
+    size, spread, closed = np.abs(form.centre), form.spread * (1 + OWN), ~edge.open
     near = np.fmax(edge.floor, np.where(closed & (spread < size * _CLEAR), size - spread, np.nan))
     far = np.fmin(edge.ceiling, np.where(closed, size + spread, np.nan))
     del size, spread  # a row may have millions of elements
@@ -127,7 +127,7 @@ def _reciprocal(here: SettledProblem, of: Elementary, arg: Form, dtype: Format, 
     wide = (arg.spread > FAR * arg.centre) & (arg.lowest > 0) & np.isfinite(arg.size) & np.isfinite(found.size)
     if not (infinite.any() or pole.any() or wide.any()):
         return found
-    error = 2 * dtype.u * here.contract.ulp(of.name) / (1 - dtype.u) + _OWN
+    error = 2 * dtype.u * here.contract.ulp(of.name) / (1 - dtype.u) + OWN
     floor = (arg.centre + arg.spread) ** of.power * (1 - error)
     ceiling = arg.lowest**of.power * (1 + error)
     may = None if found.may is None else found.may & ~(infinite | pole)
@@ -209,11 +209,11 @@ def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
 
 def _less(floor: F64, dtype: Format) -> F64:
     """A least magnitude after two roundings, of an argument to the dtype and of the result."""
-    less = floor - np.abs(floor) * (2 * dtype.u + _OWN) - 2 * dtype.eta
+    less = floor - np.abs(floor) * (2 * dtype.u + OWN) - 2 * dtype.eta
     return np.where(floor >= 0, np.maximum(less, 0.0), less)
 
 
 def _more(ceiling: F64, dtype: Format) -> F64:
     """A largest one."""
-    found: F64 = ceiling * (1 + 2 * dtype.u + dtype.u**2 + _OWN) + 2 * dtype.eta
+    found: F64 = ceiling * (1 + 2 * dtype.u + dtype.u**2 + OWN) + 2 * dtype.eta
     return np.where(found >= dtype.limit, np.inf, found)

@@ -153,6 +153,12 @@ class Form:
         """Whether every kernel has just this value."""
         return not self.parts and self.rest is None
 
+    @property
+    def is_one(self) -> Mask:
+        """Where every kernel has 1 or -1."""
+        known = (np.abs(self.centre) == 1) & (self.spread == 0)
+        return np.asarray(known if self.may is None else known & ~self.may)
+
     @lazy
     def spread(self) -> F64:
         """How far a kernel's value may lie from the centre."""

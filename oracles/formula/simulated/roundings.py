@@ -74,7 +74,10 @@ class Roundings:
             sign = self._bias or self.random.uniform(-1.0, 1.0, exact.shape)
             grown = np.minimum(2 * dtype.u * bound.growth * np.abs(arg), 700.0)
             exact = exact * np.exp(np.where(np.isfinite(arg), grown * sign, 0.0))
-        return np.where(np.isfinite(arg), self.erring(exact, of.name, dtype), exact)
+        with np.errstate(invalid="ignore"):
+            settled = np.abs(arg) >= self.contract.settles(of, dtype.u)
+        found = np.where(np.isfinite(arg), self.erring(exact, of.name, dtype), exact)
+        return np.where(settled, Float64().apply(of, np.copysign(np.inf, arg)), found) if settled.any() else found
 
     def erring(self, exact: F64, name: str, dtype: Format) -> F64:
         """The value rounded, and off by as many units more as the contract allows."""

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64, ULP, DoubleDouble, Real, head
 from oracles.dtypes import DOUBLE, DTYPES, Format, Integer, judged
-from oracles.enclosure import ALLOWED, FORBIDDEN, REQUIRED, Enclosure, Flags, Mask
+from oracles.enclosure import ALLOWED, FORBIDDEN, MINUS, PLUS, REQUIRED, Enclosure, Flags, Mask
 from oracles.extendeddouble import ExtendedDouble
 from oracles.formula.affine import edges
 from oracles.formula.affine.budget import LOST, SAME, Budget
 from oracles.formula.affine.edges import Ends
 from oracles.formula.affine.forms import Form
+from oracles.formula.affine.outcomes import NAN
 from oracles.formula.affine.setting import JoinedProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.contract import Contract
@@ -138,10 +139,11 @@ class Conformance:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
         may_be_zero = zero is not None or ((ends[0] <= 0) & (ends[3] >= 0)).any()
         zeros = self._zeros(output) if may_be_zero else None
-        return Enclosure(
+        found = Enclosure(
             dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
             unjudged=self.unjudged(output), zero=zero, zeros=zeros, mirrored=self._mirrored(output),
         )  # fmt: skip
+        return found if (closed := self._closed(output)) is None else closed.enclosure(found)
 
     def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
         """Put others in place of the ends, the lowest first, that are not those of centre and half-width."""
@@ -161,6 +163,8 @@ class Conformance:
         marked, zeros = self.unjudged(output), self._zeros(output)
         if marked is not None and marked[at]:
             return unjudged_in(dtype)
+        if (closed := self._closed(output)) is not None and closed.where[at]:
+            return replace(closed.bounds(dtype, at, quick), integer=self._is_integer(output))
         if not math.isfinite(quick):  # what overflows, or is no number, follows from the formula in float64
             nan = REQUIRED if math.isnan(quick) else FORBIDDEN
             mirrored = self._mirrored(output)
@@ -372,7 +376,42 @@ class Conformance:
             marked = marked | self.shaped(output, kept.may)
         if (mirrored := self._mirrored(output)) is not None:
             marked = marked & ~mirrored
+        if not marked.any():
+            return None
+        with np.errstate(all="ignore"):
+            self._outcomes[output] = closed = self._closed_at(output, marked)
+        marked = marked if closed is None else marked & ~closed.where
         return marked if marked.any() else None
+
+    def _closed(self, output: str) -> Closed | None:
+        """What is known where a form says nothing; None: it says something everywhere, or nothing is known."""
+        self.unjudged(output)
+        return self._outcomes.get(output)
+
+    @lazy
+    def _outcomes(self) -> dict[str, Closed | None]:
+        return {}
+
+    def _closed_at(self, output: str, marked: Mask) -> Closed | None:
+        """What is known at marked elements, but for those that float64 decides by chance."""
+        outcome = self.budget.outcome(output, self.outputs[output])
+        if outcome is None:
+            return None
+        low, high, others = (self.shaped(output, each) for each in (outcome.low, outcome.high, outcome.others))
+        stored, limits = DTYPES[self.outputs[output]], judged(self.outputs[output]).max
+        least, most = -limits, limits
+        where = marked & ~((low <= -limits) & (high >= limits))
+        if isinstance(stored, Integer):
+            low, high = np.ceil(low), np.floor(high)
+            least, most = stored.lowest, stored.highest
+            where &= (low >= least) & (high <= most) & (others == 0) & ~((low <= least) & (high >= most))
+        # Beside a comparison that float64 may get wrong both sides are among what is known.
+        by_chance = {
+            node: each for node, each in self.budget.read.doubts.items() if node.kind not in ("less", "at_most")
+        }
+        if by_chance:
+            where &= ~self.shaped(output, doubts.dependent(self.inputs, by_chance)[self.made(output)])
+        return Closed(where, low, high, others) if where.any() else None
 
     def _mirrored(self, output: str) -> Mask | None:
         """The infinities that may have the other sign as well."""
@@ -387,6 +426,60 @@ class Conformance:
     @lazy
     def _signs(self) -> Signs:
         return Signs(self.inputs, self.budget.forms, self.complete, self.budget.chains)
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """What elements may be of which no form says anything, see `oracles.formula.affine.outcomes`."""
+
+    where: Mask
+    low: F64
+    high: F64
+    others: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        """Where there is no number, both ends are an infinity that may be, or else NaN."""
+        infinite = np.select([(self.others & PLUS) != 0, (self.others & MINUS) != 0], [np.inf, -np.inf], np.nan)
+        for name in ("low", "high"):
+            object.__setattr__(self, name, np.where(self.low <= self.high, getattr(self, name), infinite))
+
+    @lazy
+    def nan(self) -> Flags:
+        """Whether elements may be NaN, or must be."""
+        may = np.where((self.others & NAN) != 0, ALLOWED, FORBIDDEN)
+        return np.where(np.isnan(self.low), REQUIRED, may).astype(np.int8)
+
+    def enclosure(self, own: Enclosure) -> Enclosure:
+        """Return an enclosure with what is known here in the place of its own."""
+
+        def without(values: Any, other: Any = 0) -> Any:
+            return None if values is None else np.where(self.where, np.asarray(other, values.dtype), values)
+
+        low, high = ([round_to(end + side * moved, own.form) for side in (-1, 1)] for end, moved in self._moved)
+        inner, outer = (low[1], high[0]), (low[0], high[1])
+        inner, outer = (
+            (np.where(self.where, new[0], old[0]), np.where(self.where, new[1], old[1]))
+            for new, old in ((inner, own.inner), (outer, own.outer))
+        )
+        width, others = np.where(self.where, np.inf, own.below), self.others & (PLUS | MINUS)
+        no = np.zeros(self.where.shape, np.int8)
+        nan = np.where(self.where, self.nan, no if own.nan is None else own.nan)
+        return replace(
+            own, below=width, above=width, inner=inner, outer=outer, nan=nan, zeros=without(own.zeros),
+            zero=without(own.zero), unsure=without(own.unsure), mirrored=without(own.mirrored),
+            infinities=np.where(self.where, others, no).astype(np.int8),
+        )  # fmt: skip
+
+    @property
+    def _moved(self) -> Iterable[tuple[F64, F64]]:
+        """The ends, and what float64 may have got wrong of them."""
+        return [(end, np.where(np.isinf(end), 0.0, np.abs(end) * edges.OWN)) for end in (self.low, self.high)]
+
+    def bounds(self, dtype: Format, at: tuple[int, ...], centre: float) -> Bounds:
+        """Return the same of one element."""
+        low, high = (mpmath.mpf(float(end[at])) for end in (self.low, self.high))
+        infinities = int(self.others[at]) & (PLUS | MINUS)
+        return Bounds(dtype, mpmath.mpf(centre), low, high, int(self.nan[at]), infinities=infinities)
 
 
 def unjudged_in(dtype: Format) -> Bounds:

@@ -175,7 +175,7 @@ class Way:
 def _is_outside(enclosure: Enclosure, values: F64) -> Mask:
     """Where a value is not among those that are right."""
     rounded = round_to(values, enclosure.form)
-    inside = (rounded >= enclosure.outer[0]) & (rounded <= enclosure.outer[1])
+    inside = ((rounded >= enclosure.outer[0]) & (rounded <= enclosure.outer[1])) | enclosure.is_infinite(rounded)
     return ~inside if enclosure.nan is None else ~inside & ~(np.isnan(rounded) & (enclosure.nan != FORBIDDEN))
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import mpmath
 import numpy as np
 
 from oracles.doubledouble import Real, either, head
-from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst
+from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst, at_some
 from oracles.formula.tiers.conformance import Conformance
 from oracles.formula.tiers.overflow import Way
 from oracles.lazy import lazy
@@ -53,13 +54,21 @@ class Union:
     def once(self, output: str) -> Enclosure:
         """The same of its exact values, rounded once."""
         assert self._unrounded is not None, "a contract by which kernels round on the way"
-        return self._unrounded.enclosure(output)
+        found = self._unrounded.enclosure(output)
+        return found if found.unjudged is None else at_some(~self._says_nothing(output), found)
+
+    def _says_nothing(self, output: str) -> Mask:
+        """Where there is no exact number that would be right, rounded once, and nothing is known beside it."""
+        assert self._unrounded is not None
+        found = self._unrounded.enclosure(output)
+        nowhere = np.zeros(found.below.shape, bool)
+        return nowhere if found.unjudged is None else found.unjudged & ~np.isfinite(head(found.centre))
 
     def bounds(self, output: str, index: Sequence[int], *, once: bool = False) -> Bounds:
         """What one element may be, at mpmath's current working precision; with `once` the exact value, rounded once, is
         right too, and the centre of all."""
         ways = [*self._ways]
-        if once and self.rounds(output) and self._unrounded is not None:
+        if once and self.rounds(output) and self._unrounded and not self._says_nothing(output)[tuple(index)]:
             ways = [self._unrounded, *ways]
         return reduce(_joined_bounds, (each.bounds(output, index) for each in ways))
 
@@ -127,6 +136,7 @@ def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
         unsure=_any(a.unsure, b.unsure),
         zero=_any(a.zero, b.zero),
         mirrored=_any(a.mirrored, b.mirrored),
+        infinities=_any(a.infinities, b.infinities),
         places=(*a.places, *b.places),
         zeros=_zeros(a.zeros, b.zeros),
         beside=_joined(a.beside, b.beside) if a.beside and b.beside else a.beside or b.beside,
@@ -152,7 +162,7 @@ def _zeros(a: Flags | None, b: Flags | None) -> Flags | None:
     return np.where(a == b, a, 0).astype(np.int8)
 
 
-def _any(a: Mask | None, b: Mask | None) -> Mask | None:
+def _any(a: Any, b: Any) -> Any:
     return (b if a is None else a) if a is None or b is None else a | b
 
 
@@ -173,6 +183,7 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
         sign=sign,
         zero=a.zero or b.zero,
         mirrored=a.mirrored or b.mirrored,
+        infinities=a.infinities | b.infinities,
         vanished=a.vanished or b.vanished,
         beside=_joined_bounds(a.beside, b.beside) if a.beside and b.beside else a.beside or b.beside,
         members=None if a.members is None or b.members is None else tuple(sorted({*a.members, *b.members})),

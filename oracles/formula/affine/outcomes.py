@@ -1,0 +1,360 @@
+"""What a value may be where its form says nothing: numbers between two ends, infinities, and NaN.
+
+What overflows in some kernels, and not in others, is an infinity, NaN, or the number that the form encloses; it is not
+just any number. What follows from it is found by intervals, with what IEEE arithmetic makes of an infinity and of NaN:
+x / inf is 0, tanh(inf) is 1, and 0 inf is NaN. Intervals know nothing of errors that cancel, so that forms come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.doubledouble import F64
+from oracles.dtypes import Format
+from oracles.enclosure import MINUS, PLUS
+from oracles.formula.affine import edges
+from oracles.formula.affine.forms import Form, Mask, replace
+from oracles.formula.affine.narrowing import holds
+from oracles.formula.affine.setting import SettledProblem
+from oracles.formula.affine.signs import Signs
+from oracles.formula.chains import Chain
+from oracles.formula.contract import Point
+from oracles.formula.trace import Node
+
+NAN = 4
+_EITHER, _ALL = PLUS | MINUS, PLUS | MINUS | NAN
+_OWN = 2.0**-48
+"""Ends in float64 are off by less than this share of themselves at each operation."""
+_CENTRE = 2.0**-12
+"""As `oracles.formula.affine.errors` has it: a centre in float64 errs by a smaller share of what kernels err by."""
+_MOST = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What values may be. Arrays broadcast against each other."""
+
+    low: F64
+    high: F64
+    """The ends of the numbers among them, of both signs infinite; there are none where the lower one is the higher."""
+    others: NDArray[np.uint8]
+    """Which of `PLUS`, `MINUS` and `NAN` they may be as well."""
+
+    @property
+    def numbers(self) -> Mask:
+        """Where they may be numbers."""
+        return np.asarray(self.low <= self.high)
+
+    def has(self, flag: int) -> Mask:
+        """Where they may be one of these."""
+        return np.asarray((self.others & flag) != 0)
+
+    @property
+    def signs(self) -> tuple[Mask, Mask, Mask]:
+        """Where they may be less than zero, zero, and more."""
+        some = self.numbers
+        below, above = (some & (self.low < 0)) | self.has(MINUS), (some & (self.high > 0)) | self.has(PLUS)
+        return below, some & (self.low <= 0) & (self.high >= 0), above
+
+    def either(self, other: Outcome, where: Mask | bool = True) -> Outcome:
+        """What these may be, and what others may be in some places."""
+        low, high = np.where(where, other.low, np.inf), np.where(where, other.high, -np.inf)
+        others = np.where(where, other.others, 0).astype(np.uint8)
+        return Outcome(np.minimum(self.low, low), np.maximum(self.high, high), self.others | others)
+
+    def chosen(self, where: Mask, other: Outcome) -> Outcome:
+        """These in some places, and others elsewhere."""
+        low, high = np.where(where, self.low, other.low), np.where(where, self.high, other.high)
+        return Outcome(low, high, np.where(where, self.others, other.others))
+
+
+def _between(low: F64, high: F64, some: Mask | bool, others: NDArray[np.uint8] | int) -> Outcome:
+    """Numbers between two ends where there are some."""
+    unknown = np.isnan(low) | np.isnan(high)
+    low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
+    flags = np.broadcast_to(np.asarray(others, np.uint8), np.broadcast_shapes(np.shape(others), low.shape))
+    return Outcome(np.where(some, low, np.inf), np.where(some, high, -np.inf), flags)
+
+
+def _flags(plus: Mask, minus: Mask, nan: Mask) -> NDArray[np.uint8]:
+    return np.asarray(plus * PLUS + minus * MINUS + nan * NAN, np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """The outcomes of all values of a formula, each made when it is asked for."""
+
+    here: SettledProblem
+    forms: Mapping[Node, Form]
+    chains: Mapping[Node, Chain]
+    pointed: Callable[[Node], Point | None]
+    signs: Signs
+    _found: dict[Node, Outcome] = field(default_factory=dict)
+
+    def __getitem__(self, node: Node) -> Outcome:
+        if node not in self._found:
+            self._found[node] = self._outcome(node)
+        return self._found[node]
+
+    def _outcome(self, node: Node) -> Outcome:
+        form, told = self.forms[node], self._told(node)
+        marked = np.zeros((1,) * form.centre.ndim, bool) if form.may is None else form.may
+        if node.kind in ("sum", "dot"):  # its numbers are those of the form where it is the sum itself that overflows
+            fresh = ~_any_along(self._are_marked(node), self.here.inputs.axes(node))
+            over = _between(told.low, told.high, told.numbers, _ALL)
+            return told.chosen(~marked, over.chosen(fresh, self._summed(node, marked & ~fresh)))
+        if not node.args or node in self.chains or (make := _MAKERS.get(node.kind)) is None:
+            return told.chosen(~marked, _anything(form)) if marked.any() else told
+        made = self._limited(node, make(self, node, [self._taken(node, arg) for arg in node.args]))
+        both = Outcome(np.maximum(told.low, made.low), np.minimum(told.high, made.high), told.others)
+        return made.chosen(marked, both)
+
+    def _told(self, node: Node) -> Outcome:
+        """What a form says of values that it does not mark."""
+        form = self.forms[node]
+        away = np.where(form.spread > 0, form.spread * (1 + _CENTRE) + np.abs(form.centre) * _OWN, form.spread)
+        number = np.isfinite(form.centre)
+        low, high = form.centre - away, form.centre + away
+        low = low if form.least is None else np.fmax(low, form.least)
+        others = _flags(np.isposinf(form.centre), np.isneginf(form.centre), np.isnan(form.centre))
+        if form.overflows is not None:
+            over = form.overflows & number
+            others = others | _flags(over & (form.centre > 0), over & (form.centre < 0), over & (form.centre == 0))
+        if form.edge is not None and (ends := edges.ends(replace(form, overflows=None))) is not None:
+            own = 1 + np.array([-_OWN, _OWN])
+            low, high = (np.where(np.isnan(end), known, end) for end, known in ((ends.low, low), (ends.high, high)))
+            low, high = np.minimum(low * own[0], low * own[1]), np.maximum(high * own[0], high * own[1])
+            low = np.where(ends.zero, np.minimum(low, 0.0), low)
+            high = np.where(ends.zero, np.maximum(high, 0.0), high)
+            others = others | _flags(np.isposinf(high) & number, np.isneginf(low) & number, ends.nan)
+        return _between(low, high, number, others)
+
+    def _are_marked(self, node: Node) -> Mask:
+        """Where a form does not say what an operation takes."""
+        found = np.zeros((1,) * len(self.here.inputs.trace.dims), bool)
+        for form in (self.forms[arg] for arg in node.args):
+            for mask in (form.may, form.overflows, None if form.edge is None else form.edge.lost):
+                found = found if mask is None else found | mask
+        return found
+
+    def _summed(self, node: Node, among: Mask) -> Outcome:
+        """A sum of terms, one of which may overflow by itself."""
+        form = self.forms[node]
+        if node.kind != "sum" or not among.any():
+            return _anything(form)
+        (terms,), axes, inputs = [self[arg] for arg in node.args], self.here.inputs.axes(node), self.here.inputs
+        some, shape = terms.numbers, np.broadcast_shapes(terms.low.shape, terms.others.shape)
+        low, high = (np.broadcast_to(np.where(some, end, 0.0), shape) for end in (terms.low, terms.high))
+        narrow = [axis for axis in axes if shape[axis] == 1]
+        count = float(np.prod([np.max(inputs.count((axis,))) for axis in narrow], initial=1.0))
+
+        def total(values: F64) -> F64:
+            return inputs.total(values, tuple(axis for axis in axes if axis not in narrow)) * count
+
+        growth = self.here.sum_errors(node, True)[1] + _OWN
+        up, down = total(np.maximum(high, 0.0)), total(np.maximum(-low, 0.0))
+        off, limit = (up + down) * growth, self.here.dtype(node).limit
+        plus = _any_along(terms.has(PLUS), axes) | ~(up + off < limit)
+        minus = _any_along(terms.has(MINUS), axes) | ~(down + off < limit)
+        others = _flags(plus, minus, _any_along(terms.has(NAN), axes) | (plus & minus))
+        return self._limited(node, _between(total(low) - off, total(high) + off, ~_any_along(~some, axes), others))
+
+    def _taken(self, node: Node, arg: Node) -> Outcome:
+        """An argument in the dtype of an operation."""
+        found, dtype = self[arg], self.here.dtype(node)
+        if node.is_exact or holds(self.forms[arg], dtype):
+            return found
+        ends = _off(found.low, found.high, 2 * dtype.u, dtype.eta)
+        return self._limited(node, _between(*ends, found.numbers, found.others))
+
+    def _limited(self, node: Node, made: Outcome) -> Outcome:
+        """What an operation makes, in its dtype: what is too large overflows, and what is subnormal may be flushed."""
+        dtype, contract, low, high = self.here.dtype(node), self.here.contract, made.low, made.high
+        if node.kind == "point":
+            point = self.pointed(node)
+            dtype = dtype if point is None else point.dtype
+        if contract.denormals != "preserve" or contract.flushing:
+            low = np.where((low > 0) & (low < dtype.tiny), 0.0, low)
+            high = np.where((high < 0) & (high > -dtype.tiny), 0.0, high)
+        others = made.others | np.where(made.numbers, _flags(high >= dtype.limit, low <= -dtype.limit, low != low), 0)
+        if not dtype.infinities:
+            others = np.where(others & _EITHER, others | NAN, others)
+        some = made.numbers & (low < dtype.limit) & (high > -dtype.limit)
+        return _between(np.maximum(low, -dtype.max), np.minimum(high, dtype.max), some, others.astype(np.uint8))
+
+
+def _anything(form: Form) -> Outcome:
+    most = np.full((1,) * form.centre.ndim, np.inf)
+    return _between(-most, most, True, _ALL)
+
+
+def _any_along(mask: Mask, axes: Sequence[int]) -> Mask:
+    return np.asarray(np.logical_or.reduce(mask, tuple(axes), keepdims=True))
+
+
+def _off(low: F64, high: F64, relative: float, least: float) -> tuple[F64, F64]:
+    """Ends with errors of a share of them, and of at least so much."""
+    share = relative + _OWN
+    return low - (np.abs(low) * share + least), high + (np.abs(high) * share + least)
+
+
+def _ends(*each: F64) -> tuple[F64, F64]:
+    return np.minimum.reduce(np.broadcast_arrays(*each)), np.maximum.reduce(np.broadcast_arrays(*each))
+
+
+def _added(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+    a, b = args
+    b = b if node.kind == "add" else _negated(of, node, [b])
+    plus, minus = a.has(PLUS) | b.has(PLUS), a.has(MINUS) | b.has(MINUS)
+    least, started = 0.0 * a.low, False
+    for arg, other in zip(node.args, (b, a), strict=True):
+        if of.here.starts(arg):  # it may be the first term of the sum, and is rounded as often as the others then
+            size = np.where(other.numbers, np.maximum(np.abs(other.low), np.abs(other.high)), 0.0)
+            least, started = 2 * size * (of.here.sum_errors(arg, True)[1] + 2 * of.here.dtype(arg).u), True
+    dtype, marked = of.here.dtype(node), of.forms[node].may
+    low, high = _off(a.low + b.low, a.high + b.high, 2 * dtype.u, 0.0)
+    nan = a.has(NAN) | b.has(NAN) | (a.has(PLUS) & b.has(MINUS)) | (a.has(MINUS) & b.has(PLUS))
+    others = _flags(plus & (b.numbers | b.has(PLUS) | a.has(PLUS)), minus, nan)
+    others = others | np.where(marked, _ALL, 0).astype(np.uint8) if started and marked is not None else others
+    return _between(low - np.nan_to_num(least), high + np.nan_to_num(least), a.numbers & b.numbers, others)
+
+
+def _multiplied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+    a, b = args
+    (a_below, a_zero, a_above), (b_below, b_zero, b_above) = a.signs, b.signs
+    wild = a.has(_EITHER) | b.has(_EITHER)  # then an infinite factor meets each sign that the other may have
+    nan = a.has(NAN) | b.has(NAN) | (a.has(_EITHER) & b_zero) | (b.has(_EITHER) & a_zero)
+    plus, minus = (a_above & b_above) | (a_below & b_below), (a_above & b_below) | (a_below & b_above)
+    some, dtype = a.numbers & b.numbers, of.here.dtype(node)
+    (low, high), (first, last) = ((np.where(each.numbers, end, 0.0) for end in (each.low, each.high)) for each in args)
+    low, high = _ends(low * first, low * last, high * first, high * last)
+    if node.args[0] is node.args[1]:
+        low = np.where(a_zero, 0.0, np.maximum(low, 0.0))
+        minus = minus & False
+    low, high = _off(low, high, 2 * dtype.u, dtype.eta)
+    low = np.maximum(low, 0.0) if node.args[0] is node.args[1] else low
+    return _between(low, high, some, _flags(wild & plus, wild & minus, nan))
+
+
+def _divided(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+    """A quotient, infinite or NaN where the divisor may be zero; a zero of a known sign leaves one infinity."""
+    a, b = args
+    (a_below, a_zero, a_above), (b_below, b_zero, b_above) = a.signs, b.signs
+    dtype, contract = of.here.dtype(node), of.here.contract
+    positive = (of.signs[node.args[1]] > 0) & (b.low >= 0)
+    low, high = (np.where(b.numbers, end, 1.0) for end in (b.low, b.high))
+    numerators = [np.where(a.numbers, end, 0.0) for end in (a.low, a.high)]
+    crosses = b_zero & ~(positive & (high > 0))
+    divisor = np.where(positive & (low == 0), np.where(high > 0, np.finfo(np.float64).tiny, 1.0), low)
+    quotients = [above / below for above in numerators for below in (np.where(crosses, 1.0, divisor), high)]
+    least, most = _ends(*(np.where(crosses, 0.0, each) for each in quotients))
+    relative = 2 * dtype.u * contract.ulp("divide") + (8 * dtype.u if node.args[1].kind == "extent" else 0.0)
+    least, most = _off(least, most, relative, dtype.eta * contract.ulp("divide"))
+    wide = crosses & (b.low < b.high)
+    some = a.numbers & b.numbers & (~crosses | wide)
+    least, most = np.where(wide, -np.inf, least), np.where(wide, np.inf, most)
+    up = (a_above & ((b_zero & ~positive) | b_above | b_zero)) | (a_below & (b_below | (b_zero & ~positive)))
+    down = (a_below & (b_above | b_zero)) | (a_above & (b_below | (b_zero & ~positive)))
+    wild = a.has(_EITHER) | b_zero
+    nan = a.has(NAN) | b.has(NAN) | (a.has(_EITHER) & b.has(_EITHER)) | (a_zero & b_zero)
+    found = _between(least, most, some, _flags(wild & up, wild & down, nan))
+    return found.either(_between(0.0 * least, 0.0 * most, True, 0), a.numbers & b.has(_EITHER))
+
+
+def _applied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+    """A function, with its values at infinities."""
+    (arg,), function, contract, dtype = args, node.function, of.here.contract, of.here.dtype(node)
+    bound, settles = contract.bound(function.name), contract.settles(function, dtype.u)
+    if bound.growth or function.strays is not None:
+        return _anything(of.forms[node])
+    low, high = (np.where(arg.numbers, np.clip(end, -_MOST, _MOST), 1.0) for end in (arg.low, arg.high))
+    value = function.float64.value
+    inside = low > function.domain
+    low, high = np.where(inside, low, 1.0), np.where(inside, high, 1.0)
+    least, most = _ends(value(low), value(high))
+    if function.farthest is not None:
+        away = function.hull(low, high, least)
+        least, most = least - away, least + away
+    if not function.is_exact:
+        own, off = contract.ulp(function.name), 2 * dtype.u * contract.absolute.get(function.name, 0.0)
+        relative = contract.relative(function.name, dtype.u) + 2 * dtype.u + function.float64.bound.relative
+        least, most = _off(least, most, relative, off + dtype.eta * (1 + own))
+        for side, settled in ((1.0, low >= settles), (-1.0, high <= -settles)):
+            limit = function.at(side * np.inf)
+            least, most = (np.where(settled, np.nan if limit is None else limit, end) for end in (least, most))
+    least = np.maximum(least, 0.0) if function.is_never_negative else least
+    found = _between(least, most, arg.numbers, np.where(arg.has(NAN), NAN, 0).astype(np.uint8))
+    for flag, argument in ((PLUS, np.inf), (MINUS, -np.inf)):
+        there = function.at(argument)
+        if there is None or not np.isfinite(there):
+            others = _ALL if there is None else NAN if np.isnan(there) else PLUS if there > 0 else MINUS
+            end = np.full((1,) * least.ndim, np.inf)
+            found = found.either(_between(-end, end, there is None, others), arg.has(flag))
+        else:
+            end = np.full((1,) * least.ndim, there)
+            exact = function.is_exact or settles < np.inf
+            lowest, highest = (end, end) if exact else _off(end, end, relative, 0.0)
+            found = found.either(_between(lowest, highest, True, 0), arg.has(flag))
+    unknown = arg.numbers & ~inside
+    for argument, known in function.limits:
+        if known is None:  # kernels differ
+            unknown = unknown | (arg.has(NAN) if np.isnan(argument) else arg.signs[1] & (argument == 0))
+    return found.either(_anything(of.forms[node]), unknown)
+
+
+def _chosen(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+    """Either, where kernels may disagree about the condition; a limit is taken where what it limits is beyond it."""
+    (condition, *_), (_, a, b) = node.args, args
+    mask = of.forms[condition]
+    unsure = (mask.spread > 0) | (False if mask.may is None else mask.may)
+    found = a.chosen(~unsure & (mask.centre != 0), b.chosen(~unsure & (mask.centre == 0), a.either(b)))
+    if condition.kind in ("less", "at_most") and {*map(_known, node.args[1:])} == {*map(_known, condition.args)}:
+        lower = _known(node.args[1]) == _known(condition.args[0])  # the first is taken where it is less
+        if (a.low == a.high).all() and not a.others.any():
+            limit = np.minimum if lower else np.maximum
+            beyond, past = (PLUS, MINUS) if lower else (MINUS, PLUS)
+            cut = _between(
+                limit(b.low, a.low), limit(b.high, a.low), b.numbers, (b.others & (past | NAN)).astype(np.uint8)
+            )
+            return cut.either(a, b.has(beyond))
+    return found
+
+
+def _known(node: Node) -> Node | tuple[float, float]:
+    """A node, or a number that several nodes may be."""
+    return (node.value, node.low) if node.kind == "constant" else node
+
+
+def _pointed(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+    (arg,), point = args, of.pointed(node)
+    if point is None:
+        return arg
+    return _between(*_off(arg.low, arg.high, 2 * point.dtype.u, point.dtype.eta), arg.numbers, arg.others)
+
+
+def _negated(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
+    (arg,) = args
+    return Outcome(-arg.high, -arg.low, _flags(arg.has(MINUS), arg.has(PLUS), arg.has(NAN)))
+
+
+_MAKERS: Mapping[str, Callable[[Outcomes, Node, Sequence[Outcome]], Outcome]] = {
+    "add": _added, "subtract": _added, "multiply": _multiplied, "divide": _divided, "function": _applied,
+    "where": _chosen, "point": _pointed, "negate": _negated,
+}  # fmt: skip
+
+
+def cast(found: Outcome, dtype: Format, *, saturate: bool) -> Outcome:
+    """What becomes of outcomes in an output's dtype."""
+    low, high, others = found.low, found.high, found.others
+    if saturate:
+        for flag, most in ((PLUS, dtype.max), (MINUS, -dtype.max)):
+            end = np.full((1,) * low.ndim, most)
+            found = found.either(_between(end, end, True, 0), found.has(flag))
+        low, high, others = found.low, found.high, (found.others & NAN).astype(np.uint8)
+    elif not dtype.infinities:
+        others = np.where(others & _EITHER, others | NAN, others).astype(np.uint8)
+    return Outcome(low, high, others)

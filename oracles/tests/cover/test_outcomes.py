@@ -1,0 +1,98 @@
+"""What follows from a value that some kernels carry beyond the largest number: a few values, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from oracles import Contract
+from oracles.ops import OPS
+from oracles.problem import Problem
+from oracles.rounding import stored_as
+from oracles.tests.common.judged import results
+
+LARGE = 3.0e38
+
+
+def _matmul(a: list[float], b: list[float], **others: Any) -> Problem:
+    given = {"a": np.array([[a]], np.float32), "b": np.array([[[each] for each in b]], np.float32)}
+    return Problem("matmul", others, given, {"c": "f32"})
+
+
+def _elementwise(op: str, *values: float) -> Problem:
+    x = np.array([values], np.float32)
+    given = {"x": x} | ({"dy": np.full_like(x, 1.5)} if op.endswith("backward") else {})
+    return Problem(op, {}, given, {"dx" if "dy" in given else "y": "f32"})
+
+
+def _said(of: Problem, value: float, contract: Contract | None = None) -> str:
+    """What is said of outputs that are all one value."""
+    shape = (1, 1, 1) if of.op == "matmul" else next(iter(of.inputs.values())).shape
+    outputs: Mapping[str, NDArray[Any]] = {name: np.full(shape, value, np.float32) for name in of.outputs}
+    return results(of, contract or Contract(), outputs)[0]
+
+
+@pytest.mark.parametrize("value", [1.5e38, np.inf, -np.inf, np.nan])
+def test_a_sum_that_may_overflow_is_its_value_or_no_number(value: float) -> None:
+    of = _matmul([LARGE, -LARGE, LARGE, -LARGE, 1.5e38], [1.0] * 5)
+    assert _said(of, value) == "pass"
+
+
+@pytest.mark.parametrize("value", [0.0, 1.4e38, -1.5e38, 1.0, 3.4e38])
+def test_a_sum_that_may_overflow_is_no_other_number(value: float) -> None:
+    of = _matmul([LARGE, -LARGE, LARGE, -LARGE, 1.5e38], [1.0] * 5)
+    assert _said(of, value) != "pass"
+
+
+def test_what_is_cut_off_at_zero_after_a_sum_that_may_overflow_is_not_negative() -> None:
+    of = _matmul([LARGE, -LARGE, LARGE, -LARGE, 1.5e38], [1.0] * 5, relu=1.0)
+    assert [_said(of, value) for value in (1.5e38, 0.0, np.inf, np.nan)] == ["pass"] * 4
+    assert [_said(of, value) != "pass" for value in (-1.0, 3e38, -np.inf)] == [True, True, False]
+
+
+@pytest.mark.parametrize("op", ["gelu", "gelu_tanh"])
+def test_minus_infinity_times_what_may_be_zero_leaves_no_number(op: str) -> None:
+    of = _elementwise(op, -np.inf)
+    others = "pass" if op == "gelu" else "nonfinite"  # a hyperbolic tangent of that is -1 in every kernel
+    assert [_said(of, value) for value in (np.nan, -np.inf, np.inf)] == ["pass", others, others]
+    assert [_said(of, value) != "pass" for value in (1.0, -3e38, 1e-30)] == [True] * 3
+
+
+@pytest.mark.parametrize("x", [20.0, 1e10, 3e12, 1e15, 2e19, LARGE])
+def test_a_gradient_is_judged_where_the_hyperbolic_tangent_is_one(x: float) -> None:
+    """With 1 - t^2 = 0 dx is dy, or 0; where the square overflows 0 times that is NaN."""
+    contract, of = Contract(), _elementwise("gelu_tanh_backward", x)
+    assert _said(of, 1.5, contract) == "pass"
+    assert [_said(of, value, contract) != "pass" for value in (1.0, 0.0, 2.0, -1e30, 1e38)] == [True] * 5
+    assert (_said(of, np.nan, contract) == "pass") == (x > 1.9e19)
+    below = _elementwise("gelu_tanh_backward", -x)
+    assert _said(below, 0.0, contract) == "pass"
+    assert [_said(below, value, contract) != "pass" for value in (1.5, 1e-3, -1e30, 1e38)] == [True] * 4
+
+
+def test_a_function_within_many_ulp_need_not_reach_its_limit() -> None:
+    of, loose = _elementwise("gelu_tanh_backward", 1e15), Contract(accuracy={"tanh": 64.0})
+    assert (_said(of, 1e20), _said(of, 1e20, loose)) == ("numeric", "pass")
+
+
+def test_the_variance_of_numbers_of_all_sizes_leaves_zero_or_nan_of_what_overflows() -> None:
+    x = np.array([LARGE, -LARGE, 1e38, 1.0], np.float32).reshape(1, 1, 1, 4)
+    of = Problem("group_norm", {"eps": 1e-5}, {"x": x}, {"y": "f32"})
+    exact = (x - x.mean(dtype=np.float64)) / x.std(dtype=np.float64)
+    for y, said in ((exact, True), (0 * exact, True), (exact * np.nan, True), (exact * 1.1, False), (0 * x + 7, False)):
+        assert (results(of, Contract(), {"y": y.astype(np.float32)}) == ["pass"]) == said
+
+
+@pytest.mark.parametrize("op", ["quantize_rows", "quantize_rows_e4m3"])
+def test_codes_of_subnormal_steps_have_the_sign_of_their_elements(op: str) -> None:
+    x = (np.array([[100, -80, 60, -100]]) * 2.0**-149).astype(np.float32)
+    stored = stored_as(OPS[op].operand("q").dtype)
+    of = Problem(op, {}, {"x": x}, {"q": OPS[op].operand("q").dtype})
+    most = 127 if op == "quantize_rows" else 448
+    right = np.array([[most, -most, most, -most]]).astype(stored)
+    assert results(of, Contract(), {"q": right}) == ["pass"]
+    assert results(of, Contract(), {"q": (-right.astype(np.float64)).astype(stored)}) != ["pass"]
