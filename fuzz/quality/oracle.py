@@ -173,7 +173,10 @@ def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
                     assert not comparison.failing.any(), f"{op.name}, {recipe}: the simulated kernel is correct"
                     elements, escalated = elements + got[name].size, escalated + int(comparison.unsure.sum())
                     kind = DTYPES[problem.problem.outputs[name]]
-                    anything, excused = anything + int(each.anything(kind).sum()), excused + int(each.excused(kind).sum())
+                    anything, excused = (
+                        anything + int(each.anything(kind).sum()),
+                        excused + int(each.excused(kind).sum()),
+                    )
         yield Escalation(op.name, dtype, recipe, elements, escalated, anything, excused)
 
 
