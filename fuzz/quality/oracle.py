@@ -31,7 +31,7 @@ from oracles.formula.tiers.problem import FormulaProblem
 from oracles.op import Op
 from oracles.precise import conforms
 from oracles.problem import Problem
-from oracles.rounding import STORAGE
+from oracles.rounding import stored_as
 from oracles.truth import Truth
 
 _ROWS, _LENGTHS = 4, (7, 70, 1041, 4097)
@@ -141,7 +141,7 @@ def tiers(op: Op, dtype: str, lengths: Sequence[int], seed: int) -> Iterator[Tie
 def stored(problem: Problem, outputs: Returned) -> dict[str, NDArray[Any]]:
     """Outputs in their storage dtypes."""
     with np.errstate(over="ignore"):
-        return {name: values.astype(STORAGE[problem.outputs[name]]) for name, values in outputs.items()}
+        return {name: values.astype(stored_as(problem.outputs[name])) for name, values in outputs.items()}
 
 
 def afresh(problem: Problem, contract: Contract, outputs: Mapping[str, NDArray[Any]]) -> bool:

@@ -57,3 +57,10 @@ def test_both_tiers_are_measured_and_escalations_counted(
     assert "0 may be any number (0.00%)" in done.stdout
     assert {share["recipe"] for share in shares} == {*menus_of(OPS["softmax"])[OPS["softmax"].main].names}
     assert cli_here("oracle", "--dtype", "f99", app=app).returncode == 4
+
+
+def test_places_of_the_largest_are_stored_as_the_integers_that_they_are() -> None:
+    contract, problem = usual(OPS["topk_softmax"], "f32"), plain(OPS["topk_softmax"], "f32", 1, 9, 3)
+    right = stored(problem, simulated(FormulaProblem(problem), contract, 3))
+    assert right["expert"].dtype == np.int64
+    assert afresh(problem, contract, right)
