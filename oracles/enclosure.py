@@ -38,6 +38,10 @@ class PlaceSet:
     ranks: Ranks
     shape: tuple[int, ...]
 
+    def exist(self, got: F64) -> Mask:
+        """Return where places are those of some element."""
+        return self.ranks.exist(got.reshape(self.shape)).reshape(got.shape)
+
     def compared(self, got: F64) -> tuple[Mask, Mask, Mask]:
         """Return where places are right for certain, may be right, and stand there again."""
         full = got.reshape(self.shape)
@@ -287,9 +291,11 @@ def _compared(enclosure: Enclosure, got: F64) -> Comparison:
 
 def _compared_places(enclosure: Enclosure, got: F64) -> Comparison:
     judged = np.ones(got.shape, bool) if enclosure.unjudged is None else ~enclosure.unjudged
-    inside = possible = ~judged
+    # Kernels sort NaN in different ways, but each place is one of the row.
+    inside = possible = ~judged & np.any([each.exist(got) for each in enclosure.places], axis=0)
     for each in enclosure.places:
         certain, maybe, again = each.compared(got)
+        certain, maybe = certain & judged, maybe & judged
         inside, possible = inside | certain, possible | maybe
     again = again & judged & possible
     failing = ~possible | again

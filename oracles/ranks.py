@@ -51,11 +51,15 @@ class Ranks:
         window = self.outer.at(places.astype(np.int64), self.axis)
         return np.asarray((window.first == self.rank) & (window.last == self.rank))
 
+    def exist(self, places: F64) -> Mask:
+        """Return which places are those of some element."""
+        count = self.outer.first.shape[self.axis]
+        return np.asarray((places >= 0) & (places < count) & (places == np.floor(places)))
+
     def allowed(self, places: F64) -> tuple[Mask, Mask]:
         """Whether places are right for certain, and whether they may be."""
-        count = self.outer.first.shape[self.axis]
-        known = (places >= 0) & (places < count) & (places == np.floor(places))
-        if not count:
+        known = self.exist(places)
+        if not self.outer.first.shape[self.axis]:
             return known, known
         whole = np.where(known, places, 0.0).astype(np.int64)
         inner, outer = (each.at(whole, self.axis).holds(self.rank) for each in (self.inner, self.outer))

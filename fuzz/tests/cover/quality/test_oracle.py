@@ -16,6 +16,7 @@ from fuzz.quality.oracle import afresh, escalations, precisely, stored
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
 from fuzz.uses.tolerance.plain import plain, usual
+from oracles.enclosure import compare
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.ops import OPS
 from oracles.truth import Truth
@@ -64,3 +65,16 @@ def test_places_of_the_largest_are_stored_as_the_integers_that_they_are() -> Non
     right = stored(problem, simulated(FormulaProblem(problem), contract, 3))
     assert right["expert"].dtype == np.int64
     assert afresh(problem, contract, right)
+
+
+@pytest.mark.parametrize("recipe", ["one_nan", "masked", "infinite_rows"])
+@pytest.mark.parametrize("place", [-1.0, 0.5, 7.0, np.nan])
+def test_a_place_outside_its_row_is_wrong_whatever_the_row_holds(recipe: str, place: float) -> None:
+    op, contract = OPS["topk_softmax"], usual(OPS["topk_softmax"], "f32")
+    problem = FormulaProblem(plain(op, "f32", 4, 7, 1, recipe))
+    with np.errstate(all="ignore"):
+        found = problem.enclose(contract, problem.problem.structured)["expert"]
+        right = simulated(problem, contract, 1)["expert"].astype(np.float64)
+    assert found.anything.any()
+    assert not compare(found, right).failing.any()
+    assert (compare(found, np.where(found.anything, place, right)).failing == found.anything).all()
