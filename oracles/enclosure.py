@@ -103,7 +103,7 @@ class Enclosure:
             least, most = dtype.lowest, dtype.highest
         found = (low <= least) & (high >= most) & (not self.places)
         found = found if self.unsure is None else found & ~self.unsure
-        found = found if self.unjudged is None else found | self.unjudged
+        found = found if self.unjudged is None or self.places else found | self.unjudged
         return np.asarray(found if self.beside is None else found | self.beside.anything(dtype))
 
     def excused(self, dtype: Dtype) -> Mask:
