@@ -31,6 +31,7 @@ LABELS: Mapping[str, str] = {
     "also fails": "other builds and other kernels that fail in the same way on this case",
     "otherwise": "builds and kernels that fail in another way",
     "passes on": "builds and kernels that pass",
+    "wrong is": "what the kernel does wrong, and by which experiment that was shown",
     "contract": "a contract under which this is no failure: declare it if that is what the kernel promises",
     "declare": "a restriction on inputs that would exclude the failing cases: declare it if it is meant",
     "shrunk": "what was made smaller after the failure was found",

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import product
 from types import MappingProxyType
-from typing import Final, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Final, Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import CUTS, DOUBLE, FORMATS, SINGLE, Format, form, point_form
 from oracles.elementary import CORRECT
-from oracles.elementary.function import Elementary
 from oracles.elementary.functions import NAMES, records
 from oracles.formula.chains import Chain
 from oracles.formula.node import Node
@@ -20,6 +19,9 @@ from oracles.formula.trace import Trace
 from oracles.formula.within import Within, within
 from oracles.lazy import lazy
 from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
+
+if TYPE_CHECKING:  # a contract is declared without NumPy
+    from oracles.elementary.function import Elementary
 
 DIVIDE = "divide"
 """The operator whose accuracy a contract states beside those of functions; the others are rounded correctly."""

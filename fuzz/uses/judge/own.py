@@ -146,7 +146,9 @@ def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
         return ruling
     if own.verdict != "wrong" or ruling.verdict == "wrong":
         return replace(ruling, own_shapes=own)
-    return replace(ruling, own_shapes=own, verdict="wrong", reason="it fails at the shapes that come with the task")
+    said = "".join(f": {each['said']}" for each in own.failures[:1] if not ruling.judged)  # else more than that is told
+    reason = f"it fails at the shapes that come with the task{said}"
+    return replace(ruling, own_shapes=own, verdict="wrong", reason=reason)
 
 
 def _beside(solution: Solution) -> Solution:

@@ -219,7 +219,7 @@ def _judged_fill(model, given):
         elif named is not None and _judged_but_for_ones(named) == _judged_but_for_ones(tensor):
             named.copy_(tensor.reshape(named.shape))
         elif named is not None:
-            raise ValueError(f"its {{name}} has shape {{[*named.shape]}}, the reference's {{[*tensor.shape]}}")
+            raise RuntimeError(f"its {{name}} has shape {{[*named.shape]}}, the reference's {{[*tensor.shape]}}")
     model.train(model.training)
 
 

@@ -166,21 +166,23 @@ class Outcomes:
     def _taken(self, node: Node, arg: Node) -> Outcome:
         """An argument in the dtype of an operation."""
         found, dtype = self[arg], self.here.dtype(node)
-        if node.is_exact or holds(self.forms[arg], dtype):
+        if node.is_exact:
             return found
+        if holds(self.forms[arg], dtype):  # but for what a rounding to another dtype made too large, if there was one
+            return self._limited(node, found)
         ends = _off(found.low, found.high, 2 * dtype.u, dtype.eta)
         return self._limited(node, _between(*ends, found.numbers, found.others))
 
     def _limited(self, node: Node, made: Outcome) -> Outcome:
         """What an operation makes, in its dtype: what is too large overflows, and what is subnormal may be flushed."""
-        dtype, contract, low, high = self.here.dtype(node), self.here.contract, made.low, made.high
-        if node.kind == "point":
-            point = self.pointed(node)
-            dtype = dtype if point is None else point.dtype
+        own, contract, low, high = self.here.dtype(node), self.here.contract, made.low, made.high
+        point = self.pointed(node) if node.kind == "point" else None
+        dtype = own if point is None else point.dtype
         if contract.denormals != "preserve" or contract.flushing:
             low = np.where((low > 0) & (low < dtype.tiny), 0.0, low)
             high = np.where((high < 0) & (high > -dtype.tiny), 0.0, high)
-        others = made.others | np.where(made.numbers, _flags(high >= dtype.limit, low <= -dtype.limit, low != low), 0)
+        limit = min(dtype.limit, own.limit)
+        others = made.others | np.where(made.numbers, _flags(high >= limit, low <= -limit, low != low), 0)
         if not dtype.infinities:
             others = np.where(others & _EITHER, others | NAN, others)
         some = made.numbers & (low < dtype.limit) & (high > -dtype.limit)
@@ -300,7 +302,10 @@ def _applied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
             lowest, highest = (end, end) if exact else _off(end, end, relative, 0.0)
             found = found.either(_between(lowest, highest, True, 0), arg.has(flag))
     unknown = arg.numbers & ~inside
+    flushed = arg.numbers & (arg.low < dtype.tiny) & (arg.high > -dtype.tiny) & bound.flushes
     for argument, known in function.limits:
+        if argument == 0 and (known is None or not np.isfinite(known)):
+            unknown = unknown | flushed
         if known is None:  # kernels differ
             unknown = unknown | (arg.has(NAN) if np.isnan(argument) else arg.signs[1] & (argument == 0))
     return found.either(_anything(of.forms[node]), unknown)

@@ -180,7 +180,7 @@ class _Slow:
 
 def test_no_more_is_begun_than_ends_in_time(tmp_path: Path) -> None:
     """The slices of a night wait for what is on its way: a slow op took the time of those after it."""
-    slow, pool = _Slow(), cast(Pool, SimpleNamespace(statuses={}, watch=patient))
+    slow, pool = _Slow(), cast(Pool, SimpleNamespace(statuses={}, watch=patient, threads=1))
     groups = Terms(tuple(target.kernel for target in _targets()), groups=([target.id for target in _targets()],))
     runner = Runner(pool, _targets(), Limits(max_time=20.0), book_in(tmp_path, 1), groups, executor=slow, patient=True)
     runner.clock = lambda: slow.now
