@@ -124,8 +124,12 @@ class Budget(SettledProblem):
 
     def outcome(self, name: str, dtype: str) -> Outcome | None:
         """What kernels may have for an output where its form says nothing; None where nobody knows. Kernels of which
-        some operations have a wider range than others overflow in some of them alone."""
-        if self.contract.nonfinite != "ieee" or self.contract.wider or self.wide or self.endless:
+        some operations have a wider range than others overflow in some of them alone; those that flush, or round in one of
+        several dtypes, make infinities and zeros of more than intervals know of."""
+        contract = self.contract
+        if contract.nonfinite != "ieee" or contract.wider or self.wide or self.endless:
+            return None
+        if contract.denormals != "preserve" or contract.flushing or contract.points:
             return None
         found = self._outcomes[self.made(name, dtype)]
         return cast(found, judged(dtype), saturate=self.contract.saturate)

@@ -166,12 +166,16 @@ class Outcomes:
     def _taken(self, node: Node, arg: Node) -> Outcome:
         """An argument in the dtype of an operation."""
         found, dtype = self[arg], self.here.dtype(node)
-        if node.is_exact:
+        if node.is_exact or self._is_fused(arg):
             return found
         if holds(self.forms[arg], dtype):  # but for what a rounding to another dtype made too large, if there was one
             return self._limited(node, found)
         ends = _off(found.low, found.high, 2 * dtype.u, dtype.eta)
         return self._limited(node, _between(*ends, found.numbers, found.others))
+
+    def _is_fused(self, node: Node) -> bool:
+        """Whether a sum may take a product before it is rounded."""
+        return node.kind == "multiply" and self.here.contract.fused
 
     def _limited(self, node: Node, made: Outcome) -> Outcome:
         """What an operation makes, in its dtype: what is too large overflows, and what is subnormal may be flushed."""
@@ -185,6 +189,8 @@ class Outcomes:
         others = made.others | np.where(made.numbers, _flags(high >= limit, low <= -limit, low != low), 0)
         if not dtype.infinities:
             others = np.where(others & _EITHER, others | NAN, others)
+        if self._is_fused(node):
+            return _between(low, high, made.numbers, others.astype(np.uint8))
         some = made.numbers & (low < dtype.limit) & (high > -dtype.limit)
         return _between(np.maximum(low, -dtype.max), np.minimum(high, dtype.max), some, others.astype(np.uint8))
 

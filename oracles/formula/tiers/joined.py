@@ -275,7 +275,7 @@ def _of_places(enclosure: Enclosure, places: Places) -> Enclosure:
     """The enclosure at some places of its first axis, in that order."""
     fields: Mapping[str, Any] = {
         name: None if getattr(enclosure, name) is None else getattr(enclosure, name)[places]
-        for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero", "mirrored")
+        for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero", "mirrored", "infinities")
     }
     inner, outer = ((low[places], high[places]) for low, high in (enclosure.inner, enclosure.outer))
     beside = None if enclosure.beside is None else _of_places(enclosure.beside, places)
