@@ -194,16 +194,10 @@ ISAS: dict[str, InstructionSet] = {
     ),
     "neon": InstructionSet("aarch64", features=frozenset({"neon"})),
     "sve": InstructionSet(
-        "aarch64",
-        _alike("-march=armv8.2-a+sve"),
-        frozenset({"neon", "sve"}),
-        settings=(_SVE_LENGTH,),
+        "aarch64", _alike("-march=armv8.2-a+sve"), frozenset({"neon", "sve"}), settings=(_SVE_LENGTH,)
     ),
     "sve2": InstructionSet(
-        "aarch64",
-        _alike("-march=armv8.5-a+sve2"),
-        frozenset({"neon", "sve", "sve2"}),
-        settings=(_SVE_LENGTH,),
+        "aarch64", _alike("-march=armv8.5-a+sve2"), frozenset({"neon", "sve", "sve2"}), settings=(_SVE_LENGTH,)
     ),
     "sme": InstructionSet(
         "aarch64",

@@ -71,12 +71,7 @@ _VERBS: Mapping[str, Mapping[str, Callable[[Any], int]]] = {
         "doctor": doctor.doctor,
         "list": listing.list_things,
     },
-    "Search": {
-        "run": run.run,
-        "gate": gate.gate,
-        "nightly": nightly.nightly,
-        "report": report.report,
-    },
+    "Search": {"run": run.run, "gate": gate.gate, "nightly": nightly.nightly, "report": report.report},
     "A finding": {
         "show": show.show,
         "repro": repro.repro,

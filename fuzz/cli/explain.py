@@ -110,8 +110,7 @@ def _tables() -> Mapping[str, PlainTable]:
             ("verdict", "what it means"), [(each.value, meaning.what) for each, meaning in VERDICTS.items()]
         ),
         "Exit codes": PlainTable(
-            ("exit code", "name", "what it means"),
-            [(str(each.value), each.name, MEANINGS[each]) for each in Exit],
+            ("exit code", "name", "what it means"), [(str(each.value), each.name, MEANINGS[each]) for each in Exit]
         ),
         "Words of `kernelfuzz judge`": PlainTable(("word", "what it means"), [*RULINGS.items()]),
         "Words of a run": PlainTable(("word", "what it means"), [*RUNS.items()]),

@@ -29,8 +29,7 @@ class LearnOptions:
 
     kernel: Annotated[str, typer.Argument(help="A kernel, as `kernelfuzz list kernels` names it.", show_default=False)]
     max_time: Annotated[
-        float,
-        typer.Option("--max-time", parser=options.duration, metavar="30s|5m|8h", help="Stop after this long."),
+        float, typer.Option("--max-time", parser=options.duration, metavar="30s|5m|8h", help="Stop after this long.")
     ] = 180.0
     max_cases: Annotated[int, typer.Option("--max-cases", min=1, help="Run this many cases.")] = 150
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None

@@ -63,9 +63,9 @@ def selftest(options: SelftestOptions) -> Exit:
     from fuzz.base.kernel import Mutant
     from fuzz.report import console
     from fuzz.report.records import write_record
+    from fuzz.uses.parallel import spread_answers
     from fuzz.uses.search.stopping import Interruption
     from fuzz.uses.selftest.hunt import chosen_mutants, hunt
-    from fuzz.uses.selftest.hunters import hunted_by
     from fuzz.uses.selftest.report import Hunted, explained_lines, hunted, mutant_table
 
     out, err = console.results(), console.progress()
@@ -77,10 +77,18 @@ def selftest(options: SelftestOptions) -> Exit:
         stop = Interruption()  # of its own: a hunt that is not wanted any longer is ended with its process
         return hunted(hunt(pack, mutant, options.seed, options.max_cases, 1, err, stop, explain=options.explain))
 
-    found = list[Hunted]()
+    def begin(place: int) -> None:
+        text = f"[{place + 1}/{len(mutants)}] {mutants[place].name}: {mutants[place].trigger}"
+        err.print(text, soft_wrap=True)
+
     with Interruption("what was hunted for is shown") as stop:
-        for each in hunted_by(processes, mutants, hunt_for, lambda line: err.print(line, soft_wrap=True), stop):
-            found.append(each)
+        # Where a stop is wanted, what is under way is dropped: those mutants may just not have been found yet.
+        found = list(
+            spread_answers(
+                mutants, hunt_for, Hunted, processes, lambda: stop.wanted, lambda mutant: mutant.name,
+                "the process that hunted for it was ended from outside", begin,
+            )
+        )  # fmt: skip
     order = {mutant.name: place for place, mutant in enumerate(mutants)}
     results = sorted(found, key=lambda each: order[each.mutant])
     out.print(mutant_table(results))

@@ -57,8 +57,7 @@ class ExplanationsOptions:
 
     cases: Annotated[int, typer.Option("--cases", min=1, help="Fresh cases for each bug.")] = 10_000
     only: Annotated[
-        str | None,
-        typer.Option("-k", "--only", metavar="EXPR", help="Only bugs whose name matches, e.g. 'a or b'."),
+        str | None, typer.Option("-k", "--only", metavar="EXPR", help="Only bugs whose name matches, e.g. 'a or b'.")
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the search that finds the bugs.")] = 1
     seconds: Annotated[float, typer.Option("--seconds", min=1, help="For shrinking and explaining one bug.")] = 300.0
@@ -153,11 +152,7 @@ def _by_law(trials: Trials, cases: Sequence[Case]) -> tuple[list[Case], list[Tra
 
 
 def _hidden(
-    trials: Trials,
-    conclusion: Conclusion,
-    fresh: Sequence[Case],
-    traits: Sequence[Traits],
-    failed: Sequence[bool],
+    trials: Trials, conclusion: Conclusion, fresh: Sequence[Case], traits: Sequence[Traits], failed: Sequence[bool]
 ) -> list[bool]:
     """Return for each fresh case whether it passes as it is said to: because its values hide the failure."""
     learned, found = conclusion.learned, [False] * len(fresh)

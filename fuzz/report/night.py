@@ -26,14 +26,7 @@ from fuzz.report.outline import Failure, Outline, TargetLine, broken_failures
 from fuzz.report.progress import minutes
 from fuzz.report.source import Location, change_of, location_of
 from fuzz.report.table import KernelLine, largest, print_kernels
-from fuzz.report.totals import (
-    UndeclaredByOp,
-    bugs_words,
-    found_words,
-    not_exercised,
-    not_run_lines,
-    undeclared_by_op,
-)
+from fuzz.report.totals import UndeclaredByOp, bugs_words, found_words, not_exercised, not_run_lines, undeclared_by_op
 from fuzz.report.use_outcome import UseOutcome, outcome_of
 
 _UNEXPLAINED = "not explained: the share of the night for that was over; a longer --max-time gives more"

@@ -45,10 +45,7 @@ def sarif(outline: Outline) -> str:
     """The whole file."""
     shown = outline.failures[:MOST_RESULTS]
     outcome = outline.outcome
-    told = [
-        *(("error", line) for line in remarks(outcome)),
-        *(("warning", line) for line in not_judged(outcome)),
-    ]
+    told = [*(("error", line) for line in remarks(outcome)), *(("warning", line) for line in not_judged(outcome))]
     notifications = [{"level": level, "message": {"text": line}} for level, line in told]
     invocation = {
         "executionSuccessful": outcome.code in (Exit.OK, Exit.FINDINGS),
@@ -71,11 +68,7 @@ def sarif(outline: Outline) -> str:
 
 def _driver(outline: Outline) -> dict[str, Any]:
     rules = [
-        {
-            "id": verdict.value,
-            "shortDescription": {"text": text},
-            "defaultConfiguration": {"level": "error"},
-        }
+        {"id": verdict.value, "shortDescription": {"text": text}, "defaultConfiguration": {"level": "error"}}
         for verdict, text in _RULES.items()
     ]
     return {"name": "kernelfuzz", "version": str(outline.environment.get("kernelfuzz", "0")), "rules": rules}

@@ -6,13 +6,18 @@ import ctypes
 import os
 import signal
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from multiprocessing import active_children, get_context
 from typing import Any, Literal, TypeVar
+
+from msgspec import json
+
+from fuzz.base.errors import InternalError
+from fuzz.judge.trouble import error_words
 
 _LOOK_S = 0.25
 """Seconds between two looks whether it is over."""
@@ -50,6 +55,34 @@ def spread(
         for process in {*active_children()} - others if running else ():
             process.kill()
         executor.shutdown(cancel_futures=True)
+
+
+def spread_answers(
+    items: Sequence[_Item], ask: Callable[[_Item], _Result], kind: type[_Result], processes: int,
+    over: Callable[[], bool], name: Callable[[_Item], str], died: str, begin: Callable[[int], None] = lambda _: None,
+) -> Iterator[_Result]:  # fmt: skip
+    """Yield the answers of forked processes about items that cannot be pickled, as they end, until it is `over`.
+
+    `begin` is called with the place of an item when its turn comes. Raises InternalError, with the item's name, for an
+    error of ours, and with `died` where a process was ended from outside.
+    """
+
+    def answered(place: int) -> bytes | str:
+        try:
+            return json.encode(ask(items[place]))
+        except Exception as error:
+            return error_words(error)
+
+    def places() -> Iterator[int]:
+        for place in range(len(items)):
+            begin(place)
+            yield place
+
+    with closing(spread(answered, places(), min(processes, len(items)) or 1, "fork", over)) as found:
+        for place, came in found:
+            if not isinstance(came, bytes):
+                raise InternalError(f"{name(items[place])}: {came or died}")
+            yield json.decode(came, type=kind)
 
 
 def stand_alone() -> None:

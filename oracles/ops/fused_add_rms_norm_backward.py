@@ -32,10 +32,7 @@ OP = Op(
     outputs=(DX, Operand("dresidual", "... n", optional=True), DW),
     parameters=(EPS, WEIGHT_OFFSET),
     aliases=(("dx", "dy"), ("dx", "dsum"), ("dresidual", "dsum"), ("dresidual", "dy")),
-    flips=(
-        Flip(("x",), ("dw",), zeros=True),
-        Flip(("dy", "dsum"), ("dx", "dresidual", "dw"), zeros=True),
-    ),
+    flips=(Flip(("x",), ("dw",), zeros=True), Flip(("dy", "dsum"), ("dx", "dresidual", "dw"), zeros=True)),
     scaling={"x": 1, "rstd": -1, "dsum": -1, "dx": -1, "dresidual": -1},
     recipes=ALONG,
     algorithms=ALGORITHMS,

@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from msgspec import json
 
 from fuzz.adapters.pack import Pack
-from fuzz.base.errors import InternalError, UsageError
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Mutant
 from fuzz.base.selection import keyword
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration, loaded
-from fuzz.judge.trouble import error_words
 from fuzz.quality.detection.hunt import Limits, Seen, hunted
 from fuzz.quality.detection.state import Answer, Asked, asked_of, keep, known
 from fuzz.quality.detection.tables import (
@@ -43,7 +40,7 @@ from fuzz.report.console import print_table
 from fuzz.report.records import write_record
 from fuzz.uses.corpus.folder import built_in
 from fuzz.uses.corpus.suites import suites
-from fuzz.uses.parallel import spread
+from fuzz.uses.parallel import spread_answers
 from fuzz.uses.search.stopping import Interruption
 from fuzz.uses.tolerance.needs import ROWS, SEED
 from fuzz.uses.tolerance.plain import ordinary_draw
@@ -158,23 +155,12 @@ def _is_asked(op: str, options: DetectionOptions) -> bool:
 
 def _answered(measurement: _Measurement, waiting: Sequence[Asked]) -> Iterator[Answer]:
     """Yield the answers as they come, until the time is over or a stop is wanted."""
-
-    def answered(place: int) -> bytes | str:
-        try:
-            return json.encode(measurement.answer(waiting[place]))
-        except Exception as error:
-            return error_words(error)
-
-    if not waiting:
-        return
-    processes = min(measurement.options.jobs or len(os.sched_getaffinity(0)), len(waiting))
+    processes = measurement.options.jobs or len(os.sched_getaffinity(0))
     with Interruption("what is known is shown") as stop:
-        over = lambda: stop.wanted or measurement.is_over  # noqa: E731
-        with closing(spread(answered, range(len(waiting)), processes, "fork", over)) as found:
-            for place, came in found:
-                if not isinstance(came, bytes):
-                    raise InternalError(f"{waiting[place].base}: {came or 'its process was ended from outside'}")
-                yield json.decode(came, type=Answer)
+        yield from spread_answers(
+            waiting, measurement.answer, Answer, processes, lambda: stop.wanted or measurement.is_over,
+            lambda asked: asked.base, "its process was ended from outside",
+        )  # fmt: skip
 
 
 def _lines(

@@ -1,10 +1,11 @@
-"""The reductions of emitted kernels: C functions by dtype and order."""
+"""What emitted kernels do along a dimension, in C by dtype and order: reductions, recurrences, and choices by rank."""
 
 from __future__ import annotations
 
 import re
 
 from fuzz.quality.emission.prelude import HELD
+from oracles.formula.node import LAST, Node
 from oracles.summation import Any, Lanes, Pairwise, Sequential, Summation, Tiles
 
 _TREE = """
@@ -202,3 +203,87 @@ _OTHERS = {
     "max": _MAX, "online": _ONLINE, "welford_mean": _WELFORD.replace("FOUND", "mean"),
     "welford_squares": _WELFORD.replace("FOUND", "squares"),
 }  # fmt: skip
+
+_PLACE_BY_PLACE = """
+static void NAME(T *a, T *h, T start, int64_t n) {
+    for (int64_t k = 0; k < n; k++) {
+        start = NEXT(a[k], start, h[k]);
+        h[k] = start;
+    }
+}
+"""
+_JOINED = """
+COMMON void joined_NAME(T *a, T *h, int64_t before, int64_t k) {
+    h[k] = NEXT(a[k], h[before], h[k]);
+    a[k] = R(a[before] * a[k]);
+}
+"""
+_SCAN_BLOCKS = """
+static void NAME(T *a, T *h, T start, int64_t n) {
+    for (int64_t first = 0; first < n; first += 8) {
+        const int64_t end = first + 8 < n ? first + 8 : n;
+        for (int64_t k = first + 1; k < end; k++)
+            joined_NAME(a, h, k - 1, k);
+        for (int64_t k = first; first && k < end; k++)
+            joined_NAME(a, h, first - 1, k);
+    }
+"""
+_SCAN_TREE = """
+static void NAME(T *a, T *h, T start, int64_t n) {
+    for (int64_t apart = 1; apart < n; apart *= 2)
+        for (int64_t k = n - 1; k >= apart; k--)
+            joined_NAME(a, h, k - apart, k);
+"""
+_STARTED = """    for (int64_t k = 0; k < n; k++)
+        h[k] = NEXT(a[k], start, h[k]);
+}
+"""
+
+
+def recurrence(name: str, dtype: str, order: Summation, *, fused: bool, turn: int) -> str:
+    """Return the definition of a function that takes n factors and what is added at each of as many places, which it
+    replaces by what comes of them. Where the order is left open it is one of several, by `turn`."""
+    several = [_PLACE_BY_PLACE, _JOINED + _SCAN_BLOCKS + _STARTED, _JOINED + _SCAN_TREE + _STARTED]
+    text = _PLACE_BY_PLACE if isinstance(order, Sequential) else several[turn % 3]
+    step = rf"{FUSED[dtype]}(\1, \2, \3);" if fused and dtype in FUSED else r"R(R(\1 * \2) + \3);"
+    text = re.sub(r"NEXT\((.+?), (.+?), (.+?)\);", step, text).replace("NAME", name)
+    return re.sub(r"\bT\b", dtype, re.sub(r"\bR\(", f"round_{dtype}(" if dtype in HELD else "(", text))
+
+
+_ORDERED = """
+COMMON void ordered_T(const T *a, int64_t n, int64_t *order, int last) {
+    int64_t *merged = malloc((size_t)(n + 1) * sizeof(int64_t));
+    for (int64_t k = 0; k < n; k++)
+        order[k] = last ? n - 1 - k : k;
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t from = 0; from < n; from += 2 * width) {
+            const int64_t middle = from + width < n ? from + width : n;
+            const int64_t end = from + 2 * width < n ? from + 2 * width : n;
+            int64_t left = from, right = middle;
+            for (int64_t k = from; k < end; k++) {
+                const int takes = right >= end || (left < middle && !(a[order[right]] > a[order[left]]));
+                merged[k] = takes ? order[left++] : order[right++];
+            }
+        }
+        memcpy(order, merged, (size_t)n * sizeof(int64_t));
+    }
+    free(merged);
+}
+"""
+
+
+def ordered(dtype: str) -> str:
+    """Return the definition of the function that says where terms of a dtype stand, the largest one first."""
+    return _ORDERED.replace("T *a", f"{dtype} *a").replace("ordered_T", f"ordered_{dtype}")
+
+
+def ordering(node: Node, dtype: str, count: str, turn: int) -> str:
+    """Return the call for the terms of a node. Of equal ones whose order is left open one comes first by `turn`."""
+    last = node.value == LAST or (not node.value and turn % 2 == 1)
+    return f"ordered_{dtype}(terms_{dtype}, {count}, order_int64_t, {int(last)});"
+
+
+def selected(node: Node, dtype: str, count: str, rank: str) -> str:
+    """Return the value of such a node."""
+    found = f"order_int64_t[(int64_t)({rank})]"
+    return f"{count} ? (f64){found} : 0" if node.kind == "place" else f"{count} ? terms_{dtype}[{found}] : -INFINITY"

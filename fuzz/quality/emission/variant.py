@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from fuzz.quality.emission import recurrences, reductions, selection
+from fuzz.quality.emission import reductions
 from fuzz.quality.emission.places import LoopPlaces, applied, converted, counted_as, definition, number
 from fuzz.quality.emission.plan import Emission, Plan, Stage
 from fuzz.quality.emission.reductions import FUSED, rounded
@@ -82,11 +82,11 @@ class Variant:
             if node.kind == "function":
                 found[definition(node.function.reciprocal_of or node.label, dtype)] = None
             if node.kind in SELECTS:
-                found[selection.ordered(self._plan.dtype(node.args[0]))] = None
+                found[reductions.ordered(self._plan.dtype(node.args[0]))] = None
             if node.kind == "scan":
                 order, turn = self._plan.order(node), self.of.turn
                 fused = self.of.fused and self.of.contract.fused
-                found[recurrences.recurrence(self._called(node), dtype, order, fused=fused, turn=turn)] = None
+                found[reductions.recurrence(self._called(node), dtype, order, fused=fused, turn=turn)] = None
             if node in self._plan.sums:
                 each = self._plan.sums[node]
                 found[reductions.tree(dtype)] = None
@@ -158,9 +158,9 @@ class Variant:
         (table, rank), places = node.args, self._places
         dtype, count = self._plan.dtype(table), places.count(node.over)
         terms = [f"terms_{dtype}[{places.within(node.over)}] = {self._value(table, node, dtype)};"]
-        found = selection.selected(node, dtype, count, self._value(rank, node, "f64"))
+        found = reductions.selected(node, dtype, count, self._value(rank, node, "f64"))
         each = [f"{self._arrays[node]}[{places.index(node.dims)}] = {found};"]
-        ordered = selection.call(node, dtype, count, self.of.turn)
+        ordered = reductions.ordering(node, dtype, count, self.of.turn)
         return [*places.loops(node.over, terms), ordered, *places.loops(rank.dims, each)]
 
     def _recurred(self, node: Node) -> list[str]:

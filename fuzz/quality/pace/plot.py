@@ -9,10 +9,7 @@ from fuzz.quality.pace import STAGES, Cost, Scaling
 
 
 def draw(
-    targets: Sequence[Cost],
-    scaling: Sequence[Scaling],
-    by_size: Mapping[tuple[int, int], Cost],
-    path: Path,
+    targets: Sequence[Cost], scaling: Sequence[Scaling], by_size: Mapping[tuple[int, int], Cost], path: Path
 ) -> None:
     """What a run takes by target and stage, what processes add, and how it grows. Raises ModuleNotFoundError without
     matplotlib."""

@@ -55,9 +55,7 @@ def of_sizes(
 def joined(costs: Sequence[Cost], what: str) -> Cost:
     """All of them together."""
     return Cost(
-        what,
-        sum(cost.runs for cost in costs),
-        *(sum(getattr(cost, stage) for cost in costs) for stage in STAGES),
+        what, sum(cost.runs for cost in costs), *(sum(getattr(cost, stage) for cost in costs) for stage in STAGES)
     )
 
 

@@ -123,8 +123,7 @@ def _over(base: Draw, rows: int, small: float) -> Draw:
     column[0, 0] = 1.0
     main = OPS[base.op].main
     return _filled(
-        sized(replace(base, n=3), rows),
-        {name: np.ones((1, 1)) if name == main else column for name in grids(base)},
+        sized(replace(base, n=3), rows), {name: np.ones((1, 1)) if name == main else column for name in grids(base)}
     )
 
 

@@ -19,9 +19,7 @@ def upgrade() -> None:
         "pass", *(_reference(name, table) for name, table in (("bucket_id", "bucket"), ("night_id", "night")))
     )
     op.create_table(
-        "kept",
-        sa.Column("name", sa.String(), primary_key=True),
-        sa.Column("content", sa.Text(), nullable=False),
+        "kept", sa.Column("name", sa.String(), primary_key=True), sa.Column("content", sa.Text(), nullable=False)
     )
     op.create_table(
         "lease",

@@ -16,11 +16,9 @@ from fuzz.base.kernel import Kernel
 from fuzz.base.outcome import Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judge
-from fuzz.quality.planted.bugs import BUGS
+from fuzz.quality.planted.bugs import BUGS, CONDITIONS, PAIRS
 from fuzz.quality.planted.call import Array, Call
-from fuzz.quality.planted.conditions import CONDITIONS
 from fuzz.quality.planted.kernels import FORMULAS, planted
-from fuzz.quality.planted.pairs import PAIRS
 from fuzz.tests.conftest import CHECKOUT
 from oracles.declared import AXIS
 from oracles.ops import OPS

@@ -13,9 +13,8 @@ import pytest
 from fuzz.quality import oracle
 from fuzz.quality.__main__ import app
 from fuzz.quality.mutants import ScaledMutant, mutants
-from fuzz.quality.power import Smallest, draw, smallest
+from fuzz.quality.power import SUITES, Smallest, draw, smallest
 from fuzz.quality.subjects import simulated
-from fuzz.quality.tolerances import SUITES
 from fuzz.tests.conftest import Cli
 from fuzz.uses.tolerance.others import Tolerance
 from fuzz.uses.tolerance.plain import plain, usual
