@@ -49,10 +49,13 @@ _RUNS = 45
 class Limits:
     """How large a task may be, and how much of it is compared."""
 
-    elements: int = 1 << 27
-    """Those of all inputs, weights and outputs together."""
+    elements: int = 1 << 26
+    """Those of all inputs, weights and outputs together: a worker takes about 5 s to be given and to return so many."""
     compared: int = 1 << 20
     """Those of the largest tensor of the rows that are replayed: such a replay takes some seconds."""
+    row: int = 1 << 22
+    """Where a row has more than `compared`, but no more than these, the last one alone is replayed: twenty outputs of
+    it are in memory at once."""
     seconds: float = 20.0
     """What a solution may take, and half of it the replay."""
 
@@ -194,30 +197,36 @@ def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
     _check_sizes([*(each.shape for each in task.arrays.values()), *made], limits)
     shapes = [*made, *(task.arrays[name].shape for name in task.cut)]
     row = max(1, *(math.prod(shape[1:]) for shape in shapes))
-    if row > limits.compared:
-        raise ProblemError(f"one of its rows has {row:,} elements, and more than {limits.compared:,} take too long")
-    most = min(task.count, max(2, limits.compared // row))
-    middle = random.Random(seed).sample(range(1, task.count - 1), most - 2)
+    if row > limits.row:
+        raise ProblemError(f"one of its rows has {row:,} elements, and more than {limits.row:,} take too long")
+    most = min(task.count, max(limits.compared // row, 1))
+    middle = random.Random(seed).sample(range(1, task.count - 1), max(most - 2, 0))
+    rows = _rows(task, most, middle)
     began = time.process_time()
-    ways.single(task.at(_rows(ends, middle)))
-    took = time.process_time() - began
-    few = max(2, min(most, int(most * limits.seconds / 2 / max(took * _RUNS, 1e-9))))
-    if took * few / most * _RUNS > limits.seconds:
-        raise ProblemError(f"a replay of {few} rows takes too long: {took * few / most * _RUNS:.0f} s")
-    rows = _rows(ends, middle[: few - 2])
-    whole = ways.exact(task.at(rows))
-    orders = ([few - 1, 0], [*range(few - 2, 0, -1)]) if few > 2 else ([1], [0])
-    for order in orders:
-        parts = ways.exact(task.at([rows[at] for at in order]))
+    ways.single(task.at(rows))
+    took = (time.process_time() - began) / most
+    few = min(most, int(limits.seconds / 2 / max(took * _RUNS, 1e-9)))
+    if not few:
+        raise ProblemError(f"a replay of one of its rows takes too long: {took * _RUNS:.0f} s")
+    _check_apart(task, rows if most > 1 else ends)
+    return replace(task, rows=_rows(task, few, middle), seconds=took * task.count)
+
+
+def _rows(task: _Task, count: int, middle: Sequence[int]) -> list[int]:
+    """So many rows: the last one, then the first one, then others."""
+    return [*range(min(count - 1, 1)), *sorted(middle[: max(count - 2, 0)]), task.count - 1]
+
+
+def _check_apart(task: _Task, rows: Sequence[int]) -> None:
+    """Raise _TogetherError where the reference has other values for some rows apart and in another order."""
+    exact, last = ways_of(task.problem.reference).exact, len(rows) - 1
+    whole = exact(task.at(rows))
+    for order in ([last, 0], [*range(last - 1, 0, -1)]) if last > 1 else ([1], [0]):
+        parts = exact(task.at([rows[at] for at in order]))
         for part, each in zip(parts, whole, strict=True):
-            wanted = each[order] if each.shape[:1] == (few,) else each
+            wanted = each[order] if each.shape[:1] == (len(rows),) else each
             if part.shape != wanted.shape or part.shape[:1] != (len(order),) or _differ(part, wanted):
                 raise _TogetherError("its rows hang together: the reference has other values for them apart")
-    return replace(task, rows=rows, seconds=took * task.count / most)
-
-
-def _rows(ends: tuple[int, int], middle: Sequence[int]) -> list[int]:
-    return [ends[0], *sorted(middle), ends[1]]
 
 
 def _differ(one: NDArray[Any], two: NDArray[Any]) -> bool:

@@ -31,9 +31,8 @@ def get_inputs():
 """
 _ROWS = "x / x.sum(-1, keepdim=True)"
 _LIMITS = Limits(elements=1 << 18, compared=1 << 10)
-_RIGHT = SolutionRuling(
-    "mine.py", "right", 4, 0, {}, (), "", own_shapes=OwnShapes({}, "batch_size = 2", "right", 1, 0, (), "")
-)
+_SMALLER = OwnShapes({}, "batch_size = 2", "right", 1, 0, (), "")
+_RIGHT = SolutionRuling("mine.py", "right", 4, 0, {}, (), "", own_shapes=_SMALLER)
 
 
 def _full(folder: Path, reference: str, *ends: str, limits: Limits = _LIMITS, task: str = _TASK) -> list[FullSize]:
@@ -90,12 +89,18 @@ def test_a_batch_without_a_name_is_the_first_dimension_and_a_matrix_as_long_is_n
     ("limits", "words"),
     [
         (Limits(elements=96001), "its tensors have 192,000 elements, and more than 96,001 take too long"),
-        (Limits(compared=15), "one of its rows has 16 elements, and more than 15 take too long"),
+        (Limits(row=15), "one of its rows has 16 elements, and more than 15 take too long"),
     ],
 )
 def test_what_does_not_fit_says_why(tmp_path: Path, limits: Limits, words: str) -> None:
     [full] = _full(tmp_path, _ROWS, "", limits=limits)
     assert _at_full_size(full) == [f"  not judged at full size: {words}"]
+
+
+def test_of_large_rows_the_last_one_alone_is_compared(tmp_path: Path) -> None:
+    right, wrong = _full(tmp_path, _ROWS, "", "y[-1] += x.shape[0] > 4096", limits=Limits(compared=15))
+    assert (right.verdict, right.judged, wrong.verdict) == ("right", 16, "wrong")
+    assert "y[5999, " in wrong.failure
 
 
 def test_who_raises_there_is_wrong_but_not_for_too_little_memory(tmp_path: Path) -> None:
