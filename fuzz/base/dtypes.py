@@ -24,8 +24,6 @@ def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
     """Return the values rounded to nearest even in `dtype`, finite ones within its range: those beyond it become its
     largest number, and so do infinities where it has none. Among integers what is no number becomes 0."""
     kind = DTYPES[dtype]
-    if values.dtype == NUMPY_DTYPE[dtype] and dtype in NATIVE and FORMATS[dtype].infinities:
-        return values
     if isinstance(kind, Integer):
         whole = np.rint(np.nan_to_num(values, posinf=0.0, neginf=0.0))
         found: NDArray[np.generic] = np.clip(whole, max(kind.lowest, -_WHOLE), min(kind.highest, _WHOLE))
