@@ -324,8 +324,9 @@ def _worst(
 ) -> Comparison:  # fmt: skip
     at = np.unravel_index(int(np.argmax(np.where(np.isnan(share), np.inf, share))), got.shape)
     value, far = float(one.value[at]), float(width[at])
-    told = (rows[int(at[0])], *at[1:]) if rows else at
-    place, is_got = f"{output}[{', '.join(str(int(each)) for each in told)}]", f"{float(got[at]):.8g}"
+    told = [int(each) for each in at]
+    told[:1] = [rows[each] for each in told[:1]] if rows else told[:1]
+    place, is_got = f"{output}[{', '.join(map(str, told))}]", f"{float(got[at]):.8g}"
     count = int((share != -1.0).sum())
     others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
     others = "" if one.places is not None and one.places.first else f" (or {others})"
