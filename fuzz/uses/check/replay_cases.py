@@ -279,9 +279,11 @@ def tensor_of(array: NDArray[Any], dtype: str) -> Any:
 
 
 def compared(
-    wanted: Sequence[Replayed], returned: Sequence[NDArray[Any]], dtype: str, names: Sequence[str] = ()
-) -> Comparison:
-    """Compare what a kernel returned with what a reference is, tensors of that dtype."""
+    wanted: Sequence[Replayed], returned: Sequence[NDArray[Any]], dtype: str, names: Sequence[str] = (),
+    rows: Sequence[int] = (),
+) -> Comparison:  # fmt: skip
+    """Compare what a kernel returned with what a reference is, tensors of that dtype. Where they are these `rows` of
+    larger ones, places are told as places in those."""
     if len(returned) != len(wanted):
         return Comparison(f"returned {len(returned)} outputs, where the reference has {len(wanted)}")
     judged, ratio, decided = 0, 0.0, dict[str, bool]()
@@ -304,7 +306,7 @@ def compared(
             late = one.places.first & known & (far == 0.0) & (got != one.value)
             share = np.where(late | ~one.places.exist(got), math.inf, share)
         if (wrong := ~(share <= 1.0)).any():
-            return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged)
+            return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged, rows)
         ratio = max(ratio, float(share.max(initial=0.0)))
     return Comparison("", judged, ratio, decided=decided)
 
@@ -317,11 +319,14 @@ def width_of(one: Replayed, dtype: str) -> NDArray[Any]:
 
 
 def _worst(
-    output: str, got: NDArray[Any], one: Replayed, width: NDArray[Any], share: NDArray[Any], judged: int
-) -> Comparison:
+    output: str, got: NDArray[Any], one: Replayed, width: NDArray[Any], share: NDArray[Any], judged: int,
+    rows: Sequence[int],
+) -> Comparison:  # fmt: skip
     at = np.unravel_index(int(np.argmax(np.where(np.isnan(share), np.inf, share))), got.shape)
     value, far = float(one.value[at]), float(width[at])
-    place, is_got = f"{output}[{', '.join(str(int(each)) for each in at)}]", f"{float(got[at]):.8g}"
+    told = [int(each) for each in at]
+    told[:1] = [rows[each] for each in told[:1]] if rows else told[:1]
+    place, is_got = f"{output}[{', '.join(map(str, told))}]", f"{float(got[at]):.8g}"
     count = int((share != -1.0).sum())
     others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
     others = "" if one.places is not None and one.places.first else f" (or {others})"

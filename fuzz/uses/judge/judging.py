@@ -24,6 +24,7 @@ from fuzz.report.wrapping import wrapped_text
 from fuzz.uses.check.far import wrong_far
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
+from fuzz.uses.judge.full import at_full_size
 from fuzz.uses.judge.numbers import LAST
 from fuzz.uses.judge.own import own_problem, own_shapes, with_own
 from fuzz.uses.judge.prepared import prepared
@@ -116,6 +117,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         )
         for kernel, (words, _) in solutions.items()
     )  # fmt: skip
+    rulings = rulings if interrupted else at_full_size(asked, problem, solutions, rulings, seed)
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     never = tuple(dict.fromkeys((*outline.outcome.never, *modes_of(problem))))
     ruling = Ruling(

@@ -65,15 +65,19 @@ def _part_of(part: int, size: int) -> int:
 
 def with_smaller_batches(text: str) -> Iterator[tuple[str, int, ast.Module]]:
     """Return the text with a half, a quarter and so on of its first batch, and what that is called."""
-    first = next((each for each in ast.parse(text).body if (_number_called(each, "batch") or 0) > 1), None)
-    size = _number_called(first, "batch") if first is not None else None
-    while size is not None and size > 1:
+    size = batch_of(text)
+    while size > 1:
         size //= 2
         tree = ast.parse(text)
-        [own] = [each for each in tree.body if each.lineno == first.lineno]  # type: ignore[union-attr]
+        own = next(each for each in tree.body if (_number_called(each, "batch") or 0) > 1)
         assert isinstance(own, ast.Assign)
         own.value = ast.copy_location(ast.Constant(size), own.value)
         yield ast.unparse(own.targets[0]), size, tree
+
+
+def batch_of(text: str) -> int:
+    """Return the first batch of a text that has several rows; 0 where it has none."""
+    return next((size for each in ast.parse(text).body if (size := _number_called(each, "batch") or 0) > 1), 0)
 
 
 def _number_called(node: ast.stmt, word: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -50,7 +50,7 @@ def own_problem(against: str) -> Problem:
     own = problem.module
 
     def drawn(seed: int) -> Mapping[str, NDArray[Any]]:
-        return _drawn(module, own, seed)
+        return {name: _array(each) for name, each in drawn_of(module, own, seed).items()}
 
     return replace(problem, fixed={**problem.fixed, **problem.examples[0]}, own=drawn, changed=changed)
 
@@ -73,22 +73,27 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
 
 
 def _largest(module: ModuleType) -> tuple[int, ...]:
-    """The shape of the largest tensor that it is given or has. None is made to find out. Raises ProblemError."""
+    """The shape of the largest tensor that it is given or has. Raises ProblemError."""
+    return max((shape for some in shapes_of(module) for shape in some), key=math.prod, default=())
+
+
+def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
+    """Return the shapes of the tensors that a model is given, and of those that it has. No tensor is made to find out.
+    Raises ProblemError."""
     import torch
 
     try:
         with torch.device("meta"):
             made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
-            tensors = [each for each in module.get_inputs() if hasattr(each, "shape")]
-            tensors += module.Model(*made_of).state_dict().values()
+            given = [tuple(each.shape) for each in module.get_inputs() if hasattr(each, "shape")]
+            return given, [tuple(each.shape) for each in module.Model(*made_of).state_dict().values()]
     except (Exception, SystemExit) as error:  # whatever it raises
         raise ProblemError(f"how large they are is not known: {type(error).__name__}: {error}") from error
-    return max((tuple(each.shape) for each in tensors), key=math.prod, default=())
 
 
-def _drawn(module: ModuleType, own: Module, seed: int) -> Mapping[str, NDArray[Any]]:
-    """The inputs and weights of a seed. Weights that are all alike, as ones of a norm are, would not tell whether they
-    are used: those are moved a little."""
+def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
+    """Return the inputs and weights of a seed, as tensors. Weights that are all alike, as ones of a norm are, would not
+    tell whether they are used: those are moved a little."""
     import torch
 
     torch.manual_seed(seed)
@@ -100,7 +105,7 @@ def _drawn(module: ModuleType, own: Module, seed: int) -> Mapping[str, NDArray[A
         each = state[called].detach()
         is_alike = each.numel() > 0 and bool((each == each.flatten()[0]).all())
         found[name] = each + (torch.rand_like(each) - 0.5) / 2 if is_alike else each
-    return {name: _array(each.detach()) for name, each in found.items()}
+    return {name: each.detach() for name, each in found.items()}
 
 
 def _array(tensor: Any) -> NDArray[Any]:
@@ -120,7 +125,9 @@ def own_shapes(
     try:
         own = own_problem(asked.against)
         # In the same folder, which the sandbox shows.
-        replay = replay_of(asked, own, {name: (words, _beside(each)) for name, (words, each) in solutions.items()})
+        replay = replay_of(
+            asked, own, {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
+        )
         case = next(replay.meant.cases(seed))
         assert own.module is not None
         shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
@@ -151,7 +158,7 @@ def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
     return replace(ruling, own_shapes=own, verdict="wrong", reason=reason)
 
 
-def _beside(solution: Solution) -> Solution:
-    """The same in another file, beside that of a search: what calls it is written at its end."""
-    file = f"{_FILE}{solution.file}"
+def beside(solution: Solution, before: str) -> Solution:
+    """Return the same in another file, beside that of a search: what calls it is written at its end."""
+    file = f"{before}{solution.file}"
     return replace(solution, file=file, files={**solution.files, file: solution.files[solution.file]})

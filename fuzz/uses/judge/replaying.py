@@ -15,6 +15,7 @@ from fuzz.report.wrapping import wrapped_text
 from fuzz.uses.check.replay_cases import DTYPES, WEAKER
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked, Judged
+from fuzz.uses.judge.full import at_full_size
 from fuzz.uses.judge.own import own_shapes, with_own
 from fuzz.uses.judge.problem import Problem
 from fuzz.uses.judge.replay import replay_of
@@ -55,6 +56,7 @@ def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, 
     found = replay.rulings(run)
     own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
     rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
+    rulings = at_full_size(asked, problem, solutions, rulings, seed)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
     never = _OTHERS if problem.own else "", replay.meant.asked.left_out, run.came.never(DTYPES).text

@@ -43,6 +43,23 @@ class OwnShapes:
 
 
 @dataclass(frozen=True)
+class FullSize:
+    """What is said of a solution at the shapes of its task where these are too large for a whole replay: it ran once,
+    and some of its rows were compared."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    """Those of the inputs; none where it was not tried."""
+    verdict: Said
+    judged: int
+    """The elements that were judged, of so many `elements` of all outputs."""
+    elements: int
+    failure: str
+    """What is wrong; else ''."""
+    reason: str
+    """Why it was not tried, or is undecided; else ''."""
+
+
+@dataclass(frozen=True)
 class SolutionRuling:
     """What is said of one solution."""
 
@@ -69,6 +86,9 @@ class SolutionRuling:
     own_shapes: OwnShapes | None = None
     """What is said of it at the shapes that come with the task: those of all other cases are the judge's. None where
     none come with it, or where these alone were asked for."""
+    full_size: FullSize | None = None
+    """What is said of it at those shapes as they are, where they were made smaller; None of one that is wrong
+    already."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from fuzz.adapters.target import Target
 from fuzz.findings.tally import Tally
 from fuzz.report.totals import and_more, by_reason, largest_text, never_text, partly_run_lines
-from fuzz.uses.judge.ruling import Ruling, SolutionRuling
+from fuzz.uses.judge.ruling import FullSize, Ruling, SolutionRuling
 from fuzz.uses.search.groups import slow_targets_of
 from oracles.ops import OPS
 
@@ -22,7 +22,7 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
-        lines += _at_own_shapes(each)
+        lines += [*_at_own_shapes(each), *_at_full_size(each.full_size)]
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
@@ -50,6 +50,8 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
     if own is None:
         return []
     if own.verdict not in ("right", "wrong"):
+        if each.full_size is not None and each.full_size.judged:  # whose line says more
+            return []
         return [f"  not judged at the task's own shapes: {own.reason}"]
     count = f"{own.failing or own.judged} of {own.judged} runs, by replay"
     but = f", but for {own.changed}" if own.changed else ""
@@ -62,6 +64,16 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
         *lines,
         *([] if each.verdict == "right" else ["  to judge it at the task's own shapes alone: --own-shapes"]),
     ]
+
+
+def _at_full_size(full: FullSize | None) -> list[str]:
+    if full is None:
+        return []
+    if full.verdict not in ("right", "wrong"):
+        return [f"  not judged at full size: {full.reason}"]
+    count = f"{full.judged:,} of {full.elements:,} elements judged, by replay"
+    lines = [f"  {full.verdict} at the task's own shapes ({shapes_text(full.shapes)}): {count}"]
+    return [*lines, *(f"    {line.strip()}" for line in full.failure.splitlines())]
 
 
 def shapes_text(shapes: Mapping[str, Sequence[int]]) -> str:

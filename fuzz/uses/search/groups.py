@@ -105,7 +105,7 @@ def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -
         contexts = min(2, len(tools)) if "" in tools else len(tools)  # beside each a process for watched ones
         fit = sum(each // (contexts * _CONTEXT_BYTES) for each in free)
         wanted = min(wanted, fit if free else _MOST_WITH_DEVICE)
-    return max(1, wanted if jobs else min(wanted, _free_memory() // _memory_of(here)))
+    return max(1, wanted if jobs else min(wanted, free_memory() // _memory_of(here)))
 
 
 def _memory_of(targets: Sequence[Target]) -> int:
@@ -114,8 +114,8 @@ def _memory_of(targets: Sequence[Target]) -> int:
     return _PROCESS_BYTES + own + _SHARED_BYTES * any(target.shares for target in targets)
 
 
-def _free_memory() -> int:
-    """Bytes, as the system tells them."""
+def free_memory() -> int:
+    """Return the bytes of memory that are available, as the system tells them."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     kib = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
     return kib << 10
