@@ -155,6 +155,9 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
             continue
         extents = {**dict.fromkeys(found.op.named, _VARIED), **found.op.fixed}
         work = found.op.work(extents)
+        smallest = {**dict.fromkeys(found.op.named, 1), **found.op.fixed}
+        if problem.kept and refusal is not None and found.op.work(smallest) > USUAL_WORK:
+            raise UnreadProblemError(f"{refusal}; with extents {problem.kept}, each case takes too long", problem)
         if work <= MOST_WORK and _elements(found.op, extents) <= USUAL_WORK:
             return problem, found
         if best is None or work < best[0]:

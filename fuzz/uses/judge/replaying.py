@@ -76,7 +76,7 @@ def _judged(
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
     never = (
-        (_UNREAD if why else _OTHERS) if problem.own else "",
+        (_UNREAD if why else _OTHERS) if problem.own else problem.kept,
         replay.meant.asked.left_out,
         run.came.never(DTYPES).text,
     )
