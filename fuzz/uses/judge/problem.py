@@ -192,7 +192,7 @@ def _refused(problem: Problem) -> Sequence[str]:
         return True
 
     for dim in problem.examples[0]:
-        if taken := next((size for size in _SMALL if takes(dim, size)), None):
+        if taken := next((size for size in _SMALL if size != extents[dim] and takes(dim, size)), None):
             extents[dim] = taken  # so that the calls for others are short
         else:
             found.append(dim)
