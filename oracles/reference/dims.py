@@ -35,6 +35,8 @@ _THIRD = (8, 16, 4, 2, 6, 12, 10, 9, 14, 15, 18, 20)
 TURNS = len(_FURTHER)
 """So often further extents are drawn."""
 _MOST_TIMES = 65
+_TOLD = 6
+"""The tensors whose shapes an error names: a network has hundreds of weights, which come after its inputs."""
 
 
 NO_ELEMENTS = "what it makes has no elements along some dimension, whatever the extents: leave that out"
@@ -130,6 +132,17 @@ def third(dims: Iterable[str], fixed: Mapping[str, int], drawn: Drawn) -> Mappin
     """Return extents for a third call, which is not traced."""
     free = {name: drawn.times * size for name, size in zip(dims, _THIRD, strict=False)}
     return {**free, **{name: fixed[name] for name in dims if name in fixed}}
+
+
+def shapes_text(shapes: Mapping[str, Sequence[int | str]]) -> str:
+    """Return the shapes of the first tensors in words, and how many more there are."""
+    return first_of([f"{name}[{', '.join(map(str, shape))}]" for name, shape in shapes.items()])
+
+
+def first_of(tensors: Sequence[str]) -> str:
+    """Return the words for the first tensors, and how many more there are."""
+    more = len(tensors) - _TOLD
+    return ", ".join(tensors[:_TOLD]) + (f" and {more} more tensor{'s' * (more > 1)}" if more > 0 else "")
 
 
 def parsed(

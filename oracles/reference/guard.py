@@ -20,7 +20,7 @@ from oracles.formula.trace import FormulaError, Trace
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.reference.alike import Arrays, Evaluated
-from oracles.reference.dims import NO_ELEMENTS, UnreadableError
+from oracles.reference.dims import NO_ELEMENTS, UnreadableError, shapes_text
 from oracles.reference.interception import intercepted
 from oracles.reference.reductions import LIMIT
 
@@ -156,7 +156,7 @@ def _takes(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence
 
 
 def _compare(op: Op, reference: Held, arrays: Arrays, word: str, graph: Trace | None = None) -> None:
-    shapes = ", ".join(f"{name}{list(array.shape)}" for name, array in arrays.items())
+    shapes = shapes_text({name: array.shape for name, array in arrays.items()})
     try:
         evaluated = Evaluated(op, arrays, graph=graph)
     except FormulaError as error:  # of nothing there is no place

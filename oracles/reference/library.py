@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oracles.reference import recording
 from oracles.reference.asked import Asked, defaults_of
-from oracles.reference.dims import Dim, UnreadableError
+from oracles.reference.dims import Dim, UnreadableError, shapes_text
 from oracles.reference.guard import Held, widened
 from oracles.reference.recording import Recording
 from oracles.reference.rules import RULES
@@ -40,7 +40,7 @@ def dtypes_of(asked: Asked, dims: Mapping[str, Dim], most: int = 2) -> Mapping[s
                 return dtypes
     if isinstance(refusal, UnreadableError):
         raise refusal
-    shapes = ", ".join(f"{name}{[dims[dim].sizes[0] for dim in some]}" for name, some in asked.dims.items())
+    shapes = shapes_text({name: [dims[dim].sizes[0] for dim in some] for name, some in asked.dims.items()})
     assert refusal is not None
     raise UnreadableError(f"it takes no {shapes}: {recording.raised(refusal)}{_numbers(asked)}") from refusal
 

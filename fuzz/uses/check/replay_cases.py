@@ -21,7 +21,7 @@ from oracles.dtypes import FORMATS, SINGLE
 from oracles.formula.made import completed, grown
 from oracles.reference.asked import Asked, asked_of, titled
 from oracles.reference.derive import output_names, taken
-from oracles.reference.dims import UnreadableError
+from oracles.reference.dims import UnreadableError, first_of
 from oracles.reference.replay import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 
 WEAKER = (
@@ -67,7 +67,7 @@ class ReplayCase:
     def text(self) -> str:
         """Its shapes, and what they are drawn from."""
         words = (f"{name} {'x'.join(map(str, each.shape)) or 'scalar'}" for name, each in self.arrays.items())
-        drawn = ", ".join(f"{word} ({self.recipes[name]})" for word, name in zip(words, self.arrays, strict=True))
+        drawn = first_of([f"{word} ({self.recipes[name]})" for word, name in zip(words, self.arrays, strict=True)])
         return f"{drawn}, {self.dtype}"
 
 

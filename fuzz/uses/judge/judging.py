@@ -65,7 +65,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     with screen.status("trying what is taken ..."):
         ready = prepared(asked, problem, found, solutions)
     found, folder, kernels, targets = ready.found, ready.folder, ready.kernels, ready.targets
-    print_lines(screen, [*filter(None, (found.said, found.left_out))])
+    print_lines(screen, [*filter(None, (found.said, found.left_out, problem.kept))])
     # Not before: no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     here = {target.name.place for target in targets if target.unavailable() is None}
@@ -125,7 +125,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors, outline.outcome.largest, never,
         (*_unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)),
-         *not_given(session.tally, targets), *filter(None, [found.left_out])),
+         *not_given(session.tally, targets), *filter(None, [found.left_out, problem.kept])),
         rulings,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
@@ -150,7 +150,9 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
             dims, numbers = parsed(asked.shapes, twice=True)
             shapes = {name: " ".join(words) for name, words in dims.items()}
             problem = replace(problem, shapes=shapes or problem.shapes, numbers=numbers)
-        if best is not None and problem.tier in (best[1].tier, LAST):
+        if best is not None and problem.tier == LAST:
+            break  # which extents a module refuses need not be known
+        if best is not None and problem.tier == best[1].tier:
             continue
         try:
             found = derived(problem, asked.values)
@@ -159,6 +161,9 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
             continue
         extents = {**dict.fromkeys(found.op.named, _VARIED), **found.op.fixed}
         work = found.op.work(extents)
+        smallest = {**dict.fromkeys(found.op.named, 1), **found.op.fixed}
+        if problem.kept and refusal is not None and found.op.work(smallest) > USUAL_WORK:
+            raise UnreadProblemError(f"{refusal}; with extents {problem.kept}, each case takes too long", problem)
         if work <= MOST_WORK and _elements(found.op, extents) <= USUAL_WORK:
             return problem, found
         if best is None or work < best[0]:

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from fuzz.base.text import printable
+from fuzz.uses.check.replay_cases import ReplayCase
+from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.numbers import with_smaller_batches
 from fuzz.uses.judge.problem import Module, Problem, of_module
-from fuzz.uses.judge.replay import replay_of
+from fuzz.uses.judge.replay import Replay, replay_of
 from fuzz.uses.judge.ruling import OwnShapes, SolutionRuling
 from fuzz.uses.judge.solution import Solution, Solutions
 from fuzz.uses.judge.source import ProblemError, executed, text_of
@@ -36,7 +38,8 @@ _MOST_OF_ALL = 1 << 21
 _RUNS = 45
 """A case of a replay takes as long as so many calls of the reference: those that round at random take several times as
 long, and float64 twice."""
-_SECONDS = 5.0
+_SECONDS, _SECONDS_ALONE = 5.0, 60.0
+"""Those for all cases beside a search, and where nothing else decides."""
 _FILE = "own_shapes_"
 
 
@@ -45,7 +48,10 @@ def own_problem(against: str) -> Problem:
     where its tensors are too large to be replayed."""
     path = Path(against.partition(":")[0])
     module, changed = _small_enough(path, text_of(path))
-    problem = of_module(path, module)[0]
+    try:
+        problem = of_module(path, module)[0]
+    except (Exception, SystemExit) as error:  # whatever it raises
+        raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
     assert problem.module is not None
     own = problem.module
 
@@ -128,23 +134,33 @@ def own_shapes(
         replay = replay_of(
             asked, own, {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
         )
-        case = next(replay.meant.cases(seed))
+        case, outputs, seconds = _measured(replay, seed)
         assert own.module is not None
         shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
-        began = time.process_time()
-        outputs = replay.meant.outputs(case)
-        took = time.process_time() - began
-        cases = min(CASES, int(_SECONDS / (took * _RUNS)), max(_MOST_OF_ALL // case.elements, 1))
+        cases = min(CASES, int(_SECONDS / seconds), max(_MOST_OF_ALL // case.elements, 1))
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
-            raise ProblemError(f"they are {shapes_text(shapes)}, of which a case takes too long: {took * _RUNS:.0f} s")
+            raise ProblemError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
         found = replay.rulings(replay.run(cases, seed, (), screen))
-    except (ProblemError, UnreadableError) as error:
+    except (CheckError, ProblemError, UnreadableError) as error:
         reason = printable(str(error))
         return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
     return {
         name: OwnShapes(shapes, own.changed, each.verdict, each.judged, each.failing, each.failures, each.reason)
         for name, each in found.items()
     }
+
+
+def affordable(replay: Replay, seed: int) -> int:
+    """Return how many cases there is time for where these decide alone: one at least."""
+    return min(replay.asked.replays, int(_SECONDS_ALONE / _measured(replay, seed)[2]) or 1)
+
+
+def _measured(replay: Replay, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
+    """A case, its outputs, and the seconds that its replay takes."""
+    case = next(replay.meant.cases(seed))
+    began = time.process_time()
+    outputs = replay.meant.outputs(case)
+    return case, outputs, max(time.process_time() - began, 1e-6) * _RUNS
 
 
 def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:

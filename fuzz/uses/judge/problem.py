@@ -59,6 +59,8 @@ class Problem:
     """Where it is judged by the inputs that come with it alone: what draws them."""
     changed: str = ""
     """What is smaller in those, since they would take too long."""
+    kept: str = ""
+    """Which extents do not vary, and why; "" where nothing but weights keeps any."""
 
     @property
     def others(self) -> Mapping[str, Any]:
@@ -127,11 +129,15 @@ def _source(solution: str) -> str:
     return "" if solution.partition(":")[0].endswith(".json") else text_of(Path(solution.partition(":")[0]))
 
 
+_SMALL = 5, 8
+"""Extents like those that a reference is read with: one that is a multiple of nothing, and one that is of much."""
+
+
 def _of_modules(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Problem]:
     """With small numbers in the place of large ones, but for those that the module or a solution reads by itself, as
     far as it can be made of those: another one for each name, or else another one for each number; the same with
-    smaller ones; then with a part of each, or those that there are, and at last with extents that do not vary but for
-    the first one, a batch."""
+    smaller ones; then with a part of each, or those that there are; then with extents that it takes no small ones of as
+    they are, and at last with all as they are but for the first one, a batch."""
     refusal: BaseException | None = None
     made: Sequence[Problem] = ()
     read = read_by(text, {"Model"}.union(*(read_by(each, ("ModelNew",)) for each in solutions)))
@@ -147,19 +153,50 @@ def _of_modules(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Pro
             yield from made
     if not made:
         raise ProblemError(f"{path}: {type(refusal).__name__}: {refusal}") from refusal
-    yield from _of_batches(made[0])
-
-
-def _of_batches(problem: Problem) -> Iterator[Problem]:
-    """The same of which the first dimension of the first input that has one alone varies; nothing where none has."""
-    shapes, module = problem.shapes or {}, problem.module
-    inputs = [shapes.get(name, "").split() for name in (module.inputs if module is not None else ())]
+    problem, shapes = made[0], made[0].shapes or {}
+    if refused := _refused(problem):
+        yield _keeping(problem, refused, "Model refuses others")
+    inputs = [shapes.get(name, "").split() for name in (problem.module.inputs if problem.module is not None else ())]
     batch = next((dims[0] for dims in inputs if dims), None)
-    if batch is None or batch in problem.fixed:
-        return
+    if batch is not None and batch not in problem.fixed:
+        yield _keeping(problem, [dim for dim in problem.examples[0] if dim != batch], "it is not read with others")
+
+
+def _keeping(problem: Problem, dims: Collection[str], why: str) -> Problem:
+    """The same with the extents of some dimensions as they are in the inputs that come with it."""
+    own = problem.examples[0]
+    kept = {dim: own[dim] for dim in dims}
+    said = f"kept as get_inputs() has them, as {why}: {', '.join(f'{dim} = {size}' for dim, size in kept.items())}"
+    rest = {dim: size for dim, size in own.items() if dim not in kept}
+    return replace(problem, fixed={**problem.fixed, **kept}, examples=(rest,), kept=said if kept else "")
+
+
+def _refused(problem: Problem) -> Sequence[str]:
+    """The dimensions of which a module takes no small extent, while all others are as they come with it."""
+    import torch
+
+    found, shapes = list[str](), problem.shapes or {}
     extents = {**problem.fixed, **problem.examples[0]}
-    fixed = {dim: size for dim, size in extents.items() if dim != batch}
-    yield replace(problem, fixed=fixed, examples=({batch: extents[batch]},))
+
+    def takes(dim: str, size: int) -> bool:
+        sizes = {**extents, dim: size}
+        tensors = {
+            name: torch.zeros([sizes[each] for each in dims.split()], dtype=getattr(torch, problem.dtypes[name]))
+            for name, dims in shapes.items()
+        }  # fmt: skip
+        try:
+            with torch.no_grad():
+                problem.reference(**tensors)
+        except Exception:  # whatever it raises
+            return False
+        return True
+
+    for dim in problem.examples[0]:
+        if taken := next((size for size in _SMALL if size != extents[dim] and takes(dim, size)), None):
+            extents[dim] = taken  # so that the calls for others are short
+        else:
+            found.append(dim)
+    return found
 
 
 def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Sequence[Problem]:

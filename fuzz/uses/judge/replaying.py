@@ -16,50 +16,72 @@ from fuzz.uses.check.replay_cases import DTYPES, WEAKER
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.full import at_full_size
-from fuzz.uses.judge.own import own_shapes, with_own
+from fuzz.uses.judge.own import affordable, own_problem, own_shapes, with_own
 from fuzz.uses.judge.problem import Problem
-from fuzz.uses.judge.replay import replay_of
+from fuzz.uses.judge.replay import Replay, replay_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
-from fuzz.uses.judge.solution import solutions_of
+from fuzz.uses.judge.solution import Solutions, solutions_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.summary import failures_told, summary
 from oracles.reference.asked import titled
-from oracles.reference.dims import UnreadableError
+from oracles.reference.dims import UnreadableError, shapes_text
 
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
 )
 _OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
+_UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 
 
 def judged_by_replay(asked: Asked, problem: Problem, why: str, screen: Console, width: int) -> Judged:
-    """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone. Raises
-    ProblemError."""
+    """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
+    others than those, also by these. Raises ProblemError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
         replay = replay_of(asked, problem, solutions)
-    except UnreadableError as error:
-        raise ProblemError(why or str(error)) from error
-    except CheckError as error:
-        raise ProblemError(f"{asked.against}: {error}") from error
+        seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
+        return _judged(asked, problem, why, screen, width, replay, solutions, seed)
+    except (CheckError, ProblemError, UnreadableError) as error:
+        is_ours = isinstance(error, ProblemError)
+        refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, CheckError) else why
+        if problem.module is None or problem.own is not None:
+            raise ProblemError(refusal or str(error)) from error
+        try:
+            own = own_problem(asked.against)
+        except ProblemError as worse:
+            raise ProblemError(f"{refusal}; at the shapes that come with it: {worse}") from error
+    return judged_by_replay(asked, own, why, screen, width)
+
+
+def _judged(
+    asked: Asked, problem: Problem, why: str, screen: Console, width: int, replay: Replay, solutions: Solutions,
+    seed: int,
+) -> Judged:  # fmt: skip
     title, dims = titled(replay.meant.asked.reference), replay.meant.asked.dims
     sizes = replay.meant.asked.fixed if problem.own else {}
-    shapes = ", ".join(f"{each}[{', '.join(str(sizes.get(dim, dim)) for dim in some)}]" for each, some in dims.items())
+    shapes = shapes_text({each: [sizes.get(dim, dim) for dim in some] for each, some in dims.items()})
     but = f", but for {problem.changed}" if problem.changed else ""
-    how = f"at the shapes that come with it{but}" if problem.own else f"as it cannot be read: {_reason(why, title)}"
+    how = ", ".join([
+        *([f"at the shapes that come with it{but}"] if problem.own else []),
+        *([f"as it cannot be read: {_reason(why, title)}"] if why else []),
+    ])  # fmt: skip
     returns = ", ".join(each.name for each in replay.op.outputs)
     said = f"{title}: {shapes} -> {returns}, replayed, {how}"
     print_lines(screen, [said, WEAKER])
-    seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # not before: no solution can know it
     began = time.monotonic()
-    run = replay.run(asked.replays, seed, replay.laws, screen)
+    cases = affordable(replay, seed) if problem.own and why else asked.replays
+    run = replay.run(cases, seed, replay.laws, screen)
     found = replay.rulings(run)
     own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
     rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
     rulings = at_full_size(asked, problem, solutions, rulings, seed)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
-    never = _OTHERS if problem.own else "", replay.meant.asked.left_out, run.came.never(DTYPES).text
+    never = (
+        (_UNREAD if why else _OTHERS) if problem.own else problem.kept,
+        replay.meant.asked.left_out,
+        run.came.never(DTYPES).text,
+    )
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, run.cases,
         str(replay.folder), run.probes, floors, {}, modes_of(problem),

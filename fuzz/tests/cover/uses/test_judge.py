@@ -26,6 +26,7 @@ from fuzz.uses.judge.ruling import SolutionRuling, schema
 from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.written import derived, write_pack, write_solutions
+from oracles.reference.dims import shapes_text
 
 PUBLISHED = CHECKOUT / "fuzz" / "docs" / "ruling.schema.json"
 
@@ -126,6 +127,35 @@ def test_a_task_without_shapes_or_with_large_ones_is_told_from_others(tmp_path: 
         own_problem(str(plain))
     with pytest.raises(ProblemError, match="a tensor is 1048576x96, and one of more than 4,194,304 takes too long"):
         own_problem(str(large))
+
+
+_ONE_SIZE = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        if x.shape[1] != 24:
+            raise ValueError("rows have 24 elements")
+        return x.tanh()
+
+def get_inputs():
+    return [torch.rand(6, 24)]
+"""
+
+
+def test_extents_of_which_a_module_takes_no_others_are_kept_and_told(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(_ONE_SIZE)
+    kept = [each for each in problems_of(str(tmp_path / "model.py")) if each.kept]
+    assert (kept[0].fixed, kept[0].examples) == ({"d1": 24}, ({"d0": 6},))
+    assert kept[0].kept == "kept as get_inputs() has them, as Model refuses others: d1 = 24"
+    assert derived(kept[0], "finite").op.fixed == {"d1": 24}
+
+
+def test_a_line_names_the_first_tensors_of_a_network_and_counts_the_others() -> None:
+    shapes = {"x": (2, 3), **{f"weight{at}": (4,) for at in range(200)}}
+    assert shapes_text(shapes).startswith("x[2, 3], weight0[4], ")
+    assert shapes_text(shapes).endswith("weight4[4] and 195 more tensors")
+    assert shapes_text({"x": (2, 3)}) == "x[2, 3]"
 
 
 def test_a_batch_is_smaller_where_tensors_would_be_too_large_and_no_larger_than_enough(tmp_path: Path) -> None:

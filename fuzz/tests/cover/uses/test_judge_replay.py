@@ -156,3 +156,34 @@ def test_so_is_a_function_in_jax(cli_here: Cli, tmp_path: Path, factor: str, cod
     done = cli_here("judge", "mine.py", "--against", "ref.py", *words)
     assert done.returncode == code, done.stdout + done.stderr
     assert "run by replay" in done.stdout or "runs by replay" in done.stdout
+
+
+_ONE_SIZE = """import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = torch.nn.Linear(6, 4)
+
+    def forward(self, x):
+        if x.shape != (7, 6):
+            raise ValueError("takes 7 rows")
+        return self.last(x)
+
+def get_inputs():
+    return [torch.rand(7, 6)]
+"""
+
+
+def test_a_module_that_takes_its_own_shapes_alone_is_replayed_at_these(cli_here: Cli, tmp_path: Path) -> None:
+    branch = "return self.last(x) if x.sum() > -1e9 else x"  # which no formula says
+    (tmp_path / "one.py").write_text(_ONE_SIZE.replace("return self.last(x)", branch))
+    right = _ONE_SIZE.replace("Model(", "ModelNew(")
+    (tmp_path / "right.py").write_text(right)
+    (tmp_path / "wrong.py").write_text(right.replace("return self.last(x)", "return self.last(x) * 1.01"))
+    words = ("--against", "one.py", "--seed", "1", "--trusted", "--json")
+    done = cli_here("judge", "right.py", "wrong.py", *words)
+    ruling = json.loads(done.stdout)
+    assert (done.returncode, ruling["oracle"]) == (1, "replay"), done.stderr
+    assert [each["verdict"] for each in ruling["solutions"]] == ["right", "wrong"]
+    assert "at the shapes that come with it, as it cannot be read" in ruling["reference"]
