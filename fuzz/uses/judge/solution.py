@@ -205,21 +205,24 @@ def _judged_but_for_ones(tensor):
 def _judged_fill(model, given):
     """By the names of the weights, or where these are others by their places among those of one shape.
 
-    As `load_state_dict` and `eval()` do it: a module may keep what it made of its weights until their versions change
-    or its mode is set."""
+    A module may keep what it made of its weights until others are loaded, their versions change or its mode is set."""
     state = {{**dict(model.named_parameters()), **dict(model.named_buffers())}}
-    rest = [each for name, each in state.items() if name not in given and each.is_floating_point()]
+    rest = [name for name, each in state.items() if name not in given and each.is_floating_point()]
+    loaded = {{}}
     for name, tensor in given.items():
-        named = own = state.get(name)
-        if own is None or own.shape != tensor.shape:
-            own = next((each for each in rest if each.shape == tensor.shape), None)
-            rest = [each for each in rest if each is not own]
+        own, named = name, state.get(name)
+        if named is None or named.shape != tensor.shape:
+            own = next((each for each in rest if state[each].shape == tensor.shape), None)
+            rest = [each for each in rest if each != own]
         if own is not None:
-            own.copy_(tensor)
+            loaded[own] = tensor
         elif named is not None and _judged_but_for_ones(named) == _judged_but_for_ones(tensor):
-            named.copy_(tensor.reshape(named.shape))
+            loaded[name] = tensor.reshape(named.shape)
         elif named is not None:
             raise RuntimeError(f"its {{name}} has shape {{[*named.shape]}}, the reference's {{[*tensor.shape]}}")
+    model.load_state_dict(loaded, strict=False)
+    for name in loaded.keys() - model.state_dict().keys():  # buffers that are not saved
+        state[name].copy_(loaded[name])
     model.train(model.training)
 
 

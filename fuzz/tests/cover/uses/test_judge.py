@@ -496,8 +496,18 @@ class ModelNew(torch.nn.Module):
             self.folded = self.lin.weight.t() * 2
         return x @ self.folded
 """,
+        """
+    def _load_from_state_dict(self, *args):
+        self.folded = None
+        return super()._load_from_state_dict(*args)
+
+    def forward(self, x):
+        if self.folded is None:
+            self.folded = self.lin.weight.t() * 2
+        return x @ self.folded
+""",
     ],
-    ids=["by the version of the weights", "until the mode is set"],
+    ids=["by the version of the weights", "until the mode is set", "until others are loaded"],
 )
 def test_a_module_may_keep_what_it_made_of_its_weights_until_others_are_loaded(kept: str) -> None:
     text = f"""import torch
