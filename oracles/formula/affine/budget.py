@@ -123,9 +123,11 @@ class Budget(SettledProblem):
             return self._cast(node, found, judged(dtype), pointed)
 
     def outcome(self, name: str, dtype: str) -> Outcome | None:
-        """What kernels may have for an output where its form says nothing; None where nobody knows. Kernels of which
-        some operations have a wider range than others overflow in some of them alone; those that flush, or round in one of
-        several dtypes, make infinities and zeros of more than intervals know of."""
+        """What kernels may have for an output where its form says nothing; None where nobody knows.
+
+        Kernels of which some operations have a wider range than others overflow in some of them alone; those that
+        flush, or round on the way, make infinities and zeros of more than intervals know of.
+        """
         contract = self.contract
         if contract.nonfinite != "ieee" or contract.wider or self.wide or self.endless:
             return None
