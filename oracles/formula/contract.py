@@ -261,8 +261,8 @@ class Contract:
 
     def settles(self, of: Elementary, u: float) -> float:
         """Return the magnitude of arguments from which on kernels have a function's value at infinity, in a dtype of
-        that unit roundoff; infinite where they need not."""
-        if of.settles is None or of.name in self.absolute:
+        that unit roundoff; infinite where they need not. In f64 the tiers would have to agree on where that begins."""
+        if of.settles is None or of.name in self.absolute or (u <= DOUBLE.u and not self.wider):
             return math.inf
         bound = self.bound(of.name)
         keeps = bound.growth or bound.ulp > of.loose
