@@ -94,6 +94,11 @@ class _Bench:
         return [None if each is None else _PASSED.get(each.verdict) for each in found]
 
     @property
+    def has_places(self) -> bool:
+        """Whether an output is of integers, which stay the same for many values."""
+        return any(each.integers for each in self.op.outputs)
+
+    @property
     def elsewhere(self) -> Draw:
         """Ordinary values in shapes that hardly anything else has."""
         free = [dim for dim in self.draw.sizes if dim not in self.op.fixed]
@@ -123,9 +128,13 @@ def _ends(run: Run, contract: Contract) -> Mapping[str, tuple[F64, F64]]:
 
 def _ignored(bench: _Bench) -> Mechanism | None:
     """Whether other values of an input give the same bits, where these cannot be right for both. Where the first of two
-    calls was right, the other one returns what was; shapes that were not met before may show that."""
-    found = [each for draw in (bench.draw, bench.elsewhere) if (each := _ignored_in(bench, vary.made(draw)))]
-    return next((each for each in found if each.kind != "ignores"), found[0] if found else None)
+    calls was right, the other one returns what was; shapes that were not met before may show that. That an input is
+    ignored must be so in both: a result that is cut off, or left alone in some shapes, is of few elements the same."""
+    if bench.has_places:
+        return None
+    found = [_ignored_in(bench, vary.made(draw)) for draw in (bench.draw, bench.elsewhere)]
+    kept = next((each for each in found if each is not None and each.kind != "ignores"), None)
+    return kept or (found[0] if found[0] == found[1] else None)
 
 
 def _ignored_in(bench: _Bench, base: Case) -> Mechanism | None:
@@ -142,16 +151,19 @@ def _ignored_in(bench: _Bench, base: Case) -> Mechanism | None:
 def _lost(bench: _Bench) -> Mechanism | None:
     """Whether the result does not depend on an input at some places along a dimension, on which it must."""
     base = vary.made(bench.draw)
+    kept = {dim for each in bench.op.outputs for dim in _dims(bench.op, base, each)}
     for operand in bench.op.inputs:
         tensor = base.inputs.get(operand.name)
         for axis, dim in enumerate(_dims(bench.op, base, operand)) if tensor is not None else ():
             assert tensor is not None
             extent = tensor.layout.shape[axis]
-            if operand.integers or not 1 < extent <= _LONGEST:
+            if operand.integers or not 1 < extent <= _LONGEST or dim in kept:
                 continue
-            places = (_changed(tensor, (slice(None),) * axis + (at,)) for at in range(extent))
+            ways = [(at, by) for at in range(extent) for by in (4.0, -4.0)]  # one sign alone may be cut off
+            places = (_changed(tensor, (slice(None),) * axis + (at,), by) for at, by in ways)
             runs = bench.ran([base, *(_with(base, operand.name, each) for each in places)])
-            lost = tuple(at for at, run in enumerate(runs[1:]) if bench.ignores(runs[0], run))
+            same = [bench.ignores(runs[0], run) for run in runs[1:]]
+            lost = tuple(at for at in range(len(same) // 2) if all(same[2 * at : 2 * at + 2]))
             if 0 < len(lost) < extent:
                 return Mechanism("loses", operand.name, dim, lost, extent)
     return None
@@ -159,7 +171,7 @@ def _lost(bench: _Bench) -> Mechanism | None:
 
 def _dims(op: Op, case: Case, operand: Operand) -> list[str]:
     """What the axes of a tensor are called."""
-    rank = len(case.inputs[operand.name].layout.shape)
+    rank = len((case.inputs.get(operand.name) or case.outputs[operand.name]).layout.shape)
     if op.turns and operand.name in op.alike:
         return [op.row if axis == Frame(case).axis else op.batch_name for axis in range(rank)]
     outer = [op.batch_name] * (rank + 1 - len(operand.axes))
@@ -207,7 +219,7 @@ def _to_zero(node: Node) -> Node:
 _FORMS = (
     _Form("the tanh form of gelu", "erf", _tanh_of),
     _Form("the sigmoid form of gelu", "erf", lambda node: elementary("tanh")(0.851 * math.sqrt(2.0) * node.args[0])),
-    _Form("a mean by n - 1 in place of n", "extent", lambda node: node - 1.0),
+    _Form("the formula with n - 1 in place of n", "extent", lambda node: node - 1.0),
     _Form("a rounding to zero in place of one down", "floor", _to_zero),
 )  # fmt: skip
 
@@ -269,13 +281,13 @@ def _until(bench: _Bench) -> Mechanism | None:
     main = bench.op.main
     names = [each.name for each in bench.op.inputs if not each.integers and each.name in bench.case.inputs]
     case = bench.case.inputs.get(main)
-    if main not in names or case is None or case.dtype not in FORMATS:
+    if main not in names or case is None or case.dtype not in FORMATS or bench.has_places:
         return None
     largest, form = float(np.abs(_values(case)).max(initial=0.0)), FORMATS[case.dtype]
     scales, shifts = np.linspace(0.0, form.emax, _STEPS), np.arange(0.0, form.precision)
     found = _from(bench, lambda values, limit: values * limit, [main], scales)
     if found is not None and found[0] <= largest:
-        step = _overflowing(found[1], main, found[0], form)
+        step = _overflowing(found[1], main, found[0], form) if _is_wild(bench, found[1]) else ""
         return Mechanism("scale", main, limit=found[0], step=step)
     for some in ([main], *([names] if len(names) > 1 else [])):
         if found := _from(bench, lambda values, limit: values + limit, some, shifts):
@@ -334,6 +346,12 @@ def _overflowing(case: Case, name: str, limit: float, form: Format) -> str:
     return next((f"{words} overflows" for words, most in known.items() if abs(math.log(limit / most)) < _NEAR), "")
 
 
+def _is_wild(bench: _Bench, case: Case) -> bool:
+    """Whether an infinity, NaN or a zero came, as of what overflows or is divided by that."""
+    outputs = [run.judge.oracle.receive(run.judge.bits(run.outcome)).values for run in bench.ran([case])]
+    return any(not np.isfinite(each).all() or not each.all() for values in outputs for each in values.values())
+
+
 def _cancelling(case: Case) -> str:
     """The first difference of the formula that is far smaller than what it is of."""
     trace, found = _nodes(case)
@@ -369,7 +387,7 @@ def _tied(bench: _Bench) -> Mechanism | None:
     return Mechanism("tie", "", limit=widest) if 0.0 < widest <= _TIED else None
 
 
-def _changed(tensor: Tensor, where: tuple[slice | int, ...] = ()) -> Tensor:
+def _changed(tensor: Tensor, where: tuple[slice | int, ...] = (), by: float = 4.0) -> Tensor:
     """The tensor with other values, or with others at some places, of their signs: what must be positive stays so. They
     are larger, so that none is lost beside others, and all are in another order, as a scale may cancel out."""
     values = _values(tensor)
@@ -377,7 +395,7 @@ def _changed(tensor: Tensor, where: tuple[slice | int, ...] = ()) -> Tensor:
         values = 1.75 * values[::-1]
     else:
         part = values.reshape(tensor.layout.shape)
-        part[where] = np.where(part[where] == 0, 1.0, 4.0 * part[where])
+        part[where] = np.where(part[where] == 0, by / 4.0, by * part[where])
     return replace(tensor, bits=quantise(values, tensor.dtype).tobytes())
 
 

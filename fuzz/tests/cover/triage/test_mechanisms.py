@@ -63,7 +63,7 @@ def test_the_tanh_form_of_gelu_and_another_error() -> None:
 
 @pytest.mark.whole
 def test_a_variance_by_one_less_and_one_by_two_less() -> None:
-    assert "is a mean by n - 1 in place of n" in _headline(lambda x: x.var(-1), _var, "x=b n")
+    assert "is the formula with n - 1 in place of n" in _headline(lambda x: x.var(-1), _var, "x=b n")
     assert "is a" not in _headline(lambda x: x.var(-1, correction=2), _var, "x=b n")
 
 
@@ -132,3 +132,22 @@ def test_a_near_tie_and_a_wrong_choice() -> None:
     near = "chooses otherwise at a near tie"
     assert near in _headline(coarse, first, "x=b n")
     assert near not in _headline(lambda x: torch.argmin(x, -1), first, "x=b n")
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize(
+    ("kernel", "reference", "shapes"),
+    [
+        (lambda x, y: (x + y).relu(), lambda x, y: x + y, "x=b n, y=b n"),
+        (lambda x, y: (x * y).clamp(-0.1, 0.1), lambda x, y: x * y, "x=b n, y=b n"),
+        (lambda x: x.relu().sum(-1), _total, "x=b n"),
+        (lambda x: x.clamp(-0.5, 0.5).sum(-1), _total, "x=b n"),
+        (lambda x: x.clamp(max=87.0).exp().log1p(), _softplus, "x=b n"),
+    ],
+    ids=["cut off at 0", "saturates", "negative terms", "terms cut off", "no exponential overflows"],
+)
+def test_what_resembles_a_mechanism_is_not_called_one(
+    kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str
+) -> None:
+    said = _headline(kernel, reference, shapes)
+    assert not {"ignores", "keeps", "loses", "overflows"} & {*said.replace(")", "").split()}, said
