@@ -45,7 +45,7 @@ SIZES = (*range(1, 13), 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100,
 _CONSTANTS = (1.0, 2.0)
 """An input that is 1 everywhere may hide that it is wrongly read; another number tells that from being constant."""
 _PRODUCT = 1024
-"""Of a smaller product of two extents, other probes tell as much."""
+"""The least product of two extents that has probes of its own; other probes tell as much of smaller ones."""
 _SQUARE = 80
 """The largest number of rows that a probe has for being square."""
 _MIXED = 80

@@ -68,7 +68,7 @@ class _Task:
     """A task, and the rows of it that are compared."""
 
     problem: Problem
-    """That of these rows alone."""
+    """The same of these rows alone."""
     arrays: Mapping[str, NDArray[Any]]
     """All of the inputs and weights."""
     cut: frozenset[str]
@@ -213,7 +213,7 @@ def _with_rows(task: _Task, seed: int, limits: Limits) -> _Task:
 
 
 def _rows(task: _Task, count: int, middle: Sequence[int]) -> list[int]:
-    """So many rows: the last one, then the first one, then others."""
+    """Return that many rows: the last one, the first one, then others."""
     return [*range(min(count - 1, 1)), *sorted(middle[: max(count - 2, 0)]), task.count - 1]
 
 

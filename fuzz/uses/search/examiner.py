@@ -51,7 +51,7 @@ class Examiner:
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._several = len({target.kernel.name for target in self.targets.values()}) > 1
         self._decided: dict[str, dict[str, bool]] = {name: {} for name in self.targets if decides}
-        """Of which outputs a wrong value could have been seen: it is not asked again, as that takes time."""
+        """The outputs of which a wrong value could have been seen: it is not asked again, as that takes time."""
         self._accuracy = accuracy
         self._told, self._ended = told, ended
 
