@@ -151,7 +151,8 @@ def _ignored_in(bench: _Bench, base: Case) -> Mechanism | None:
 def _lost(bench: _Bench) -> Mechanism | None:
     """Whether the result does not depend on an input at some places along a dimension, on which it must."""
     base = vary.made(bench.draw)
-    kept = {dim for each in bench.op.outputs for dim in _dims(bench.op, base, each)}
+    returned = [each for each in bench.op.outputs if each.name in base.outputs]
+    kept = {dim for each in returned for dim in _dims(bench.op, base, each)}
     for operand in bench.op.inputs:
         tensor = base.inputs.get(operand.name)
         for axis, dim in enumerate(_dims(bench.op, base, operand)) if tensor is not None else ():
