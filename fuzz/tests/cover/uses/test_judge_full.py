@@ -77,6 +77,7 @@ def test_a_row_that_knows_its_place_hangs_together_with_those_before_it(tmp_path
     assert full.reason.startswith("its rows hang together: ")
 
 
+@pytest.mark.whole
 def test_a_batch_without_a_name_is_the_first_dimension_and_a_matrix_as_long_is_not_cut(tmp_path: Path) -> None:
     task = _TASK.replace("batch_size = 6000\n", "").replace("batch_size, 16)", "48, 48), torch.rand(48, 48)")
     task = task.replace("self, x", "self, x, w")
@@ -97,6 +98,7 @@ def test_what_does_not_fit_says_why(tmp_path: Path, limits: Limits, words: str) 
     assert _at_full_size(full) == [f"  not judged at full size: {words}"]
 
 
+@pytest.mark.whole
 def test_of_large_rows_the_last_one_alone_is_compared(tmp_path: Path) -> None:
     right, wrong = _full(tmp_path, _ROWS, "", "y[-1] += x.shape[0] > 4096", limits=Limits(compared=15))
     assert (right.verdict, right.judged, wrong.verdict) == ("right", 16, "wrong")
