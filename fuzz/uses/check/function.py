@@ -115,7 +115,11 @@ def held(contract: Contract | Mapping[str, Any] | None, plain: Contract) -> Cont
     for name, value in (contract or {}).items():
         if name not in known:
             raise CheckError(f"contract: {name!r} is not in a contract; there are {', '.join(known)}")
-        said[name] = {**getattr(plain, name), **value} if isinstance(value, Mapping) else value
+        by_name = isinstance(own := getattr(plain, name), Mapping)
+        if by_name != isinstance(value, Mapping):
+            wanted = "a dict, a value for each name" if by_name else "one value"
+            raise CheckError(f"contract: {name} is {value!r}; it must be {wanted}")
+        said[name] = {**own, **value} if by_name else value
     try:
         return replace(plain, **said)
     except (NumericsError, TypeError) as error:

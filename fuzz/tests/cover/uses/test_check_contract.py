@@ -75,6 +75,9 @@ def test_a_function_is_less_accurate_where_it_is_so_all_over(
         ({"expand": True}, "contract: 'expand' is not in a contract; there are compute, dtypes, "),
         ({"compute": "f17"}, "contract: dtype: 'f17' is not one of f32, "),
         ({"dtypes": {"u": "f32"}}, "contract.dtypes: 'u' "),
+        ({"accuracy": 1e9}, "contract: accuracy is 1000000000.0; it must be a dict, a value for each name"),
+        ({"sums": "pairwise"}, "contract: sums is 'pairwise'; it must be a dict, a value for each name"),
+        ({"compute": {}}, "contract: compute is {}; it must be one value"),
         ({"mean": "half"}, "contract: mean: 'half' is not one of 'divide', 'reciprocal'"),
     ],
 )
