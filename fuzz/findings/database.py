@@ -152,8 +152,8 @@ def open_store(store: str) -> Engine:
 
 
 def open_known(store: str) -> Engine:
-    """Open the database of a URL as `open_store` does, where something is to be read: a file that is not there is none,
-    and one beside which nothing can be written, as on a full disk, is copied to memory. Raises StateError."""
+    """Open the database of a URL as `open_store` does, to read it. A file beside which nothing can be written, as on a
+    full disk, is copied to memory. Raises StateError, also where the file is missing."""
     path = Path()
     with suppress(ArgumentError, ValueError):  # which opening it says
         url = make_url(store)

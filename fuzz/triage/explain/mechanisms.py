@@ -389,8 +389,8 @@ def _tied(bench: _Bench) -> Mechanism | None:
 
 
 def _changed(tensor: Tensor, where: tuple[slice | int, ...] = (), by: float = 4.0) -> Tensor:
-    """The tensor with other values, or with others at some places, of their signs: what must be positive stays so. They
-    are larger, so that none is lost beside others, and all are in another order, as a scale may cancel out."""
+    """The tensor with other values of the same signs, larger and in another order, as a scale may cancel out; or with
+    others at some places, so many times as large that they are not lost beside others."""
     values = _values(tensor)
     if not where:
         values = 1.75 * values[::-1]

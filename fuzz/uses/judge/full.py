@@ -179,7 +179,7 @@ def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: Limits) -> None:
     largest, total = max(shapes, key=math.prod, default=()), sum(map(math.prod, shapes))
     shape = "x".join(map(str, largest))
     if math.prod(largest) * 4 > STORAGE_LIMIT:
-        raise ProblemError(f"a tensor is {shape}, and a worker holds none of more than {STORAGE_LIMIT >> 20} MiB")
+        raise ProblemError(f"a tensor is {shape}, and a worker holds at most {STORAGE_LIMIT >> 20} MiB")
     if total > limits.elements:
         raise ProblemError(f"its tensors have {total:,} elements, and more than {limits.elements:,} take too long")
     if total * _BYTES > free_memory() // 4:

@@ -178,13 +178,10 @@ class Outcomes:
         return node.kind == "multiply" and self.here.contract.fused
 
     def _limited(self, node: Node, made: Outcome) -> Outcome:
-        """What an operation makes, in its dtype: what is too large overflows, and what is subnormal may be flushed."""
-        own, contract, low, high = self.here.dtype(node), self.here.contract, made.low, made.high
+        """What an operation makes, in its dtype: what is too large overflows."""
+        own, low, high = self.here.dtype(node), made.low, made.high
         point = self.pointed(node) if node.kind == "point" else None
         dtype = own if point is None else point.dtype
-        if contract.denormals != "preserve" or contract.flushing:
-            low = np.where((low > 0) & (low < dtype.tiny), 0.0, low)
-            high = np.where((high < 0) & (high > -dtype.tiny), 0.0, high)
         limit = min(dtype.limit, own.limit)
         others = made.others | np.where(made.numbers, _flags(high >= limit, low <= -limit, low != low), 0)
         if not dtype.infinities:
@@ -308,10 +305,7 @@ def _applied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
             lowest, highest = (end, end) if exact else _off(end, end, relative, 0.0)
             found = found.either(_between(lowest, highest, True, 0), arg.has(flag))
     unknown = arg.numbers & ~inside
-    flushed = arg.numbers & (arg.low < dtype.tiny) & (arg.high > -dtype.tiny) & bound.flushes
     for argument, known in function.limits:
-        if argument == 0 and (known is None or not np.isfinite(known)):
-            unknown = unknown | flushed
         if known is None:  # kernels differ
             unknown = unknown | (arg.has(NAN) if np.isnan(argument) else arg.signs[1] & (argument == 0))
     return found.either(_anything(of.forms[node]), unknown)

@@ -170,17 +170,21 @@ def test_a_night_on_a_full_disk_is_told_again(tmp_path: Path, capsys: pytest.Cap
     assert not ended.saved
 
 
+def _damaged(whole: bytes, kind: str, at: int) -> bytes:
+    found = bytearray(whole[:at] if kind == "cut off" else whole)
+    if kind == "zeros":
+        found[at : at + 64] = bytes(64)
+    elif kind == "a bit":
+        found[at] ^= 1 << at % 8
+    return bytes(found)
+
+
 @pytest.mark.parametrize("kind", ["cut off", "zeros", "a bit"])
 def test_a_damaged_state_never_has_fewer_runs_without_a_word(tmp_path: Path, kind: str) -> None:
     whole, path = a_state(tmp_path).read_bytes(), tmp_path / "damaged.sqlite"
     said = 0
     for at in range(101, len(whole), len(whole) // _PLACES):
-        damaged = bytearray(whole[:at] if kind == "cut off" else whole)
-        if kind == "zeros":
-            damaged[at : at + 64] = bytes(64)
-        elif kind == "a bit":
-            damaged[at] ^= 1 << at % 8
-        path.write_bytes(damaged)
+        path.write_bytes(_damaged(whole, kind, at))
         try:
             engine = open_state(path)
         except StateError as error:
@@ -207,13 +211,9 @@ def test_a_damaged_log_never_has_fewer_runs_without_a_word(tmp_path: Path, kind:
         engine.dispose()
     said = 0
     for at in range(33, len(log), len(log) // _PLACES):
-        damaged = bytearray(log[:at] if kind == "cut off" else log)
-        if kind == "zeros":
-            damaged[at : at + 64] = bytes(64)
-        elif kind == "a bit":
-            damaged[at] ^= 1 << at % 8
-        elif kind == "older":
-            damaged = bytearray(older.pop()) if older else damaged
+        damaged = _damaged(log, kind, at)
+        if kind == "older" and older:
+            damaged = older.pop()
         for name, content in (("", file), ("-wal", damaged), ("-saved", count)):
             (killed / f"state.sqlite{name}").write_bytes(content)
         try:

@@ -18,7 +18,7 @@ from fuzz.uses.check.plan import GIVEN, Options
 
 @pytest.fixture(autouse=True)
 def _no_time(quick_checks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is none for a search of a rule."""
+    """Leave no time to search for a rule."""
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path, explain_s=1e-3))
 
 
