@@ -21,6 +21,7 @@ from oracles.formula.affine.forms import Form, Mask, replace
 from oracles.formula.affine.narrowing import holds
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
+from oracles.formula.affine.weighted import hull
 from oracles.formula.chains import Chain
 from oracles.formula.contract import Point
 from oracles.formula.trace import Node
@@ -32,6 +33,8 @@ _OWN = 2.0**-48
 _CENTRE = 2.0**-12
 """As `oracles.formula.affine.errors` has it: a centre in float64 errs by a smaller share of what kernels err by."""
 _MOST = float(np.finfo(np.float64).max)
+_CHOOSING = "where", "negate", "point"
+"""What moves values is all that is followed where nothing overflows: means of shares have ends there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +104,25 @@ class Outcomes:
         return self._found[node]
 
     def _outcome(self, node: Node) -> Outcome:
+        found = self._made(node)
+        mean = self.here.inputs.trace.shares.means.get(node)
+        ends = None if mean is None else hull(self.here, node, mean, self.forms)
+        return (
+            found
+            if ends is None
+            else Outcome(np.maximum(found.low, ends[0]), np.minimum(found.high, ends[1]), found.others)
+        )
+
+    def _made(self, node: Node) -> Outcome:
         form, told = self.forms[node], self._told(node)
         marked = np.zeros((1,) * form.centre.ndim, bool) if form.may is None else form.may
-        if node.kind in ("sum", "dot"):  # its numbers are those of the form where it is the sum itself that overflows
+        make = _MAKERS.get(node.kind) if node.kind in _CHOOSING or not self.here.endless else None
+        if node.kind in ("sum", "dot") and not self.here.endless:
+            # its numbers are those of the form where it is the sum itself that overflows
             fresh = ~_any_along(self._are_marked(node), self.here.inputs.axes(node))
             over = _between(told.low, told.high, told.numbers, _ALL)
             return told.chosen(~marked, over.chosen(fresh, self._summed(node, marked & ~fresh)))
-        if not node.args or node in self.chains or (make := _MAKERS.get(node.kind)) is None:
+        if not node.args or node in self.chains or make is None:
             return told.chosen(~marked, _anything(form)) if marked.any() else told
         made = self._limited(node, make(self, node, [self._taken(node, arg) for arg in node.args]))
         both = Outcome(np.maximum(told.low, made.low), np.minimum(told.high, made.high), told.others)
