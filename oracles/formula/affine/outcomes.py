@@ -132,14 +132,12 @@ class Outcomes:
         return self._found[node]
 
     def _outcome(self, node: Node) -> Outcome:
-        found = self._made(node)
-        mean = self.here.inputs.trace.shares.means.get(node)
-        ends = None if mean is None else hull(self.here, node, mean, self.forms)
-        return (
-            found
-            if ends is None
-            else Outcome(np.maximum(found.low, ends[0]), np.minimum(found.high, ends[1]), found.others)
-        )
+        found, mean = self._made(node), self.here.inputs.trace.shares.means.get(node)
+        if mean is None or (ends := hull(self.here, node, mean, self.forms)) is None:
+            return found
+        low, high = np.maximum(found.low, ends[0]), np.minimum(found.high, ends[1])
+        others = np.where(found.numbers & self.here.endless, 0, found.others)  # no infinity is made of numbers
+        return Outcome(low, high, others.astype(np.uint8))
 
     def _made(self, node: Node) -> Outcome:
         form, told = self.forms[node], self._told(node)

@@ -38,6 +38,10 @@ _ROUNDINGS = 8
 arguments of sums and of the quotient, of products, and of the quotient."""
 
 
+_HALF = 0.5 + 2.0**-10
+"""What the roundings of products of a value and the least numbers come to at most, by their sum."""
+
+
 def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, Form], found: Form) -> Form:
     """The sum of exponentials, of which the largest is 1."""
     if not _is_loose(found).any():
@@ -124,8 +128,9 @@ def hull(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form
     """The ends of all numbers that a mean may be, whatever its weights are, even where some overflow or vanish; None
     where its two sums have weights of their own.
 
-    A weight that is not zero is no less than the least number, which is more than what the rounding of its product
-    loses: so that moves the mean by less than one. Weights that are added up to infinity leave a zero."""
+    A weight that is not zero is no less than the least number, twice of what the rounding of its product may be off by:
+    where weights are added up once, that moves the mean by half at most, and where sums are scaled again, by no more
+    than there are roundings. Weights that are added up to infinity leave a zero."""
     summed = [each for each in (mean.mass, mean.summed) if each is not None]
     if len({here.dtype(each) for each in (node, mean.exponential, *summed)}) > 1 or not _is_one(here, summed):
         return None
@@ -134,14 +139,18 @@ def hull(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form
     off = _least_of_largest(values, here.slack(most.args[0], values), axes)
     low, high, _ = _hull(here, forms[mean.exponential], None if mean.value is None else forms[mean.value], axes)
     largest = np.maximum(np.abs(low), np.abs(high))
-    vanished = 1.0 if mean.mass.kind == "sum" else 8.0 * here.inputs.number(mean.mass)
+    scaled = mean.mass.kind != "sum"
+    lost = 8 * here.inputs.number(mean.mass) * (1 + largest) if scaled else np.full_like(largest, _HALF)
     if mass.least is not None:
         known = (mass.least > 0) & np.isfinite(off)
-        vanished = np.where(known, np.fmin(vanished, _lost(here, node, mean) / mass.least), vanished)
-    moved = (largest * _errors(here, node, mean, off) + vanished * (1 + largest)) * (1 + DUST)
-    endless = ~(mass.size < here.format(mass.dtype.name).limit)
+        lost = np.where(known, np.fmin(lost, _lost(here, node, mean) * (1 + largest) / mass.least), lost)
+    errors = _errors(here, node, mean, off)
+    moved = (largest * errors + lost) * (1 + DUST)
+    vanishes = ~(mass.size < here.dtype(mean.mass).limit)
+    if mean.summed is not node:  # values of more than 1 times these weights add up to infinity too
+        vanishes = vanishes & (np.maximum(low, -high) <= (1 + errors) * (1 + DUST))
     low, high = low - moved, high + moved
-    return np.where(endless, np.minimum(low, 0.0), low), np.where(endless, np.maximum(high, 0.0), high)
+    return np.where(vanishes, np.minimum(low, 0.0), low), np.where(vanishes, np.maximum(high, 0.0), high)
 
 
 def _is_one(here: SettledProblem, summed: Sequence[Node]) -> bool:
