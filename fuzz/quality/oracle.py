@@ -23,7 +23,8 @@ from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.uses.tolerance.plain import plain, usual
-from oracles.dtypes import COMPUTED, DTYPES
+from oracles.doubledouble import head
+from oracles.dtypes import COMPUTED, DTYPES, Integer
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.simulated.simulation import returned
@@ -76,6 +77,8 @@ class Escalation:
     escalated: int
     open: int
     """The number of elements of which any number is right."""
+    undefined: int
+    """The number of integers that are made of NaN: C leaves that conversion undefined, so that any of them is right."""
     excused: int
     """The number of others, of which some numbers are right, and NaN or an infinity too."""
 
@@ -109,11 +112,12 @@ def oracle(options: OracleOptions) -> Exit:
     with err.status("Judging correct outputs of every recipe ..."):
         shares = [each for op in ops for dtype in dtypes for each in escalations(op, dtype, options.seed)]
     print_table(_by_op(shares), markdown=options.markdown)
-    names = "elements", "escalated", "open", "excused"
-    total, escalated, open_, excused = (sum(getattr(s, name) for s in shares) for name in names)
+    names = "elements", "escalated", "open", "undefined", "excused"
+    total, escalated, open_, undefined, excused = (sum(getattr(s, name) for s in shares) for name in names)
     console.results().print(
         f"\n{escalated} of {total:,} elements escalated ({escalated / total:.4%}), "
-        f"{open_:,} may be any number ({open_ / total:.2%}), {excused:,} some numbers, or NaN or infinite, "
+        f"{open_:,} may be any number ({open_ / total:.2%}), {undefined:,} are integers of NaN, "
+        f"{excused:,} may be some numbers, or NaN or infinite, "
         f"seed {options.seed}"
     )
     facts = {"timings": [asdict(t) for t in timings], "escalations": [asdict(s) for s in shares]}
@@ -163,7 +167,7 @@ def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
     """For each recipe of the first input: outputs of a simulated correct kernel, judged."""
     contract = usual(op, dtype)
     for recipe in menus_of(op)[op.main].names:
-        elements = escalated = anything = excused = 0
+        counts = np.zeros(5, int)
         for n in _LENGTHS:
             problem = FormulaProblem(plain(op, dtype, _ROWS, n, seed, recipe))
             got = simulated(problem, contract, seed)
@@ -171,13 +175,12 @@ def escalations(op: Op, dtype: str, seed: int) -> Iterator[Escalation]:
                 for name, each in problem.enclose(contract, problem.problem.structured).items():
                     comparison = compare(each, got[name])
                     assert not comparison.failing.any(), f"{op.name}, {recipe}: the simulated kernel is correct"
-                    elements, escalated = elements + got[name].size, escalated + int(comparison.unsure.sum())
                     kind = DTYPES[problem.problem.outputs[name]]
-                    anything, excused = (
-                        anything + int(each.anything(kind).sum()),
-                        excused + int(each.excused(kind).sum()),
-                    )
-        yield Escalation(op.name, dtype, recipe, elements, escalated, anything, excused)
+                    anything = each.anything(kind)
+                    undefined = anything & np.isnan(head(each.centre)) & isinstance(kind, Integer)
+                    masks = comparison.unsure, anything & ~undefined, undefined, each.excused(kind)
+                    counts += [got[name].size, *(int(mask.sum()) for mask in masks)]
+        yield Escalation(op.name, dtype, recipe, *map(int, counts))
 
 
 def _by_op(shares: Sequence[Escalation]) -> PlainTable:
@@ -189,9 +192,13 @@ def _by_op(shares: Sequence[Escalation]) -> PlainTable:
         escalated, most = sum(each.escalated for each in of_op), max(of_op, key=lambda each: each.escalated)
         widest = max(of_op, key=lambda each: each.open)
         cells = str(escalated), f"{most.recipe}: {most.escalated}" if escalated else "-", f"{open_ / elements:.2%}"
-        excused = f"{sum(each.excused for each in of_op) / elements:.2%}"
-        rows.append((op, dtype, f"{elements:,}", *cells, f"{widest.recipe}: {widest.open}" if open_ else "-", excused))
-    columns = "op", "dtype", "elements", "escalated", "most of them", "any number", "most of them", "or no number"
+        others = (sum(getattr(each, name) for each in of_op) / elements for name in ("undefined", "excused"))
+        most_open = f"{widest.recipe}: {widest.open}" if open_ else "-"
+        rows.append((op, dtype, f"{elements:,}", *cells, most_open, *(f"{share:.2%}" for share in others)))
+    columns = (
+        "op", "dtype", "elements", "escalated", "most of them", "any number", "most of them", "integers of NaN",
+        "or no number",
+    )  # fmt: skip
     return PlainTable(columns, rows)
 
 

@@ -129,7 +129,7 @@ class Budget(SettledProblem):
         flush, or round on the way, make infinities and zeros of more than intervals know of.
         """
         contract = self.contract
-        if contract.nonfinite != "ieee" or contract.wider or self.wide or self.endless:
+        if contract.nonfinite != "ieee" or contract.wider or self.wide:
             return None
         if contract.denormals != "preserve" or contract.flushing or contract.points:
             return None

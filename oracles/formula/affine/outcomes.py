@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,12 @@ from oracles.formula.affine.forms import Form, Mask, replace
 from oracles.formula.affine.narrowing import holds
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
+from oracles.formula.affine.weighted import hull
 from oracles.formula.chains import Chain
 from oracles.formula.contract import Point
+from oracles.formula.exact.contraction import part
 from oracles.formula.trace import Node
+from oracles.rounding import round_to
 
 NAN = 4
 _EITHER, _ALL = PLUS | MINUS, PLUS | MINUS | NAN
@@ -32,6 +36,8 @@ _OWN = 2.0**-48
 _CENTRE = 2.0**-12
 """As `oracles.formula.affine.errors` has it: a centre in float64 errs by a smaller share of what kernels err by."""
 _MOST = float(np.finfo(np.float64).max)
+_CHOOSING = "where", "negate", "point"
+"""What moves values is all that is followed where nothing overflows: means of shares have ends there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +49,21 @@ class Outcome:
     """The ends of the numbers among them, of both signs infinite; there are none where the lower one is the higher."""
     others: NDArray[np.uint8]
     """Which of `PLUS`, `MINUS` and `NAN` they may be as well."""
+    least: F64 | None = None
+    """The least magnitude of the numbers, where both ends are farther from zero than some between them: tanh(s) of an
+    s that overflows to either side. None: the ends say it."""
+
+    @property
+    def nearest(self) -> F64:
+        """The least magnitude of the numbers; infinite where there are none."""
+        crosses = (self.low <= 0) & (self.high >= 0)
+        found = np.where(crosses, 0.0, np.minimum(np.abs(self.low), np.abs(self.high)))
+        return found if self.least is None else np.maximum(found, self.least)
+
+    @property
+    def is_one(self) -> Mask:
+        """Where all numbers are 1 or -1."""
+        return (self.nearest == 1) & (self.low >= -1) & (self.high <= 1)
 
     @property
     def numbers(self) -> Mask:
@@ -60,24 +81,34 @@ class Outcome:
         below, above = (some & (self.low < 0)) | self.has(MINUS), (some & (self.high > 0)) | self.has(PLUS)
         return below, some & (self.low <= 0) & (self.high >= 0), above
 
+    @property
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        """The ends and what else they may be, all of one shape."""
+        own = np.broadcast_shapes(self.low.shape, self.high.shape, self.others.shape)
+        return [np.broadcast_to(each, own) for each in (self.low, self.high, self.others)]
+
     def either(self, other: Outcome, where: Mask | bool = True) -> Outcome:
         """What these may be, and what others may be in some places."""
         low, high = np.where(where, other.low, np.inf), np.where(where, other.high, -np.inf)
         others = np.where(where, other.others, 0).astype(np.uint8)
-        return Outcome(np.minimum(self.low, low), np.maximum(self.high, high), self.others | others)
+        least = np.minimum(self.nearest, np.where(where, other.nearest, np.inf))
+        return Outcome(np.minimum(self.low, low), np.maximum(self.high, high), self.others | others, least)
 
     def chosen(self, where: Mask, other: Outcome) -> Outcome:
         """These in some places, and others elsewhere."""
         low, high = np.where(where, self.low, other.low), np.where(where, self.high, other.high)
-        return Outcome(low, high, np.where(where, self.others, other.others))
+        least = np.where(where, self.nearest, other.nearest)
+        return Outcome(low, high, np.where(where, self.others, other.others), least)
 
 
-def _between(low: F64, high: F64, some: Mask | bool, others: NDArray[np.uint8] | int) -> Outcome:
+def _between(
+    low: F64, high: F64, some: Mask | bool, others: NDArray[np.uint8] | int, least: F64 | None = None
+) -> Outcome:
     """Numbers between two ends where there are some."""
     unknown = np.isnan(low) | np.isnan(high)
     low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
     flags = np.broadcast_to(np.asarray(others, np.uint8), np.broadcast_shapes(np.shape(others), low.shape))
-    return Outcome(np.where(some, low, np.inf), np.where(some, high, -np.inf), flags)
+    return Outcome(np.where(some, low, np.inf), np.where(some, high, -np.inf), flags, least)
 
 
 def _flags(plus: Mask, minus: Mask, nan: Mask) -> NDArray[np.uint8]:
@@ -101,13 +132,23 @@ class Outcomes:
         return self._found[node]
 
     def _outcome(self, node: Node) -> Outcome:
+        found, mean = self._made(node), self.here.inputs.trace.shares.means.get(node)
+        if mean is None or (ends := hull(self.here, node, mean, self.forms)) is None:
+            return found
+        low, high = np.maximum(found.low, ends[0]), np.minimum(found.high, ends[1])
+        others = np.where(found.numbers & self.here.endless, 0, found.others)  # no infinity is made of numbers
+        return Outcome(low, high, others.astype(np.uint8))
+
+    def _made(self, node: Node) -> Outcome:
         form, told = self.forms[node], self._told(node)
         marked = np.zeros((1,) * form.centre.ndim, bool) if form.may is None else form.may
-        if node.kind in ("sum", "dot"):  # its numbers are those of the form where it is the sum itself that overflows
+        make = _MAKERS.get(node.kind) if node.kind in _CHOOSING or not self.here.endless else None
+        if node.kind in ("sum", "dot") and not self.here.endless:
+            # its numbers are those of the form where it is the sum itself that overflows
             fresh = ~_any_along(self._are_marked(node), self.here.inputs.axes(node))
             over = _between(told.low, told.high, told.numbers, _ALL)
             return told.chosen(~marked, over.chosen(fresh, self._summed(node, marked & ~fresh)))
-        if not node.args or node in self.chains or (make := _MAKERS.get(node.kind)) is None:
+        if not node.args or node in self.chains or make is None:
             return told.chosen(~marked, _anything(form)) if marked.any() else told
         made = self._limited(node, make(self, node, [self._taken(node, arg) for arg in node.args]))
         both = Outcome(np.maximum(told.low, made.low), np.minimum(told.high, made.high), told.others)
@@ -143,25 +184,32 @@ class Outcomes:
 
     def _summed(self, node: Node, among: Mask) -> Outcome:
         """A sum of terms, one of which may overflow by itself."""
-        form = self.forms[node]
-        if node.kind != "sum" or not among.any():
-            return _anything(form)
-        (terms,), axes, inputs = [self[arg] for arg in node.args], self.here.inputs.axes(node), self.here.inputs
-        some, shape = terms.numbers, np.broadcast_shapes(terms.low.shape, terms.others.shape)
-        low, high = (np.broadcast_to(np.where(some, end, 0.0), shape) for end in (terms.low, terms.high))
-        narrow = [axis for axis in axes if shape[axis] == 1]
-        count = float(np.prod([np.max(inputs.count((axis,))) for axis in narrow], initial=1.0))
+        if not among.any():
+            return _anything(self.forms[node])
+        axes, inputs = self.here.inputs.axes(node), self.here.inputs
+        args = [self[arg] for arg in node.args] if node.kind == "sum" else [self._taken(node, arg) for arg in node.args]
+        full = np.broadcast_shapes(*(np.broadcast_shapes(each.low.shape, each.others.shape) for each in args))
+        narrow, wide = ([axis for axis in axes if (full[axis] == 1) == alike] for alike in (True, False))
+        count = inputs.count(tuple(narrow))
 
         def total(values: F64) -> F64:
-            return inputs.total(values, tuple(axis for axis in axes if axis not in narrow)) * count
+            return inputs.total(values, tuple(wide)) * count
 
-        growth = self.here.sum_errors(node, True)[1] + _OWN
-        up, down = total(np.maximum(high, 0.0)), total(np.maximum(-low, 0.0))
-        off, limit = (up + down) * growth, self.here.dtype(node).limit
-        plus = _any_along(terms.has(PLUS), axes) | ~(up + off < limit)
-        minus = _any_along(terms.has(MINUS), axes) | ~(down + off < limit)
-        others = _flags(plus, minus, _any_along(terms.has(NAN), axes) | (plus & minus))
-        return self._limited(node, _between(total(low) - off, total(high) + off, ~_any_along(~some, axes), others))
+        sums, every, others = [np.zeros((1,) * len(full))] * 4, np.ones((1,) * len(full), bool), np.uint8(0)
+        for places in inputs.spans(full, axes):
+            parts = [Outcome(*(part(each, axes, places) for each in arg.arrays)) for arg in args]
+            terms = parts[0] if node.kind == "sum" else _multiplied(self, node, parts)
+            low, high = (np.where(terms.numbers, end, 0.0) for end in (terms.low, terms.high))
+            each = (low, high, np.maximum(high, 0.0), np.maximum(-low, 0.0))
+            sums = [so_far + total(values) for so_far, values in zip(sums, each, strict=True)]
+            every = every & ~_any_along(~terms.numbers, axes)
+            others = others | np.bitwise_or.reduce(terms.others, axes, keepdims=True)
+        low, high, up, down = sums
+        off, limit = (up + down) * (self.here.sum_errors(node, True)[1] + _OWN), self.here.dtype(node).limit
+        plus, minus = ((others & flag) != 0 for flag in (PLUS, MINUS))
+        plus, minus = plus | ~(up + off < limit), minus | ~(down + off < limit)
+        flags = _flags(plus, minus, ((others & NAN) != 0) | (plus & minus))
+        return self._limited(node, _between(low - off, high + off, every, flags))
 
     def _taken(self, node: Node, arg: Node) -> Outcome:
         """An argument in the dtype of an operation."""
@@ -170,7 +218,9 @@ class Outcomes:
             return found
         if holds(self.forms[arg], dtype):  # but for what a rounding to another dtype made too large, if there was one
             return self._limited(node, found)
-        ends = _off(found.low, found.high, 2 * dtype.u, dtype.eta)
+        exact = (found.low == found.high) & (round_to(found.low, dtype) == found.low)
+        moved = _off(found.low, found.high, 2 * dtype.u, dtype.eta)
+        ends = (np.where(exact, found.low, end) for end in moved)
         return self._limited(node, _between(*ends, found.numbers, found.others))
 
     def _is_fused(self, node: Node) -> bool:
@@ -187,9 +237,10 @@ class Outcomes:
         if not dtype.infinities:
             others = np.where(others & _EITHER, others | NAN, others)
         if self._is_fused(node):
-            return _between(low, high, made.numbers, others.astype(np.uint8))
+            return _between(low, high, made.numbers, others.astype(np.uint8), made.least)
         some = made.numbers & (low < dtype.limit) & (high > -dtype.limit)
-        return _between(np.maximum(low, -dtype.max), np.minimum(high, dtype.max), some, others.astype(np.uint8))
+        low, high = np.maximum(low, -dtype.max), np.minimum(high, dtype.max)
+        return _between(low, high, some, others.astype(np.uint8), made.least)
 
 
 def _anything(form: Form) -> Outcome:
@@ -237,11 +288,13 @@ def _multiplied(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
     some, dtype = a.numbers & b.numbers, of.here.dtype(node)
     (low, high), (first, last) = ((np.where(each.numbers, end, 0.0) for end in (each.low, each.high)) for each in args)
     low, high = _ends(low * first, low * last, high * first, high * last)
-    if node.args[0] is node.args[1]:
-        low = np.where(a_zero, 0.0, np.maximum(low, 0.0))
+    is_square, exact = node.args[0] is node.args[1], a.is_one & b.is_one
+    if is_square:
+        low = np.where(some, a.nearest**2, 0.0)
         minus = minus & False
-    low, high = _off(low, high, 2 * dtype.u, dtype.eta)
-    low = np.maximum(low, 0.0) if node.args[0] is node.args[1] else low
+    ends = _off(low, high, 2 * dtype.u, dtype.eta)
+    low, high = (np.where(exact, of_ones, end) for of_ones, end in zip((low, high), ends, strict=True))
+    low = np.maximum(low, 0.0) if is_square else low
     return _between(low, high, some, _flags(wild & plus, wild & minus, nan))
 
 
@@ -316,7 +369,11 @@ def _chosen(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
     (condition, *_), (_, a, b) = node.args, args
     mask = of.forms[condition]
     unsure = (mask.spread > 0) | (False if mask.may is None else mask.may)
-    found = a.chosen(~unsure & (mask.centre != 0), b.chosen(~unsure & (mask.centre == 0), a.either(b)))
+    yes, no = ~unsure & (mask.centre != 0), ~unsure & (mask.centre == 0)
+    if condition.kind in ("less", "at_most"):  # of what overflows it may be known as well
+        always, never = _compared(condition.kind == "less", *(of[arg] for arg in condition.args))
+        yes, no = yes | always, no | never
+    found = a.chosen(yes, b.chosen(no, a.either(b)))
     if condition.kind in ("less", "at_most") and {*map(_known, node.args[1:])} == {*map(_known, condition.args)}:
         lower = _known(node.args[1]) == _known(condition.args[0])  # the first is taken where it is less
         if (a.low == a.high).all() and not a.others.any():
@@ -327,6 +384,15 @@ def _chosen(of: Outcomes, node: Node, args: Sequence[Outcome]) -> Outcome:
             )
             return cut.either(a, b.has(beyond))
     return found
+
+
+def _compared(is_strict: bool, a: Outcome, b: Outcome) -> tuple[Mask, Mask]:
+    """Where one is always less than another, or as much at most, and where never: NaN is not."""
+    (a_low, a_high), (b_low, b_high) = (
+        (np.where(each.has(MINUS), -np.inf, each.low), np.where(each.has(PLUS), np.inf, each.high)) for each in (a, b)
+    )
+    always, never = (a_high < b_low, a_low >= b_high) if is_strict else (a_high <= b_low, a_low > b_high)
+    return always & ~a.has(NAN) & ~b.has(NAN), never
 
 
 def _known(node: Node) -> Node | tuple[float, float]:

@@ -104,7 +104,8 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     unit = eta * (1 + ulp) if keeping.denormals == "preserve" else (3 + ulp) * tiny
     number = np.isfinite(found.centre)
     errors = np.where(number & ~np.isneginf(most), errors + (here.inputs.count(axes) + sizes) * unit, 0.0)
-    reach = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * (ulp + bound.growth))
+    over = here.slack(node.args[2], scores).max(axes, keepdims=True, initial=0.0)  # of each maximum so far
+    reach = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * (ulp + bound.growth)) * np.exp(over)
     beyond = number & ~(reach < dtype.limit)
     least = None if found.least is None else np.minimum(found.least, np.maximum(found.least - errors, 0.0))
     return replace(more(found, errors), least=least, may=marked(found.may, beyond if beyond.any() else None))

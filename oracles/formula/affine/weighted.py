@@ -38,6 +38,10 @@ _ROUNDINGS = 8
 arguments of sums and of the quotient, of products, and of the quotient."""
 
 
+_HALF = 0.5 + 2.0**-10
+"""What the roundings of products of a value and the least numbers come to at most, by their sum."""
+
+
 def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, Form], found: Form) -> Form:
     """The sum of exponentials, of which the largest is 1."""
     if not _is_loose(found).any():
@@ -47,9 +51,16 @@ def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, 
     worst = here.sum_errors(node, True)[1]
     with np.errstate(divide="ignore"):
         lost = np.log1p(-np.minimum(worst, 1.0)) - _of_exponentials(here, node, node.args[0], off)
-        least = np.exp(lost - off) * (1 - DUST) - (here.dtype(node).tiny if here.contract.flushes_results else 0.0)
+        least = np.exp(lost - off) * (1 - DUST) - _vanishing(here, node)
     least = np.where(np.isfinite(off) & (least > 0), least, 0.0)
     return replace(found, least=least if found.least is None else np.fmax(found.least, least))
+
+
+def _vanishing(here: SettledProblem, node: Node) -> float:
+    """What is lost at most of an exponential that underflows, and of the sum of it."""
+    exponential = node.args[0].args[0] if node.args[0].kind == "point" else node.args[0]
+    formats = [here.dtype(node)] + ([here.dtype(exponential)] if node.kind != "online" else [])
+    return max(each.tiny if here.contract.flushes_results else 2 * each.eta for each in formats)
 
 
 def _is_loose(mass: Form) -> Mask:
@@ -113,6 +124,41 @@ def within(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Fo
     return _between(found, sure, low, high, first, marked(before, ~(largest + moved < here.dtype(node).limit)))
 
 
+def hull(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form]) -> tuple[F64, F64] | None:
+    """The ends of all numbers that a mean may be, whatever its weights are, even where some overflow or vanish; None
+    where its two sums have weights of their own.
+
+    A weight that is not zero is no less than the least number, twice of what the rounding of its product may be off by:
+    where weights are added up once, that moves the mean by half at most, and where sums are scaled again, by no more
+    than there are roundings. Weights that are added up to infinity leave a zero."""
+    summed = [each for each in (mean.mass, mean.summed) if each is not None]
+    if len({here.dtype(each) for each in (node, mean.exponential, *summed)}) > 1 or not _is_one(here, summed):
+        return None
+    mass, most = forms[mean.mass], here.inputs.trace.shares.masses[mean.mass]
+    values, axes = forms[most.args[0]], here.inputs.axes(most)
+    off = _least_of_largest(values, here.slack(most.args[0], values), axes)
+    low, high, _ = _hull(here, forms[mean.exponential], None if mean.value is None else forms[mean.value], axes)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    scaled = mean.mass.kind != "sum"
+    lost = 8 * here.inputs.number(mean.mass) * (1 + largest) if scaled else np.full_like(largest, _HALF)
+    if mass.least is not None:
+        known = (mass.least > 0) & np.isfinite(off)
+        lost = np.where(known, np.fmin(lost, _lost(here, node, mean) * (1 + largest) / mass.least), lost)
+    errors = _errors(here, node, mean, off)
+    moved = (largest * errors + lost) * (1 + DUST)
+    vanishes = ~(mass.size < here.dtype(mean.mass).limit)
+    if mean.summed is not node:  # values of more than 1 times these weights add up to infinity too
+        vanishes = vanishes & (np.maximum(low, -high) <= (1 + errors) * (1 + DUST))
+    low, high = low - moved, high + moved
+    return np.where(vanishes, np.minimum(low, 0.0), low), np.where(vanishes, np.maximum(high, 0.0), high)
+
+
+def _is_one(here: SettledProblem, summed: Sequence[Node]) -> bool:
+    """Whether the same exponentials are in both sums."""
+    scaled = [each for each in summed if each.kind in ("online", "online_dot")]
+    return not scaled or (len({*map(here.order, scaled)}) < 2 and all(each.kind == "online_dot" for each in summed))
+
+
 def _between(found: Form, sure: Mask, low: F64, high: F64, first: F64, wild: Mask | None) -> Form:
     """The form of what lies between two ends where that is sure. Its half-width is not less than what errors come to
     to first order."""
@@ -145,8 +191,7 @@ def _errors(here: SettledProblem, node: Node, mean: Mean, off: F64) -> F64:
             found = found - np.log1p(-np.minimum(here.sum_errors(each, True)[1], 1.0))
     for each in scaled:
         found = found + rescalings(here.order(each), here.inputs.number(each)) * math.log1p(u)
-    is_one = len({*map(here.order, scaled)}) < 2 and all(each.kind == "online_dot" for each in summed)
-    if scaled and not is_one:  # each sum has exponentials of its own
+    if not _is_one(here, summed):  # each sum has exponentials of its own
         least, growth = -math.log(here.dtype(mean.exponential).eta), here.contract.bound(label).growth
         for each in summed:
             found = found + _of_exponentials(here, each, mean.exponential, off) + u * least * (1 + 2 * growth) + off
@@ -169,7 +214,9 @@ def _hull(here: SettledProblem, exponential: Form, value: Form | None, axes: Axe
         return 0.0 * one, one, np.zeros(one.shape, bool)
     far = value.spread * (1 + DUST)
     ends = value.centre - far, value.centre + far
-    seen, low, high = exponential.size > 0, np.inf * one, -np.inf * one
+    seen, low, high = exponential.size != 0, np.inf * one, -np.inf * one
+    if (marks := either([exponential])) is not None:  # it is zero where others do not overflow, or NaN
+        seen = seen | marks
     for places in here.inputs.spans(np.broadcast_shapes(seen.shape, value.centre.shape), axes):
         among = part(seen, axes, places)
         lowest, highest = (part(each, axes, places) for each in ends)

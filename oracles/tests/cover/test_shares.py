@@ -80,6 +80,27 @@ def test_a_product_that_the_difference_takes_as_it_is_may_overflow() -> None:
     assert results(attention([1e12], [1.0]), Contract(fused=False), 1.0, 1.1) == ["pass", "numeric"]
 
 
+@pytest.mark.parametrize("score", [1e10, 1e12, 1e30, 3e38])
+def test_what_is_a_number_beside_such_an_overflow_lies_between_the_values(score: float) -> None:
+    """Both sums have the same weights, and those that are no zero lose half of one in the product at most."""
+    one = results(attention([score], [4.0]), Contract(), 4.0, 2.0, 7.0, -4.0, 1e3, 3e38)
+    assert one == ["pass", *["numeric"] * 5]
+    for contract in (Contract(), _SHARP["others"]):
+        among = results(attention([score, score, -score], [1.0, 8.0, 99.0]), contract, 1.0, 5.0, 8.0, 200.0, -3.0)
+        assert among == [*["pass"] * 3, *["numeric"] * 2]
+
+
+@pytest.mark.parametrize("cap", [0.0, 30.0])
+def test_gradients_by_what_overflows_are_open_only_where_shares_are(cap: float) -> None:
+    """Scores of 1e38 are all 30 or -30 with a cap, which they do not change any more: no gradient reaches them."""
+    rng, shape = np.random.default_rng(4), (1, 1, 1, 2, 3)
+    inputs = {name: (rng.standard_normal(shape) * 1e19).astype(np.float32) for name in ("q", "k", "v", "dy")}
+    inputs |= {name: inputs[name][:, :, 0] for name in ("k", "v")}
+    of = Problem("attention_backward", {"softmax_scale": 1.0, "cap": cap}, inputs, {"dq": "f32"})
+    (check,) = Truth(of).check(Contract(), {"dq": np.full(shape, 3.0, np.float32)})
+    assert (check.result == "pass") == (not cap)
+
+
 @pytest.mark.parametrize("contract", _WAYS.values(), ids=_WAYS)
 def test_correct_kernels_of_large_scores_pass(contract: Contract) -> None:
     rng = np.random.default_rng(7)
