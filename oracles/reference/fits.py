@@ -80,7 +80,7 @@ _Term = tuple[Node, NDArray[np.float64]]
 
 
 def _parts(linear: Sequence[_Term], most: int) -> Iterator[_Term]:
-    """Whole parts of extents: n // k, and with more before, such as (n + k - 1) // k, which is as many as are needed."""
+    """Whole parts of extents with up to k - 1 more: n // k, and (n + k - 1) // k, which is as many as are needed."""
     for by in range(2, most + 1):
         for node, column in linear:
             for above in range(by):
