@@ -148,12 +148,15 @@ def hypot(reader: Reader, self: Value, other: Value) -> Value:
     return reader.each(text, "size", **given, large=large, ratio=ratio)
 
 
+LERP = {"from_start": "a + t * (b - a)", "from_end": "b - (b - a) * (1.0 - t)", "shares": "(1.0 - t) * a + t * b"}
+"""Ways to a blend."""
+
+
 @rule("lerp")
 def _lerp(reader: Reader, self: Value, end: Value | Number, weight: Value | Number) -> Value:
     """Torch starts from whichever end is nearer, and the name says no way: kernels take any, or both shares."""
     given = {"a": self, "b": end, "t": weight}
-    found = reader.each("a + t * (b - a)", "lerp", **given)
-    return reader.ways(found, {"from_end": "b - (b - a) * (1.0 - t)", "shares": "(1.0 - t) * a + t * b"}, **given)
+    return reader.ways(reader.each(LERP["from_start"], "lerp", **given), LERP, **given)
 
 
 @rule("celu")

@@ -67,7 +67,7 @@ def counted(values: Sequence[float], calls: Calls, *, whole: bool = True) -> Nod
     squares = [_times(*two) for two in combinations_with_replacement(linear, 2)]
     more = (
         [], *([each] for each in (*squares, *parts)), squares, *([_times(*two)] for two in product(parts, linear)),
-        *map(list, combinations(few, 2)),
+        *map(list, combinations(few, 2)), *map(list, product(squares, few)),
     )  # fmt: skip
     for some in more:
         terms = [*linear, *some]
@@ -80,10 +80,10 @@ _Term = tuple[Node, NDArray[np.float64]]
 
 
 def _parts(linear: Sequence[_Term], most: int) -> Iterator[_Term]:
-    """Whole parts of extents: n // k, and (n + k - 1) // k, which is as many as are needed."""
+    """Whole parts of extents with up to k - 1 more: n // k, and (n + k - 1) // k, which is as many as are needed."""
     for by in range(2, most + 1):
         for node, column in linear:
-            for above in (0, by - 1):
+            for above in range(by):
                 whole = Node("function", (plus(node, float(above)) / float(by),), label="floor")
                 yield whole, np.floor((column + above) / by)
 

@@ -109,11 +109,12 @@ def place_of(reader: Reader, pair: Pair, along: Dim) -> Node:
         return of(known[0])
     if less[0] == less[1]:
         return plus(of(along), -float(less[0]))
-    for parts in range(2, MOST_PARTS + 1):
+    for parts in range(2, MOST_PARTS + 1 if not reader.calls else 0):
         shares = of(along) / float(parts), floored(of(along), parts), floored(plus(of(along), parts - 1.0), parts)
         for share, times in product(shares, range(1, parts)):
             place = share if times == 1 else share * float(times)
             if reader.sizes.pair(place) == pair and (share is not shares[0] or _is_whole(along, parts)):
+                reader.guessed = True
                 return place
     count = reader.count_of(pair)
     if count is None:

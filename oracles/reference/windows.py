@@ -10,8 +10,8 @@ from typing import Any
 
 from oracles.formula.made import plus
 from oracles.formula.node import Node
-from oracles.reference.dims import Axis, Dim, UnreadableError
-from oracles.reference.elementwise import rule
+from oracles.reference.dims import Axis, Dim, Pair, UnreadableError
+from oracles.reference.elementwise import LERP, rule
 from oracles.reference.lines import number, of_dims, template
 from oracles.reference.maps import as_axis, linear, single, split, taken_at, with_axis
 from oracles.reference.reading import Number, Reader, Value
@@ -132,12 +132,13 @@ def _pooled(
         how = Window(step, before, dilated)
         if (size, step, before) == (1, 1, 0):
             continue
-        if ceil and step + before > dilated * (size - 1) + 1:
-            raise UnreadableError("rounds the number of windows up, and the last one may lie outside: write it out")
         value, dim = single(reader, value, at)
-        window = reader.sizes.new(Node("constant", value=float(size)), f"{dim.name}_window")
-        size_of = of(dim) if not ceil else plus(of(dim), step - 1.0)
-        places = _windows(size_of, Node("constant", value=float(size)), how)
+        count = Node("constant", value=float(size))
+        window = reader.sizes.new(count, f"{dim.name}_window")
+        if ceil and step + before > dilated * (size - 1) + 1:  # each begins before what is padded at the end
+            places = floored(plus(of(dim), before + step - 1.0), step)
+        else:
+            places = _windows(plus(of(dim), step - 1.0) if ceil else of(dim), count, how)
         value = _taken(reader, value, at, dim, (window,), how, places, outside if before or ceil else None)
         found.append((dim, value.axes[at], window, how))
     return value, found
@@ -164,27 +165,26 @@ def _avg_pool(
     reader: Reader, self: Value, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
-    if ceil_mode:
-        raise UnreadableError("rounds the number of windows up, and takes the mean of what lies inside: write it out")
     taken, windows = _pooled(reader, self, kernel_size, stride, padding, 1, ceil_mode, 0.0)
     dims = [window for _, _, window, _ in windows]
-    if divisor_override is None and (count_include_pad or not any(how.before for *_, how in windows)):
+    if divisor_override is None and not ceil_mode and (count_include_pad or not any(how.before for *_, how in windows)):
         return over_windows(reader, taken, "avg", dims)
     total = over_windows(reader, taken, "total", dims)
     if divisor_override is not None:
         return reader.each("x / n", "pool", x=total, n=divisor_override)
     for dim, places, window, how in windows:
-        total = _divided(reader, total, dim, places, window, how)
+        total = _divided(reader, total, dim, places, window, how, how.before if count_include_pad else 0)
     return total
 
 
-def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, how: Window) -> Value:
-    """A sum, divided by how many places of each window lie inside along an axis."""
+def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, how: Window, more: int) -> Value:
+    """A sum, divided by how many places of each window lie inside along an axis that is longer by some at both ends."""
     first = linear(reader, dict.fromkeys(places, float(how.stride)), -float(how.before))
     sizes = {name: template("f.extent(dim)", {"dim": of_dims([each])}) for name, each in (("n", dim), ("k", window))}
-    start = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": first}), "start")
+    least, most = number(0.0 - more), template("n + more" if more else "n", {**sizes, "more": number(float(more))})
+    start = reader.lines.add(template("f.where(a < least, least, a)", {"a": first, "least": least}), "start")
     last: ast.expr = template("a + k", {"a": first, **sizes})
-    end = reader.lines.add(template("f.where(n < a, n, a)", {"a": last, **sizes}), "end")
+    end = reader.lines.add(template("f.where(n < a, n, a)", {"a": last, "n": most}), "end")
     made = template("x / (end - start)", {"x": reader.expression(value), "start": start, "end": end})
     return replace(value, expression=reader.lines.add(made, "pool"), has=value.has | {*places})
 
@@ -192,15 +192,45 @@ def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, 
 @rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
     """Each element is there a whole number of times."""
-    for at, size in enumerate(reader.shape()):
-        if at < 2:
-            continue
-        value, dim = single(reader, self, at)
-        times = size[0] // max(dim.sizes[0], 1)
-        if size != (times * dim.sizes[0], times * dim.sizes[1]):
-            raise UnreadableError("repeats elements a number of times that is not whole: write it out")
-        places = reader.sizes.axis(of(dim) * float(times), f"{dim.name}_out")
+    for at, size in [*enumerate(reader.shape())][2:]:
+        value, dim, places, times = _enlarged(reader, self, at, size)
         place = linear(reader, dict.fromkeys(places, 1.0), 0.0)
-        index = template("f.floor(a / n)", {"a": place, "n": number(float(times))})
+        index = template("f.floor(a / n)", {"a": place, "n": number(times)})
         self = with_axis(taken_at(reader, value, dim, index, places), at, places)
     return self
+
+
+@rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def _blended(reader: Reader, self: Value, align_corners: bool, **_: Number) -> Value:
+    """Between two elements each, with shares that are the same in all precisions."""
+    for at, size in [*enumerate(reader.shape())][2:]:
+        value, dim, places, times = _enlarged(reader, self, at, size)
+        if times == 1:
+            continue
+        if align_corners or math.frexp(times)[0] != 0.5:
+            raise UnreadableError("takes shares of elements that hang on how places are rounded")
+        place = linear(reader, dict.fromkeys(places, 1.0), 0.5)
+        source = template("a * n - 0.5", {"a": place, "n": number(1 / times)})
+        low = reader.lines.add(template("f.floor(a)", {"a": source}), "low")
+        most = template("f.extent(dim) - 1.0", {"dim": of_dims([dim])})
+        ends = [
+            template("f.where(a < 0.0, 0.0, a)", {"a": low}),
+            template("f.where(a + 1.0 < n, a + 1.0, n)", {"a": low, "n": most}),
+        ]
+        one, other = (
+            with_axis(taken_at(reader, value, dim, reader.lines.add(each, "end"), places), at, places) for each in ends
+        )
+        share = reader.lines.add(template("a - b", {"a": source, "b": low}), "share")
+        axes = (places, *[()] * (value.rank - at - 1))
+        given = {"a": one, "b": other, "t": Value(share, axes, frozenset(places))}
+        self = reader.ways(reader.each("(1.0 - t) * a + t * b", "blend", **given), LERP, **given)
+    return self
+
+
+def _enlarged(reader: Reader, value: Value, at: int, size: Pair) -> tuple[Value, Dim, Axis, float]:
+    """A value with one dimension along an axis, that, and the axis that has a whole number of times as many places."""
+    value, dim = single(reader, value, at)
+    times = size[0] // max(dim.sizes[0], 1)
+    if size != (times * dim.sizes[0], times * dim.sizes[1]):
+        raise UnreadableError("makes other than a whole number of elements of each")
+    return value, dim, reader.sizes.axis(of(dim) * float(times), f"{dim.name}_out"), float(times)

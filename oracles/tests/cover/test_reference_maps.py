@@ -56,6 +56,20 @@ def whole_windows(x):  # type: ignore[no-untyped-def]
     return F.max_pool1d(x, 2, ceil_mode=True)
 
 
+def partial_windows(x):  # type: ignore[no-untyped-def]
+    means = (F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=counts) for counts in (True, False))
+    return *means, F.avg_pool2d(x, 2, 3, ceil_mode=True), F.max_pool2d(x, 2, 3, 1, ceil_mode=True)
+
+
+def between(x):  # type: ignore[no-untyped-def]
+    return F.interpolate(x, scale_factor=(2, 4), mode="bilinear")
+
+
+def halves(x, y):  # type: ignore[no-untyped-def]
+    (b, n), m = x.shape, len(y)
+    return x[:, : n // 2 + 1] / (2 * n + 3 * b), x[:, (n - 1) // 3 :: 2], x / (n * m - n // 2 + 1)
+
+
 def upsampled(x):  # type: ignore[no-untyped-def]
     return F.interpolate(x, scale_factor=2, mode="nearest")
 
@@ -130,6 +144,9 @@ READ: Mapping[Callable[..., Any], tuple[str, Mapping[str, int]]] = {
     residual: ("x=b c t, w=c d k", {"c": 4, "d": 4, "k": 3}),
     pools: ("x=b c h w", {"b": 1}),
     whole_windows: ("x=b c t", {}),
+    partial_windows: ("x=b c h w", {"b": 1}),
+    between: ("x=b c h w", {"b": 1}),
+    halves: ("x=b n, y=m", {}),
     upsampled: ("x=b c h w", {"b": 1}),
     pieces: ("x=b n, y=b m", {}),
     padded: ("x=b n", {}),
@@ -179,12 +196,12 @@ def test_a_formula_reads_as_one_writes_it() -> None:
     assert 'w, ("c", "k", "j"))' in text
 
 
-def overlapping(x):  # type: ignore[no-untyped-def]
-    return F.avg_pool1d(x, 3, stride=2, ceil_mode=True)
+def fractional(x):  # type: ignore[no-untyped-def]
+    return F.interpolate(x, size=5, mode="nearest")
 
 
-def beyond(x):  # type: ignore[no-untyped-def]
-    return F.max_pool1d(x, 2, stride=3, ceil_mode=True)
+def cornered(x):  # type: ignore[no-untyped-def]
+    return F.interpolate(x, scale_factor=2, mode="linear", align_corners=True)
 
 
 def by_extent(x, y):  # type: ignore[no-untyped-def]
@@ -194,8 +211,8 @@ def by_extent(x, y):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("reference", "shapes", "words"),
     [
-        (overlapping, "x=b c t", "rounds the number of windows up, and takes the mean of what lies inside"),
-        (beyond, "x=b c t", "rounds the number of windows up, and the last one may lie outside"),
+        (fractional, "x=b c t", "makes other than a whole number of elements of each"),
+        (cornered, "x=b c t", "takes shares of elements that hang on how places are rounded"),
         (by_extent, "x=b n, y=m", "pads by what follows from extents"),
     ],
 )
