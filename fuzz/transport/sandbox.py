@@ -91,7 +91,7 @@ class Sandbox:
             "--size", str(_SHARED_BYTES), "--tmpfs", _SHARED,
             *(word for path in shown for word in ("--ro-bind-try", path, path)),
             *(word for path in (*hidden, "/dev", "/") for word in ("--remount-ro", path)),
-            "--chdir", "/", "--clearenv", *_set(environment), "--", *words,
+            "--chdir", PRIVATE, "--clearenv", *_set(environment), "--", *words,
         ]  # fmt: skip
 
 

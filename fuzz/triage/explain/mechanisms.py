@@ -11,11 +11,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Literal
 
 import numpy as np
 
-from fuzz.base.case import Case, CaseError, Layout, Tensor
+from fuzz.base.case import Case, CaseError, Layout, Tensor, contiguous
 from fuzz.base.draw import Draw, Frame, Placement
 from fuzz.base.dtypes import numbers, quantise
 from fuzz.base.outcome import Outcome, Status
@@ -133,19 +132,19 @@ def _ignored(bench: _Bench) -> Mechanism | None:
     if bench.has_places:
         return None
     found = [_ignored_in(bench, vary.made(draw)) for draw in (bench.draw, bench.elsewhere)]
-    kept = next((each for each in found if each is not None and each.kind != "ignores"), None)
-    return kept or (found[0] if found[0] == found[1] else None)
+    kept = next((told for conforms, told in found if conforms and told), None)
+    if told := kept or [name for name in found[0][1] if name in found[1][1]]:
+        every = len(told) == len(bench.case.inputs)
+        return Mechanism("ignores" if not kept else "stale" if every else "keeps", "" if every else " and ".join(told))
+    return None
 
 
-def _ignored_in(bench: _Bench, base: Case) -> Mechanism | None:
+def _ignored_in(bench: _Bench, base: Case) -> tuple[bool, list[str]]:
+    """Return whether a case passes, and the inputs of which other values give the same bits."""
     names = [each.name for each in bench.op.inputs if not each.integers and each.name in base.inputs]
     runs = bench.ran([base, *(_with(base, name, _changed(base.inputs[name])) for name in names)])
     told = [name for name, run in zip(names, runs[1:], strict=False) if bench.ignores(runs[0], run)]
-    if not told:
-        return None
-    kept, every = runs[0].conforms(bench.trials.target.contract), len(told) == len(base.inputs)
-    kind: Literal["ignores", "keeps", "stale"] = "ignores" if not kept else "stale" if every else "keeps"
-    return Mechanism(kind, "" if every else " and ".join(told))
+    return bool(told) and runs[0].conforms(bench.trials.target.contract), told
 
 
 def _lost(bench: _Bench) -> Mechanism | None:
@@ -192,8 +191,7 @@ def _laid_out(bench: _Bench) -> Mechanism | None:
 
 
 def _is_contiguous(layout: Layout) -> bool:
-    steps = np.cumprod([1, *layout.shape[:0:-1]])[::-1]
-    own = zip(layout.shape, layout.strides, steps, strict=True)
+    own = zip(layout.shape, layout.strides, contiguous(layout.shape).strides, strict=True)
     return all(extent < 2 or stride == step for extent, stride, step in own)
 
 

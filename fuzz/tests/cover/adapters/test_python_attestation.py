@@ -80,6 +80,12 @@ def test_a_kernel_that_needs_cuda_to_be_loaded_is_not_to_blame_where_there_is_no
     assert (status.broken, status.reason.partition(": ")[0]) == ("", "no CUDA here, which it needs to be loaded")
 
 
+def test_what_asks_for_tensors_of_a_gpu_runs_in_the_interpreter_of_triton(tmp_path: Path, cache: Path) -> None:
+    asking = TRITON.replace("axis):\n", "axis):\n    assert x.is_cuda and torch.empty_like(y).is_cuda\n")
+    [outcome] = outcomes(python_target(tmp_path, TRITON_HEAD + asking, "triton", "interpret"), cache, a_case())
+    assert outcome.outputs["y"] == a_case().inputs["x"].bits, outcome
+
+
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("change", "said"),

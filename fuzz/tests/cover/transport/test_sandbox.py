@@ -287,6 +287,12 @@ def _read(path: Path) -> bytes:
         return b""
 
 
+def test_a_kernel_may_make_files_where_it_runs(cache: Path, tmp_path: Path) -> None:
+    text = "import os\nos.makedirs('built')\n\ndef rms_norm(x, y, eps, axis):\n    y[...] = x\n"
+    [outcome] = outcomes(python_target(tmp_path, text, "numpy", untrusted=True), cache, a_case())
+    assert outcome.status is Status.RAN, outcome
+
+
 @pytest.mark.whole
 def test_torch_and_triton_run_in_one(cache: Path, tmp_path: Path) -> None:
     kernels: tuple[tuple[str, Device, str], ...] = (

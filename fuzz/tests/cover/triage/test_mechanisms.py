@@ -111,6 +111,8 @@ def test_memory_that_is_taken_to_be_contiguous_and_a_wrong_value_in_any_layout()
     strided = fuzz.Capabilities(strides="any", empty=False)
     assert "flat needs contiguous x" in _headline(flat, lambda x: x * 2, "x=b n", capabilities=strided)
     assert "contiguous" not in _headline(lambda x: x * 2.001, lambda x: x * 2, "x=b n", capabilities=strided)
+    with_number = _headline(lambda x, c: flat(x) + c, lambda x, c: x * 2 + c, "x=b n, c=", capabilities=strided)
+    assert "needs contiguous x" in with_number
 
 
 @pytest.mark.whole
