@@ -42,7 +42,7 @@ from oracles.reference.names import returned_names
 from oracles.reference.reading import Reader, Value
 from oracles.reference.recording import Recording, fault
 from oracles.reference.reductions import LIMIT, forget_limits
-from oracles.reference.relations import likely, multiples_of, rounded_of, said_of
+from oracles.reference.relations import likely, multiples_of, rounded_of, said_of, turned
 from oracles.reference.rewrites import note
 from oracles.reference.rules import RULES
 from oracles.reference.selection import kept
@@ -296,6 +296,11 @@ def _takes(asked: Asked) -> Iterator[tuple[Asked, Drawn, Mapping[str, str]]]:
         except UnreadableError as error:
             refusal = refusal or error
         else:
+            integers = [name for name, dtype in dtypes.items() if "float" not in dtype]
+            counts = turned(tried.dims, tried.counts, integers) if integers else tried.counts
+            if counts.keys() != tried.counts.keys():  # it was not known which are of integers
+                yield from _takes(replace(asked, counts=counts, dtypes=dtypes))
+                return
             found = True
             yield tried, drawn, dtypes
     if not found:

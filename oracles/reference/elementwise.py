@@ -82,8 +82,14 @@ def _note_places(reader: Reader, value: Value, other: Value | Number) -> None:
         if isinstance(two, Value):
             if (dim := place_along(reader, two.expression)) is not None:
                 reader.indices.setdefault(one.places, dim.name)
-        elif isinstance(two, (int, float)) and two < (reader.step.op in ("lt", "ge")):
+        elif isinstance(two, (int, float)) and two < (reader.step.op in ("lt", "ge")) and not _is_of_loss(reader, one):
             reader.apart.setdefault(one.places, int(two) if two < 0 else -1)
+
+
+def _is_of_loss(reader: Reader, labels: Value) -> bool:
+    """Whether a loss that smooths labels looks for the one that it leaves out by itself, rather than the reference."""
+    losses = (each.at for each in reader.recording.steps if each.op.startswith("nll_loss"))
+    return reader.step.op == "eq" and labels.places in reader.unnamed and reader.step.at in losses
 
 
 RULES |= {name: _row(name, text) for name, text in FUNCTIONS.items()}

@@ -10,7 +10,7 @@ from typing import Any
 from oracles.reference.dims import Axis, UnreadableError
 from oracles.reference.elementwise import rule, where
 from oracles.reference.lines import number, of_dims, template
-from oracles.reference.maps import regrouped
+from oracles.reference.maps import as_axis, regrouped
 from oracles.reference.reading import Number, Reader, Value
 
 _IGNORED = -100
@@ -130,6 +130,8 @@ def _index(reader: Reader, self: Value, indices: Sequence[Value | None]) -> Valu
 def _nll_loss(reader: Reader, self: Value, target: Value, weight: Any, reduction: int, ignore_index: int) -> Any:
     if weight is not None:
         raise UnreadableError("weighs classes: write it out")
+    for at, axis in enumerate(self.axes[:-1]):  # rows of the transpose of scores are places of another dimension
+        target = as_axis(reader, target, at, axis)
     counts = counting(reader, target, ignore_index)
     own = taken(reader, self, self.rank - 1, target, "taken", outside=None if counts is None else 0.0)
     own = replace(own, axes=self.axes[:-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from oracles.formula.made import Counts, Multiples, extents_of, value_of
 from oracles.formula.node import Node, ordered
@@ -38,13 +38,16 @@ def related(dims: Dims) -> tuple[Dims, Counts]:
     return named, turned(named, counts)
 
 
-def turned(dims: Dims, counts: Counts) -> Counts:
-    """Return the same relations, of which none says a dimension of the tensor that has the most, nor from one that no
-    tensor has: others follow from these."""
-    main, found = max(dims.values(), key=len, default=()), dict(counts)
+def turned(dims: Dims, counts: Counts, integers: Container[str] = ()) -> Counts:
+    """Return the same relations, of which none says a dimension of the tensor that has the most, of those of floats
+    if there are any, nor from one that no tensor has: others follow from these."""
+    main = dims[max(dims, key=lambda name: (name not in integers, len(dims[name])))]
+    found = dict(counts)
     there = {dim for some in dims.values() for dim in some}
     for name in sorted(counts, key=lambda name: name not in main):
-        [base] = extents_of(counts[name])
+        base, *others = extents_of(counts[name])
+        if others:  # of the windows of a gradient
+            continue
         if name in main and (base in main or base in found):
             raise UnreadableError(f"shapes: {name} follows from {base}, and both are of one tensor: give it two")
         if name in main or not {base} & {*there, *found}:

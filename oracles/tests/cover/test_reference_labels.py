@@ -53,6 +53,14 @@ def usual(x: Any, label: Any) -> Any:
     return functional.cross_entropy(x, label)
 
 
+def smoothing(x: Any, label: Any) -> Any:
+    return functional.cross_entropy(x, label, label_smoothing=0.1)
+
+
+def smoothing_but(x: Any, label: Any) -> Any:
+    return functional.cross_entropy(x, label, label_smoothing=0.1) * (label != -100)
+
+
 def of_module(x: Any, label: Any) -> Any:
     return LOSS(x, label)
 
@@ -77,6 +85,8 @@ def only_compared(x: Any, label: Any) -> Any:
         (usual, "f.avg(", None),
         (named, "mask = label != -100.0", -100),
         (of_module, "f.avg(", None),
+        (smoothing, "f.avg(", None),
+        (smoothing_but, "mask = label != -100.0", -100),
         (hot, 'f.where(f.position("n") == label, x, 0.0)', None),
         (only_compared, "label != -100.0", -100),
         (backward(ignoring), "mask = label != -1.0", -1),
@@ -99,6 +109,16 @@ def next_ones(x: Any, label: Any) -> Any:
 
 def test_labels_are_cut_as_other_tensors_are() -> None:
     assert 'f.take(label, s_part + 1.0, "s")' in derive(next_ones, "x=b s n, label=b s").formula.text
+
+
+def both_ways(x: Any, w: Any) -> Any:
+    """Each row of x belongs to the row of w of the same index, and the other way round."""
+    scores, labels = x @ w.T, torch.arange(x.shape[0])
+    return functional.cross_entropy(scores, labels) + functional.cross_entropy(scores.T, labels)
+
+
+def test_labels_of_a_transpose_are_places_of_its_own_rows() -> None:
+    assert 'f.take(log_softmax2, b_copy, "b")' in derive(both_ways, "x=b n, w=b n").formula.text
 
 
 def added(x: Any, label: Any) -> Any:

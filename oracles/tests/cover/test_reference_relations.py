@@ -240,6 +240,15 @@ def test_an_op_says_of_its_first_input_alone_what_others_follow_from() -> None:
         _ = Op(turned, (Operand("x", "m n"), Operand("w", "h")), (Operand("y", "m n"),)).made
 
 
+def test_extents_follow_from_those_of_a_tensor_of_floats() -> None:
+    def scaled(q: Any, scale: Any) -> Any:
+        return (q.unflatten(-1, (-1, 32)).float() * scale[..., None]).flatten(-2)
+
+    found = derive(scaled, "q=b 32g, scale=b g", dtypes={"q": "int8"})
+    assert [(each.name, each.dims) for each in found.op.inputs] == [("scale", "b g"), ("q", "b g_times_32")]
+    assert "where g_times_32 = g * 32" in found.said
+
+
 def test_values_of_other_extents_are_refused() -> None:
     def half(x: Node, w: Node) -> Outputs:
         return {"y": f.take(x, f.position("h", f.extent("n") / 2.0), "n") * w}
