@@ -117,7 +117,7 @@ def _check_integers(op: Op, operand: Operand) -> None:
     several = len(operand.along) > 1 and not operand.is_bound
     if operand.is_bound:  # what ends along its own dimension is not known
         given -= {*operand.axes}
-    if several or not {*operand.along} <= given:
+    if several or not ({*operand.along} <= given or {*operand.along} <= given | _made(op)):  # the latter takes time
         raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
     if not operand.index and not (operand.is_code or operand.is_flags):
         raise OpError(

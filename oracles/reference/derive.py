@@ -34,7 +34,7 @@ from oracles.reference.dims import (
     third,
 )
 from oracles.reference.fits import Calls
-from oracles.reference.gates import gates_of
+from oracles.reference.gates import compared_of, gates_of
 from oracles.reference.guard import Agreement, hold
 from oracles.reference.library import dtypes_of, held, recorded, shortens, specs_of
 from oracles.reference.maps import single, spread
@@ -218,6 +218,12 @@ def _read(
     function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
     limits = {local: (FORMULA, LIMIT) for local, ways in algorithms.items() if LIMIT in ways}
     op = Op(function, operands, returned, fixed=dict(asked.fixed), algorithms=algorithms, open_ways=limits)
+    floats = [name for name in asked.dims if name not in asked.dtypes and "float" in dtypes[name]]
+    whole = compared_of(op) if floats else {}
+    if sure := {name: "int64" for name in floats if whole.get(name)}:
+        with suppress(OpError, FormulaError, UnreadableError):
+            return _read(replace(asked, dtypes={**asked.dtypes, **sure}), drawn, {**dtypes, **sure}, name, stated,
+                         missing, further=further)  # fmt: skip
     if unsaid := asked.counts.keys() - op.made.keys():
         if not unsaid <= {*stated}:
             return _read(asked, drawn, dtypes, name, {*stated, *unsaid}, missing, further=further)
@@ -234,6 +240,9 @@ def _read(
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     said = _said(asked, op, reader, agreement)
+    if open_ones := [each for each in floats if each in whole]:
+        names = " and ".join(open_ones)
+        said += f"; {names} drawn as floats, though only compared: give example_inputs if it is of integers"
     gates = gates_of(op)
     inputs = tuple(_drawn(asked, op, each, agreement, gates) for each in op.inputs)
     return Derived(

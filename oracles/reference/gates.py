@@ -1,9 +1,12 @@
-"""What a recurrence multiplies by again and again: drawn like any number it would soon overflow, or leave nothing."""
+"""What a formula says of the values of its inputs: what a recurrence multiplies by again and again, which would soon
+overflow, or leave nothing, were it drawn like any number; and what must be integers, as it is only compared."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+from oracles.formula.node import COMPARED
 from oracles.formula.trace import Kind, Node, ordered, trace
 from oracles.op import Op
 
@@ -11,6 +14,11 @@ _PLAIN: tuple[Kind, ...] = (
     "tensor", "constant", "extent", "position", "add", "subtract", "multiply", "negate", "take",
 )  # fmt: skip
 GATES, LOG_GATES = "gates", "log_gates"
+_NUMBERS: tuple[Kind, ...] = ("constant", "extent")
+_INTEGER = re.compile(
+    r"(?:.*_)?(?:ids?|idx|index|indices|labels?|targets?|lens|lengths?|positions?|segments?|segs?|tokens?|experts?)"
+)
+"""What arguments are called that are integers, where their use leaves it open."""
 
 
 def gates_of(op: Op) -> Mapping[str, str]:
@@ -28,6 +36,28 @@ def gates_of(op: Op) -> Mapping[str, str]:
         if all(each.kind in _PLAIN for each in within):
             found |= dict.fromkeys(_tensors(within), menu)
     return found
+
+
+def compared_of(op: Op) -> Mapping[str, bool]:
+    """Return the inputs that are only compared, and not for order alone: whether these are certainly integers, as they
+    are compared with places or with other inputs for equality, or have the name of such."""
+    graph, found = trace(op.formula, {each.name: each.axes for each in op.inputs}), dict[str, bool]()
+    for own in [node for node in graph.nodes if node.kind == "tensor"]:
+        mine = {own, *(use for use in graph.uses[own] if use.kind == "take")}
+        uses = [use for node in mine for use in graph.uses[node] if use not in mine]
+        pairs = {_told(*use.args) for use in uses if use.kind == "at_most"}
+        others = [arg for use in uses for arg in use.args if arg not in mine]
+        placed = any(each.kind == "position" for each in ordered(others))
+        equal = pairs != {(own, own)} and all(_told(*use.args[::-1]) in pairs for use in uses)
+        if uses and all(use.kind in COMPARED for use in uses) and (placed or equal):
+            number = bool(others) and all(each.kind in _NUMBERS for each in others)
+            found[own.label] = not number or _INTEGER.fullmatch(own.label) is not None
+    return found
+
+
+def _told(*nodes: Node) -> tuple[object, ...]:
+    """What is compared: a number is the same wherever it stands."""
+    return tuple(each.value if each.kind == "constant" else each for each in nodes)
 
 
 def _tensors(nodes: list[Node]) -> list[str]:

@@ -172,6 +172,9 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         of_b = _over(b), -centre
     parts, rest = combined([(a, 1 / b.centre), of_b], remainder)
     ulp = here.contract.ulp("divide")
+    exact = b.bits == 1 and node.args[1].kind == "constant" and a.bits <= dtype.precision and not a.spread.any()
+    if exact := exact and here.is_whole(node.args[0]):  # by a power of two: no kernel has another quotient
+        ulp = 0.0
     relative = 2 * dtype.u * ulp
     if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
         n = here.inputs.number(node.args[1])
@@ -183,7 +186,7 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         most = b.centre + b.spread
         least = np.where((a.least >= 0) & (b.lowest > 0), a.least / most * (1 - DUST), np.nan)
     may = marked(either(args), _of_either_sign(1 / b.centre, a))
-    found = Form(centre, dtype, ANY if last else dtype.precision, parts, rest, may, least=least)
+    found = Form(centre, dtype, dtype.precision if exact or not last else ANY, parts, rest, may, least=least)
     if (share > FAR).any():
         low = here.lowest(b)
         high = np.where(low > 0, b.centre + here.far(b), np.inf)

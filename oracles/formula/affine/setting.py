@@ -18,6 +18,7 @@ from oracles.formula.affine.forms import DUST, Form, Mask, Symbol
 from oracles.formula.contract import MAYBE, Contract
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.lengths import Extents, Lengths
+from oracles.formula.exact.whole import whole
 from oracles.formula.shares import may_be_product
 from oracles.formula.trace import REDUCTIONS, Node
 from oracles.lazy import lazy
@@ -88,6 +89,14 @@ class SettledProblem:
     @lazy
     def _dtypes(self) -> dict[Node, Format]:
         return {}
+
+    def is_whole(self, node: Node) -> bool:
+        """Whether the values of a node are whole numbers, by the formula."""
+        return node in self._whole_nodes
+
+    @lazy
+    def _whole_nodes(self) -> frozenset[Node]:
+        return whole(self.inputs.trace, self.inputs.integers)
 
     def order(self, node: Node) -> Summation:
         """The order of a sum."""

@@ -128,3 +128,45 @@ def added(x: Any, label: Any) -> Any:
 def test_numbers_of_64_bits_are_refused_with_the_line_where_they_are_such() -> None:
     with pytest.raises(UnreadableError, match=r"aten.add \(.* line \d+\) calculates with 'label', which is of int64"):
         derive(added, {"x": "b n", "label": "b"}, dtypes={"label": "int64"})
+
+
+def _counted(ids: torch.Tensor, block: torch.Tensor) -> torch.Tensor:
+    """The expert of each block of 4 rows, and -1 behind the last one."""
+    count = (ids[:, None] == torch.arange(4)).sum(0)
+    owner = (torch.ceil(count / 4).cumsum(0)[None, :] <= torch.arange(block.shape[0])[:, None]).sum(1)
+    return torch.where(owner < 4, owner, -1).to(torch.int32)
+
+
+def _padded(x: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+    return x.masked_fill(torch.arange(x.shape[1])[None] >= length[:, None], 0.0)
+
+
+def _labelled(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return torch.where((labels == 1)[:, None], x, -x)
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes", "name", "index"),
+    [(_counted, "ids=t, block=n", "ids", "part"), (_padded, "x=b n, length=b", "length", "n"),
+     (_labelled, "x=b n, labels=b", "labels", "n")],
+)  # fmt: skip
+def test_what_is_only_compared_with_places_or_is_called_labels_is_of_integers(
+    reference: Callable[..., torch.Tensor], shapes: str, name: str, index: str
+) -> None:
+    found = derive(reference, shapes).op.operand(name)
+    assert (found.dtype, found.index) == ("int64", index)
+
+
+def _masked(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return x.masked_fill(mask == 0, 0.0)
+
+
+def _where(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.where(y != y, x, 0.0) + torch.where(y > 0, x, 0.0)
+
+
+def test_where_nothing_decides_whether_it_is_of_integers_a_line_asks() -> None:
+    found = derive(_masked, "x=b n, mask=b n")
+    assert not found.op.operand("mask").integers
+    assert "mask drawn as floats, though only compared: give example_inputs" in found.said
+    assert "though only compared" not in derive(_where, "x=b n, y=b n").said
