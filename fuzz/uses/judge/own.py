@@ -40,7 +40,13 @@ _RUNS = 45
 long, and float64 twice."""
 _SECONDS, _SECONDS_ALONE = 5.0, 60.0
 """Those for all cases beside a search, and where nothing else decides."""
-_FILE = "own_shapes_"
+_FILE, _OTHER_MODE = "own_shapes_", "other_mode_"
+_IN_OTHER_MODE = 12
+"""The cases in the other mode, a quarter of those by which a replay judges alone."""
+_RANDOM = (
+    "in training mode, as constructed, Model draws random numbers, so no result is right or wrong. To judge eval() "
+    "alone, write self.eval() at the end of its __init__"
+)
 
 
 def own_problem(against: str) -> Problem:
@@ -103,7 +109,7 @@ def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
     import torch
 
     torch.manual_seed(seed)
-    model = module.Model(*own.made_of).eval()
+    model = module.Model(*own.made_of)
     given = dict(zip(own.inputs, module.get_inputs(), strict=False))
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     found = {name: each for name, each in given.items() if name not in own.constants}
@@ -148,6 +154,31 @@ def own_shapes(
         name: OwnShapes(shapes, own.changed, each.verdict, each.judged, each.failing, each.failures, each.reason)
         for name, each in found.items()
     }
+
+
+def in_other_mode(
+    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console
+) -> Mapping[str, SolutionRuling]:
+    """Return what a replay says of solutions in the other mode, by their kernels; nothing where the reference is the
+    same there."""
+    other = problem.in_other_mode
+    if other is None:
+        return {}
+    files = {name: (words, beside(each, _OTHER_MODE)) for name, (words, each) in solutions.items()}
+    try:
+        replay = replay_of(asked, other, files)
+        return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
+    except (CheckError, ProblemError, UnreadableError) as error:
+        reason = printable(str(error))
+        return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
+
+
+def with_mode(ruling: SolutionRuling, problem: Problem, other: SolutionRuling | None) -> SolutionRuling:
+    """Return a ruling with what is said in the other mode. One in the other mode alone is undecided unless it is
+    wrong."""
+    if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":
+        return replace(ruling, other_mode=other)
+    return replace(ruling, verdict="undecided", reason=f"right {problem.module.mode.text}; {_RANDOM}")
 
 
 def affordable(replay: Replay, seed: int) -> int:

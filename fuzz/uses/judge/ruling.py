@@ -89,6 +89,9 @@ class SolutionRuling:
     full_size: FullSize | None = None
     """What is said of it at those shapes as they are, where they were made smaller; None of one that is wrong
     already."""
+    other_mode: SolutionRuling | None = None
+    """What a replay says of it in the other mode of a module, such as `eval()`; None where the reference returns the
+    same there. It does not change the verdict."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,10 @@ class Ruling:
     """In which ways else nothing ran."""
     not_exercised: tuple[str, ...]
     solutions: tuple[SolutionRuling, ...]
+    mode: str
+    """The mode in which a module was judged, such as "in training mode, as constructed"; '' of a function."""
+    other_mode: str
+    """The other one, where the reference returns something else there; else ''."""
 
     def text(self) -> str:
         """Return it as a JSON object."""
