@@ -26,7 +26,7 @@ from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
 from fuzz.uses.judge.full import at_full_size
 from fuzz.uses.judge.numbers import LAST
-from fuzz.uses.judge.own import in_other_mode, own_problem, own_shapes, with_mode, with_own
+from fuzz.uses.judge.own import in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
 from fuzz.uses.judge.prepared import prepared
 from fuzz.uses.judge.problem import Problem, UnreadProblemError, problems_of
 from fuzz.uses.judge.replaying import judged_by_replay
@@ -120,6 +120,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     )  # fmt: skip
     rulings = rulings if interrupted else at_full_size(asked, problem, solutions, rulings, seed)
     rulings = tuple(with_mode(each, problem, other.get(name)) for name, each in zip(solutions, rulings, strict=True))
+    rulings = rulings if interrupted else with_one_seed(asked, problem, solutions, rulings, seed, screen)
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     never = tuple(dict.fromkeys((*outline.outcome.never, *problem.never)))
     ruling = Ruling(

@@ -29,6 +29,9 @@ from fuzz.uses.judge.words import REFERENCES, files_in
 from fuzz.uses.reference import function_at
 from oracles.reference.asked import defaults_of
 
+SEED = 0
+"""Modules are constructed from it."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -123,6 +126,8 @@ class Module:
     """The other mode, where the reference returns something else there."""
     elsewhere: Callable[..., Any] | None = None
     """The reference in that."""
+    one_seed: bool = False
+    """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
 
 
 class UnreadProblemError(ProblemError):
@@ -236,7 +241,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     """The problem, by each of the ways to name dimensions. Extents that are kept do not vary."""
     import torch
 
-    torch.manual_seed(0)
+    torch.manual_seed(SEED)
     made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
     if len(made_of) == 2 and isinstance(made_of[0], (list, tuple)) and isinstance(made_of[1], dict):
         made_of = tuple(made_of[0]) if not made_of[1] else made_of
@@ -254,7 +259,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
                **{name: state[each] for name, each in weights.items()}}  # fmt: skip
 
     def called(mode: Mode) -> Callable[..., Any]:
-        torch.manual_seed(0)
+        torch.manual_seed(SEED)
         own = model if mode.to_set is None else module.Model(*made_of).train(mode.to_set)
         call = partial(_called, own, [*arguments], weights, constants, mode.changed)
         return signed(call, path.stem, [*tensors])

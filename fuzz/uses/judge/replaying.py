@@ -16,7 +16,7 @@ from fuzz.uses.check.replay_cases import DTYPES, WEAKER
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.full import at_full_size
-from fuzz.uses.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_own
+from fuzz.uses.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
 from fuzz.uses.judge.problem import Problem
 from fuzz.uses.judge.replay import Replay, replay_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
@@ -77,6 +77,7 @@ def _judged(
     rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
     rulings = at_full_size(asked, problem, solutions, rulings, seed)
     rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
+    rulings = with_one_seed(asked, problem, solutions, rulings, seed, screen)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
     never = (

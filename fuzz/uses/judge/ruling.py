@@ -92,6 +92,9 @@ class SolutionRuling:
     other_mode: SolutionRuling | None = None
     """What a replay says of it in the other mode of a module, such as `eval()`; None where the reference returns the
     same there. It does not change the verdict."""
+    one_seed: OwnShapes | None = None
+    """What is said at the shapes that come with the task if both modules are constructed from one seed and the solution
+    is given no weights, as KernelBench does; only of one that is wrong there else. It does not change the verdict."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from fuzz.adapters.beside import belonging
-from fuzz.uses.judge.problem import Problem
+from fuzz.uses.judge.problem import SEED, Problem
 from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, kernel_name, text_of
 from fuzz.uses.judge.words import files_in, framework_of
 
@@ -192,7 +192,7 @@ def _judged_model(*tensors):
     """In another dtype than the problem has, as by `model.to(dtype)`."""
     dtype = next((each.dtype for each in tensors if each.is_floating_point()), _judged_torch.float32)
     if dtype not in _judged_made:
-        _judged_torch.manual_seed(0)
+        _judged_torch.manual_seed({seed})
         model = ModelNew(*{made_of!r}).to(tensors[0].device)
         if {mode!r} is not None:
             model.train({mode!r})
@@ -247,10 +247,11 @@ def judged({parameters}):
 def _of_module(problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> str:
     module = problem.module
     assert module is not None
-    weights = ", ".join(f"{own!r}: {name}" for name, own in module.weights.items() if name in inputs)
+    given = {} if module.one_seed else module.weights
+    weights = ", ".join(f"{own!r}: {name}" for name, own in given.items() if name in inputs)
     made = _MODULE.format(
-        made_of=module.made_of, mode=module.mode.to_set, changed=module.mode.changed, parameters=", ".join(inputs),
-        weights=weights,
+        made_of=module.made_of, seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
+        parameters=", ".join(inputs), weights=weights,
         dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *problem.dtypes.values()))),
         inputs=", ".join(repr(module.constants[each]) if each in module.constants else each for each in module.inputs),
     )  # fmt: skip

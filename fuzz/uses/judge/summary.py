@@ -24,7 +24,7 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
-        lines += [*_in_modes(each, ruling), *_at_own_shapes(each), *_at_full_size(each.full_size)]
+        lines += [*_in_modes(each, ruling), *_at_own_shapes(each), *_one_seed(each), *_at_full_size(each.full_size)]
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
@@ -74,6 +74,12 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
         *lines,
         *([] if each.verdict == "right" else ["  to judge it at the task's own shapes alone: --own-shapes"]),
     ]
+
+
+def _one_seed(each: SolutionRuling) -> list[str]:
+    if each.one_seed is None or each.one_seed.verdict != "right":
+        return []
+    return ["  right where both are constructed from one seed, as KernelBench does; wrong with other weights"]
 
 
 def _at_full_size(full: FullSize | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from fuzz.tests.conftest import Cli
 from fuzz.uses.check.plan import GIVEN, Options
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.modes import Mode, modes_of
-from fuzz.uses.judge.own import in_other_mode, with_mode
+from fuzz.uses.judge.own import in_other_mode, own_shapes, with_mode, with_one_seed
 from fuzz.uses.judge.problem import Problem, problems_of
 from fuzz.uses.judge.ruling import SolutionRuling
 from fuzz.uses.judge.solution import Solution, solutions_of
+from fuzz.uses.judge.summary import _one_seed
 
 _TASK = """import torch
 
@@ -135,6 +137,35 @@ def test_what_reads_and_changes_a_weight_leaves_the_given_one_as_it_is(tmp_path:
 def test_a_mode_that_the_inputs_that_come_with_a_module_do_not_allow_is_not_judged() -> None:
     mode, other = modes_of(torch.nn.BatchNorm1d(4).eval(), [torch.rand(1, 4)])
     assert (mode, other) == (Mode(), None), "in training mode it refuses a single row"
+
+
+def test_who_keeps_the_weights_of_its_construction_is_told_where_it_is_right(tmp_path: Path) -> None:
+    """One that is wrong in another way, and one whose weights are drawn in another order, are not."""
+    made = "self.first, self.lin = torch.nn.Linear(n, 3), torch.nn.Linear(n, n)"
+    found = "self.lin(self.first.bias[0] + x)"
+    folded = "x @ self.kept.T + self.moved"
+    keeps = "; self.kept = self.lin.weight.detach().clone()"
+    moved = "; self.moved = self.lin(self.first.bias[0] + torch.zeros(n)).detach()"
+    late = "self.lin, self.first = torch.nn.Linear(n, n), torch.nn.Linear(n, 3)"
+    texts = [
+        (made + keeps + moved, folded), (made + keeps + moved, f"{folded} * 2"), (late + keeps + moved, folded),
+    ]  # fmt: skip
+    problem, files = _problem(tmp_path, made, found), list[str]()
+    for at, (own, each) in enumerate(texts):
+        files.append(str(tmp_path / f"mine{at}.py"))
+        Path(files[-1]).write_text(_TASK.format(made=own, found=each).replace("class Model(", "class ModelNew("))
+    against = str(tmp_path / "task.py")
+    asked = Asked(tuple(files), against, None, "finite", 1, 8, 8, tmp_path / "judged", False, (), None, None)
+    solutions, screen = solutions_of(tuple(files), problem, against), Console(quiet=True)
+    own = own_shapes(asked, problem, solutions, 1, screen)
+    assert [each.verdict for each in own.values()] == ["wrong"] * 3
+    wrong = [replace(_RIGHT, verdict="wrong", own_shapes=each) for each in own.values()]
+    rulings = with_one_seed(asked, problem, solutions, wrong, 1, screen)
+    assert [each.one_seed.verdict for each in rulings if each.one_seed is not None] == ["right", "wrong", "wrong"]
+    assert _one_seed(rulings[0]) == [
+        "  right where both are constructed from one seed, as KernelBench does; wrong with other weights"
+    ]
+    assert _one_seed(rulings[1]) == []
 
 
 @pytest.mark.whole
