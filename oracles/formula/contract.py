@@ -132,6 +132,8 @@ class Contract:
             if (value := getattr(self, name)) not in options:
                 raise NumericsError(f"{name}: {value!r} is not one of {', '.join(map(repr, options))}")
         for name, dtype in [("compute", self.compute), *self.dtypes.items(), *self.points.items()]:
+            if not isinstance(dtype, str):
+                raise NumericsError(f"{name}: {dtype!r} is no dtype, such as 'f32'")
             if dtype in FORMATS and FORMATS[dtype].only_stores and name not in self.points:
                 raise NumericsError(f"{name}: {dtype} is a storage format, not one to calculate in")
         for name, dtype in [("compute", self.compute), *self.dtypes.items()]:
@@ -348,5 +350,8 @@ def _settled(contract: Contract, words: tuple[tuple[str, str], ...], is_of_bf16:
     return replace(found, denormals="flush" if is_of_bf16 else "preserve")
 
 
-_CHOICES = {name: get_args(hint) for name, hint in get_type_hints(Contract).items() if get_origin(hint) is Literal}
+_CHOICES = {
+    name: (False, True) if hint is bool else get_args(hint) for name, hint in get_type_hints(Contract).items()
+    if hint is bool or get_origin(hint) is Literal
+}  # fmt: skip
 """The allowed values of the fields that have a closed list of them."""

@@ -26,10 +26,10 @@ from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
 from fuzz.uses.judge.full import at_full_size
 from fuzz.uses.judge.numbers import LAST
-from fuzz.uses.judge.own import own_problem, own_shapes, with_own
+from fuzz.uses.judge.own import in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
 from fuzz.uses.judge.prepared import prepared
 from fuzz.uses.judge.problem import Problem, UnreadProblemError, problems_of
-from fuzz.uses.judge.replaying import judged_by_replay, modes_of
+from fuzz.uses.judge.replaying import judged_by_replay
 from fuzz.uses.judge.ruling import VERSION, Ruling, solution_ruling, worst_of
 from fuzz.uses.judge.solution import solutions_of
 from fuzz.uses.judge.source import ProblemError
@@ -106,6 +106,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
     outline = run_outline("judge", book, targets, session.tally, origin, interrupted=interrupted, usual=session.usual)
     session.tell_troubles()
     own = {} if interrupted else own_shapes(asked, problem, solutions, seed, screen)
+    other = {} if interrupted else in_other_mode(asked, problem, solutions, seed, screen)
     by_id = {target.id: target for target in targets}
     rulings = tuple(
         with_own(
@@ -118,15 +119,17 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
         for kernel, (words, _) in solutions.items()
     )  # fmt: skip
     rulings = rulings if interrupted else at_full_size(asked, problem, solutions, rulings, seed)
+    rulings = tuple(with_mode(each, problem, other.get(name)) for name, each in zip(solutions, rulings, strict=True))
+    rulings = rulings if interrupted else with_one_seed(asked, problem, solutions, rulings, seed, screen)
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
-    never = tuple(dict.fromkeys((*outline.outcome.never, *modes_of(problem))))
+    never = tuple(dict.fromkeys((*outline.outcome.never, *problem.never)))
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings),
         asked.against, found.said, "formula", "", seed, session.tally.cases, str(folder),
         probes, floors, outline.outcome.largest, never,
         (*_unseen(not_exercised(undeclared), laws, unvaried(found.op.name, seed, kernels)),
-         *not_given(session.tally, targets), *filter(None, [found.left_out, problem.kept])),
-        rulings,
+         *not_given(session.tally, targets), *filter(None, [found.left_out]), *problem.remarks),
+        rulings, *problem.modes,
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
     shaken = outline.outcome.code in (Exit.INTERNAL, Exit.INTERRUPTED)

@@ -36,8 +36,9 @@ def check_module(
     """Search for inputs and weights with which a module of the class `mine` is wrong, held against one of `model`;
     raise CheckFailed where there are any.
 
-    Both are made of `get_init_inputs()`; `mine` is given the weights of `model`, by their names or by their shapes. The
-    extents of weights stay as they are; those of the inputs vary. All runs in this process, on the CPU.
+    Both are made of `get_init_inputs()`, and stay in the mode in which they are constructed. `mine` is given the
+    weights of `model`, by their names or by their shapes. The extents of weights stay as they are; those of the inputs
+    vary. All runs in this process, on the CPU.
     """
     said = ModuleType(_name(model))
     vars(said).update(Model=model, get_inputs=get_inputs, get_init_inputs=get_init_inputs)
@@ -49,6 +50,12 @@ def check_module(
             refusal = refusal or error
             continue
         assert problem.module is not None
+        if problem.module.mode.random:
+            name = getattr(model, "__name__", "Model")
+            raise CheckError(
+                f"{name} draws random numbers in training mode, as constructed, so no result is right or wrong. "
+                f"To check it in eval(), give lambda *args: {name}(*args).eval(), and the other one so"
+            )
         dtypes, outputs = tuple(floats_of(problem)), [each.name for each in found.op.outputs]
         capabilities = Capabilities(dtypes=dtypes, empty=False)
         if OPS.get(found.op.name) is _MADE.get(found.op.name, found.op):  # the op of an earlier check
@@ -69,14 +76,19 @@ def _function(mine: Callable[..., Any], module: Module, op: Op) -> Callable[...,
     import torch
 
     torch.manual_seed(0)
-    made = mine(*module.made_of).eval()
-    places = _places({**dict(made.named_parameters()), **dict(made.named_buffers())}, module, op)
+    made = mine(*module.made_of)
+    buffers = dict(made.named_buffers())
+    places = _places({**dict(made.named_parameters()), **buffers}, module, op)
+    before = [(buffers[name], buffers[name].clone()) for name in module.mode.changed if name in buffers]
+    modes = [(each, each.training) for each in made.modules()]
 
     def called(**tensors: Any) -> Any:
         with torch.no_grad():
-            for name, own in places.items():
-                own.copy_(tensors[name])
+            for own, value in [*before, *((own, tensors[name]) for name, own in places.items())]:
+                own.copy_(value)
             made.train(made.training)  # as `load_state_dict` and `eval()`: what it keeps of its weights is made anew
+            for each, mode in modes:
+                each.training = mode
             given = {**module.constants, **tensors}
             return made(*(given[name] for name in module.inputs))
 

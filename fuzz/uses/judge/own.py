@@ -20,7 +20,7 @@ from fuzz.uses.check.replay_cases import ReplayCase
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.numbers import with_smaller_batches
-from fuzz.uses.judge.problem import Module, Problem, of_module
+from fuzz.uses.judge.problem import SEED, Module, Problem, of_module
 from fuzz.uses.judge.replay import Replay, replay_of
 from fuzz.uses.judge.ruling import OwnShapes, SolutionRuling
 from fuzz.uses.judge.solution import Solution, Solutions
@@ -40,12 +40,18 @@ _RUNS = 45
 long, and float64 twice."""
 _SECONDS, _SECONDS_ALONE = 5.0, 60.0
 """Those for all cases beside a search, and where nothing else decides."""
-_FILE = "own_shapes_"
+_FILE, _ONE_SEED, _OTHER_MODE = "own_shapes_", "one_seed_", "other_mode_"
+_IN_OTHER_MODE = 12
+"""The cases in the other mode, a quarter of those by which a replay judges alone."""
+_RANDOM = (
+    "in training mode, as constructed, Model draws random numbers, so no result is right or wrong. To judge eval() "
+    "alone, write self.eval() at the end of its __init__"
+)
 
 
-def own_problem(against: str) -> Problem:
-    """Return the problem of a `Model` with its own inputs and weights alone. Raises ProblemError where it is none, or
-    where its tensors are too large to be replayed."""
+def own_problem(against: str, *, one_seed: bool = False) -> Problem:
+    """Return the problem of a `Model` with its own inputs and weights alone, all weights from one seed or of each case
+    its own. Raises ProblemError where it is none, or where its tensors are too large to be replayed."""
     path = Path(against.partition(":")[0])
     module, changed = _small_enough(path, text_of(path))
     try:
@@ -53,12 +59,13 @@ def own_problem(against: str) -> Problem:
     except (Exception, SystemExit) as error:  # whatever it raises
         raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
     assert problem.module is not None
-    own = problem.module
+    own = replace(problem.module, one_seed=one_seed)
 
     def drawn(seed: int) -> Mapping[str, NDArray[Any]]:
         return {name: _array(each) for name, each in drawn_of(module, own, seed).items()}
 
-    return replace(problem, fixed={**problem.fixed, **problem.examples[0]}, own=drawn, changed=changed)
+    fixed = {**problem.fixed, **problem.examples[0]}
+    return replace(problem, fixed=fixed, module=own, own=drawn, changed=changed)
 
 
 def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
@@ -99,17 +106,19 @@ def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[t
 
 def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
     """Return the inputs and weights of a seed, as tensors. Weights that are all alike, as ones of a norm are, would not
-    tell whether they are used: those are moved a little."""
+    tell whether they are used: those are moved a little, unless a solution keeps its own."""
     import torch
 
-    torch.manual_seed(seed)
-    model = module.Model(*own.made_of).eval()
+    torch.manual_seed(SEED if own.one_seed else seed)
+    model = module.Model(*own.made_of)
+    if own.one_seed:
+        torch.manual_seed(seed)
     given = dict(zip(own.inputs, module.get_inputs(), strict=False))
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     found = {name: each for name, each in given.items() if name not in own.constants}
     for name, called in own.weights.items():
         each = state[called].detach()
-        is_alike = each.numel() > 0 and bool((each == each.flatten()[0]).all())
+        is_alike = not own.one_seed and each.numel() > 0 and bool((each == each.flatten()[0]).all())
         found[name] = each + (torch.rand_like(each) - 0.5) / 2 if is_alike else each
     return {name: each.detach() for name, each in found.items()}
 
@@ -122,18 +131,17 @@ def _array(tensor: Any) -> NDArray[Any]:
 
 
 def own_shapes(
-    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console
+    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console, *, one_seed: bool = False
 ) -> Mapping[str, OwnShapes]:
     """Return what is said of solutions at the shapes that come with a problem, by their kernels; nothing where none
     do."""
-    if problem.module is None:
+    if problem.module is None or not solutions:
         return {}
     try:
-        own = own_problem(asked.against)
+        own = own_problem(asked.against, one_seed=one_seed)
         # In the same folder, which the sandbox shows.
-        replay = replay_of(
-            asked, own, {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
-        )
+        file = _ONE_SEED if one_seed else _FILE
+        replay = replay_of(asked, own, {name: (words, beside(each, file)) for name, (words, each) in solutions.items()})
         case, outputs, seconds = _measured(replay, seed)
         assert own.module is not None
         shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
@@ -148,6 +156,45 @@ def own_shapes(
         name: OwnShapes(shapes, own.changed, each.verdict, each.judged, each.failing, each.failures, each.reason)
         for name, each in found.items()
     }
+
+
+def with_one_seed(
+    asked: Asked, problem: Problem, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int, screen: Console
+) -> tuple[SolutionRuling, ...]:
+    """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
+    weights of its construction."""
+    left = {
+        kernel: solutions[kernel] for kernel, each in zip(solutions, rulings, strict=True)
+        if problem.module is not None and problem.module.weights
+        and (each if problem.own or each.own_shapes is None else each.own_shapes).verdict == "wrong"
+    }  # fmt: skip
+    found = own_shapes(asked, problem, left, seed, screen, one_seed=True)
+    return tuple(replace(each, one_seed=found.get(name)) for name, each in zip(solutions, rulings, strict=True))
+
+
+def in_other_mode(
+    asked: Asked, problem: Problem, solutions: Solutions, seed: int, screen: Console
+) -> Mapping[str, SolutionRuling]:
+    """Return what a replay says of solutions in the other mode, by their kernels; nothing where the reference is the
+    same there."""
+    other = problem.in_other_mode
+    if other is None:
+        return {}
+    files = {name: (words, beside(each, _OTHER_MODE)) for name, (words, each) in solutions.items()}
+    try:
+        replay = replay_of(asked, other, files)
+        return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
+    except (CheckError, ProblemError, UnreadableError) as error:
+        reason = printable(str(error))
+        return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
+
+
+def with_mode(ruling: SolutionRuling, problem: Problem, other: SolutionRuling | None) -> SolutionRuling:
+    """Return a ruling with what is said in the other mode. One in the other mode alone is undecided unless it is
+    wrong."""
+    if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":
+        return replace(ruling, other_mode=other)
+    return replace(ruling, verdict="undecided", reason=f"right {problem.module.mode.text}; {_RANDOM}")
 
 
 def affordable(replay: Replay, seed: int) -> int:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from fuzz.uses.check.replay_cases import Own
+from fuzz.uses.judge.modes import AS_CONSTRUCTED, Mode, modes_of
 from fuzz.uses.judge.numbers import LAST, extents_in, read_by, with_numbers
 from fuzz.uses.judge.source import (
     ProblemError,
@@ -27,6 +28,9 @@ from fuzz.uses.judge.source import (
 from fuzz.uses.judge.words import REFERENCES, files_in
 from fuzz.uses.reference import function_at
 from oracles.reference.asked import defaults_of
+
+SEED = 0
+"""Modules are constructed from it."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,33 @@ class Problem:
     """Which extents do not vary, and why; "" where nothing but weights keeps any."""
 
     @property
+    def in_other_mode(self) -> Problem | None:
+        """The same in the other mode, where that makes a difference."""
+        own = self.module
+        if own is None or own.other is None or own.elsewhere is None:
+            return None
+        return replace(self, reference=own.elsewhere, module=replace(own, mode=own.other, other=None))
+
+    @property
+    def modes(self) -> tuple[str, str]:
+        """The mode in which a module is judged, and the other one where that makes a difference; '' of a function."""
+        own = self.module
+        return ("", "") if own is None else (own.mode.text, own.other.text if own.other is not None else "")
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        """In which ways a module is never called."""
+        if self.module is None:
+            return ()
+        mode = "evaluation mode" if self.module.mode.training else "training mode"
+        return (mode, "autograd") if self.module.other is None else ("autograd",)
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What is not judged, and why."""
+        return [*filter(None, [self.kept]), *(self.module.mode.remarks if self.module is not None else ())]
+
+    @property
     def others(self) -> Mapping[str, Any]:
         """What arguments are that are no tensors, or may be left out, by their names."""
         return {**defaults_of(self.reference), **self.numbers}
@@ -90,6 +121,13 @@ class Module:
     """The tensors that it has, by their names in the op, with those in its state."""
     constants: Mapping[str, Any]
     """What it is called with that are no tensors."""
+    mode: Mode = AS_CONSTRUCTED
+    other: Mode | None = None
+    """The other mode, where the reference returns something else there."""
+    elsewhere: Callable[..., Any] | None = None
+    """The reference in that."""
+    one_seed: bool = False
+    """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
 
 
 class UnreadProblemError(ProblemError):
@@ -203,15 +241,14 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     """The problem, by each of the ways to name dimensions. Extents that are kept do not vary."""
     import torch
 
-    torch.manual_seed(0)
+    torch.manual_seed(SEED)
     made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
     if len(made_of) == 2 and isinstance(made_of[0], (list, tuple)) and isinstance(made_of[1], dict):
         made_of = tuple(made_of[0]) if not made_of[1] else made_of
-    model = module.Model(*made_of).eval()
+    model = module.Model(*made_of)
     given = module.get_inputs()
     own = list(inspect.signature(model.forward).parameters)[: len(given)]
-    with torch.no_grad():
-        model(*given)
+    mode, other = modes_of(model, given)
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     state = {name: tensor for name, tensor in state.items() if tensor.is_floating_point()}
     names = identifiers([*own, *state])
@@ -220,15 +257,21 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     constants = {name: each for name, each in arguments.items() if not hasattr(each, "shape")}
     tensors = {**{name: each for name, each in arguments.items() if name not in constants},
                **{name: state[each] for name, each in weights.items()}}  # fmt: skip
-    call = partial(_called, model, [*arguments], weights, constants)
-    reference = signed(call, path.stem, [*tensors])
+
+    def called(mode: Mode) -> Callable[..., Any]:
+        torch.manual_seed(SEED)
+        own = model if mode.to_set is None else module.Model(*made_of).train(mode.to_set)
+        call = partial(_called, own, [*arguments], weights, constants, mode.changed)
+        return signed(call, path.stem, [*tensors])
+
+    reference, elsewhere = called(mode), called(other) if other is not None else None
     dtypes = {name: str(each.dtype).removeprefix("torch.") for name, each in tensors.items()}
     inputs, found = tuple(arguments), list[Problem]()
     for naming in _NAMINGS:
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
-        made = Module(made_of, inputs, weights, constants)
+        made = Module(made_of, inputs, weights, constants, mode, other, elsewhere)
         examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
         if all(shapes != each.shapes for each in found):
             found.append(Problem(identifier(path.stem), reference, shapes, dtypes, fixed, made, examples=examples))
@@ -236,12 +279,14 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
 
 
 def _called(
-    model: Any, names: list[str], weights: Mapping[str, str], constants: Mapping[str, Any], **tensors: Any
-) -> Any:
+    model: Any, names: list[str], weights: Mapping[str, str], constants: Mapping[str, Any], changed: Collection[str],
+    **tensors: Any,
+) -> Any:  # fmt: skip
     from torch.func import functional_call
 
     given = {**constants, **tensors}
     state = {own: tensors[name] for name, own in weights.items()}
+    state |= {name: state.get(name, each).clone() for name, each in model.named_buffers() if name in changed}
     return functional_call(model, state, tuple(given[name] for name in names))
 
 

@@ -16,7 +16,7 @@ from fuzz.uses.check.replay_cases import DTYPES, WEAKER
 from fuzz.uses.check.results import CheckError
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.full import at_full_size
-from fuzz.uses.judge.own import affordable, own_problem, own_shapes, with_own
+from fuzz.uses.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
 from fuzz.uses.judge.problem import Problem
 from fuzz.uses.judge.replay import Replay, replay_of
 from fuzz.uses.judge.ruling import VERSION, Ruling, SolutionRuling, worst_of
@@ -73,28 +73,26 @@ def _judged(
     run = replay.run(cases, seed, replay.laws, screen)
     found = replay.rulings(run)
     own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
+    other = in_other_mode(asked, problem, solutions, seed, screen)
     rulings = tuple(_unless_changed(with_own(each, own.get(kernel)), problem) for kernel, each in found.items())
     rulings = at_full_size(asked, problem, solutions, rulings, seed)
+    rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
+    rulings = with_one_seed(asked, problem, solutions, rulings, seed, screen)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(run.floors.items()) if each}
     never = (
-        (_UNREAD if why else _OTHERS) if problem.own else problem.kept,
+        (_UNREAD if why else _OTHERS) if problem.own else "",
         replay.meant.asked.left_out,
         run.came.never(DTYPES).text,
     )
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, run.cases,
-        str(replay.folder), run.probes, floors, {}, modes_of(problem),
-        (_UNEXERCISED, *filter(None, never)), rulings,
+        str(replay.folder), run.probes, floors, {}, problem.never,
+        (_UNEXERCISED, *filter(None, never), *problem.remarks), rulings, *problem.modes,
     )  # fmt: skip
     told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))
     return Judged(ruling, "\n\n".join(texts))
-
-
-def modes_of(problem: Problem) -> tuple[str, ...]:
-    """Return the modes in which a module is never called."""
-    return ("training mode", "autograd") if problem.module is not None else ()
 
 
 def _unless_changed(ruling: SolutionRuling, problem: Problem) -> SolutionRuling:

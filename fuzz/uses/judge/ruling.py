@@ -89,6 +89,12 @@ class SolutionRuling:
     full_size: FullSize | None = None
     """What is said of it at those shapes as they are, where they were made smaller; None of one that is wrong
     already."""
+    other_mode: SolutionRuling | None = None
+    """What a replay says of it in the other mode of a module, such as `eval()`; None where the reference returns the
+    same there. It does not change the verdict."""
+    one_seed: OwnShapes | None = None
+    """What is said at the shapes that come with the task if both modules are constructed from one seed and the solution
+    is given no weights, as KernelBench does; only of one that is wrong there else. It does not change the verdict."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,10 @@ class Ruling:
     """In which ways else nothing ran."""
     not_exercised: tuple[str, ...]
     solutions: tuple[SolutionRuling, ...]
+    mode: str
+    """The mode in which a module was judged, such as "in training mode, as constructed"; '' of a function."""
+    other_mode: str
+    """The other one, where the reference returns something else there; else ''."""
 
     def text(self) -> str:
         """Return it as a JSON object."""

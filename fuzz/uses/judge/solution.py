@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from fuzz.adapters.beside import belonging
-from fuzz.uses.judge.problem import Problem
+from fuzz.uses.judge.problem import SEED, Problem
 from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, kernel_name, text_of
 from fuzz.uses.judge.words import files_in, framework_of
 
@@ -192,9 +192,13 @@ def _judged_model(*tensors):
     """In another dtype than the problem has, as by `model.to(dtype)`."""
     dtype = next((each.dtype for each in tensors if each.is_floating_point()), _judged_torch.float32)
     if dtype not in _judged_made:
-        _judged_torch.manual_seed(0)
-        model = ModelNew(*{made_of!r}).eval().to(tensors[0].device)
-        _judged_made[dtype] = model if str(dtype) in {dtypes!r} else model.to(dtype)
+        _judged_torch.manual_seed({seed})
+        model = ModelNew(*{made_of!r}).to(tensors[0].device)
+        if {mode!r} is not None:
+            model.train({mode!r})
+        model = model if str(dtype) in {dtypes!r} else model.to(dtype)
+        state = dict(model.named_buffers())
+        _judged_made[dtype] = model, {{name: state[name].clone() for name in {changed!r} if name in state}}
     return _judged_made[dtype]
 
 
@@ -202,13 +206,16 @@ def _judged_but_for_ones(tensor):
     return [size for size in tensor.shape if size != 1]
 
 
-def _judged_fill(model, given):
-    """By the names of the weights, or where these are others by their places among those of one shape.
+def _judged_fill(model, before, given):
+    """What calls change as it was before; weights by their names, or where these are others by their places among those
+    of one shape.
 
     A module may keep what it made of its weights until others are loaded, their versions change or its mode is set."""
     state = {{**dict(model.named_parameters()), **dict(model.named_buffers())}}
     rest = [name for name, each in state.items() if name not in given and each.is_floating_point()]
     loaded = {{}}
+    for name, tensor in before.items():
+        state[name].copy_(tensor)
     for name, tensor in given.items():
         own, named = name, state.get(name)
         if named is None or named.shape != tensor.shape:
@@ -223,13 +230,16 @@ def _judged_fill(model, given):
     model.load_state_dict(loaded, strict=False)
     for name in loaded.keys() - model.state_dict().keys():  # buffers that are not saved
         state[name].copy_(loaded[name])
+    modes = [(each, each.training) for each in model.modules()]
     model.train(model.training)
+    for each, mode in modes:
+        each.training = mode
 
 
 def judged({parameters}):
-    model = _judged_model({parameters})
+    model, before = _judged_model({parameters})
     with _judged_torch.no_grad():
-        _judged_fill(model, {{{weights}}})
+        _judged_fill(model, before, {{{weights}}})
         found = model({inputs})
 '''
 
@@ -237,9 +247,11 @@ def judged({parameters}):
 def _of_module(problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> str:
     module = problem.module
     assert module is not None
-    weights = ", ".join(f"{own!r}: {name}" for name, own in module.weights.items() if name in inputs)
+    given = {} if module.one_seed else module.weights
+    weights = ", ".join(f"{own!r}: {name}" for name, own in given.items() if name in inputs)
     made = _MODULE.format(
-        made_of=module.made_of, parameters=", ".join(inputs), weights=weights,
+        made_of=module.made_of, seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
+        parameters=", ".join(inputs), weights=weights,
         dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *problem.dtypes.values()))),
         inputs=", ".join(repr(module.constants[each]) if each in module.constants else each for each in module.inputs),
     )  # fmt: skip

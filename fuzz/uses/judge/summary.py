@@ -13,16 +13,18 @@ from fuzz.uses.judge.ruling import FullSize, Ruling, SolutionRuling
 from fuzz.uses.search.groups import slow_targets_of
 from oracles.ops import OPS
 
+_BY = " by replay"
+
 
 def summary(ruling: Ruling, elapsed: float) -> str:
     """Return a line for each solution, and what was not seen."""
-    lines = list[str]()
+    lines, by = list[str](), _BY if ruling.oracle == "replay" else ""
     for each in ruling.solutions:
-        lines.append(f"{each.verdict:<12} {each.solution}{_why(each, ruling)}")
+        lines.append(f"{each.verdict:<12} {each.solution}  {_why(each, by)}")
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
-        lines += [*_at_own_shapes(each), *_at_full_size(each.full_size)]
+        lines += [*_in_modes(each, ruling), *_at_own_shapes(each), *_one_seed(each), *_at_full_size(each.full_size)]
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
@@ -33,15 +35,23 @@ def summary(ruling: Ruling, elapsed: float) -> str:
     return "\n".join([*lines, f"{ruling.cases} cases in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"])
 
 
-def _why(each: SolutionRuling, ruling: Ruling) -> str:
-    by = " by replay" if ruling.oracle == "replay" else ""
+def _why(each: SolutionRuling, by: str) -> str:
     if each.verdict == "wrong":
-        return f"  {each.failing} of {each.judged} runs{by} fail" if each.failing else f"  {each.reason}"
+        return f"{each.failing} of {each.judged} runs{by} fail" if each.failing else each.reason
     if each.verdict != "right":
-        return f"  {each.reason}"
-    runs = f"{each.judged} runs{by}"
+        return each.reason
     errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
-    return f"  {runs}, largest error {errors} of what is allowed" if errors else f"  {runs}"
+    return f"{each.judged} runs{by}{f', largest error {errors} of what is allowed' if errors else ''}"
+
+
+def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
+    """What is said of a solution in both modes."""
+    other = each.other_mode
+    if other is None:
+        return []
+    said = f"{other.verdict} {ruling.other_mode}: {_why(other, _BY)}"
+    lines = [f"  {each.verdict} {ruling.mode}; {said}"]
+    return [*lines, *(f"    {line.strip()}" for some in other.failures for line in some["said"].splitlines())]
 
 
 def _at_own_shapes(each: SolutionRuling) -> list[str]:
@@ -64,6 +74,12 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
         *lines,
         *([] if each.verdict == "right" else ["  to judge it at the task's own shapes alone: --own-shapes"]),
     ]
+
+
+def _one_seed(each: SolutionRuling) -> list[str]:
+    if each.one_seed is None or each.one_seed.verdict != "right":
+        return []
+    return ["  right where both are constructed from one seed, as KernelBench does; wrong with other weights"]
 
 
 def _at_full_size(full: FullSize | None) -> list[str]:

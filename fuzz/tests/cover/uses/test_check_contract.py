@@ -75,6 +75,8 @@ def test_a_function_is_less_accurate_where_it_is_so_all_over(
         ({"expand": True}, "contract: 'expand' is not in a contract; there are compute, dtypes, "),
         ({"compute": "f17"}, "contract: dtype: 'f17' is not one of f32, "),
         ({"dtypes": {"u": "f32"}}, "contract.dtypes: 'u' "),
+        ({"dtypes": {"y": 3}}, "contract: y: 3 is no dtype, such as 'f32'"),
+        ({"saturate": ["y"]}, "contract: saturate: ['y'] is not one of False, True"),
         ({"accuracy": 1e9}, "contract: accuracy is 1000000000.0; it must be a dict, a value for each name"),
         ({"sums": "pairwise"}, "contract: sums is 'pairwise'; it must be a dict, a value for each name"),
         ({"compute": {}}, "contract: compute is {}; it must be one value"),
