@@ -11,12 +11,10 @@ from fuzz.quality.oracle import escalations
 from oracles.ops import OPS
 
 _OPEN: Mapping[str, tuple[float, str]] = {
-    "cross_entropy": (0.03, "the loss of logits that are farther apart than the largest number overflows, or does not"),
     "attention": (0.04, "scores overflow, or are of 1e9 and more, where a fused product leaves e^(u score)"),
     "paged_attention": (0.20, "the same; it has no mask and no cap that would hide such scores"),
     "attention_backward": (0.10, "e^(score - lse), where both are off by their own rounding, overflows for real"),
     "quantize_rows": (0.025, "a code of NaN is any integer"),
-    "topk_softmax": (0.02, "places of NaN, and those of shares that vanish, are any of the row"),
 }
 """The largest share of elements that may be any number, of these ops, and why; of all others it is 1%."""
 
