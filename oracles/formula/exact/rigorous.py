@@ -94,8 +94,11 @@ class Rigorous:
         size = np.abs(found)
         error: F64 = size * _U
         if kind in ("add", "subtract"):
-            if isinstance(a.error, float) and isinstance(b.error, float) and _is_exact(kind, a.value, b.value, found):
-                return Near(found)  # as sums of extents are, with which places are compared
+            if isinstance(a.error, float) and isinstance(b.error, float):
+                rounded = _is_rounded(kind, a.value, b.value, found)
+                if not rounded.any():  # as sums of extents are, with which places are compared
+                    return Near(found)
+                return _special(found, size, np.where(rounded, error, 0.0), a, b)
             return _special(found, size, error + a.error + b.error, a, b)
         if kind == "divide" and isinstance(a.error, float) and isinstance(b.error, float):
             # By a power of two nothing is rounded, such as the mean of one element.
@@ -152,7 +155,7 @@ class Rigorous:
 
     def compare(self, kind: Kind, a: Near, b: Near) -> Mask:
         error = a.error + b.error
-        if not isinstance(error, float) and not (np.abs(a.value - b.value) > error).all():
+        if not isinstance(error, float) and not ((error == 0) | (np.abs(a.value - b.value) > error)).all():
             raise UncertainError
         return self._plain.compare(kind, a.value, b.value)
 
@@ -174,12 +177,13 @@ def _are_ordinary(a: F64, b: F64) -> bool:
     return least * other_least >= SMALL and largest * other_largest < LARGE
 
 
-def _is_exact(kind: Kind, a: F64, b: F64, found: F64) -> bool:
-    """Whether no sum or difference of exact numbers was rounded, by what Knuth's TwoSum has left of each."""
+def _is_rounded(kind: Kind, a: F64, b: F64, found: F64) -> Mask:
+    """Return where a sum or difference of exact numbers was rounded: where Knuth's TwoSum has something left of it, or
+    is no number. Each element is asked by itself, so that a row with an infinity says nothing of others."""
     b = -b if kind == "subtract" else b
     with np.errstate(invalid="ignore"):
         taken = found - a
-        return not np.any((a - (found - taken)) + (b - taken))
+        return (a - (found - taken)) + (b - taken) != 0
 
 
 def _special(found: F64, size: F64, error: F64 | float, *args: Near) -> Near:

@@ -80,6 +80,7 @@ def hard_rows() -> F32:
     return np.concatenate([x, others]).reshape(-1, 64 if len(x) % 2 else 32)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
     ("to", "of_infinity"), [(to, i) for to in (E4M3FN, E5M2) for i in (254, 255 - to.exponent, 255)]

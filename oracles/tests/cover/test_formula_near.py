@@ -110,6 +110,14 @@ def test_sums_of_exact_numbers_that_are_not_rounded_can_be_compared_with_equal_o
         arithmetic.compare("less", rounded, Near(np.array([-1.0, 1.0])))
 
 
+def test_a_sum_of_exact_numbers_is_exact_whatever_stands_beside_it() -> None:
+    arithmetic, ones = Rigorous(), Near(np.array([1.0, 1.0, 1.0]))
+    sums = arithmetic.operate("add", Near(np.array([3.0, np.inf, 2.0**-60])), ones)
+    assert sums.error[:2].tolist() == [0.0, 0.0]
+    assert sums.error[2] > 0
+    assert arithmetic.compare("less", sums[:1], Near(np.array([4.0]))).tolist() == [False]
+
+
 def test_of_one_exact_term_and_by_a_power_of_two_nothing_is_rounded() -> None:
     a, four = Near(np.array([[3.1], [-0.7], [np.inf], [0.0]])), Near(np.array(4.0))
     assert not np.any(Rigorous().total(a, 1).error)

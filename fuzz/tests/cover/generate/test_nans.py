@@ -114,6 +114,7 @@ def test_a_conversion_that_loses_a_nan_is_found(seed: int) -> None:
         fuzz.check(_by_bits, op=NARROWED, arrays="torch", returns=("y",), max_cases=100, seed=seed)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("_here")
 def test_a_report_says_which_bits_a_nan_has() -> None:
     pytest.importorskip("torch")

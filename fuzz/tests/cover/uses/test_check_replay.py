@@ -97,12 +97,17 @@ def test_equal_elements_have_the_places_that_are_documented_and_any_where_none_a
 
 @pytest.mark.usefixtures("unexplained")
 def test_of_equal_elements_the_first_one_is_meant_where_torch_documents_it() -> None:
-    def greatest(x: Any) -> Any:
-        return torch.max(x, -1)
-
     fuzz.check(first, reference=first, shapes="x=b n", max_cases=40, seed=1)
     with pytest.raises(fuzz.CheckFailed, match=r"y\[.*must be "):
         fuzz.check(last, reference=first, shapes="x=b n", max_cases=40, seed=1)
+
+
+@pytest.mark.whole
+@pytest.mark.usefixtures("unexplained")
+def test_any_of_them_is_right_where_the_contract_says_so_and_places_beside_values_are_judged_alike() -> None:
+    def greatest(x: Any) -> Any:
+        return torch.max(x, -1)
+
     fuzz.check(last, reference=first, shapes="x=b n", max_cases=40, seed=1, contract={"ties": "either"})
     with pytest.raises(fuzz.CheckFailed, match=r"indices\["):
         fuzz.check(lambda x: (x.max(-1).values, last(x)), reference=greatest, shapes="x=b n", max_cases=40, seed=1)

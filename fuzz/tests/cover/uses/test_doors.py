@@ -18,11 +18,8 @@ _QUICK = (
     "repro: nothing ran",
     "gate: git fails",
     "run: half ran",
-    "run: interrupted",
     "gate: nothing decided",
     "judge: nothing decided",
-    "check: nothing decided",
-    "action: nothing ran",
     "exported program: nothing ran",
 )
 

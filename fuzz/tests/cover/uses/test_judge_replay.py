@@ -181,7 +181,7 @@ def test_a_module_that_takes_its_own_shapes_alone_is_replayed_at_these(cli_here:
     right = _ONE_SIZE.replace("Model(", "ModelNew(")
     (tmp_path / "right.py").write_text(right)
     (tmp_path / "wrong.py").write_text(right.replace("return self.last(x)", "return self.last(x) * 1.01"))
-    words = ("--against", "one.py", "--seed", "1", "--trusted", "--json")
+    words = ("--against", "one.py", "--seed", "1", "--trusted", "--max-cases", "8", "--json")
     done = cli_here("judge", "right.py", "wrong.py", *words)
     ruling = json.loads(done.stdout)
     assert (done.returncode, ruling["oracle"]) == (1, "replay"), done.stderr
