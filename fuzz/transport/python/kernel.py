@@ -112,6 +112,10 @@ _NO_CUDA = (
 """What torch says on a machine without CUDA of a source that compiles for it, or uses it, when it is loaded."""
 
 
+_NO_DRIVER = "0 active drivers"
+"""What Triton says where it finds no GPU."""
+
+
 class NeedsCudaError(Exception):
     """A kernel that can only be loaded where there is CUDA. The message is complete."""
 
@@ -152,7 +156,7 @@ class LoadedKernel:
             if found != wanted:
                 said = f"it is declared with {name}={wanted!r}, and its source makes that {found!r}"
                 raise KernelError(f"{Path(spec.source).name}: {said}")
-        self._can_have_cuda, self._has_returned = spec.device == "cuda", False
+        self._device, self._has_returned = spec.device, False
         """A call that ends for want of CUDA is no fault where none has returned: a kernel may not choose its cases."""
         self._name = spec.entry
         self._entry: Callable[..., Any] = getattr(self.module, spec.entry, None)  # type: ignore[assignment]
@@ -196,7 +200,7 @@ class LoadedKernel:
             if _is_of_compiler(error) and (missing := _builds_nothing()):
                 return Raised(rejected=False, words=missing, built=False)
             words = self._words(error)
-            if not self._can_have_cuda and not self._has_returned and self._asks_for_cuda(error, words):
+            if self._device != "cuda" and not self._has_returned and self._asks_for_cuda(error, words):
                 return Raised(rejected=False, words=f"no CUDA here, which it needs: {words}", built=False)
             names = ", ".join((*tensors, *given, *self._options))
             wrapper = f"def {self._name}({names}): return mine({names})"
@@ -207,7 +211,8 @@ class LoadedKernel:
     def _asks_for_cuda(self, error: BaseException, words: str) -> bool:
         """Whether it ends for want of CUDA, as torch says or a statement of its own."""
         stated = _is_stated(error, self._folders) and "cuda" in words.lower()
-        return stated or any(each in str(error) for each in _NO_CUDA)
+        tuned = self._device == "interpret" and _NO_DRIVER in str(error)  # by Triton's autotune, which takes times
+        return stated or tuned or any(each in str(error) for each in _NO_CUDA)
 
     def _words(self, error: BaseException) -> str:
         """The error in one line, with the last line of the kernel's file that was reached."""
@@ -235,7 +240,7 @@ def misuse_of(error: BaseException, *, wrapper: str, interpreter: str) -> str:
     entered = trace is None or trace.tb_next is not None
     if isinstance(error, TypeError) and not entered and _NOT_CALLED.search(said):
         return f"it cannot be called by keyword: {said}; wrap it: {wrapper}"
-    if isinstance(error, RuntimeError) and said.startswith("0 active drivers"):
+    if isinstance(error, RuntimeError) and said.startswith(_NO_DRIVER):
         return f"Triton finds no GPU here: {interpreter}"
     return ""
 

@@ -98,6 +98,14 @@ def test_a_kernel_that_needs_cuda_in_each_call_did_not_run_and_one_that_has_retu
         assert [each.status for each in found] == wanted, found
 
 
+def test_an_autotuned_program_did_not_run_in_the_interpreter(tmp_path: Path, cache: Path) -> None:
+    sizes = "configs=[triton.Config({'BLOCK': 8}), triton.Config({'BLOCK': 16})], key=['n']"
+    tuned = TRITON.replace("@triton.jit", f"@triton.autotune({sizes})\n@triton.jit").replace(", BLOCK=8", "")
+    [outcome] = outcomes(python_target(tmp_path, TRITON_HEAD + tuned, "triton", "interpret"), cache, a_case())
+    assert outcome.status is Status.NOT_RUN, outcome
+    assert "no CUDA here" in str(outcome)
+
+
 def test_what_asks_for_tensors_of_a_gpu_runs_in_the_interpreter_of_triton(tmp_path: Path, cache: Path) -> None:
     asking = TRITON.replace("axis):\n", "axis):\n    assert x.is_cuda and torch.empty_like(y).is_cuda\n")
     [outcome] = outcomes(python_target(tmp_path, TRITON_HEAD + asking, "triton", "interpret"), cache, a_case())
