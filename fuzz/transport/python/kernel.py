@@ -112,6 +112,10 @@ _NO_CUDA = (
 """What torch says on a machine without CUDA of a source that compiles for it, or uses it, when it is loaded."""
 
 
+_NO_DRIVER = "0 active drivers"
+"""What Triton says where it finds no GPU."""
+
+
 class NeedsCudaError(Exception):
     """A kernel that can only be loaded where there is CUDA. The message is complete."""
 
@@ -152,6 +156,8 @@ class LoadedKernel:
             if found != wanted:
                 said = f"it is declared with {name}={wanted!r}, and its source makes that {found!r}"
                 raise KernelError(f"{Path(spec.source).name}: {said}")
+        self._device, self._has_returned = spec.device, False
+        """A call that ends for want of CUDA is no fault where none has returned: a kernel may not choose its cases."""
         self._name = spec.entry
         self._entry: Callable[..., Any] = getattr(self.module, spec.entry, None)  # type: ignore[assignment]
         if not callable(self._entry):
@@ -186,17 +192,27 @@ class LoadedKernel:
             own = {self._own.get(name, name): each for name, each in {**handed, **given}.items()}
             call = partial(self._entry, **own, **self._options)
             found = call() if way is None else way(call)
+            self._has_returned = True
             return found if self._made is None else opened(found, self._library)
         except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 raise
             if _is_of_compiler(error) and (missing := _builds_nothing()):
                 return Raised(rejected=False, words=missing, built=False)
+            words = self._words(error)
+            if self._device != "cuda" and not self._has_returned and self._asks_for_cuda(error, words):
+                return Raised(rejected=False, words=f"no CUDA here, which it needs: {words}", built=False)
             names = ", ".join((*tensors, *given, *self._options))
             wrapper = f"def {self._name}({names}): return mine({names})"
             if misuse := misuse_of(error, wrapper=wrapper, interpreter=_INTERPRETER):
                 return Raised(rejected=False, words=misuse, misused=True)
-            return Raised(is_rejection(error, self._folders), self._words(error))
+            return Raised(is_rejection(error, self._folders), words)
+
+    def _asks_for_cuda(self, error: BaseException, words: str) -> bool:
+        """Whether it ends for want of CUDA, as torch says or a statement of its own."""
+        stated = _is_stated(error, self._folders) and "cuda" in words.lower()
+        tuned = self._device == "interpret" and _NO_DRIVER in str(error)  # by Triton's autotune, which takes times
+        return stated or tuned or any(each in str(error) for each in _NO_CUDA)
 
     def _words(self, error: BaseException) -> str:
         """The error in one line, with the last line of the kernel's file that was reached."""
@@ -224,7 +240,7 @@ def misuse_of(error: BaseException, *, wrapper: str, interpreter: str) -> str:
     entered = trace is None or trace.tb_next is not None
     if isinstance(error, TypeError) and not entered and _NOT_CALLED.search(said):
         return f"it cannot be called by keyword: {said}; wrap it: {wrapper}"
-    if isinstance(error, RuntimeError) and said.startswith("0 active drivers"):
+    if isinstance(error, RuntimeError) and said.startswith(_NO_DRIVER):
         return f"Triton finds no GPU here: {interpreter}"
     return ""
 
@@ -272,17 +288,18 @@ def is_rejection(error: BaseException, own: Collection[str]) -> bool:
 
     What a library raises, in Python or in its own machine code, is a crash of the kernel that called it.
     """
+    return isinstance(error, _REJECTIONS) and _is_stated(error, own)
+
+
+def _is_stated(error: BaseException, own: Collection[str]) -> bool:
+    """Whether a statement of the kernel's own files raised it, `raise` or `assert`."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or not isinstance(error, _REJECTIONS):
+    if trace is None or trace.tb_lasti < 0:
         return False
     code = trace.tb_frame.f_code
-    return (
-        _is_below(Path(code.co_filename).resolve(), own)
-        and trace.tb_lasti >= 0
-        and code.co_code[trace.tb_lasti] == _RAISES
-    )
+    return _is_below(Path(code.co_filename).resolve(), own) and code.co_code[trace.tb_lasti] == _RAISES
 
 
 def has_own_frame(error: BaseException, own: Collection[str]) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -86,8 +87,19 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
 
 
 def _largest(module: ModuleType) -> tuple[int, ...]:
-    """The shape of the largest tensor that it is given or has. Raises ProblemError."""
-    return max((shape for some in shapes_of(module) for shape in some), key=math.prod, default=())
+    """The shape of the largest tensor that it is given, has or returns. Raises ProblemError."""
+    return max((shape for some in (*shapes_of(module), _returned(module)) for shape in some), key=math.prod, default=())
+
+
+def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
+    """The shapes of the tensors that a model returns, without any made; none where that takes values."""
+    import torch
+
+    with suppress(Exception, SystemExit), torch.device("meta"):
+        made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
+        found = module.Model(*made_of)(*module.get_inputs())
+        return [tuple(each.shape) for each in (found if isinstance(found, (tuple, list)) else [found])]
+    return []
 
 
 def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:

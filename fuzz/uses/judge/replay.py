@@ -83,7 +83,9 @@ class Replay:
         for line in lines:
             for dtype, ratio in line.largest.items():
                 largest[dtype] = max(ratio, largest[dtype])
-        reason = next((each.reason for each in lines if each.reason), "")
+        slow = {each.id: each.size_limit.beyond(run.op) for each in self.targets if each.size_limit is not None}
+        not_given = [f"not given to {name}, which is slow: {larger}" for name, larger in slow.items()]
+        reason = next((each.reason for each in lines if each.reason), "".join(not_given[:1]))
         if said == "undecided":
             undecided = max(each.undecided for each in lines)
             never = dict.fromkeys(name for each in lines for name, seen in each.decided.items() if not seen)

@@ -29,7 +29,7 @@ from fuzz.base.packages import APT
 from fuzz.execute.pool import WorkerPool
 from fuzz.report.records import environment
 from fuzz.tests.common.planted import a_case
-from fuzz.tests.common.python_planted import TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
+from fuzz.tests.common.python_planted import BAD, TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
 from fuzz.tests.conftest import CHECKOUT, HANG_S
 from fuzz.transport.python import attest
 from fuzz.transport.python.kernel import Spec
@@ -78,6 +78,32 @@ def test_a_kernel_that_needs_cuda_to_be_loaded_is_not_to_blame_where_there_is_no
         status = pool.statuses[target.id]
     assert isinstance(status, NotRun)
     assert (status.broken, status.reason.partition(": ")[0]) == ("", "no CUDA here, which it needs to be loaded")
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "assert x.is_cuda",
+        "exec('assert 0, \"Torch not compiled with CUDA enabled\"')",
+        "raise ValueError('needs CUDA')",
+    ],
+)
+def test_a_kernel_that_needs_cuda_in_each_call_did_not_run_and_one_that_has_returned_is_to_blame(
+    tmp_path: Path, cache: Path, asks: str
+) -> None:
+    for guard, wanted in (("", [Status.NOT_RUN] * 2), ("if x[0, 0] != x[0, 0]: ", [Status.RAN, Status.RAISED])):
+        wanted = [Status.RAN, Status.REJECTED] if guard and "ValueError" in asks else wanted
+        target = python_target(tmp_path, f"{TORCH_HEAD}    {guard}{asks}\n    y.copy_(x)\n")
+        found = outcomes(target, cache, a_case(), BAD)
+        assert [each.status for each in found] == wanted, found
+
+
+def test_an_autotuned_program_did_not_run_in_the_interpreter(tmp_path: Path, cache: Path) -> None:
+    sizes = "configs=[triton.Config({'BLOCK': 8}), triton.Config({'BLOCK': 16})], key=['n']"
+    tuned = TRITON.replace("@triton.jit", f"@triton.autotune({sizes})\n@triton.jit").replace(", BLOCK=8", "")
+    [outcome] = outcomes(python_target(tmp_path, TRITON_HEAD + tuned, "triton", "interpret"), cache, a_case())
+    assert outcome.status is Status.NOT_RUN, outcome
+    assert "no CUDA here" in str(outcome)
 
 
 def test_what_asks_for_tensors_of_a_gpu_runs_in_the_interpreter_of_triton(tmp_path: Path, cache: Path) -> None:

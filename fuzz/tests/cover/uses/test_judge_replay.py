@@ -187,3 +187,15 @@ def test_a_module_that_takes_its_own_shapes_alone_is_replayed_at_these(cli_here:
     assert (done.returncode, ruling["oracle"]) == (1, "replay"), done.stderr
     assert [each["verdict"] for each in ruling["solutions"]] == ["right", "wrong"]
     assert "at the shapes that come with it, as it cannot be read" in ruling["reference"]
+
+
+@pytest.mark.whole
+def test_a_slow_target_that_is_given_no_case_says_why(cli_here: Cli, tmp_path: Path) -> None:
+    task = "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n\n"
+    (tmp_path / "task.py").write_text(f"{task}def get_inputs():\n    return [torch.randn(2, 100_000)]\n")
+    (tmp_path / "mine.py").write_text(f"import triton\n{task.replace('Model', 'ModelNew')}")
+    shown = cli_here("judge", "mine.py", "--against", "task.py", "--own-shapes", "--seed", "1", "--max-cases", "1")
+    assert "did not run" in shown.stdout, shown
+    assert "not given to triton-mine@interpret, which is slow: those of more than 8,192 elements" in " ".join(
+        shown.stdout.split()
+    )
