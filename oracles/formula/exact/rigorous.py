@@ -94,8 +94,10 @@ class Rigorous:
         size = np.abs(found)
         error: F64 = size * _U
         if kind in ("add", "subtract"):
-            if isinstance(a.error, float) and isinstance(b.error, float) and _is_exact(kind, a.value, b.value, found):
+            moved = _is_rounded(kind, a.value, b.value, found)
+            if isinstance(a.error, float) and isinstance(b.error, float) and not moved.any():
                 return Near(found)  # as sums of extents are, with which places are compared
+            error = np.where(moved, error, 0.0)  # of each, whatever else is there
             return _special(found, size, error + a.error + b.error, a, b)
         if kind == "divide" and isinstance(a.error, float) and isinstance(b.error, float):
             # By a power of two nothing is rounded, such as the mean of one element.
@@ -174,12 +176,12 @@ def _are_ordinary(a: F64, b: F64) -> bool:
     return least * other_least >= SMALL and largest * other_largest < LARGE
 
 
-def _is_exact(kind: Kind, a: F64, b: F64, found: F64) -> bool:
-    """Whether no sum or difference of exact numbers was rounded, by what Knuth's TwoSum has left of each."""
+def _is_rounded(kind: Kind, a: F64, b: F64, found: F64) -> Mask:
+    """Where a sum or difference of numbers was rounded, by what Knuth's TwoSum has left of each; or is none."""
     b = -b if kind == "subtract" else b
     with np.errstate(invalid="ignore"):
         taken = found - a
-        return not np.any((a - (found - taken)) + (b - taken))
+        return np.asarray(((a - (found - taken)) + (b - taken)) != 0)
 
 
 def _special(found: F64, size: F64, error: F64 | float, *args: Near) -> Near:
