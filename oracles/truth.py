@@ -169,13 +169,13 @@ class Truth:
 
     def _unknown(self, contract: Contract, given: Mapping[str, Enclosure], received: Received) -> Mapping[str, Mask]:
         """Where nothing follows from outputs: of what is too large for its dtype, or may be so on the way, anything is
-        stored; and zero, of what the cast to it flushes. Near a jump anything is right as well, but a kernel has what
-        it stores."""
+        stored; and zero, of what the cast to it flushes; and another number in a dtype of fewer bits than the op's own.
+        Near a jump anything is right as well, but a kernel has what it stores."""
         contract = self.op.settled(contract)
         masks = {}
         with np.errstate(all="ignore"):
             for name, each in given.items():
-                mask = self._flushed(contract, name, each, received.values[name])
+                mask = self._flushed(contract, name, each, received.values[name]) | self._is_narrower(name)
                 loose = [found for found in (each.unjudged, each.infinities) if found is not None]
                 if loose:
                     read = self.op.conformance(contract, self.problem.structured, self.op.tensors)
@@ -184,6 +184,13 @@ class Truth:
                 if mask.any():
                     masks[name] = self._returned(name, mask).astype(bool)
         return masks
+
+    def _is_narrower(self, output: str) -> bool:
+        """Whether the dtype of an output has not all numbers of the one that the op says."""
+        own, stored = (
+            FORMATS.get(dtype) for dtype in (self.op.of_op.operand(output).dtype, self.problem.outputs[output])
+        )
+        return own is not None and stored is not None and not stored.holds(own)
 
     def _flushed(self, contract: Contract, output: str, enclosure: Enclosure, got: NDArray[Any]) -> Mask:
         """Where an output may be a zero by its cast alone."""
@@ -268,11 +275,18 @@ class Truth:
         return self._enclosures[key]
 
     def decided(self, contract: Contract) -> Mapping[str, bool]:
-        """Return whether the contract forbids some number at some element, by each output that has elements: an output
-        without is judged by its shape."""
+        """Return whether the contract forbids some number at an element that is made of numbers alone, by each output
+        that has elements: an output without is judged by its shape."""
         enclosures = self.enclosures(contract, self.problem.structured).items()
         dtypes = {name: DTYPES[dtype] for name, dtype in self.problem.outputs.items()}
-        return {name: not each.anything(dtypes[name]).all() for name, each in enclosures if each.below.size}
+        wild = {name: ~np.isfinite(array.astype(np.float64)) for name, array in self.problem.inputs.items()}
+        wild = {name: mask for name, mask in wild.items() if mask.any()}
+        made = self.op.following(wild) if wild else {}
+        return {
+            name: not (each.anything(dtypes[name]) | made.get(name, False)).all()
+            for name, each in enclosures
+            if each.below.size
+        }
 
     def bounds(
         self, contract: Contract, output: str, index: tuple[int, ...], structured: bool, *, once: bool = False

@@ -27,6 +27,7 @@ from fuzz.findings.tables import (
     SliceRow,
     TargetRow,
 )
+from fuzz.findings.tally import Decided
 from fuzz.findings.trends import Trends, trends
 from fuzz.generate.conditions import Together
 from fuzz.triage.explanation import Explanation
@@ -87,8 +88,7 @@ class TargetTotals:
     findings: int
     gave_up: int
     not_run: int
-    decided: Mapping[str, bool] = field(default_factory=dict)
-    """Whether a wrong value of an output could have been seen, by each output that was compared."""
+    decided: Decided = field(default_factory=dict)
 
 
 class LawTotals(NamedTuple):
@@ -247,10 +247,10 @@ def _counts(transaction: Session, night: int) -> _Counts:
 
 
 def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTotals]:
-    decided: dict[str, dict[str, bool]] = {}
+    decided: dict[str, Decided] = {}
     for what in ("open", "decided"):  # what was decided once is decided
-        for target, output, _ in counts.get(what, {}):
-            decided.setdefault(target, {})[output] = what == "decided"
+        for (target, output, dtype), count in counts.get(what, {}).items():
+            decided.setdefault(target, {})[output, dtype] = count if what == "open" else 0
     order = (TargetRow.op, TargetRow.kernel, TargetRow.name)
 
     def counted(row: TargetRow, what: str) -> int:

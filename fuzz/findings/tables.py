@@ -131,8 +131,9 @@ class CounterRow(Base):
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
     what: Mapped[str] = mapped_column(primary_key=True)
     """What is counted: 'judged', 'findings', 'gave_up' and 'not_run' of a target; 'decided' and 'open' of a
-    target, by an output, as it is in a part of the night; 'compared' by a law; 'twin' of a target, by a law; 'visit' of
-    a label of an op's space, and 'space', always 0, where the label is one that should be visited."""
+    target, by an output and the dtype of the first input, as it is in a part of the night; 'compared' by a law; 'twin'
+    of a target, by a law; 'visit' of a label of an op's space, and 'space', always 0, where the label is one that
+    should be visited."""
     subject: Mapped[str] = mapped_column(primary_key=True)
     """The target, the law or the op."""
     kind: Mapped[str] = mapped_column(primary_key=True, default="")

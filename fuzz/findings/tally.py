@@ -93,6 +93,11 @@ NO_TURN = "the search ended before its op had a turn"
 LATE = "it is slow, and the search ended before it had a turn"
 
 
+Decided = dict[tuple[str, str], int]
+"""By output that was compared, and the dtype of the first input: in how many cases no wrong value of it could have been
+seen; 0 if it could in one."""
+
+
 @dataclass
 class TargetTally:
     """Counts for one target."""
@@ -114,8 +119,7 @@ class TargetTally:
     """All that is known, where its kernel cannot be built or started, or called as it is declared."""
     undecided: str = ""
     """The last case that the oracle gave up on: OP:SHARD:NUMBER, which `repro` takes after the search's seed."""
-    decided: dict[str, bool] = field(default_factory=dict)
-    """Whether a wrong value of an output could have been seen, by each output that was compared."""
+    decided: Decided = field(default_factory=dict)
 
     def count(self, case: Case, judgement: Judgement) -> None:
         """Count one judgement."""
@@ -148,7 +152,7 @@ class TargetTally:
         self.not_run_reason = later.not_run_reason or self.not_run_reason
         self.broken = later.broken or self.broken
         self.undecided = later.undecided or self.undecided
-        note_decided(self.decided, later.decided)
+        note_open(self.decided, later.decided)
         for dtype, worst in later.worst.items():
             if dtype not in self.worst or worst.ratio > self.worst[dtype].ratio:
                 self.worst[dtype] = worst
@@ -269,6 +273,12 @@ class Tally:
     @property
     def gave_up(self) -> int:
         return sum(target.gave_up for target in self.targets.values())
+
+
+def note_open(known: Decided, later: Mapping[tuple[str, str], int]) -> None:
+    """Note of outputs in how many cases more no wrong value could have been seen: one in which it could is enough."""
+    for key, count in later.items():
+        known[key] = 0 if 0 in (count, known.get(key)) else known.get(key, 0) + count
 
 
 def note_decided(known: dict[str, bool], outputs: Mapping[str, bool]) -> None:

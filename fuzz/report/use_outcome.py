@@ -11,9 +11,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fuzz.base.exits import ENDINGS, Exit
-from fuzz.findings.tally import LATE, NO_TURN, Largest, Tally, note_decided, widest_first
+from fuzz.findings.tally import LATE, NO_TURN, Decided, Largest, Tally, note_open, widest_first
 
 NO_CASE = "no case that was drawn fits it"
+
+
+_ENOUGH = 4
+"""With fewer cases in a dtype an output may be NaN in all of them by chance: of one element whose recipe has NaN."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class UseOutcome:
     undecided: int = 0
     """The number of runs that the oracle gave up on."""
     never_decided: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The outputs of which no wrong value could have been seen, by kernel that has any."""
+    """The outputs of which no wrong value could have been seen, or none in a dtype, by kernel that has any."""
     missing: tuple[str, ...] = ()
     """A line for each target or kernel that had to run and did not."""
     errors: tuple[str, ...] = ()
@@ -107,6 +111,17 @@ class UseOutcome:
         }
 
 
+def _never(decided: Decided) -> list[str]:
+    """The outputs of which nothing was decided, and those of which nothing was in a dtype that had cases enough."""
+    seen = {output for (output, _), count in decided.items() if not count}
+    found = [
+        f"{output} in {dtype}" if output in seen else output
+        for (output, dtype), count in decided.items()
+        if count and (output not in seen or count >= _ENOUGH)
+    ]
+    return [*dict.fromkeys(found)]
+
+
 def outcome_of(
     tally: Tally, *, failing: bool = False, complaints: Sequence[str] = (), missing: Sequence[str] = (),
     errors: Sequence[str] = (), unsaved: Sequence[str] = (), interrupted: bool = False, idle: bool = False,
@@ -114,14 +129,14 @@ def outcome_of(
 ) -> UseOutcome:  # fmt: skip
     """Return the outcome of a use that counted so much; `usual` is why a target judged nothing that does not say."""
     lines = tally.targets.values()
-    judged, unjudged, decided = Counter[str](), dict[str, str](), dict[str, dict[str, bool]]()
+    judged, unjudged, decided = Counter[str](), dict[str, str](), dict[str, Decided]()
     for line in lines:
         judged[line.kernel] += line.judged
-        note_decided(decided.setdefault(line.kernel, {}), line.decided)
+        note_open(decided.setdefault(line.kernel, {}), line.decided)
     silent = [line for line in lines if not judged[line.kernel]]
     for line in silent:
         unjudged.setdefault(line.kernel, line.not_run_reason or usual)
-    never = {kernel: [name for name, seen in each.items() if not seen] for kernel, each in decided.items()}
+    never = {kernel: _never(each) for kernel, each in decided.items()}
     broken = tuple(dict.fromkeys(line.kernel for line in lines if line.broken))
     late = dict.fromkeys(line.kernel for line in silent if line.not_run_reason in (NO_TURN, LATE))
     worst = max(lines, key=lambda line: line.not_run, default=None)

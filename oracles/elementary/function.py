@@ -275,8 +275,12 @@ class Elementary(Named):
         return radius if self.singular is None else radius / np.abs(x - self.singular)
 
     def meets(self, low: F64, high: F64) -> NDArray[np.bool_]:
-        """Return where the singular place lies between two arguments, or they lie outside of the domain."""
+        """Return where the singular place lies between two arguments, or an end of the domain does."""
         if self.singular is None:
             return np.zeros(np.shape(low), bool)
-        below = np.asarray(low <= self.singular)
+        below = np.asarray(low <= self.singular) & ~self.misses(low, high)
         return below if self.domain == self.singular else below & (high >= self.singular)
+
+    def misses(self, low: F64, high: F64) -> NDArray[np.bool_]:
+        """Return where all arguments between two lie below the domain: every kernel has NaN there."""
+        return np.asarray(high + (high - low) * 2.0**-12 < self.domain)

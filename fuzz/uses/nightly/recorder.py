@@ -60,8 +60,8 @@ class Recorder(Observer):
                 batch.counts[what, name] += getattr(line, what)
             for law, count in line.twins.items():
                 batch.counts["twin", name, law] += count
-            for output, decided in line.decided.items():
-                batch.counts["decided" if decided else "open", name, output] += 1
+            for (output, dtype), count in line.decided.items():
+                batch.counts["open" if count else "decided", name, output, dtype] += count or 1
             if line.not_run:
                 batch.reasons[name] = line.not_run_reason
             if line.broken:

@@ -12,7 +12,7 @@ from fuzz.base.errors import UsageError
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Batch, Pool
-from fuzz.findings.tally import Sighting, Tally, note_decided
+from fuzz.findings.tally import Decided, Sighting, Tally, note_open
 from fuzz.judge.batch import asked_of, settle
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.judge.trouble import error_words, judged
@@ -50,7 +50,7 @@ class Examiner:
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._several = len({target.kernel.name for target in self.targets.values()}) > 1
-        self._decided: dict[str, dict[str, bool]] = {name: {} for name in self.targets if decides}
+        self._decided: dict[str, Decided] = {name: {} for name in self.targets if decides}
         """The outputs of which a wrong value could have been seen: it is not asked again, as that takes time."""
         self._accuracy = accuracy
         self._told, self._ended = told, ended
@@ -112,7 +112,8 @@ class Examiner:
         found.tally.count(entry.case, judgements, self.targets)
         for each in judgements:
             decided = self._decided.get(each.target) if each.worst is not None else None
-            if decided is not None and not all(decided.get(output) for output in entry.case.outputs):
+            dtype = next(iter(entry.case.inputs.values())).dtype
+            if decided is not None and any(decided.get((output, dtype)) != 0 for output in entry.case.outputs):
                 self._note_decided(judge, each.target, found)
         if entry.check is not None and judge.checked:
             found.tally.laws[entry.check.name] += len(judge.checked)
@@ -128,5 +129,7 @@ class Examiner:
         except Exception as error:
             found.errors.append((f"internal error: {error_words(error)}", judge.entry.case))
             return
-        note_decided(self._decided[target], decided)
-        note_decided(found.tally.targets[target].decided, decided)
+        dtype = next(iter(judge.entry.case.inputs.values())).dtype
+        open_ = {(output, dtype): 0 if seen else 1 for output, seen in decided.items()}
+        note_open(self._decided[target], open_)
+        note_open(found.tally.targets[target].decided, open_)

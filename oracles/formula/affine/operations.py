@@ -10,7 +10,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import DOUBLE, Format
 from oracles.elementary.function import Elementary, Tangent
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, zeroed
-from oracles.formula.affine.forms import ANY, DUST, Form, Mask, combined, dust, replace, upwards
+from oracles.formula.affine.forms import ANY, DUST, Form, Mask, blended, combined, dust, replace, upwards
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.trace import Kind, Node
@@ -265,6 +265,9 @@ def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form, top: F6
         bend = _in_range(of, arg, centre, bend)
     parts, rest = combined([(arg, bend.slope)], upwards(bend.remainder, dtype, arg.spread))
     found = replace(found, parts=parts, rest=rest)
+    if (outside := of.misses(low, high)).any():
+        nothing = Form(np.full(outside.shape, np.nan), dtype, found.bits, may=found.may)
+        found = blended(outside, nothing, found)
     share = of.share(arg.centre, far)
     if not (share > FAR).any():
         return found

@@ -63,7 +63,7 @@ class Outcome:
     @property
     def is_one(self) -> Mask:
         """Where all numbers are 1 or -1."""
-        return (self.nearest == 1) & (self.low >= -1) & (self.high <= 1)
+        return np.asarray((self.nearest == 1) & (self.low >= -1) & (self.high <= 1))
 
     @property
     def numbers(self) -> Mask:
@@ -195,7 +195,8 @@ class Outcomes:
         def total(values: F64) -> F64:
             return inputs.total(values, tuple(wide)) * count
 
-        sums, every, others = [np.zeros((1,) * len(full))] * 4, np.ones((1,) * len(full), bool), np.uint8(0)
+        sums, every = [np.zeros((1,) * len(full))] * 4, np.ones((1,) * len(full), bool)
+        others = _flags(~every, ~every, ~every)
         for places in inputs.spans(full, axes):
             parts = [Outcome(*(part(each, axes, places) for each in arg.arrays)) for arg in args]
             terms = parts[0] if node.kind == "sum" else _multiplied(self, node, parts)
@@ -203,7 +204,7 @@ class Outcomes:
             each = (low, high, np.maximum(high, 0.0), np.maximum(-low, 0.0))
             sums = [so_far + total(values) for so_far, values in zip(sums, each, strict=True)]
             every = every & ~_any_along(~terms.numbers, axes)
-            others = others | np.bitwise_or.reduce(terms.others, axes, keepdims=True)
+            others = others | np.asarray(np.bitwise_or.reduce(terms.others, axes, keepdims=True), np.uint8)
         low, high, up, down = sums
         off, limit = (up + down) * (self.here.sum_errors(node, True)[1] + _OWN), self.here.dtype(node).limit
         plus, minus = ((others & flag) != 0 for flag in (PLUS, MINUS))
@@ -220,8 +221,8 @@ class Outcomes:
             return self._limited(node, found)
         exact = (found.low == found.high) & (round_to(found.low, dtype) == found.low)
         moved = _off(found.low, found.high, 2 * dtype.u, dtype.eta)
-        ends = (np.where(exact, found.low, end) for end in moved)
-        return self._limited(node, _between(*ends, found.numbers, found.others))
+        low, high = (np.where(exact, found.low, end) for end in moved)
+        return self._limited(node, _between(low, high, found.numbers, found.others))
 
     def _is_fused(self, node: Node) -> bool:
         """Whether a sum may take a product before it is rounded."""

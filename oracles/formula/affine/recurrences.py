@@ -22,7 +22,7 @@ import numpy as np
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.affine.errors import either, marked
-from oracles.formula.affine.forms import DUST, Form, Mask, dust
+from oracles.formula.affine.forms import DUST, Form, Mask, dust, upwards
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along
 from oracles.formula.trace import Node
@@ -63,7 +63,7 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     size = np.abs(start.centre) + start.spread
     least = np.maximum(size, 1.0)
     now = _Place(start.centre, size, start.spread, np.where(adds, 1.0, least), least)
-    step = _Step(u, adds, np.where(adds, 2.0, 1.0) * u, one_by_one)
+    step = _Step(dtype, u, adds, np.where(adds, 2.0, 1.0) * u, one_by_one)
     # What is exact at first may be so for fewer axes than what comes after it: a place of these arrays has all of them.
     centre, size, error, most = kept = [np.empty(shape) for _ in range(4)]
     with np.errstate(all="ignore"):
@@ -96,6 +96,7 @@ class _Step:
     """From one place to the next. There are thousands of places, and few elements in each: what is calculated here is
     what cannot be calculated for all of them at once."""
 
+    dtype: Format
     u: float
     adds: Mask
     rounds: F64
@@ -110,7 +111,7 @@ class _Step:
     def next(self, before: _Place, factor: F64, off: F64, wide: F64, value: F64, more: F64, bulk: F64) -> _Place:
         """The place after one, of the centres, spreads and magnitudes of a and b."""
         u, adds = self.u, self.adds
-        size = wide * before.size + bulk
+        size = upwards(wide * before.size, self.dtype, wide, before.size) + bulk
         error = wide * before.error + off * np.abs(before.centre) + more
         centre = factor * before.centre + value
         if self.one_by_one:

@@ -94,11 +94,10 @@ class Rigorous:
         size = np.abs(found)
         error: F64 = size * _U
         if kind in ("add", "subtract"):
-            if isinstance(a.error, float) and isinstance(b.error, float):
-                rounded = _is_rounded(kind, a.value, b.value, found)
-                if not rounded.any():  # as sums of extents are, with which places are compared
-                    return Near(found)
-                return _special(found, size, np.where(rounded, error, 0.0), a, b)
+            moved = _is_rounded(kind, a.value, b.value, found)
+            if isinstance(a.error, float) and isinstance(b.error, float) and not moved.any():
+                return Near(found)  # as sums of extents are, with which places are compared
+            error = np.where(moved, error, 0.0)  # of each, whatever else is there
             return _special(found, size, error + a.error + b.error, a, b)
         if kind == "divide" and isinstance(a.error, float) and isinstance(b.error, float):
             # By a power of two nothing is rounded, such as the mean of one element.
@@ -178,12 +177,11 @@ def _are_ordinary(a: F64, b: F64) -> bool:
 
 
 def _is_rounded(kind: Kind, a: F64, b: F64, found: F64) -> Mask:
-    """Return where a sum or difference of exact numbers was rounded: where Knuth's TwoSum has something left of it, or
-    is no number. Each element is asked by itself, so that a row with an infinity says nothing of others."""
+    """Return where a sum or difference of numbers was rounded, by what Knuth's TwoSum has left of it, or is no number."""
     b = -b if kind == "subtract" else b
     with np.errstate(invalid="ignore"):
         taken = found - a
-        return (a - (found - taken)) + (b - taken) != 0
+        return np.asarray(((a - (found - taken)) + (b - taken)) != 0)
 
 
 def _special(found: F64, size: F64, error: F64 | float, *args: Near) -> Near:

@@ -247,6 +247,18 @@ def test_nvfp4_codes_follow_from_the_scale_that_was_returned() -> None:
         assert [each.result for each in truth.check(contract, {"q": codes, "scale": above})] == ["pass", "pass"]
 
 
+def test_nvfp4_codes_do_not_follow_from_a_scale_that_has_lost_bits() -> None:
+    """The numbers of e5m2 have three bits: a scale of 1.125 is stored as 1, and the codes were made of 1.125."""
+    random, one = np.random.default_rng(5), np.float32(1.0)
+    x = random.uniform(-6.0, 6.0, (8, 32)).astype(np.float32)
+    x[:, ::16] = 6 * 1.125
+    q, scale = nvfp4(x, one, 0.0)
+    of = Problem("quantize_nvfp4", {}, {"x": x, "tensor_scale": np.array(one)}, {"q": "uint8", "scale": "e5m2"})
+    stored = {"scale": scale.astype(np.float32).astype(ml_dtypes.float8_e5m2)}
+    assert [each.result for each in Truth(of).check(Contract(), {"q": q, **stored})] == ["pass", "pass"]
+    assert Truth(of).check(Contract(), {"q": q ^ np.uint8(1), **stored})[0].result == "numeric"
+
+
 def test_what_follows_from_returned_outputs_is_of_the_same_operands() -> None:
     """An output of it is no input of the op, and no tensor is another one."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from oracles.formula.contract import Contract
+from oracles.formula.exact.rigorous import Near, Rigorous
 from oracles.formula.trace import Formula, avg, point, rsqrt, total, welford_mean, where
 from oracles.ops import OPS
 from oracles.summation import Lanes
@@ -79,3 +80,11 @@ def test_a_row_of_any_problem_is_the_same_by_itself_and_among_others(op: str) ->
         contract = any_contract(problem, rng)
         found = list(differences(problem, contract, number % 2 == 0, tensors))
         assert not found, f"{found[0]}, {problem.problem}, {contract}"
+
+
+def test_a_difference_that_is_exact_is_so_beside_one_of_infinities() -> None:
+    """It may be a tie in fewer bits: what is wrong of it by nothing at all decides that."""
+    a, b = np.array([-200.0, np.inf]), np.array([92.375, np.inf])
+    with np.errstate(invalid="ignore"):
+        found = Rigorous().operate("subtract", Near(a), Near(b))
+    assert np.broadcast_to(found.error, a.shape)[0] == 0

@@ -334,3 +334,15 @@ def test_an_exponent_may_be_rounded_to_the_dtype_or_not() -> None:
         for exponent, result in ((1 / 3, "pass"), (float(np.float32(1 / 3)), "pass"), (0.3333, "numeric")):
             y = (x.astype(np.float64) ** exponent).astype(np.float32)
             assert results(of, Contract(), {"y": y}) == [result]
+
+
+@pytest.mark.parametrize("name", ["log", "sqrt", "rsqrt"])
+def test_a_number_below_the_domain_in_every_kernel_has_no_value(name: str) -> None:
+    def of_negative(x: Node) -> dict[str, Node]:
+        return {"y": elementary(name)(-1.0 - x * x)}
+
+    x = np.array([[0.3, -1.7, 1e10]], np.float32)
+    with known(Op(of_negative, (Operand("x", "... n"),), (Operand("y", "... n"),))):
+        of = Problem("of_negative", {}, {"x": x}, {"y": "f32"})
+        assert results(of, Contract(), {"y": np.full_like(x, np.nan)}) == ["pass"]
+        assert results(of, Contract(), {"y": np.full_like(x, 7)}) == ["nonfinite"]

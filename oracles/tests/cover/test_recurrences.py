@@ -198,3 +198,11 @@ def test_what_a_nan_or_an_infinity_leaves_is_known(wild: float, order: Summation
         assert np.array_equal(got[1, 5:], form.centre[1, 5:], equal_nan=True)
     tensors["a"] = tensors["a"] * np.float32(2.0**-60)
     assert (Budget(Inputs(graph, tensors, {}), contract).output("y", "f32").may is None) == bool(np.isnan(wild))
+
+
+def test_a_state_that_vanishes_in_f64_may_do_so_before_a_huge_gate() -> None:
+    """2.5e-462 is no number of f64; a kernel has 0 there, and of 0 nothing grows."""
+    gate, h0 = np.array([[1e-154, -(2.0**1023)]]), np.array([-(2.0**-1022)])
+    of = Problem("linear_recurrence", {}, {"x": np.zeros((1, 2)), "gate": gate, "h0": h0}, {"hs": "f64"})
+    for last, said in ((0.0, "pass"), (2e-154, "pass"), (1e-14, "numeric")):
+        assert Truth(of).check(Contract("f64"), {"hs": np.array([[-0.0, last]])})[0].result == said

@@ -83,12 +83,40 @@ def test_a_replay_decides_on_each_output() -> None:
 def test_an_output_is_decided_by_any_target_in_any_part_of_a_run() -> None:
     first, later = (
         Tally({name: TargetTally(name, "mine", judged=1, decided=decided) for name, decided in parts.items()})
-        for parts in ({"a": {"y": False, "z": False}, "b": {"y": False}}, {"a": {"y": True}})
+        for parts in (
+            {"a": {("y", "f32"): 1, ("z", "f32"): 1}, "b": {("y", "f32"): 1}},
+            {"a": {("y", "f32"): 0}},
+        )
     )
     assert outcome_of(first).code is Exit.ORACLE_GAVE_UP
     assert remarks(outcome_of(first))[0].startswith("mine: no wrong value of y and z could have been seen: ")
     first.add(later)
     assert outcome_of(first).record["never_decided"] == {"mine": ["z"]}
-    later.add(Tally({"b": TargetTally("b", "mine", decided={"z": True})}))
+    later.add(Tally({"b": TargetTally("b", "mine", decided={("z", "f32"): 0})}))
     first.add(later)
     assert outcome_of(first).passed
+
+
+def test_an_output_is_decided_in_each_dtype_that_had_some_cases() -> None:
+    """Of a few cases all may be NaN by chance, and more of them say that the dtype is dead."""
+    for cases, never in ((3, {}), (4, {"mine": ["y in f16"]})):
+        decided = {("y", "f32"): 0, ("y", "f16"): cases}
+        assert outcome_of(Tally({"a": TargetTally("a", "mine", judged=1, decided=decided)})).record[
+            "never_decided"
+        ] == (never)
+
+
+def too_large_for_f16(x: Any) -> Any:
+    return x.abs() + 1e5
+
+
+def test_a_dtype_in_which_nothing_is_decided_does_not_pass() -> None:
+    def checked(function: Callable[[Any], Any]) -> None:
+        capabilities = fuzz.Capabilities(dtypes=("f32", "f16"))
+        fuzz.check(
+            function, reference=function, shapes="x=... n", max_cases=40, seed=1, capabilities=capabilities,
+        )  # fmt: skip
+
+    with pytest.raises(fuzz.CheckFailed, match=r"^NOT DECIDED: .*: no wrong value of y in f16 could have been seen: "):
+        checked(too_large_for_f16)
+    checked(softmax)
