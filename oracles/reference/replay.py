@@ -275,7 +275,8 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
         if not given or name in _PLAIN:
             return found
         size = function(*_each(args, lambda each: each.abs().to(each.dtype)), **kwargs) if name in _LINEAR else None
-        size = size.abs().amax(args[1], keepdim=True).expand_as(size) if name in _FOURIER else size
+        if size is not None and name in _FOURIER:
+            size = size.abs().amax(args[1], keepdim=True).expand_as(size)
         root = math.sqrt(_terms(name, given, found))
         for each in tensors_in(found):
             own = each.untyped_storage().data_ptr() not in before
