@@ -41,6 +41,10 @@ IDENTITIES = (
     Identity("by slope", "x * f.where(x + c < 0.0, 0.0, f.where(d < x + c, d, x + c)) / d",
              "x * f.where(1.0 < x / d + c / d, 1.0, f.where(x / d + c / d < 0.0, 0.0, x / d + c / d))", True),
     Identity("share", "(m - n) / m", "1.0 - n / m", True),
+    Identity("by exp", "f.expm1(u)", "f.exp(u) - 1.0", True),
+    Identity("by exp", "f.where(x > 0.0, x, f.expm1(u))", "f.where(x > 0.0, x, f.exp(u) - 1.0)", True),
+    Identity("by exp", "f.where(x > 0.0, x, a * f.expm1(u))", "f.where(x > 0.0, x, a * (f.exp(u) - 1.0))", True),
+    Identity("quotient", "f.log(p) - f.log(q)", "f.log(p / q)", True),
 )  # fmt: skip
 WEAKER = frozenset(each.way for each in IDENTITIES if each.weaker)
 

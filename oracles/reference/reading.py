@@ -414,6 +414,8 @@ class Reader:
         """Return what a reduction of a value along axes is: the sum, with another value that of products."""
         places = self.axes(value, dims)
         gone = [dim for at in places for dim in value.axes[at]]
+        if any(dim.sizes == (0, 0) for dim in gone):
+            raise UnreadableError("reduces what has no elements, whatever the extents: leave that out")
         axes = tuple(() if at in places else axis for at, axis in enumerate(value.axes) if keep or at not in places)
         values, has = (value, *others), value.has.union(*(each.has for each in others))
         names = "abcd"[: len(values)]

@@ -42,13 +42,16 @@ _PLAIN = frozenset(f"aten::{name}" for name in (
     "slice_scatter", "tril", "triu", "repeat", "fill_", "zero_", "masked_fill_", "index_put_",
 ))  # fmt: skip
 """They round nothing."""
-_LINEAR = frozenset(f"aten::{name}" for name in (
+_FOURIER = frozenset(f"aten::{name}" for name in ("_fft_r2c", "_fft_c2c", "_fft_c2r"))
+"""They err in proportion to the sum of magnitudes of the row that enters: kernels add up its elements in stages."""
+_LINEAR = _FOURIER | frozenset(f"aten::{name}" for name in (
     "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "cumsum", "index_add", "scatter_add",
 ))  # fmt: skip
 """They err in proportion to the sum of magnitudes."""
 _PARTS = frozenset(f"aten::{name}" for name in (
     "native_layer_norm", "native_group_norm", "native_batch_norm", "_softmax", "_log_softmax", "_safe_softmax", "var",
-    "var_mean", "std", "logsumexp",
+    "var_mean", "std", "logsumexp", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d",
+    "upsample_bicubic2d",
 ))  # fmt: skip
 """They round in each of their parts."""
 _ALGEBRA = tuple(f"aten::{name}" for name in ("linalg_", "_linalg", "cholesky", "triangular_solve", "inverse", "lu_"))
@@ -246,7 +249,9 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
 
     chance = torch.Generator().manual_seed(seed)
 
-    def off(size: Any) -> Any:
+    def off(size: Any, of: Any = None) -> Any:
+        if of is not None and of.is_complex():
+            return torch.complex(off(size), off(size))
         return (2 * torch.rand(size.shape, generator=chance, dtype=torch.float64) - 1) * times * SINGLE.u * size
 
     def rounded(function: Any, args: Any, kwargs: Any) -> Any:
@@ -262,25 +267,27 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
             order = torch.randperm(args[0].shape[named["dim"]], generator=chance)
             values, places = function(args[0].index_select(named["dim"], order), *args[1:], **kwargs)
             return values, order[places]
-        given = [each for each in tensors_in((args, kwargs)) if each.is_floating_point()]
+        given = [each for each in tensors_in((args, kwargs)) if _rounds(each)]
         if name.startswith(_ALGEBRA):
             args = _each(args, lambda each: each + off(each.abs().amax().expand_as(each)) * each.shape[-1] ** 0.5)
         before = {each.untyped_storage().data_ptr() for each in given}
         found = function(*args, **kwargs)
         if not given or name in _PLAIN:
             return found
-        size = function(*_each(args, lambda each: each.abs()), **kwargs) if name in _LINEAR else None
+        size = function(*_each(args, lambda each: each.abs().to(each.dtype)), **kwargs) if name in _LINEAR else None
+        if size is not None and name in _FOURIER:
+            size = size.abs().amax(args[1], keepdim=True).expand_as(size)
         root = math.sqrt(_terms(name, given, found))
         for each in tensors_in(found):
             own = each.untyped_storage().data_ptr() not in before
-            if each.is_floating_point() and each.numel() and (own or name.endswith("_")):
-                each += off(each.abs() if size is None else size.abs()) * root
+            if _rounds(each) and each.numel() and (own or name.endswith("_")):
+                each += off(each.abs() if size is None else size.abs(), each) * root
         return found
 
     noise = intercepted(rounded)
 
     def called(**tensors: Any) -> Any:
-        given = {n: each + off(each.abs()) if each.is_floating_point() else each for n, each in tensors.items()}
+        given = {n: each + off(each.abs(), each) if _rounds(each) else each for n, each in tensors.items()}
         with noise:
             return reference(**given)
 
@@ -294,10 +301,14 @@ def _terms(name: str, given: Sequence[Any], found: Any) -> int:
     return int(max(1, inner, *(each.numel() // max(size, 1) for each in given)))
 
 
+def _rounds(value: Any) -> bool:
+    return bool(value.is_floating_point() or value.is_complex())
+
+
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
     """The same, with each tensor of floats changed."""
     import torch
 
     if isinstance(value, torch.Tensor):
-        return change(value) if value.is_floating_point() and value.dim() else value
+        return change(value) if _rounds(value) and value.dim() else value
     return type(value)(_each(each, change) for each in value) if isinstance(value, (list, tuple)) else value

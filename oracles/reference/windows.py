@@ -133,12 +133,12 @@ def _pooled(
         if (size, step, before) == (1, 1, 0):
             continue
         value, dim = single(reader, value, at)
-        count = Node("constant", value=float(size))
-        window = reader.sizes.new(count, f"{dim.name}_window")
+        wide = Node("constant", value=float(size))
+        window = reader.sizes.new(wide, f"{dim.name}_window")
         if ceil and step + before > dilated * (size - 1) + 1:  # each begins before what is padded at the end
             places = floored(plus(of(dim), before + step - 1.0), step)
         else:
-            places = _windows(plus(of(dim), step - 1.0) if ceil else of(dim), count, how)
+            places = _windows(plus(of(dim), step - 1.0) if ceil else of(dim), wide, how)
         value = _taken(reader, value, at, dim, (window,), how, places, outside if before or ceil else None)
         found.append((dim, value.axes[at], window, how))
     return value, found

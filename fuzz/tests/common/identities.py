@@ -119,6 +119,16 @@ def _exp2(x: Any) -> Any:
     return e / e.sum(-1, keepdim=True)
 
 
+def _mish(x: Any) -> Any:
+    e = torch.exp(torch.clamp(x, max=20.0))
+    return torch.where(x > 20, x, x * (e * (e + 2) / (e * (e + 2) + 2)))
+
+
+def _smooth(a: Any, b: Any) -> Any:
+    apart = abs(a - b)
+    return torch.clamp(apart, max=1.0) * (apart - 0.5 * torch.clamp(apart, max=1.0))
+
+
 PAIRS = (
     Pair("gelu by sigmoid", _gelu, lambda x: x * torch.sigmoid(2 * _inner(x))),
     Pair("gelu by exp", _gelu, lambda x: x / (1 + torch.exp(-2 * _inner(x)))),
@@ -164,5 +174,29 @@ PAIRS = (
     Pair("hypot of squares", _hypot, lambda a, b: torch.sqrt(a * a + b * b), "positive"),
     Pair("saturation by a share", lambda a, b: (torch.maximum(a, b) - torch.minimum(a, b)) / torch.maximum(a, b),
          lambda a, b: 1 - torch.minimum(a, b) / torch.maximum(a, b), "positive"),
+    Pair("gelu by the normal distribution", _plain_gelu, lambda x: x * torch.special.ndtr(x)),
+    Pair("softplus of the other sign", _softplus, lambda x: -functional.logsigmoid(-x)),
+    Pair("log softmax by exp2", _log_softmax, lambda x: x - _most(x) - torch.log2(torch.exp2(
+        (x - _most(x)) * 1.4426950408889634).sum(-1, keepdim=True)) * 0.6931471805599453),
+    Pair("mish by one exponential", lambda x: x * torch.tanh(functional.softplus(x)), _mish),
+    Pair("tanh by expm1", _tanh, lambda x: torch.copysign(1 - 2 / (torch.expm1(2 * abs(x)) + 2), x)),
+    Pair("elu by exp", lambda x: functional.elu(x), lambda x: torch.where(x > 0, x, torch.exp(x) - 1)),
+    Pair("elu, halved, by exp", lambda x: functional.elu(x, 0.5),
+         lambda x: torch.where(x > 0, x, (torch.exp(x) - 1) / 2)),
+    Pair("power of -1/2", lambda a: 1 / torch.sqrt(a), lambda a: torch.pow(a, -0.5), "positive"),
+    Pair("smooth l1 by a clamp", lambda a, b: functional.smooth_l1_loss(a, b, reduction="none"), _smooth),
+    Pair("hinge by addcmul", lambda a, b: torch.clamp(1 - a * b, min=0),
+         lambda a, b: functional.relu(torch.addcmul(torch.ones_like(a), a, b, value=-1))),
+    Pair("divergence by a quotient", lambda a, b: a * (torch.log(a) - torch.log(b)),
+         lambda a, b: a * torch.log(a / b), "positive"),
+    Pair("average by a step", lambda a, b: b * 0.9 + a * 0.1, lambda a, b: b + 0.1 * (a - b)),
+    Pair("rms norm, n folded", _rms, lambda x: x * (x.shape[-1] ** 0.5 * torch.rsqrt(
+        (x * x).sum(-1, keepdim=True) + x.shape[-1] * 1e-6))),
+    Pair("cosine of unit rows", lambda a, b: functional.cosine_similarity(a, b, dim=-1),
+         lambda a, b: (functional.normalize(a, eps=1e-8) * functional.normalize(b, eps=1e-8)).sum(-1)),
+    Pair("variance by sums", lambda x: x.var(-1), lambda x: (x * x).sum(-1) / (x.shape[-1] - 1)
+         - x.sum(-1) ** 2 / (x.shape[-1] * (x.shape[-1] - 1))),
+    Pair("layer norm by moments", _away, lambda x: (x - x.mean(-1, keepdim=True)) * torch.rsqrt(
+        (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2 + 1e-5)),
     Pair("mean by 1/n", lambda x: x.mean(-1), lambda x: x.sum(-1) * (1 / x.shape[-1])),
 )  # fmt: skip

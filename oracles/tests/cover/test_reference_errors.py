@@ -47,6 +47,8 @@ def test_a_reference_that_returns_none_is_told_to_return(reference: Callable[...
         (lambda x: x.sum().cumsum(0), "an axis of a number"),
         (lambda x: torch.arange(0) * x.shape[0], "has no elements"),
         (lambda x: x[..., :0], "has no elements"),
+        (lambda x: x[..., :0].sum(-1), "reduces what has no elements, whatever the extents: leave that out"),
+        (lambda x: x.new_zeros(0).sum() + x, "reduces what has no elements"),
         (lambda x: x.unbind(0), "how many follows from them"),
         (lambda x: x.nosuch(), r"AttributeError \(test_reference_errors.py line \d+\)"),
     ],

@@ -107,6 +107,44 @@ def test_a_kernel_in_f32_is_allowed_and_one_of_11_bits_is_not(reference: Callabl
     assert np.allclose(found.value, exact, rtol=1e-12)
 
 
+def _spectrum(x: Any) -> Any:
+    return torch.view_as_real(torch.fft.rfft(x, norm="ortho"))
+
+
+def _summed_spectrum(x: Any) -> Any:
+    """By sums of products, in which what cancels out leaves roundings of the largest element."""
+    n = x.shape[-1]
+    angles = (torch.arange(n)[:, None] * torch.arange(n // 2 + 1) % n).double() * (2 * torch.pi / n)
+    return torch.stack((x @ angles.cos().to(x.dtype), -x @ angles.sin().to(x.dtype)), -1) / n**0.5
+
+
+def _resized(x: Any) -> Any:
+    return F.interpolate(x, size=(7, 5), mode="bilinear")
+
+
+def _resized_by_places(x: Any) -> Any:
+    for at, size in ((-2, 7), (-1, 5)):
+        x = x.movedim(at, -1)
+        n = x.shape[-1]
+        source = ((torch.arange(size, dtype=x.dtype) + 0.5) * (n / size) - 0.5).clamp(min=0)
+        low = source.long()
+        share = source - low
+        x = (x[..., low] * (1 - share) + x[..., (low + 1).clamp(max=n - 1)] * share).movedim(-1, at)
+    return x
+
+
+@pytest.mark.parametrize(("reference", "way"), [(_spectrum, _summed_spectrum), (_resized, _resized_by_places)])
+def test_another_way_to_a_transform_or_a_resize_is_allowed(
+    reference: Callable[..., Any], way: Callable[..., Any]
+) -> None:
+    x = torch.randn(4, 4, 8, 9, generator=torch.Generator().manual_seed(1)).abs() * (-1.0) ** torch.arange(9)
+    x[0, :2] = torch.tensor([[[1e4 + 0.1]], [[3e-7]]])  # of equal elements, all but the first of a spectrum are 0
+    [found] = replayed(ways_of(reference), {"x": x.double().numpy()})
+    right, wrong = way(x).double().numpy(), way(x * 1.001).double().numpy()
+    assert (np.abs(right - found.value) <= found.allowed).all()
+    assert (np.abs(wrong - found.value) > found.allowed).any()
+
+
 def test_casts_of_a_reference_are_no_part_of_its_value() -> None:
     [found] = replayed(ways_of(lambda x: (x.bfloat16() * 3).to(x.dtype)), {"x": np.array([1.0 + 2.0**-20])})
     assert found.value.tolist() == [3.0 * (1.0 + 2.0**-20)]

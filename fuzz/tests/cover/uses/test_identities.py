@@ -72,6 +72,14 @@ def saturation(x: Any, t: Any) -> Any:
     return (high - low) / high
 
 
+def elu(x: Any) -> Any:
+    return functional.elu(x)
+
+
+def divergence(x: Any, t: Any) -> Any:
+    return t * (torch.log(t) - torch.log(x))
+
+
 @pytest.mark.parametrize(
     ("reference", "way"),
     [
@@ -87,6 +95,8 @@ def saturation(x: Any, t: Any) -> Any:
         (softmax_written, "by lse"),
         (bce, "by log1p"),
         (saturation, "share"),
+        (elu, "by exp"),
+        (divergence, "quotient"),
     ],
 )
 def test_an_identity_is_a_way_and_is_taken_unless_it_is_weaker(reference: Callable[..., Any], way: str) -> None:
