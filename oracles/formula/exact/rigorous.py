@@ -183,7 +183,8 @@ def _is_rounded(kind: Kind, a: F64, b: F64, found: F64) -> Mask:
     b = -b if kind == "subtract" else b
     with np.errstate(invalid="ignore"):
         taken = found - a
-        return (a - (found - taken)) + (b - taken) != 0
+        rounded: Mask = (a - (found - taken)) + (b - taken) != 0
+    return rounded
 
 
 def _special(found: F64, size: F64, error: F64 | float, *args: Near) -> Near:
