@@ -80,6 +80,7 @@ def test_a_product_that_the_difference_takes_as_it_is_may_overflow() -> None:
     assert results(attention([1e12], [1.0]), Contract(fused=False), 1.0, 1.1) == ["pass", "numeric"]
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("contract", _WAYS.values(), ids=_WAYS)
 def test_correct_kernels_of_large_scores_pass(contract: Contract) -> None:
     rng = np.random.default_rng(7)
