@@ -95,10 +95,9 @@ class Rigorous:
         error: F64 = size * _U
         if kind in ("add", "subtract"):
             if isinstance(a.error, float) and isinstance(b.error, float):
-                rounded = _is_rounded(kind, a.value, b.value, found)
-                if not rounded.any():  # as sums of extents are, with which places are compared
+                error = np.where(_is_rounded(kind, a.value, b.value, found), error, 0.0)
+                if not error.any():  # as sums of extents are, with which places are compared
                     return Near(found)
-                return _special(found, size, np.where(rounded, error, 0.0), a, b)
             return _special(found, size, error + a.error + b.error, a, b)
         if kind == "divide" and isinstance(a.error, float) and isinstance(b.error, float):
             # By a power of two nothing is rounded, such as the mean of one element.
