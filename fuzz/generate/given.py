@@ -45,7 +45,8 @@ def repeated_or_cut(given: Given, rows: int, n: int, *, columns: bool = False) -
     if values.shape == (rows, n):
         return values
     tiled = values[np.ix_(np.arange(rows) % len(values), np.arange(n) % given.n)]
-    return tiled.astype(np.float64) * np.arange(1.0, 1 + rows)[:, None] if columns and len(values) == 1 else tiled
+    with np.errstate(all="ignore"):  # as of a signalling NaN
+        return tiled.astype(np.float64) * np.arange(1.0, 1 + rows)[:, None] if columns and len(values) == 1 else tiled
 
 
 def made_of(recipe: str, values: Values, dtype: str, stream: Stream) -> Values:

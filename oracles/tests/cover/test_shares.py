@@ -101,6 +101,7 @@ def test_gradients_by_what_overflows_are_open_only_where_shares_are(cap: float) 
     assert (check.result == "pass") == (not cap)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("contract", _WAYS.values(), ids=_WAYS)
 def test_correct_kernels_of_large_scores_pass(contract: Contract) -> None:
     rng = np.random.default_rng(7)

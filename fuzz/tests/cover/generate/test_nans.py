@@ -16,6 +16,7 @@ from fuzz import Op, Operand
 from fuzz.base.dtypes import from_bits, nans, numbers
 from fuzz.base.stream import Stream
 from fuzz.findings.casefile import from_json, to_json
+from fuzz.generate.given import given_rows, repeated_or_cut
 from fuzz.generate.realise import draw_of, realise
 from fuzz.generate.search import Search, batches
 from fuzz.tests.common.own_pack import unknown_afterwards
@@ -51,6 +52,12 @@ def test_quiet_and_signalling_ones_of_either_sign_come(dtype: str, some: set[int
     found = _words(nans(dtype, Stream(3).words(500)))
     assert some <= found
     assert FORMATS[dtype].precision < 8 or len(found) > 60, "any other payload comes, too"
+
+
+def test_columns_of_a_signalling_nan_are_repeated_without_a_warning() -> None:
+    signalling = np.array([0x7F800001, 0x3F800000], "<u4").view("<f4")
+    repeated = repeated_or_cut(given_rows(signalling), 2, 2, columns=True)
+    assert _are_nan(repeated).tolist() == [[True, False], [True, False]]
 
 
 def test_drawn_nans_keep_their_bits_through_a_draw_and_a_file() -> None:

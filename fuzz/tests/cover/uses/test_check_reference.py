@@ -169,6 +169,7 @@ def step(p: Any, v: Any, g: Any) -> Any:
     return p - g / ((0.5 * v + 0.5 * g * g).sqrt() + 1e-4)
 
 
+@pytest.mark.whole
 def test_what_a_root_is_taken_of_may_be_zero_where_that_is_a_number() -> None:
     """There alone a kernel that leaves out what is added to the root is far off."""
 
@@ -209,6 +210,7 @@ def spread_of_windows(x: Any, k: Any) -> Any:
     return spread(torch.nn.functional.conv2d(x, k))
 
 
+@pytest.mark.whole
 def test_dimensions_that_need_two_elements_together_have_them() -> None:
     found = read(spread, "x=b c h w", None, None, None)
     op = found.derived.op

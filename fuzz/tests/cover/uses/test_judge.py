@@ -188,7 +188,7 @@ def test_weights_that_are_alike_are_moved(tmp_path: Path) -> None:
     assert (one["input_"] != other["input_"]).any()
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("solution", ["right", "wrong"])
 def test_a_module_is_judged_by_a_module_with_its_weights(cli_here: Cli, tmp_path: Path, solution: str) -> None:
     """Large numbers become small ones; weights are given by their names; another batch is tried. The task's own shapes

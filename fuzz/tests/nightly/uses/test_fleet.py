@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -134,10 +135,11 @@ def test_a_worker_that_is_stopped_holds_up_no_end_and_a_scheduler_ends_it(two: C
     """As where the network of a machine is gone: nothing is closed, and nothing answers."""
     search = ("run", "--pack", "pack", "--seed", "9", "--no-shrink", "--engine", two.engine)
 
-    def searching(most: str) -> Running:
-        run = Running([*KERNELFUZZ, *search, "--max-time", most, "--output", most], two.folder)
-        read_until(" fails: ", run.stderr)
-        return run
+    @contextmanager
+    def searching(most: str) -> Iterator[Running]:
+        with Running([*KERNELFUZZ, *search, "--max-time", most, "--output", most], two.folder) as run:
+            read_until(" fails: ", run.stderr)
+            yield run
 
     with searching("5s") as run:
         for process in children(two.workers[0].pid):

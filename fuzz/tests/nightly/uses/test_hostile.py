@@ -11,7 +11,8 @@ from pathlib import Path
 from fuzz.adapters.target import TargetId
 from fuzz.adapters.toolchain import this_host
 from fuzz.base.verdict import Verdict
-from fuzz.tests.conftest import Cli, run_cli
+from fuzz.tests.common.running import KERNELFUZZ, Running, ask, finished, judged, until
+from fuzz.tests.conftest import run_cli
 
 PACK = Path(__file__).resolve().parents[2] / "common" / "packs" / "hostile"
 EXPECTED = json.loads((PACK / "expected.json").read_text())
@@ -52,9 +53,13 @@ def test_each_kernel_is_blamed_for_what_it_does_and_an_honest_one_for_nothing(tm
     assert {name: said[name] for name in HONEST} == {name: {"PASS"} for name in HONEST}
 
 
-def test_a_night_of_them_goes_on_and_is_resumed(cli: Cli) -> None:
+def test_a_night_of_them_goes_on_and_is_resumed(tmp_path: Path) -> None:
     night = ("nightly", "--pack", str(PACK), "--case-limit", "3", "--state", "state")
-    for again in ((), ("--resume",)):
-        ended = cli(*night, "--max-time", "60s", *again)
-        assert ended.returncode == 1, ended.stderr
-        assert "internal error" not in ended.stderr
+    with Running([*KERNELFUZZ, *night, "--max-time", "1h"], tmp_path) as run:
+        until(lambda: judged(tmp_path) > 100, run)
+        run.kill()
+        run.ended()
+    [(used,)] = ask(tmp_path, "SELECT sum(used_s) FROM session")
+    ended = finished(tmp_path, *night, "--resume", "--max-time", f"{used + 60:.0f}s")
+    assert ended.returncode == 1, ended.stderr
+    assert "internal error" not in ended.stderr

@@ -47,9 +47,11 @@ def test_two_bugs_in_one_kernel_end_in_two_buckets_and_stay_there(tmp_path: Path
 def test_a_bug_that_shows_by_itself_is_not_lost_beside_one_that_needs_calls(tmp_path: Path) -> None:
     target = target_of(with_edits(_FIRST_EPS, _TWICE_8, name="both"), "O2")
     [buckets] = nights_of(tmp_path, target, 200)
-    needs = {bucket.row.need: bucket for bucket in buckets}
+    # The twin of a case is a call after it: an eps that is kept may break the scaling law by itself.
+    by_value = [bucket for bucket in buckets if bucket.row.signature != "both-law-scaling"]
+    needs = {bucket.row.need: bucket for bucket in by_value}
     assert sorted(needs) == ["fails alone", "needs history"]
-    assert len(buckets) == 2, needs
+    assert len(by_value) == 2, [bucket.row.signature for bucket in buckets]
     plain = needs["fails alone"]
     assert str(rule_from_text(plain.row.core)) == "n mod 8 = 7"
     case, found = load(tmp_path / "findings" / plain.row.case_file)

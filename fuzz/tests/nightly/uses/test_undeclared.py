@@ -26,6 +26,8 @@ _LOST = (
     "weighted-root-in-23-bits", "weighted-eps-in-21-bits",
     # right where a value may be rounded on its way
     "silu-mul-silu-rounded", "silu-mul-backward-dup-of-rounded-silu",
+    # not judged where a scale of so few bits may be rounded on its way: its bound has a zero, whose quotients are any
+    "quantize-rows-wraps",
 )  # fmt: skip
 _CASES = 600
 _QUICK = [
