@@ -22,7 +22,7 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
-        lines += [*_at_own_shapes(each), *_at_full_size(each.full_size)]
+        lines += [*_beyond(each), *_at_own_shapes(each), *_at_full_size(each.full_size)]
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
@@ -42,6 +42,14 @@ def _why(each: SolutionRuling, ruling: Ruling) -> str:
     runs = f"{each.judged} runs{by}"
     errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
     return f"  {runs}, largest error {errors} of what is allowed" if errors else f"  {runs}"
+
+
+def _beyond(each: SolutionRuling) -> list[str]:
+    """What a solution does with inputs that those of the task never are."""
+    if each.beyond is None or not each.beyond.text:
+        return []
+    how = "  to have what is wrong beyond counted: --any-values"
+    return [f"  {each.beyond.text}", *([how] if each.verdict == "right" else [])]
 
 
 def _at_own_shapes(each: SolutionRuling) -> list[str]:

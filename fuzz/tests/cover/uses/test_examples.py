@@ -1,0 +1,96 @@
+"""What examples of inputs always are is kept by cases, and told with what a kernel does beyond."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import fuzz
+from fuzz.tests.conftest import Cli
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELFUZZ_EXPLAIN_S", "0")
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def of_the_triangle(a: Any, b: Any) -> Any:
+    return a.tril() @ b
+
+
+def check_triangle(**options: Any) -> None:
+    given = [torch.randn(9, 9).tril(), torch.randn(9, 4)]
+    fuzz.check(of_the_triangle, reference=product, shapes="a=m k, b=k n", example_inputs=given,
+               max_cases=16, seed=1, **options)  # fmt: skip
+
+
+def test_a_kernel_that_takes_what_examples_always_are_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    check_triangle()
+    said = " ".join(capsys.readouterr().err.split())
+    assert "kept as in the examples: a lower triangular" in said
+    assert "right for inputs as the examples have them (a lower triangular); wrong beyond: " in said
+
+
+def test_any_values_draws_beyond_what_examples_are() -> None:
+    with pytest.raises(fuzz.CheckFailed, match="a = "):
+        check_triangle(any_values=True)
+
+
+class Model(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return torch.relu(x) * 2.0
+
+
+class Unchecked(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return x * 2.0
+
+
+@pytest.mark.parametrize("random", [torch.rand, torch.randn])
+def test_a_sign_that_examples_never_have_is_drawn_and_told(random: Any) -> None:
+    """A reference that begins with a ReLU says what negative numbers mean, whatever get_inputs() draws."""
+    with pytest.raises(fuzz.CheckFailed) as failed:
+        fuzz.check_module(Unchecked, Model, lambda: [random(8, 12)], max_cases=16, seed=1)
+    said = " ".join(str(failed.value).split())
+    assert ("right for inputs as the examples have them (x from 0 to 1)" in said) is (random is torch.rand)
+
+
+_TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return a @ b
+
+n = 64
+
+def get_inputs():
+    a = torch.rand(n, n)
+    return [a + a.T, torch.randn(n, n)]
+"""
+
+
+@pytest.mark.whole
+def test_a_judge_keeps_what_get_inputs_draws_and_says_what_is_beyond(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(_TASK)
+    (tmp_path / "turned.py").write_text(_TASK.replace("Model(", "ModelNew(").replace("a @ b", "a.T @ b"))
+    words = ("--against", "task.py", "--seed", "1", "--no-shrink", "--trusted", "--max-cases", "8", "--json")
+    done = cli_here("judge", "turned.py", *words)
+    ruling = json.loads(done.stdout)
+    [ruled] = ruling["solutions"]
+    assert (done.returncode, ruled["verdict"]) == (0, "right"), done.stderr
+    assert "kept as in get_inputs(): a symmetric" in ruling["reference"]
+    assert ruled["beyond"]["always"] == "a symmetric"
+    assert ruled["beyond"]["right_within"]
+    assert 0 < ruled["beyond"]["failing"] <= ruled["beyond"]["judged"]
+    done = cli_here("judge", "turned.py", *words, "--any-values")
+    [ruled] = json.loads(done.stdout)["solutions"]
+    assert (done.returncode, ruled["verdict"], ruled["beyond"]["right_within"]) == (1, "wrong", True), done.stderr
