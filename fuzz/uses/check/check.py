@@ -267,7 +267,7 @@ def check_targets(
     pack_option = pack_option or origin_words()
     label = targets[0].id if len(targets) == 1 else kernel.name
     explain_s, option = explaining()
-    todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
+    todo = plan(label, plans.seed, plans.max_cases, plans.max_time, str(kernel.source))
     began, facts = time.monotonic(), taken_lines(runnable(targets))
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
     limits, earlier = Limits(todo.max_time, todo.max_cases), remembered(todo, kernel.op)

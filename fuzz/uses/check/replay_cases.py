@@ -23,6 +23,7 @@ from oracles.reference.asked import Asked, asked_of, titled
 from oracles.reference.derive import output_names, taken
 from oracles.reference.dims import UnreadableError, first_of
 from oracles.reference.replay import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
+from oracles.reference.tracing import RETURNS_NONE
 
 WEAKER = (
     f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
@@ -163,6 +164,8 @@ class Meant:
             number += 1
             try:
                 self._try(case)
+            except CheckError:
+                raise
             except Exception as error:  # whatever it raises: it has no meaning there
                 refused += 1
                 if refused > _TRIES:
@@ -194,8 +197,8 @@ class Meant:
         """Raise what the reference raises. To run a function of JAX by itself takes long: it compiles each step."""
         if self.asked.library == "jax":
             self.ways.takes(case.arrays)
-        else:
-            self._returned(case)
+        elif self._returned(case) is None:
+            raise CheckError(f"oracle='replay': {titled(self.asked.reference)}: {RETURNS_NONE}")
 
     def _returned(self, case: ReplayCase) -> Any:
         return self.asked.call(**{name: tensor_of(each, case.dtype) for name, each in case.arrays.items()})
