@@ -231,8 +231,13 @@ def holds(kept: Kept, values: Values, dtype: str) -> bool:
 
 @remembered(64)
 def kept_by(op: Op) -> Mapping[str, Kept]:
-    """Return what the values of an op's inputs are made to be: all that they always are, but for magnitude and sign."""
-    found = {name: tuple(each for each in some if not PROPERTIES[each[0]].is_range) for name, some in op.kept.items()}
+    """Return what the values of an op's inputs are made to be."""
+    return structural(op.kept)
+
+
+def structural(seen: Mapping[str, Kept]) -> Mapping[str, Kept]:
+    """Return what is kept of what tensors always are: all but magnitude and sign."""
+    found = {name: tuple(each for each in some if not PROPERTIES[each[0]].is_range) for name, some in seen.items()}
     return {name: some for name, some in found.items() if some}
 
 

@@ -59,9 +59,13 @@ def samples_of(draw: Callable[[int], Samples]) -> Sequence[Samples]:
 
 def seen_in(found: Derived, samples: Sequence[Samples]) -> Mapping[str, Kept]:
     """Return what the inputs of an op always are in examples, by its own names."""
+    return seen_of({each.name: found.called.get(each.name) or each.name for each in found.op.inputs}, samples)
+
+
+def seen_of(called: Mapping[str, str], samples: Sequence[Samples]) -> Mapping[str, Kept]:
+    """Return what tensors always are in examples, where these call them so."""
     seen = dict[str, Kept]()
-    for each in found.op.inputs:
-        name = found.called.get(each.name) or each.name
+    for own, name in called.items():
         there = [one[name] for one in samples if hasattr(one.get(name), "shape")]
         if len(there) != len(samples) or not there:
             continue
@@ -69,8 +73,22 @@ def seen_in(found: Derived, samples: Sequence[Samples]) -> Mapping[str, Kept]:
         u = dtype.u if isinstance(dtype, Format) else 0.0
         arrays = [np.asarray(one.detach().cpu().double() if hasattr(one, "detach") and u else one) for one in there]
         if kept := observed(arrays, u):
-            seen[each.name] = kept
+            seen[own] = kept
     return seen
+
+
+def square_in(
+    kept: Mapping[str, Kept], dims: Mapping[str, Sequence[str]], shapes: Mapping[str, Sequence[int]],
+    fixed: Collection[str],
+) -> tuple[tuple[str, str], ...]:  # fmt: skip
+    """Return the dimensions that have as many elements, those of matrices that are square in examples."""
+    pairs = dict[tuple[str, str], None]()
+    for name, some in kept.items():
+        axes = tuple(dims[name])[-2:]
+        square = any(PROPERTIES[each].is_square for each, _ in some) and len({*shapes[name][-2:]}) == 1
+        if square and len({*axes}) == 2 and {*axes}.isdisjoint((OUTER, *fixed)):
+            pairs[axes[0], axes[1]] = None
+    return tuple(pairs)
 
 
 def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_values: bool = False) -> Derived:
@@ -78,14 +96,10 @@ def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_valu
     matrices that may have `any_values` only that they are square is kept."""
     seen = seen_in(found, samples)
     op = replace(found.op, inputs=tuple(replace(each, kept=seen.get(each.name, ())) for each in found.op.inputs))
-    pairs = dict[tuple[str, str], None]()
-    for name, some in kept_by(op).items():
-        axes, shape = op.operand(name).axes[-2:], tuple(samples[0][found.called.get(name) or name].shape)[-2:]
-        square = any(PROPERTIES[each].is_square for each, _ in some) and len({*shape}) == 1
-        if square and len({*axes}) == 2 and {*axes}.isdisjoint((OUTER, *op.fixed)):
-            pairs[axes[0], axes[1]] = None
-    words = "" if any_values else words_of(kept_by(op))
-    op = replace(found.op if any_values else op, square=tuple(pairs))
+    kept, dims = kept_by(op), {each.name: each.axes for each in op.inputs}
+    shapes = {name: tuple(samples[0][found.called.get(name) or name].shape) for name in kept}
+    words = "" if any_values else words_of(kept)
+    op = replace(found.op if any_values else op, square=square_in(kept, dims, shapes, op.fixed))
     return replace(found, op=op, said=f"{found.said}; kept as in {source}: {words}" if words else found.said)
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import fuzz
 from fuzz.tests.conftest import Cli
 from fuzz.uses.check.plan import GIVEN, Options
+from fuzz.uses.check.replay_cases import meant_of
+from fuzz.uses.examples import square_in
 
 
 @pytest.fixture(autouse=True)
@@ -95,3 +100,15 @@ def test_a_judge_keeps_what_get_inputs_draws_and_says_what_is_beyond(cli_here: C
     done = cli_here("judge", "turned.py", *words, "--any-values")
     [ruled] = json.loads(done.stdout)["solutions"]
     assert (done.returncode, ruled["verdict"], ruled["beyond"]["right_within"]) == (1, "wrong", True), done.stderr
+
+
+def test_a_replay_keeps_it_too() -> None:
+    meant = meant_of(product, "a=m k, b=k n", None, {}, "finite", ("f32",))
+    kept = {"a": (("lower", ()),)}
+    assert square_in(kept, meant.asked.dims, {"a": (9, 9)}, ()) == (("m", "k"),)
+    meant = replace(meant, kept=kept, square=(("m", "k"),))
+    for case in islice(meant.cases(1), 12):
+        a = case.arrays["a"]
+        assert a.shape[0] == a.shape[1]
+        assert np.array_equal(a, np.tril(a))
+    assert any(len(case.arrays["a"]) > 8 for case in islice(meant.cases(1), 12))
