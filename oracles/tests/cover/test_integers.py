@@ -122,8 +122,10 @@ def test_a_zero_that_is_made_of_integers_may_have_either_sign() -> None:
     """0 / -5 of integers is 0, and of floats -0: neither was accepted where it was the other one."""
     inputs = (Operand("x", "n"), *(Operand(name, "n", dtype="int8", values=CODES) for name in "ab"))
     with known(Op(times_quotient, inputs, (Operand("y", "n"),))):
-        given = {"x": np.array([2, 2, 0], np.float32), "a": np.array([0, 7, 7], np.int8),
-                 "b": np.array([-5, -5, -5], np.int8)}  # fmt: skip
+        given: dict[str, NDArray[Any]] = {
+            "x": np.array([2, 2, 0], np.float32), "a": np.array([0, 7, 7], np.int8),
+            "b": np.array([-5, -5, -5], np.int8),
+        }  # fmt: skip
         truth = Truth(Problem("times_quotient", {}, given, {"y": "f32"}))
         for zero in (0.0, -0.0):
             got = {"y": np.array([zero, -4.0, -0.0], np.float32)}
