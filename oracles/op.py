@@ -16,10 +16,10 @@ from typing import Any
 
 from oracles.declared import AXIS, OpError, check_declared
 from oracles.dim import Dim, counts_of, dims_of, steps_of
-from oracles.formula.made import Counts, Multiples, completed, few, follows, parts_of
+from oracles.formula.made import Counts, Multiples, completed, few, follows, parts_of, square_parts
 from oracles.formula.node import FormulaError
 from oracles.lazy import lazy
-from oracles.operand import OUTER, Flip, Operand, Parameter
+from oracles.operand import OUTER, Flip, Kept, Operand, Parameter
 
 Extents = Mapping[str, int]
 """The number of elements along dimensions, by name."""
@@ -63,6 +63,8 @@ class Op:
     multiples: Multiples = field(default_factory=dict)
     """The dimensions that have a multiple of so many elements, such as {"d": 2} where d is even, although the formula
     takes no part of them; or {"d": (2, 1)} where it is odd."""
+    square: tuple[tuple[str, str], ...] = ()
+    """Two dimensions each that always have as many elements, as those of symmetric matrices."""
     shapes: tuple[Extents, ...] = ()
     """Extents that published models have, each of some dimensions together, such as {"d": 128, "e": 128} or
     {"group": 8, "head": 4}: a share of the cases has them."""
@@ -105,6 +107,11 @@ class Op:
     def integers(self) -> Mapping[str, str]:
         """The dimension along which its values are places, or "" of flags, by the name of each input of integers."""
         return {each.name: each.index for each in self.inputs if each.integers}
+
+    @lazy
+    def kept(self) -> Mapping[str, Kept]:
+        """What the values of inputs always are, by their names."""
+        return {each.name: each.kept for each in self.inputs if each.kept}
 
     @lazy
     def counted(self) -> frozenset[str]:
@@ -161,6 +168,8 @@ class Op:
         The oracle takes in proportion to that."""
         if self.made:
             ones = dict.fromkeys(self.named, 1)
+            for pair in self.square:
+                extents = {**extents, **dict.fromkeys(pair, max(extents.get(dim, 1) for dim in pair))}
             extents = completed(self.made, {**ones, **self.fixed, **extents}, least=1)
         return max(math.prod(extents.get(dim, 1) for dim in step) for step in self.steps)
 
@@ -171,7 +180,7 @@ class Op:
         found = counts_of(self.formula, self.inputs, self.parameters)
         if wrong := [dim for dim in self.inputs[0].axes if dim in found]:
             raise OpError(f"{self.name}: {wrong[0]!r} follows from others, and its first input has it: say these of it")
-        return {**found, **parts_of(self.multiples)}
+        return {**found, **parts_of(self.multiples), **square_parts(self.square)}
 
     def whole(self, extents: Extents) -> Extents | None:
         """Return the extents with those that follow from them; None where one would be none, unless those have none,

@@ -18,6 +18,8 @@ ENDS = "ends"
 """What they are drawn from that cut a dimension into pieces: each is the place behind the last one of its piece."""
 LENGTHS = "lengths"
 """What they are drawn from that say how much of a dimension there is: each by itself, from nothing to all of it."""
+Kept = tuple[tuple[str, tuple[float, ...]], ...]
+"""What values always are, by name, and the numbers that are part of that."""
 OUTER = "..."
 """Any number of dimensions, in the order in which the first input has them. They are the first ones of a tensor."""
 
@@ -45,6 +47,8 @@ class Operand:
     count. What it means the formula says: `take` has its `outside` there."""
     only_with: str = ""
     """Another operand, without which this one makes no sense."""
+    kept: Kept = ()
+    """What its values always are, such as (("lower", ()),) of a triangular matrix; see `fuzz.generate.observed`."""
     stackable: bool = False
     """Kernels may take such 'columns' of rank 2, with one row for all rows of the grid or one for each position along
     the axis next to n, which is the innermost of the others. One that is not stackable has rank 1, and rank 2 is

@@ -12,7 +12,7 @@ from oracles.declared import AXIS
 from oracles.dtypes import ITEMSIZE
 from oracles.lazy import lazy
 from oracles.op import Extents
-from oracles.operand import OUTER
+from oracles.operand import OUTER, Kept
 from oracles.ops import OPS
 
 GIVEN = "given"
@@ -92,6 +92,8 @@ class Draw:
     """None: what it is made of."""
     extents: Extents = field(default_factory=dict)
     """Those of the dimensions that the first input does not have."""
+    kept: Mapping[str, Kept] | None = None
+    """What the values of inputs are made to be; None: what its op says that they always are."""
 
     @lazy
     def rows(self) -> int:

@@ -56,6 +56,13 @@ class JudgeOptions:
             help="Judge only at the shapes that come with the task, those of get_inputs, by replaying Model.",
         ),
     ] = False
+    any_values: Annotated[
+        bool,
+        typer.Option(
+            "--any-values",
+            help="Judge values that get_inputs never draws, too, such as those above the diagonal of a triangle.",
+        ),
+    ] = False
     values: Annotated[
         str, typer.Option("--values", metavar="finite|any", help="any: also judge NaN, infinities and overflow.")
     ] = "finite"
@@ -99,7 +106,7 @@ def _judged(options: JudgeOptions) -> Exit:
     asked = Asked(
         tuple(options.solution), options.against, options.shapes, options.values, options.seed, cases, replays,
         options.output, not options.trusted, options.target, options.case_limit, options.explaining.seconds,
-        options.own_shapes,
+        options.own_shapes, options.any_values,
     )  # fmt: skip
     out, screen = console.results(), console.silent() if options.json else console.progress()
     done = judged(asked, screen, console.room(out), verbose=options.verbose)

@@ -141,6 +141,8 @@ def possible(sketch: Sketch) -> Sketch:
         return sketch
     extents = Decisions(fitted(sketch), Dice(Stream(0)), 0)
     extents.keep(extents.drawn)
+    for one, other in op.square:
+        extents.keep({other: extents.known[one]})
     free = [dim for dim in extents.known if dim not in op.fixed]
     while op.fixed and op.work(extents.known) > MOST_WORK:
         longest = max(free, key=lambda dim: extents.known[dim], default="")

@@ -6,10 +6,11 @@ alone; whoever wants another case edits a draw.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fuzz.base.case import Case, CaseError, Layout, Origin, Output, Shard, Tensor, contiguous
 from fuzz.base.draw import GIVEN, Draw, Frame, Given, Part, Placement
@@ -18,10 +19,11 @@ from fuzz.base.memory import overlapping, shift
 from fuzz.generate.coverage import placed_labels
 from fuzz.generate.layouts import lay_out
 from fuzz.generate.menus import PLACED
+from fuzz.generate.observed import holds, kept_by
 from fuzz.generate.structure import is_structured
 from fuzz.generate.values import Laid, fill_in
 from oracles.op import adjacent_extent
-from oracles.operand import OUTER
+from oracles.operand import OUTER, Kept
 from oracles.ops import OPS
 
 
@@ -104,7 +106,24 @@ def draw_of(case: Case) -> Draw:
         parts=tuple(_part_of(frame, name, tensor) for name, tensor in case.tensors.items()),
         structured=case.structured,
         origin=case.origin,
+        kept=None if holds_in(case) else {},
     )
+
+
+def holds_in(case: Case, kept: Mapping[str, Kept] | None = None) -> bool:
+    """Whether the values of inputs are so; None: what its op says that they always are."""
+    kept = kept_by(OPS[case.op]) if kept is None else kept
+    return all(
+        holds(some, _rows(Frame(case), name, tensor), tensor.dtype)
+        for name, some in kept.items()
+        if (tensor := case.inputs.get(name)) is not None
+    )
+
+
+def _rows(frame: Frame, name: str, tensor: Tensor) -> NDArray[np.generic]:
+    """The values of an input, its row's axis the last one."""
+    values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
+    return np.moveaxis(values, frame.axis, -1) if name in OPS[frame.case.op].alike else values
 
 
 def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
@@ -115,8 +134,7 @@ def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
     part = Part(name, tensor.dtype, place, alias=tensor.alias)
     if isinstance(tensor, Tensor):
         many = is_stacked and layout.shape[0] == adjacent_extent(frame.grid, frame.axis)
-        values = from_bits(tensor.bits, tensor.dtype, layout.shape)
-        rows = np.moveaxis(values, frame.axis, -1) if name in op.alike else values
+        rows = _rows(frame, name, tensor)
         n = 1 if op.operand(name).axes[-1:] in ((), (OUTER,)) else rows.shape[-1]
         places = op.operand(name).span(frame.whole)[1] + 1 if op.integers.get(name) else None
         given = Given(tensor.dtype, n, np.ascontiguousarray(rows).tobytes(), places)

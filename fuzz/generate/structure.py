@@ -31,6 +31,8 @@ def is_structured(drawn: Laid) -> bool:
             return any(part.alias is not None for part in draw.parts if part.given)
         # Rows longer than the given ones repeat them.
         return draw.structured or first.recipe != GIVEN or (first.given is not None and draw.n > first.given.n)
+    if drawn.kept:
+        return True
     grids = {part.name: part for part in draw.parts if part.recipe and op.has_rows(part.name)}
     if any(_is_flat(draw, name, layouts[name]) for name in grids):
         return True

@@ -18,13 +18,14 @@ from fuzz.generate.compared import compared
 from fuzz.generate.coverage import Labels, labels_of
 from fuzz.generate.given import made_of, repeated_or_cut, stored
 from fuzz.generate.menus import Menu, menus_of
+from fuzz.generate.observed import kept_by, made_so
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.generate.related import STRAYS, Related
 from fuzz.generate.scene import Scene
 from oracles.dtypes import DOUBLE, FORMATS
 from oracles.lazy import lazy
 from oracles.op import Op
-from oracles.operand import OUTER
+from oracles.operand import OUTER, Kept
 from oracles.ops import OPS
 
 Values = NDArray[np.generic]
@@ -83,6 +84,11 @@ class Laid:
         return found
 
     @lazy
+    def kept(self) -> Mapping[str, Kept]:
+        """What the values of inputs are made to be."""
+        return kept_by(self.op) if self.draw.kept is None else self.draw.kept
+
+    @lazy
     def _menus(self) -> Mapping[str, Menu]:
         return menus_of(self.op)
 
@@ -110,6 +116,10 @@ class Laid:
     def keep(self, part: Part, values: Values) -> None:
         """Put rounded values, row by row, where the tensor's memory has them."""
         layout, draw = self.layouts[part.name], self.draw
+        kept = self.kept.get(part.name, ())
+        if kept and not part.stack:
+            shape = (*draw.outer, draw.n) if part.name in self.op.alike else layout.shape
+            values = made_so(kept, values.reshape(shape), part.dtype)
         if part.name in self.op.alike and draw.axis != draw.rank - 1:
             # Rows are made last-axis; moving the axis keeps every row's values together.
             values = np.moveaxis(values.reshape(*draw.outer, draw.n), -1, draw.axis)

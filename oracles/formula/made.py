@@ -52,6 +52,14 @@ def parts_of(multiples: Multiples) -> Counts:
     return found
 
 
+def square_parts(pairs: Iterable[tuple[str, str]]) -> Counts:
+    """Return two dimensions, which no tensor has, for each pair that has as many elements: neither has more."""
+    return {
+        f"{one}_by_{other}": Node("extent", label=one) - Node("extent", label=other) + 1.0
+        for pair in pairs for one, other in (pair, pair[::-1])
+    }  # fmt: skip
+
+
 def plus(count: Node, more: float) -> Node:
     """Return a count with so many more, or fewer."""
     if count.kind == "constant":

@@ -365,6 +365,8 @@ def _said(asked: Asked, op: Op, reader: Reader, agreement: Agreement) -> str:
             parts.append(f"{name} never {number}: name ignore_index={number} in the reference if kernels must know it")
     if loose := _made_of_places(op):
         parts.append(f"{' and '.join(loose)} not judged where places may be others: made of them by arithmetic")
+    if agreement.unordered:
+        parts.append("the place of a NaN in an order is not judged: contracts and libraries differ")
     if agreement.specials:
         parts.append(f"of an input with {agreement.specials} the reference itself returns something else")
     return "; ".join(parts)

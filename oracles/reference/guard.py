@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from oracles.formula.algorithm import traced
 from oracles.formula.exact.rigorous import Rigorous, UncertainError
 from oracles.formula.made import completed, follows, grown
-from oracles.formula.node import EITHER, LAST, Node
+from oracles.formula.node import EITHER, LAST, SELECTS, Node, ordered
 from oracles.formula.trace import FormulaError, Trace
 from oracles.op import Op
 from oracles.operand import OUTER
@@ -49,6 +49,9 @@ class Agreement:
     sets: int
     specials: str
     """Where NaN, infinities or huge numbers go in and another one comes out, in words; "" if nowhere."""
+    unordered: bool
+    """Whether elements are put in order, and a NaN among them has another place to the reference than to the formula:
+    libraries differ there, so that no place of it is judged."""
     positive: Sequence[str]
     """The inputs that must be positive, or 0, for the outputs to be numbers."""
     zero: Sequence[str]
@@ -81,10 +84,10 @@ def hold(op: Op, reference: Held, extents: Sequence[Mapping[str, int]]) -> Agree
     for at, sizes in enumerate(sets):
         for word, arrays in _plain(op, sizes, wanted, outer=_LEADING if at == len(extents) - 1 else None):
             _compare(op, reference, arrays, word)
-    specials = _specials(op, reference, least, wanted)
+    specials, unordered = _specials(op, reference, least, wanted)
     empty = _edges(op, reference, least, wanted)
     zero = _zero(op, reference, least, wanted)
-    return Agreement(len(extents), specials, wanted, zero, empty, _least(op, reference, least, wanted))
+    return Agreement(len(extents), specials, unordered, wanted, zero, empty, _least(op, reference, least, wanted))
 
 
 def _taken(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
@@ -263,8 +266,8 @@ def _plain(
 _SPECIALS = {"NaN": math.nan, "an infinity": math.inf, "minus infinity": -math.inf, "1e200": 1e200}
 
 
-def _specials(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> str:
-    other = []
+def _specials(op: Op, reference: Held, sizes: Mapping[str, int], positive: Sequence[str]) -> tuple[str, bool]:
+    other, unordered = list[str](), False
     limits = {local: LIMIT for local, ways in op.algorithms.items() if LIMIT in ways}  # torch's own way to these
     graph = traced(op, [each.name for each in op.operands], limits) if limits else None
     for word, special in _SPECIALS.items():
@@ -273,10 +276,13 @@ def _specials(op: Op, reference: Held, sizes: Mapping[str, int], positive: Seque
             if array.dtype.kind == "f" and array.size and not (name in positive and special < 0):
                 array.reshape(-1)[array.size // 2] = special
         here, there = Evaluated(op, arrays, graph=graph), reference.outputs(arrays)
-        pairs = (here.comparable(name, theirs) for name, theirs in zip(here.outputs, there, strict=True))
-        if any(first_difference(*pair) is not None for pair in pairs):
+        pairs = {name: here.comparable(name, theirs) for name, theirs in zip(here.outputs, there, strict=True)}
+        differ = [here.graph.outputs[name] for name, pair in pairs.items() if first_difference(*pair) is not None]
+        if differ and word == "NaN" and all(any(each.kind in SELECTS for each in ordered([one])) for one in differ):
+            unordered = True
+        elif differ:
             other.append(word)
-    return " and ".join([", ".join(other[:-1]), other[-1]] if len(other) > 1 else other)
+    return " and ".join([", ".join(other[:-1]), other[-1]] if len(other) > 1 else other), unordered
 
 
 def drawn(

@@ -107,6 +107,7 @@ def written(op: Op, formula: Formula, said: str) -> str:
     fields += [f"    fixed={dict(op.fixed)!r},".replace("'", '"')] if op.fixed else []
     fields += [f"    least={dict(op.least)!r},".replace("'", '"')] if op.least else []
     fields += [f"    multiples={dict(op.multiples)!r},".replace("'", '"')] if op.multiples else []
+    fields += [f"    square={op.square!r},".replace("'", '"')] if op.square else []
     fields += [f"    shapes={tuple(map(dict, op.shapes))!r},".replace("'", '"')] if op.shapes else []
     fields += [f"    algorithms={formula.algorithms},"] if formula.ways else []
     fields += [f"    open_ways={dict(op.open_ways)!r},".replace("'", '"')] if op.open_ways else []
@@ -129,6 +130,7 @@ def _operand(operand: Operand) -> str:
         "index": operand.index,
     }
     more = "".join(f', {name}="{value}"' for name, value in named.items() if value)
+    more += f", kept={operand.kept!r}".replace("'", '"') if operand.kept else ""
     more += "" if operand.missing is None else f", missing={operand.missing}"
     return f'Operand("{operand.name}", "{operand.dims}"{more})'
 

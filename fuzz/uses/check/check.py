@@ -25,6 +25,7 @@ from fuzz.base.selection import globs, matches_any
 from fuzz.execute.spent import Spent
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
+from fuzz.generate.observed import kept_by, words_of
 from fuzz.laws.registry import Entry
 from fuzz.laws.registry import declared as declared_laws
 from fuzz.report import console, events
@@ -55,6 +56,8 @@ from fuzz.uses.check.results import (
 from fuzz.uses.check.retrieval import origin_words, sign
 from fuzz.uses.check.tried import tried
 from fuzz.uses.corpus.folder import entries_of, in_batches
+from fuzz.uses.examples import GIVEN as GIVEN_INPUTS
+from fuzz.uses.examples import beside
 from fuzz.uses.measure.accepts import Accepted, accepted
 from fuzz.uses.measure.use import Measuring
 from fuzz.uses.search.groups import EndsSoonAfter
@@ -99,6 +102,7 @@ def check(
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     values: Mapping[str, str] | str | None = None,
     fixed: Mapping[str, int] | None = None,
+    any_values: bool = False,
     contract: Contract | Mapping[str, Any] | None = None,
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
@@ -123,7 +127,8 @@ def check(
     In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
     into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
     like them, and `values` are what they are drawn from: "any" of them has NaN, infinities and overflow judged, too.
-    `fixed` are extents that never change, such as {"k": 3}. What no formula is read from may be run in float64 itself,
+    `fixed` are extents that never change, such as {"k": 3}. What examples always are, such as triangular, cases are
+    too, unless there may be `any_values`. What no formula is read from may be run in float64 itself,
     `oracle="replay"`, which is weaker: see the page on references.
     The kernel's parameters are those of the reference by their names, or by their places. `contract` is what the kernel
     promises, or those fields of it alone in which it promises something else than is held against any other kernel,
@@ -160,13 +165,14 @@ def check(
         if isinstance(kernel, Kernel):
             capabilities, contract = kernel.capabilities, kernel.contract
         measures, given = not isinstance(contract, Contract), (values, capabilities, arrays, contract, fixed)
-        found = read(reference, shapes, example_inputs, *given)
+        found = read(reference, shapes, example_inputs, *given, any_values=any_values)
         if not isinstance(kernel, Kernel) and measures and (shapes is None or GIVEN.asked is None):
             beside = tried(kernel, found, capabilities, returns, arrays, device)
             # What examples do not have is no failure; where there are none, what raises is none.
             excused = {"raises"} if example_inputs is None else {"raises", "wrong values"}
             if shapes is None and beside is not None and excused & {*beside.ranks.values()}:
-                found = read(reference, found.of_rank(example_inputs), example_inputs, *given)
+                shapes = found.of_rank(example_inputs)
+                found = read(reference, shapes, example_inputs, *given, any_values=any_values)
         op, contract, capabilities = found.op, found.contract, found.capabilities(capabilities)
     op = _named(op)
     if isinstance(kernel, Kernel):
@@ -186,7 +192,8 @@ def check(
         kernel, op, contract, capabilities, laws, tuple(returns), arrays, device, name,
         found.called(kernel) if found else NO_OTHERS, found.constants(kernel) if found else NO_OTHERS,
     )  # fmt: skip
-    of_kernel, left_out = (found.said_of(kernel), found.left_out) if found else ("", "")
+    kept = f"kept as in {GIVEN_INPUTS}: {words_of(kept_by(OPS[op]))}" if kept_by(OPS[op]) else ""
+    of_kernel, left_out = (found.said_of(kernel), found.left_out) if found else (kept, "")
     named = {*OPS[op].params, *(each.name for each in OPS[op].operands), *function.called.values(), *function.constants}
     said = _lines(
         "; ".join(filter(None, (of_kernel, noted))), left_out, never_given(kernel, op, named, always_of(OPS[op]))
@@ -260,7 +267,7 @@ def check_targets(
     pack_option = pack_option or origin_words()
     label = targets[0].id if len(targets) == 1 else kernel.name
     explain_s, option = explaining()
-    todo = plan(label, plans.seed, plans.max_cases, plans.max_time)
+    todo = plan(label, plans.seed, plans.max_cases, plans.max_time, str(kernel.source))
     began, facts = time.monotonic(), taken_lines(runnable(targets))
     book, terms = book_in(GIVEN.options.output, todo.seed), Terms((kernel,), declared_laws([kernel]))
     limits, earlier = Limits(todo.max_time, todo.max_cases), remembered(todo, kernel.op)
@@ -282,6 +289,10 @@ def check_targets(
         if measuring is not None:
             targets = measuring.ended(session, book, todo.max_cases)
             said = _lines(said, measuring.text, accepts)
+        if kernel.op in OPS and (seen := OPS[kernel.op].kept):
+            failed = {kernel.name} if book.buckets else ()
+            more = beside(pool, targets, todo.seed, seen, GIVEN_INPUTS, failed).values()
+            said = _lines(said, *(each.text for each in more))
         if taken is not None:
             said = f"{said}\n  {taken.text}"
             if not book.buckets:

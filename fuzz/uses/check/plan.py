@@ -83,8 +83,9 @@ class CheckPlan:
     """This command runs the same check again."""
 
 
-def plan(label: str, seed: Seed, max_cases: int | None, max_time: float | None) -> CheckPlan:
-    """The plan of the check called `label`, from its own arguments and all that goes before or after them."""
+def plan(label: str, seed: Seed, max_cases: int | None, max_time: float | None, source: str = "") -> CheckPlan:
+    """The plan of the check called `label`, from its own arguments and all that goes before or after them. Outside a
+    test, functions of one name in two files are told apart by their `source`."""
     from hypothesis import core, settings
 
     profile, options = settings.default, GIVEN.options
@@ -104,7 +105,9 @@ def plan(label: str, seed: Seed, max_cases: int | None, max_time: float | None) 
     elif not isinstance(seed, int):
         seed = secrets.randbelow(2**32)
     command = f"pytest '{test}' --kernelfuzz-seed {seed}" if test else f"fuzz.check(..., seed={seed})"
-    return CheckPlan(seed, max_cases, max_time, profile.database, f"kernelfuzz {test} {label}".encode(), command)
+    return CheckPlan(
+        seed, max_cases, max_time, profile.database, f"kernelfuzz {test or source} {label}".encode(), command
+    )
 
 
 def running_test() -> str:

@@ -19,6 +19,7 @@ from fuzz.base.case import Case
 from fuzz.base.platforms import platform_of
 from fuzz.uses.check.function import Arrays, held
 from fuzz.uses.check.results import CheckError, reason_of, told
+from fuzz.uses.examples import GIVEN, keeping
 from oracles.declared import OpError
 from oracles.dtypes import DOUBLE, FORMATS, SINGLE
 from oracles.elementary.functions import records
@@ -155,6 +156,8 @@ def read(
     arrays: Arrays = "torch",
     contract: Contract | Mapping[str, Any] | None = None,
     fixed: Mapping[str, int] | None = None,
+    *,
+    any_values: bool = False,
 ) -> Read:
     """Return a reference, whose op is known from then on, and the contract that is given, or what is held against a
     kernel without one, but for what is given otherwise. Raises CheckError."""
@@ -170,6 +173,8 @@ def read(
             dtype=_traced(dtypes),
             fixed=fixed,
         )
+        if example_inputs is not None:
+            found = keeping(found, [_named(reference, found, example_inputs)], GIVEN, any_values=any_values)
         OPS.pop(name, None)
         make_known(found.op)
         _MADE[name] = found.op
@@ -241,6 +246,19 @@ def lenient(op: Op, arrays: Arrays, *, strict: bool = False) -> Contract:
         platform="widens",
     )  # fmt: skip
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")
+
+
+def _named(
+    reference: Callable[..., Any], found: Derived, examples: Sequence[Any] | Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The examples by what the reference calls them."""
+    if isinstance(examples, Mapping):
+        return examples
+    try:
+        names = [*inspect.signature(reference).parameters]
+    except (TypeError, ValueError):
+        names = [*found.called.values()]
+    return dict(zip(names, examples, strict=False))
 
 
 def _traced(dtypes: Sequence[str]) -> str:

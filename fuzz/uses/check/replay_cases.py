@@ -14,15 +14,18 @@ from numpy.typing import NDArray
 
 from fuzz.base.stream import Dice, Stream
 from fuzz.generate.menus import MENUS
+from fuzz.generate.observed import made_so
 from fuzz.generate.recipes import Recipe, RowSpec
 from fuzz.uses.check.replay_ranges import Span, accepted, spans_of
 from fuzz.uses.check.results import CheckError
 from oracles.dtypes import FORMATS, SINGLE
 from oracles.formula.made import completed, grown
+from oracles.operand import Kept
 from oracles.reference.asked import Asked, asked_of, titled
 from oracles.reference.derive import output_names, taken
 from oracles.reference.dims import UnreadableError, first_of
 from oracles.reference.replay import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
+from oracles.reference.tracing import RETURNS_NONE
 
 WEAKER = (
     f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
@@ -105,6 +108,10 @@ class Meant:
     least: int
     own: Own | None = None
     """Where inputs come with the reference: these are drawn, and no others."""
+    kept: Mapping[str, Kept] = field(default_factory=dict)
+    """What the values of tensors are made to be."""
+    square: Sequence[tuple[str, str]] = ()
+    """Two dimensions each that have as many elements."""
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
@@ -163,6 +170,8 @@ class Meant:
             number += 1
             try:
                 self._try(case)
+            except CheckError:
+                raise
             except Exception as error:  # whatever it raises: it has no meaning there
                 refused += 1
                 if refused > _TRIES:
@@ -194,8 +203,8 @@ class Meant:
         """Raise what the reference raises. To run a function of JAX by itself takes long: it compiles each step."""
         if self.asked.library == "jax":
             self.ways.takes(case.arrays)
-        else:
-            self._returned(case)
+        elif self._returned(case) is None:
+            raise CheckError(f"oracle='replay': {titled(self.asked.reference)}: {RETURNS_NONE}")
 
     def _returned(self, case: ReplayCase) -> Any:
         return self.asked.call(**{name: tensor_of(each, case.dtype) for name, each in case.arrays.items()})
@@ -213,6 +222,7 @@ class Meant:
         every = dict.fromkeys(dim for dims in self.asked.dims.values() for dim in dims)
         names = [dim for dim in every if dim not in counts]
         sizes = {dim: max(self.multiple * dice.pick(_EXTENTS), self.least) for dim in names} | dict(fixed)
+        sizes |= {other: sizes[one] for one, other in self.square}
         sizes = completed(counts, grown(counts, sizes, fixed))
         while max((int(np.prod([sizes[dim] for dim in dims])) for dims in self.asked.dims.values()), default=0) > _MOST:
             free = [dim for dim in names if dim not in fixed and sizes[dim] > self.multiple]
@@ -220,7 +230,8 @@ class Meant:
                 break
             longest = max(free, key=lambda dim: sizes[dim])
             half = self.multiple * max(sizes[longest] // (2 * self.multiple), 1)
-            shorter = {**{dim: sizes[dim] for dim in (*names, *fixed)}, longest: half}
+            together = [dim for pair in self.square if longest in pair for dim in pair]
+            shorter = {**{dim: sizes[dim] for dim in (*names, *fixed)}, **dict.fromkeys([longest, *together], half)}
             shorter = completed(counts, grown(counts, shorter, fixed))
             if shorter == sizes:  # others that follow from it take no less
                 break
@@ -230,13 +241,14 @@ class Meant:
             shape = tuple(sizes[dim] for dim in dims)
             if name in spans:
                 drawn = spans[name].draw(stream.child(name), shape, min(sizes.values(), default=1))
-                arrays[name], recipes[name] = drawn.astype(self.dtypes[name]), spans[name].recipe
+                arrays[name] = made_so(self.kept.get(name, ()), drawn.astype(self.dtypes[name]), self.dtypes[name])
+                recipes[name] = spans[name].recipe
                 continue
             known = {each: recipe for each, recipe in self._menu(name, dims).items() if isinstance(recipe, Recipe)}
             recipes[name] = dice.pick([*known])
             rows, n = (int(np.prod(shape[:-1])), shape[-1]) if shape else (1, 1)
             values = known[recipes[name]].draw(RowSpec(rows, n, dtype), stream.child(name))
-            arrays[name] = values.astype(np.float64).reshape(shape)
+            arrays[name] = made_so(self.kept.get(name, ()), values.reshape(shape), dtype).astype(np.float64)
         return ReplayCase(arrays, recipes, dtype)
 
     def _menu(self, name: str, dims: Sequence[str]) -> Mapping[str, Any]:

@@ -29,6 +29,8 @@ class Asked:
     """The seconds that each bug is explained for; None: it is shown as it was found, with what changes about it."""
     own: bool = False
     """Whether the shapes that come with a task are the only ones."""
+    any_values: bool = False
+    """Whether inputs may be what those that come with a task never are."""
 
 
 @dataclass(frozen=True)

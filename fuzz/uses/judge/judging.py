@@ -22,6 +22,7 @@ from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
 from fuzz.report.wrapping import wrapped_text
 from fuzz.uses.check.far import wrong_far
+from fuzz.uses.examples import DRAWN, beside, samples_of, seen_in
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.floor import detection_floors, unvaried
 from fuzz.uses.judge.full import at_full_size
@@ -92,6 +93,9 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
             if not session.tally.findings and not session.interruption.wanted:
                 runner.replay([wrong_far(session.pool, targets, seed, session.tally)])
             session.draw_no_more()
+            samples = () if problem.draw is None or session.interruption.wanted else samples_of(problem.draw)
+            failed = {each.kernel for each in book.buckets.values()}
+            beyond = beside(session.pool, targets, seed, seen_in(found, samples), DRAWN, failed)
             with session.err.status("looking at what was measured ..."):
                 targets = session.targets = tuple(measuring.ended(session, book, asked.cases))
         elapsed = time.monotonic() - began
@@ -113,6 +117,7 @@ def judged(asked: Asked, screen: Console, width: int, *, verbose: bool) -> Judge
             solution_ruling(
                 words, kernel, by_id, session.tally, book, measuring, ready.accepting,
                 untried=ready.untried.get(kernel, ""), refuses=ready.refuses.get(kernel, ""), interrupted=interrupted,
+                beyond=beyond.get(kernel),
             ),
             own.get(kernel),
         )
@@ -158,7 +163,7 @@ def read_problem(asked: Asked) -> tuple[Problem, Derived]:
         if best is not None and problem.tier == best[1].tier:
             continue
         try:
-            found = derived(problem, asked.values)
+            found = derived(problem, asked.values, any_values=asked.any_values)
         except ProblemError as error:
             refusal = refusal or error
             continue
@@ -191,4 +196,5 @@ def _command(asked: Asked, seed: int) -> str:
         ("--output", asked.output), ("--case-limit", asked.case_limit),
     ]  # fmt: skip
     words = [*asked.solutions, *(word for name, value in options if value is not None for word in (name, str(value)))]
-    return shlex.join(["kernelfuzz", "judge", *words, *([] if asked.untrusted else ["--trusted"])])
+    words += [*(["--any-values"] if asked.any_values else []), *([] if asked.untrusted else ["--trusted"])]
+    return shlex.join(["kernelfuzz", "judge", *words])

@@ -29,6 +29,7 @@ def check_module(
     get_inputs: Callable[[], Sequence[Any]],
     get_init_inputs: Callable[[], Sequence[Any]] = tuple,
     *,
+    any_values: bool = False,
     max_cases: int | None = None,
     max_time: float | None = None,
     seed: int | None = None,
@@ -38,14 +39,15 @@ def check_module(
 
     Both are made of `get_init_inputs()`, and stay in the mode in which they are constructed. `mine` is given the
     weights of `model`, by their names or by their shapes. The extents of weights stay as they are; those of the inputs
-    vary. All runs in this process, on the CPU.
+    vary. What `get_inputs()` always draws, such as a triangle, cases have too, unless there may be `any_values`. All
+    runs in this process, on the CPU.
     """
     said = ModuleType(_name(model))
     vars(said).update(Model=model, get_inputs=get_inputs, get_init_inputs=get_init_inputs)
     refusal: ProblemError | None = None
     for problem in of_module(Path(said.__name__), said):
         try:
-            found = derived(problem, FINITE)
+            found = derived(problem, FINITE, any_values=any_values)
         except ProblemError as error:
             refusal = refusal or error
             continue

@@ -47,7 +47,7 @@ def prepared(asked: Asked, problem: Problem, found: Derived, solutions: Solution
     rank = _common_rank([*accepting.values()])
     if rank is not None:
         problem = replace(problem, shapes=with_names(found, rank - len(found.op.inner)))
-        found = derived(problem, asked.values)
+        found = derived(problem, asked.values, any_values=asked.any_values)
         folder, targets = _written(asked, problem, found, solutions)
     narrowed = dict[str, Kernel]()
     for target in targets:

@@ -59,6 +59,8 @@ class Problem:
     read where none of these is."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What is said of arguments that are no tensors."""
+    draw: Callable[[int], Mapping[str, Any]] | None = None
+    """Draws the inputs that come with it, of another seed each."""
     own: Own | None = None
     """Where it is judged by the inputs that come with it alone: what draws them."""
     changed: str = ""
@@ -274,8 +276,18 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
         made = Module(made_of, inputs, weights, constants, mode, other, elsewhere)
         examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
         if all(shapes != each.shapes for each in found):
-            found.append(Problem(identifier(path.stem), reference, shapes, dtypes, fixed, made, examples=examples))
+            found.append(
+                Problem(identifier(path.stem), reference, shapes, dtypes, fixed, made, examples=examples,
+                        draw=partial(_inputs_of, module, inputs))
+            )  # fmt: skip
     return found
+
+
+def _inputs_of(module: ModuleType, names: Sequence[str], seed: int) -> Mapping[str, Any]:
+    import torch
+
+    torch.manual_seed(seed)
+    return dict(zip(names, module.get_inputs(), strict=False))
 
 
 def _called(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from fuzz.base.capability import Capabilities
 from fuzz.base.probe import GHOST, STREAM
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
+from fuzz.generate.observed import structural
 from fuzz.uses.check.replay_cases import DTYPES, Comparison, Meant, ReplayCase, meant_of
 from fuzz.uses.check.results import CheckError
+from fuzz.uses.examples import samples_of, seen_of, square_in
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.nameless import op_of
 from fuzz.uses.judge.problem import Problem
@@ -107,6 +109,11 @@ def replay_of(asked: Asked, problem: Problem, solutions: Solutions) -> Replay:
         problem.reference, problem.shapes, problem.numbers, problem.fixed, asked.values, floats, dtypes,
         own=problem.own,
     )  # fmt: skip
+    if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
+        dims = meant.asked.dims
+        kept = structural(seen_of({name: name for name in dims}, samples))
+        shapes = {name: tuple(samples[0][name].shape) for name in kept}
+        meant = replace(meant, kept=kept, square=square_in(kept, dims, shapes, problem.fixed))
     first = next(meant.cases(secrets.randbelow(2**32)))
     op = op_of(meant, meant.outputs(first), f"replayed_{problem.name}"[:31])
     place = writable(asked.output) / problem.name

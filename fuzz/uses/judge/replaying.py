@@ -10,10 +10,12 @@ from dataclasses import replace
 import numpy as np
 from rich.console import Console
 
+from fuzz.generate.observed import words_of
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
 from fuzz.uses.check.replay_cases import DTYPES, WEAKER
 from fuzz.uses.check.results import CheckError
+from fuzz.uses.examples import DRAWN
 from fuzz.uses.judge.asked import Asked, Judged
 from fuzz.uses.judge.full import at_full_size
 from fuzz.uses.judge.own import affordable, in_other_mode, own_problem, own_shapes, with_mode, with_one_seed, with_own
@@ -64,6 +66,7 @@ def _judged(
     how = ", ".join([
         *([f"at the shapes that come with it{but}"] if problem.own else []),
         *([f"as it cannot be read: {_reason(why, title)}"] if why else []),
+        *([f"kept as in {DRAWN}: {words_of(replay.meant.kept)}"] if replay.meant.kept else []),
     ])  # fmt: skip
     returns = ", ".join(each.name for each in replay.op.outputs)
     said = f"{title}: {shapes} -> {returns}, replayed, {how}"

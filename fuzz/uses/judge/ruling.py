@@ -16,6 +16,7 @@ from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Largest, Tally
 from fuzz.report.totals import remarks
 from fuzz.report.use_outcome import outcome_of
+from fuzz.uses.examples import Beyond
 from fuzz.uses.measure.beside import Accepts
 from fuzz.uses.measure.record import Measured
 from fuzz.uses.measure.use import Measuring
@@ -95,6 +96,9 @@ class SolutionRuling:
     one_seed: OwnShapes | None = None
     """What is said at the shapes that come with the task if both modules are constructed from one seed and the solution
     is given no weights, as KernelBench does; only of one that is wrong there else. It does not change the verdict."""
+    beyond: Beyond | None = None
+    """What it does with inputs that those of the task never are, where the cases had what these always are; or with
+    such as these, where it is wrong. None where nothing was seen of these."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class Ruling:
 def solution_ruling(
     solution: str, kernel: str, targets: Mapping[str, Target], tally: Tally, book: FindingBook,
     measuring: Measuring, accepting: Mapping[str, Accepts], *, untried: str = "", refuses: str = "",
-    interrupted: bool = False,
+    interrupted: bool = False, beyond: Beyond | None = None,
 ) -> SolutionRuling:  # fmt: skip
     """Return what is said of the solution that a kernel was made of. It is undecided where it was not tried, and wrong
     where it refuses what comes with the problem; each says why."""
@@ -163,7 +167,7 @@ def solution_ruling(
         solution, said, 0 if untried else sum(each.judged for each in lines),
         0 if untried else sum(each.findings for each in lines), worst, failures,
         "" if said == "right" or (failures and not refuses) else reason, records,
-        tuple(accepting[name] for name in own if name in accepting), right_as,
+        tuple(accepting[name] for name in own if name in accepting), right_as, beyond=beyond,
     )  # fmt: skip
 
 

@@ -24,7 +24,8 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
-        lines += [*_in_modes(each, ruling), *_at_own_shapes(each), *_one_seed(each), *_at_full_size(each.full_size)]
+        lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *_one_seed(each)]
+        lines += _at_full_size(each.full_size)
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
@@ -52,6 +53,14 @@ def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
     said = f"{other.verdict} {ruling.other_mode}: {_why(other, _BY)}"
     lines = [f"  {each.verdict} {ruling.mode}; {said}"]
     return [*lines, *(f"    {line.strip()}" for some in other.failures for line in some["said"].splitlines())]
+
+
+def _beyond(each: SolutionRuling) -> list[str]:
+    """What a solution does with inputs that those of the task never are."""
+    if each.beyond is None or not each.beyond.text:
+        return []
+    how = "  to have what is wrong beyond counted: --any-values"
+    return [f"  {each.beyond.text}", *([how] if each.verdict == "right" else [])]
 
 
 def _at_own_shapes(each: SolutionRuling) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from fuzz.base.files import write_whole
 from fuzz.base.probe import CALLER, PROBES
 from fuzz.uses.check.reference import contract_of, is_replayable
+from fuzz.uses.examples import DRAWN, keeping, samples_of
 from fuzz.uses.judge.problem import Problem, UnreadProblemError
 from fuzz.uses.judge.solution import ENTRY, Solution
 from fuzz.uses.judge.source import ProblemError
@@ -41,9 +42,9 @@ _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re
 """The kernels in the text of a pack, with their names."""
 
 
-def derived(problem: Problem, values: str) -> Derived:
-    """Return the op of a problem. Raises ProblemError where its function cannot be read, which is an
-    UnreadProblemError where it may be replayed."""
+def derived(problem: Problem, values: str, *, any_values: bool = False) -> Derived:
+    """Return the op of a problem, with what its inputs always are unless they may be `any_values`. Raises ProblemError
+    where its function cannot be read, which is an UnreadProblemError where it may be replayed."""
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
     name = f"reference_{problem.name}"[:31] if ours else problem.name
     try:
@@ -54,7 +55,9 @@ def derived(problem: Problem, values: str) -> Derived:
         )  # fmt: skip
         examples = [{dim: size for dim, size in each.items() if dim in found.op.named} for each in problem.examples]
         op = replace(found.op, shapes=tuple(each for each in examples if each))
-        return replace(found, op=_typed(op, problem, found))
+        found = replace(found, op=_typed(op, problem, found))
+        samples = samples_of(problem.draw) if problem.draw is not None else ()
+        return keeping(found, samples, DRAWN, any_values=any_values) if samples else found
     except (OpError, SystemExit) as error:  # whose exit code would be taken for a verdict
         said = str(error) if problem.shapes else unread(error, problem.reference)
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):

@@ -18,10 +18,14 @@ from oracles.formula.chains import Chain
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import contracted, is_contraction
+from oracles.formula.exact.whole import whole
 from oracles.formula.node import CONTRACTIONS, TOLD
 from oracles.formula.trace import Kind, Node
+from oracles.lazy import lazy
 
 _POSITIVE: tuple[Kind, ...] = ("extent", "position", *TOLD)
+_SIGNING: tuple[Kind, ...] = ("multiply", "divide", "negate")
+"""Of a zero these make one of either sign."""
 _CERTAIN = 1.0 + 2.0**-20
 """A value has the sign of its centre where the centre is larger by this than all that it may err by, which is known to
 many more bits."""
@@ -74,7 +78,22 @@ class Signs:
             known = np.where(np.abs(form.centre) > form.spread * _CERTAIN, sign, _FREE)
             if self.complete and not known.all():  # what it is made of says more only of these
                 known = np.where(known != 0, known, self._of_sum_or_other(node))
+            if self.inputs.integers and (zero := form.centre == 0).any() and node in self._integral:
+                known = np.where(zero, _FREE, known)
         return np.where(np.isnan(form.centre), _FREE, known).astype(np.int8, copy=False)
+
+    @lazy
+    def _integral(self) -> frozenset[Node]:
+        """The whole numbers that are made of integers alone by what gives a zero a sign: a kernel that has them as
+        integers has no -0."""
+        trace, plain, signed = self.inputs.trace, set[Node](), set[Node]()
+        for node in trace.nodes:
+            given = node.kind == "parameter" or (node.kind == "tensor" and node.label not in self.inputs.integers)
+            if not given and all(arg in plain for arg in node.args):
+                plain.add(node)
+                if node.args and (node.kind in _SIGNING or not signed.isdisjoint(node.args)):
+                    signed.add(node)
+        return whole(trace, self.inputs.integers) & signed
 
     def _of_sum_or_other(self, node: Node) -> Flags:
         if node not in self.chains:

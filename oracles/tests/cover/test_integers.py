@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from oracles.declared import OpError
 from oracles.formula.contract import Contract
-from oracles.formula.trace import Node, Outputs, take
+from oracles.formula.trace import Node, Outputs, floor, take, where
 from oracles.op import Op
-from oracles.operand import ENDS, FLAGS, LENGTHS, Operand
+from oracles.operand import CODES, ENDS, FLAGS, LENGTHS, Operand
 from oracles.problem import Problem
 from oracles.tests.common.integers import ALL, ENTROPY, GATHERED, KEPT, PADDED
 from oracles.tests.common.judged import known
@@ -112,3 +112,22 @@ def test_the_first_input_is_not_of_integers() -> None:
     flags = Operand("x", "... n", dtype="bool", values=FLAGS)
     with pytest.raises(OpError, match="the first input cannot be of integers"):
         Op(own, (flags, Operand("i", "...")), (Operand("y", "..."),))
+
+
+def times_quotient(x: Node, a: Node, b: Node) -> Outputs:
+    return {"y": x * where(b == 0.0, 0.0, floor(a / b))}
+
+
+def test_a_zero_that_is_made_of_integers_may_have_either_sign() -> None:
+    """0 / -5 of integers is 0, and of floats -0: neither was accepted where it was the other one."""
+    inputs = (Operand("x", "n"), *(Operand(name, "n", dtype="int8", values=CODES) for name in "ab"))
+    with known(Op(times_quotient, inputs, (Operand("y", "n"),))):
+        given: dict[str, NDArray[Any]] = {
+            "x": np.array([2, 2, 0], np.float32), "a": np.array([0, 7, 7], np.int8),
+            "b": np.array([-5, -5, -5], np.int8),
+        }  # fmt: skip
+        truth = Truth(Problem("times_quotient", {}, given, {"y": "f32"}))
+        for zero in (0.0, -0.0):
+            got = {"y": np.array([zero, -4.0, -0.0], np.float32)}
+            assert truth.check(Contract(), got)[0].result == "pass"
+        assert truth.check(Contract(), {"y": np.array([0.0, -4.0, 0.0], np.float32)})[0].result != "pass"

@@ -155,3 +155,10 @@ def test_of_nan_no_integer_says_anything() -> None:
     found = Evaluated(derive(coded, "x=... n").op, {"x": np.zeros((1, 2))})
     mine, theirs = found.comparable("y0", np.array([[0.0, 5.0]]))
     assert np.isnan([mine, theirs]).all()
+
+
+def test_an_order_is_read_with_any_values_and_the_place_of_a_nan_is_left_open() -> None:
+    """It was refused: torch takes NaN for the largest, and other libraries do not."""
+    found = derive(lambda x: tuple(torch.topk(x, 4, -1)), "x=... n", values="any", name="largest")
+    assert "the place of a NaN in an order is not judged" in found.said
+    assert "returns something else" not in found.said

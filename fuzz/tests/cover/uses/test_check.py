@@ -71,6 +71,16 @@ def test_a_check_has_the_same_seed_each_time_and_another_one_when_it_is_asked_fo
     assert plan("label", 3, None, None).seed != plan("label", 3, None, None).seed
 
 
+def test_outside_a_test_a_function_of_another_file_has_cases_of_its_own(
+    profile: settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two programs with a function `mine` replayed each other's cases, and the search was left out."""
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    one, two = (plan("numpy-mine@cpu", None, None, None, source) for source in ("one.py", "two.py"))
+    assert one.key != two.key
+    assert one.seed == two.seed
+
+
 @pytest.mark.whole
 def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
     profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch

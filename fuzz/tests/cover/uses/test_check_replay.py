@@ -283,3 +283,13 @@ def test_any_place_of_equal_elements_is_right_unless_one_is_documented(reference
 def test_a_place_that_is_another_one_is_found(reference: Any, kernel: Any) -> None:
     with pytest.raises(fuzz.CheckFailed, match=r"wrong values\n    .*output.* = -?\d+, must be \d+"):
         fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=24, seed=1)
+
+
+def test_a_reference_without_return_is_told_so() -> None:
+    """It said that no element of 100 cases is decided."""
+
+    def unfinished(x: Any) -> None:
+        x * 2
+
+    with pytest.raises(fuzz.CheckError, match="it returns None: end it with `return`"):
+        fuzz.check(lambda x: x * 2, reference=unfinished, shapes="x=... n", oracle="replay")

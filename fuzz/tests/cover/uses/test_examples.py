@@ -1,0 +1,114 @@
+"""What examples of inputs always are is kept by cases, and told with what a kernel does beyond."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import fuzz
+from fuzz.tests.conftest import Cli
+from fuzz.uses.check.plan import GIVEN, Options
+from fuzz.uses.check.replay_cases import meant_of
+from fuzz.uses.examples import square_in
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path, explain_s=1e-3))
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def of_the_triangle(a: Any, b: Any) -> Any:
+    return a.tril() @ b
+
+
+def check_triangle(**options: Any) -> None:
+    given = [torch.randn(9, 9).tril(), torch.randn(9, 4)]
+    fuzz.check(of_the_triangle, reference=product, shapes="a=m k, b=k n", example_inputs=given,
+               max_cases=16, seed=1, **options)  # fmt: skip
+
+
+def test_a_kernel_that_takes_what_examples_always_are_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    check_triangle()
+    said = " ".join(capsys.readouterr().err.split())
+    assert "kept as in the examples: a lower triangular" in said
+    assert "right for inputs as the examples have them (a lower triangular); wrong beyond: " in said
+
+
+def test_any_values_draws_beyond_what_examples_are() -> None:
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        check_triangle(any_values=True)
+
+
+class Model(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return torch.relu(x) * 2.0
+
+
+class Unchecked(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return x * 2.0
+
+
+@pytest.mark.parametrize("random", [torch.rand, torch.randn])
+def test_a_sign_that_examples_never_have_is_drawn_and_told(random: Any) -> None:
+    """A reference that begins with a ReLU says what negative numbers mean, whatever get_inputs() draws."""
+    with pytest.raises(fuzz.CheckFailed) as failed:
+        fuzz.check_module(Unchecked, Model, lambda: [random(8, 12)], max_cases=16, seed=1)
+    said = " ".join(str(failed.value).split())
+    assert ("right for inputs as the examples have them (x from 0 to 1)" in said) is (random is torch.rand)
+
+
+_TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return a @ b
+
+n = 64
+
+def get_inputs():
+    a = torch.rand(n, n)
+    return [a + a.T, torch.randn(n, n)]
+"""
+
+
+@pytest.mark.whole
+def test_a_judge_keeps_what_get_inputs_draws_and_says_what_is_beyond(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(_TASK)
+    (tmp_path / "turned.py").write_text(_TASK.replace("Model(", "ModelNew(").replace("a @ b", "a.T @ b"))
+    words = ("--against", "task.py", "--seed", "1", "--no-shrink", "--trusted", "--max-cases", "8", "--json")
+    done = cli_here("judge", "turned.py", *words)
+    ruling = json.loads(done.stdout)
+    [ruled] = ruling["solutions"]
+    assert (done.returncode, ruled["verdict"]) == (0, "right"), done.stderr
+    assert "kept as in get_inputs(): a symmetric" in ruling["reference"]
+    assert ruled["beyond"]["always"] == "a symmetric"
+    assert ruled["beyond"]["right_within"]
+    assert 0 < ruled["beyond"]["failing"] <= ruled["beyond"]["judged"]
+    done = cli_here("judge", "turned.py", *words, "--any-values")
+    [ruled] = json.loads(done.stdout)["solutions"]
+    assert (done.returncode, ruled["verdict"], ruled["beyond"]["right_within"]) == (1, "wrong", True), done.stderr
+
+
+def test_a_replay_keeps_it_too() -> None:
+    meant = meant_of(product, "a=m k, b=k n", None, {}, "finite", ("f32",))
+    kept = {"a": (("lower", ()),)}
+    assert square_in(kept, meant.asked.dims, {"a": (9, 9)}, ()) == (("m", "k"),)
+    meant = replace(meant, kept=kept, square=(("m", "k"),))
+    for case in islice(meant.cases(1), 12):
+        a = case.arrays["a"]
+        assert a.shape[0] == a.shape[1]
+        assert np.array_equal(a, np.tril(a))
+    assert any(len(case.arrays["a"]) > 8 for case in islice(meant.cases(1), 12))
