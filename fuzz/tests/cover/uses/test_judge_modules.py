@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from fuzz.uses.judge.own import own_problem
-from fuzz.uses.judge.problem import Module, Problem, problems_of
+from fuzz.uses.judge.asked import Asked
+from fuzz.uses.judge.judging import read_problem
+from fuzz.uses.judge.problem import Module, Problem, UnreadProblemError, problems_of
 from fuzz.uses.judge.solution import Solution, solution_of
 from fuzz.uses.judge.source import ProblemError
 
@@ -175,6 +176,9 @@ def test_a_module_of_more_tensors_than_a_case_has_keeps_its_weights(tmp_path: Pa
     x = torch.rand(5, 3, dtype=torch.float64)
     torch.testing.assert_close(judged(x.float()), problem.reference(x=x).float())
     assert problem.reference(x=x).dtype == torch.float64
-    own = own_problem(str(tmp_path / "task.py"))
-    assert own.module is not None
-    assert own.module.one_seed
+    words = ((str(tmp_path / "mine.py"),), str(tmp_path / "task.py"), None, "finite", 1, 8, 8)
+    with pytest.raises(UnreadProblemError, match="it has more than 48 tensors") as unread:
+        read_problem(Asked(*words, tmp_path, False, (), None, None))
+    own = unread.value.problem
+    assert own.own is not None
+    assert (own.module is not None and own.module.one_seed, [*own.own(1)]) == (True, ["x"])
