@@ -187,3 +187,17 @@ def test_a_module_that_takes_its_own_shapes_alone_is_replayed_at_these(cli_here:
     assert (done.returncode, ruling["oracle"]) == (1, "replay"), done.stderr
     assert [each["verdict"] for each in ruling["solutions"]] == ["right", "wrong"]
     assert "at the shapes that come with it, as it cannot be read" in ruling["reference"]
+
+
+def test_where_there_is_time_for_few_cases_none_is_called_in_other_ways(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them has other values, whose replay takes as long as the case."""
+    monkeypatch.setattr("fuzz.uses.judge.replaying.affordable", lambda *_: 1)
+    branch = "return self.last(x) if x.sum() > -1e9 else x"
+    (tmp_path / "one.py").write_text(_ONE_SIZE.replace("return self.last(x)", branch))
+    (tmp_path / "right.py").write_text(_ONE_SIZE.replace("Model(", "ModelNew("))
+    done = cli_here("judge", "right.py", "--against", "one.py", "--seed", "1", "--trusted", "--json")
+    ruling = json.loads(done.stdout)
+    assert (done.returncode, ruling["cases"], ruling["probes"]) == (0, 1, {}), done.stderr
+    assert "not exercised, as a case takes long: other ways to make the same call" in ruling["not_exercised"]
