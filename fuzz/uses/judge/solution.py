@@ -7,10 +7,11 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fuzz.adapters.beside import belonging
 from fuzz.uses.judge.problem import KERNEL, MODULE, SEED, Module, Problem
@@ -48,7 +49,7 @@ class Solution:
 
     def written(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
-        entry = _of_module(problem, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, problem)
+        entry = calls_of(problem, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, problem)
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 
@@ -223,7 +224,7 @@ def _judged_model(*tensors):
     dtype = next((each.dtype for each in tensors if each.is_floating_point()), _judged_torch.float32)
     if dtype not in _judged_made:
         _judged_torch.manual_seed({seed})
-        model = ModelNew(*{made_of!r}).to(tensors[0].device)
+        model = ModelNew(*{made_of}).to(tensors[0].device)
         if {mode!r} is not None:
             model.train({mode!r})
         model = model if str(dtype) in {dtypes!r} else model.to(dtype)
@@ -274,15 +275,16 @@ def judged({parameters}):
 '''
 
 
-def _of_module(problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+def calls_of(problem: Problem, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr) -> str:
+    """Return the text of `judged`, which calls `ModelNew`, with what it is made of and called with as it is `said`."""
     module = problem.module
     assert module is not None
     given = {} if module.one_seed else module.weights
     weights = ", ".join(f"{own!r}: {name}" for name, own in given.items() if name in inputs)
     made = _MODULE.format(
-        made_of=module.made_of, seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
+        made_of=said(module.made_of), seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
         parameters=", ".join(inputs), weights=weights,
         dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *problem.dtypes.values()))),
-        inputs=", ".join(repr(module.constants[each]) if each in module.constants else each for each in module.inputs),
+        inputs=", ".join(said(module.constants[each]) if each in module.constants else each for each in module.inputs),
     )  # fmt: skip
     return made + "\n".join(_named(outputs)) + "\n"
