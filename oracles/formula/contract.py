@@ -350,8 +350,6 @@ def _settled(contract: Contract, words: tuple[tuple[str, str], ...], is_of_bf16:
     return replace(found, denormals="flush" if is_of_bf16 else "preserve")
 
 
-_CHOICES = {
-    name: (False, True) if hint is bool else get_args(hint) for name, hint in get_type_hints(Contract).items()
-    if hint is bool or get_origin(hint) is Literal
-}  # fmt: skip
+_CHOICES = {name: get_args(hint) or (False, True) for name, hint in get_type_hints(Contract).items()
+            if hint is bool or get_origin(hint) is Literal}  # fmt: skip
 """The allowed values of the fields that have a closed list of them."""

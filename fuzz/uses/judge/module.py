@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +11,8 @@ from fuzz.base.capability import Capabilities
 from fuzz.uses.check.check import CheckError, check
 from fuzz.uses.check.reference import contract_of
 from fuzz.uses.check.results import told
-from fuzz.uses.judge.problem import Module, of_module
+from fuzz.uses.judge.problem import Problem, of_module
+from fuzz.uses.judge.solution import calls_of
 from fuzz.uses.judge.source import ProblemError, identifier, signed
 from fuzz.uses.judge.written import derived, floats_of
 from oracles.op import Op
@@ -65,7 +66,7 @@ def check_module(
         _MADE[found.op.name] = found.op
         contract = contract_of(found, "torch", dtypes, strict=False)
         check(
-            _function(mine, problem.module, found.op), op=found.op, contract=contract, capabilities=capabilities,
+            _function(mine, problem, found.op), op=found.op, contract=contract, capabilities=capabilities,
             returns=outputs if len(outputs) > 1 else (), name=_name(mine), max_cases=max_cases, max_time=max_time,
             seed=seed,
         )  # fmt: skip
@@ -73,28 +74,28 @@ def check_module(
     raise CheckError(str(refusal))
 
 
-def _function(mine: Callable[..., Any], module: Module, op: Op) -> Callable[..., Any]:
+def _function(mine: Callable[..., Any], problem: Problem, op: Op) -> Callable[..., Any]:
     """A function of the tensors of an op, which calls a module with these weights."""
     import torch
 
-    torch.manual_seed(0)
-    made = mine(*module.made_of)
-    buffers = dict(made.named_buffers())
-    places = _places({**dict(made.named_parameters()), **buffers}, module, op)
-    before = [(buffers[name], buffers[name].clone()) for name in module.mode.changed if name in buffers]
-    modes = [(each, each.training) for each in made.modules()]
+    known: dict[str, Any] = {"ModelNew": mine}
 
-    def called(**tensors: Any) -> Any:
+    def said(value: Any) -> str:
+        known[name := f"_given_{len(known)}"] = value
+        return name
+
+    names = [each.name for each in op.inputs]
+    exec(calls_of(problem, names, [each.name for each in op.outputs], said), known)
+    made, before = known["_judged_model"](torch.zeros(()))
+    assert problem.module is not None
+    weights = {name: own for name, own in problem.module.weights.items() if name in names}
+    shapes = {own: [op.fixed[dim] for dim in op.operand(name).axes] for name, own in weights.items()}
+    try:
         with torch.no_grad():
-            for own, value in [*before, *((own, tensors[name]) for name, own in places.items())]:
-                own.copy_(value)
-            made.train(made.training)  # as `load_state_dict` and `eval()`: what it keeps of its weights is made anew
-            for each, mode in modes:
-                each.training = mode
-            given = {**module.constants, **tensors}
-            return made(*(given[name] for name in module.inputs))
-
-    found = signed(called, _name(mine), [each.name for each in op.inputs])
+            known["_judged_fill"](made, before, {own: torch.zeros(shape) for own, shape in shapes.items()})
+    except RuntimeError as error:  # of another shape
+        raise CheckError(str(error)) from None
+    found = signed(known["judged"], _name(mine), names)
     vars(found)["training"] = made.training
     vars(found)["__wrapped__"] = type(made).forward  # whose lines are shown
     return found
@@ -102,28 +103,3 @@ def _function(mine: Callable[..., Any], module: Module, op: Op) -> Callable[...,
 
 def _name(module: Callable[..., Any]) -> str:
     return identifier(getattr(module, "__name__", "module"))
-
-
-def _but_for_ones(shape: Sequence[int]) -> list[int]:
-    return [size for size in shape if size != 1]
-
-
-def _places(state: Mapping[str, Any], module: Module, op: Op) -> Mapping[str, Any]:
-    """By the names of the weights, or where these are others by their places among those of one shape."""
-    rest = [each for name, each in state.items() if name not in module.weights.values() and each.is_floating_point()]
-    found = dict[str, Any]()
-    for name, own in module.weights.items():
-        if not op.is_input(name):
-            continue
-        shape = tuple(op.fixed[dim] for dim in op.operand(name).axes)
-        there = state.get(own)
-        if there is None or tuple(there.shape) != shape:
-            there = next((each for each in rest if tuple(each.shape) == shape), None)
-            rest = [each for each in rest if each is not there]
-        if there is None and own in state and _but_for_ones(state[own].shape) == _but_for_ones(shape):
-            there = state[own].data.view(shape)
-        if there is None and own in state:
-            raise CheckError(f"its {own} has shape {[*state[own].shape]}, the reference's {[*shape]}")
-        if there is not None:
-            found[name] = there
-    return found

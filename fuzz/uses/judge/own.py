@@ -60,7 +60,7 @@ def own_problem(against: str, *, one_seed: bool = False) -> Problem:
     except (Exception, SystemExit) as error:  # whatever it raises
         raise ProblemError(f"{path}: {type(error).__name__}: {error}") from error
     assert problem.module is not None
-    own = replace(problem.module, one_seed=one_seed)
+    own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
 
     def drawn(seed: int) -> Mapping[str, NDArray[Any]]:
         return {name: _array(each) for name, each in drawn_of(module, own, seed).items()}
@@ -103,15 +103,20 @@ def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
 
 
 def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
-    """Return the shapes of the tensors that a model is given, and of those that it has. No tensor is made to find out.
-    Raises ProblemError."""
+    """Return the shapes of the tensors that a model is given, and of those that it has. No tensor is made to find out,
+    unless the model itself reads a number out of one. Raises ProblemError."""
     import torch
 
-    try:
-        with torch.device("meta"):
+    def made(device: str) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
+        with torch.device(device):
             made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
             given = [tuple(each.shape) for each in module.get_inputs() if hasattr(each, "shape")]
             return given, [tuple(each.shape) for each in module.Model(*made_of).state_dict().values()]
+
+    try:
+        with suppress(RuntimeError, NotImplementedError):
+            return made("meta")
+        return made("cpu")
     except (Exception, SystemExit) as error:  # whatever it raises
         raise ProblemError(f"how large they are is not known: {type(error).__name__}: {error}") from error
 
@@ -177,7 +182,7 @@ def with_one_seed(
     weights of its construction."""
     left = {
         kernel: solutions[kernel] for kernel, each in zip(solutions, rulings, strict=True)
-        if problem.module is not None and problem.module.weights
+        if problem.module is not None and problem.module.weights and solutions[kernel][1].is_module
         and (each if problem.own or each.own_shapes is None else each.own_shapes).verdict == "wrong"
     }  # fmt: skip
     found = own_shapes(asked, problem, left, seed, screen, one_seed=True)

@@ -27,10 +27,20 @@ from fuzz.uses.judge.source import (
 )  # fmt: skip
 from fuzz.uses.judge.words import REFERENCES, files_in
 from fuzz.uses.reference import function_at
+from oracles.declared import MOST
 from oracles.reference.asked import defaults_of
 
 SEED = 0
 """Modules are constructed from it."""
+MODULE, KERNEL = "ModelNew", "kernel_function"
+"""The names of solutions of a `Model`: a class, or a function."""
+
+_OUTPUTS = 8
+"""Where there is no room for so many outputs beside the inputs and weights of a module, these are not given."""
+_WEIGHTS = (
+    "no weights but those of one seed, from which both modules are constructed, as KernelBench does: cases have no "
+    f"more than {MOST} tensors"
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,9 @@ class Problem:
     @property
     def remarks(self) -> Sequence[str]:
         """What is not judged, and why."""
-        return [*filter(None, [self.kept]), *(self.module.mode.remarks if self.module is not None else ())]
+        own = self.module
+        weights = _WEIGHTS if own is not None and own.one_seed else ""
+        return [*filter(None, (self.kept, weights)), *(own.mode.remarks if own is not None else ())]
 
     @property
     def others(self) -> Mapping[str, Any]:
@@ -128,6 +140,8 @@ class Module:
     """The other mode, where the reference returns something else there."""
     elsewhere: Callable[..., Any] | None = None
     """The reference in that."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments that it is made with, by their names."""
     one_seed: bool = False
     """Whether a solution keeps the weights that it has after construction, from the seed that those of `Model` are."""
 
@@ -180,7 +194,7 @@ def _of_modules(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Pro
     they are, and at last with all as they are but for the first one, a batch."""
     refusal: BaseException | None = None
     made: Sequence[Problem] = ()
-    read = read_by(text, {"Model"}.union(*(read_by(each, ("ModelNew",)) for each in solutions)))
+    read = read_by(text, {"Model"}.union(*(read_by(each, (MODULE, KERNEL)) for each in solutions)))
     for tier, numbers in with_numbers(text, read):
         if tier == LAST and made and made[0].tier == LAST:
             break  # of the largest part that makes one
@@ -247,12 +261,15 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     made_of = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
     if len(made_of) == 2 and isinstance(made_of[0], (list, tuple)) and isinstance(made_of[1], dict):
         made_of = tuple(made_of[0]) if not made_of[1] else made_of
+    torch.manual_seed(SEED)
     model = module.Model(*made_of)
     given = module.get_inputs()
     own = list(inspect.signature(model.forward).parameters)[: len(given)]
     mode, other = modes_of(model, given)
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     state = {name: tensor for name, tensor in state.items() if tensor.is_floating_point()}
+    if one_seed := len(own) + len(state) + _OUTPUTS > MOST:
+        state = {}
     names = identifiers([*own, *state])
     arguments = dict(zip(names, given, strict=False))
     weights = dict(zip(names[len(own) :], state, strict=True))
@@ -269,11 +286,12 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     reference, elsewhere = called(mode), called(other) if other is not None else None
     dtypes = {name: str(each.dtype).removeprefix("torch.") for name, each in tensors.items()}
     inputs, found = tuple(arguments), list[Problem]()
+    named = dict(zip(inspect.signature(module.Model).parameters, made_of, strict=False))
     for naming in _NAMINGS:
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
-        made = Module(made_of, inputs, weights, constants, mode, other, elsewhere)
+        made = Module(made_of, inputs, weights, constants, mode, other, elsewhere, named, one_seed)
         examples = ({dim: size for dim, size in sizes.items() if dim not in fixed},)
         if all(shapes != each.shapes for each in found):
             found.append(
@@ -298,6 +316,10 @@ def _called(
 
     given = {**constants, **tensors}
     state = {own: tensors[name] for name, own in weights.items()}
+    dtype = next((each.dtype for each in tensors.values() if each.is_floating_point()), None)
+    if not weights and dtype is not None:  # where it has any, they are none of the arguments
+        kept = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        state = {name: each.to(dtype) for name, each in kept.items() if each.is_floating_point()}
     state |= {name: state.get(name, each).clone() for name, each in model.named_buffers() if name in changed}
     return functional_call(model, state, tuple(given[name] for name in names))
 

@@ -128,7 +128,7 @@ def _targets(asked: Asked, problem: Problem, op: Op, folder: Path, solutions: So
     kernels = [
         PythonKernel(
             name, op.name, folder / name / each.file, each.framework, capabilities=_ABLE, entry=ENTRY,
-            shown=shown_line(problem, each), laws=laws, untrusted=asked.untrusted,
+            shown=shown_line(each), laws=laws, untrusted=asked.untrusted,
         )
         for name, (_, each) in solutions.items()
     ]  # fmt: skip

@@ -32,6 +32,9 @@ _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
 )
 _OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
+_UNPROBED = "not exercised, as a case takes long: other ways to make the same call"
+_PROBED = 4
+"""With fewer cases none is called in other ways, each of which has other values, whose replay takes as long."""
 _UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 
 
@@ -73,7 +76,8 @@ def _judged(
     print_lines(screen, [said, WEAKER])
     began = time.monotonic()
     cases = affordable(replay, seed) if problem.own and why else asked.replays
-    run = replay.run(cases, seed, replay.laws, screen)
+    laws = replay.laws if cases >= min(_PROBED, asked.replays) else ()
+    run = replay.run(cases, seed, laws, screen)
     found = replay.rulings(run)
     own = {} if problem.own else own_shapes(asked, problem, solutions, seed, screen)
     other = in_other_mode(asked, problem, solutions, seed, screen)
@@ -91,7 +95,7 @@ def _judged(
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, said, "replay", WEAKER, seed, run.cases,
         str(replay.folder), run.probes, floors, {}, problem.never,
-        (_UNEXERCISED, *filter(None, never), *problem.remarks), rulings, *problem.modes,
+        (_UNEXERCISED, *filter(None, never), *([] if laws else [_UNPROBED]), *problem.remarks), rulings, *problem.modes,
     )  # fmt: skip
     told = [text for kernel, each in zip(found, rulings, strict=True) for text in failures_told(kernel, each.failures)]
     texts = (wrapped_text(each, width) for each in (*told, summary(ruling, elapsed)))

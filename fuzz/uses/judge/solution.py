@@ -6,13 +6,15 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fuzz.adapters.beside import belonging
-from fuzz.uses.judge.problem import SEED, Problem
+from fuzz.uses.judge.problem import KERNEL, MODULE, SEED, Module, Problem
 from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, kernel_name, text_of
 from fuzz.uses.judge.words import files_in, framework_of
 
@@ -40,9 +42,14 @@ class Solution:
     beside: Mapping[str, Path] = field(default_factory=dict)
     """What else it reads at home, by its name there."""
 
+    @property
+    def is_module(self) -> bool:
+        """Whether it is a class, whose instances are called."""
+        return self.function == MODULE
+
     def written(self, problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
-        entry = _of_module(problem, inputs, outputs) if problem.module else _of_function(self, inputs, outputs, problem)
+        entry = calls_of(problem, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, problem)
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 
@@ -52,8 +59,8 @@ Solutions = Mapping[str, tuple[str, Solution]]
 
 def solution_of(words: str, problem: Problem, against: str = "") -> Solution:
     """Return the solution in a file: a function, which `FILE:NAME` names where the file has several; `ModelNew`, where
-    the problem is a `Model`; or JSON with sources and an entry point. What lies beside it and belongs to it comes
-    along, but not what it is judged against. Raises ProblemError."""
+    the problem is a `Model` and there is one; or JSON with sources and an entry point. What lies beside it and belongs
+    to it comes along, but not what it is judged against. Raises ProblemError."""
     path, _, name = words.partition(":")
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
@@ -94,12 +101,12 @@ def _beside(text: str, others: Iterable[str]) -> str:
 def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Problem) -> Solution:
     defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
     returns = False
-    if problem.module is not None:
-        if "ModelNew" not in defined:
-            raise ProblemError(f"{path}: it has no class ModelNew, as the solution of a Model has")
-        function = "ModelNew"
+    if problem.module is not None and not name and MODULE in defined:
+        function = MODULE
     else:
-        function = chosen_function(path, defined, name, ("run", "custom_kernel", problem.name, "kernel"))
+        if problem.module is not None and not any(isinstance(each, ast.FunctionDef) for each in defined.values()):
+            raise ProblemError(f"{path}: it has no class {MODULE}, as the solution of a Model has, and no function")
+        function = chosen_function(path, defined, name, (KERNEL, "run", "custom_kernel", problem.name, "kernel"))
         node = defined[function]
         assert isinstance(node, ast.FunctionDef)
         parameters, needed = _parameters(node)
@@ -144,9 +151,33 @@ def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[st
     """The text of `judged`, which calls a function."""
     if problem.data is not None:
         return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({problem.data.words})\n"
-    call, written = _call(solution, inputs, outputs, problem)
+    own = problem.module
+    call, written = (_call_of(solution, inputs, own), ()) if own else _call(solution, inputs, outputs, problem)
     body = [f"    {call}"] if written else [f"    found = {call}", *_named(outputs)]
     return f"def {ENTRY}({', '.join([*inputs, *written])}):\n" + "\n".join(body) + "\n"
+
+
+def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
+    """How a function is called for a module: with its inputs in their places, and by name with its weights, and with
+    what it is made with. Raises ProblemError where a name is missing."""
+    weights = {name: own for name, own in module.weights.items() if name in inputs}
+    last = Counter(own.rpartition(".")[2] for own in weights.values())
+    known = {name: repr(each) for name, each in module.arguments.items()}
+    known |= {short: name for name, own in weights.items() if last[short := own.rpartition(".")[2]] == 1}
+    known |= {name: name for name in weights}
+    placed = [repr(module.constants[each]) if each in module.constants else each for each in module.inputs]
+    count = len(placed)
+    named = {name: known[name] for name in solution.parameters[count:] if name in known}
+    missing = [name for name in solution.needed[count:] if name not in named]
+    unused = [name for name in weights if name not in named.values()]
+    if missing or unused:
+        wrong = f"needs {' and '.join(missing)}" if missing else f"does not take {' and '.join(unused)}"
+        there, given = ", ".join(known) or "nothing", ", ".join(module.inputs)
+        raise ProblemError(
+            f"{solution.file}: {solution.function} {wrong}: beside {given}, Model has {there}. Write a class {MODULE} "
+            f"whose forward({given}) calls it"
+        )
+    return f"{solution.function}({', '.join([*placed, *(f'{name}={each}' for name, each in named.items())])})"
 
 
 def _call(
@@ -193,7 +224,7 @@ def _judged_model(*tensors):
     dtype = next((each.dtype for each in tensors if each.is_floating_point()), _judged_torch.float32)
     if dtype not in _judged_made:
         _judged_torch.manual_seed({seed})
-        model = ModelNew(*{made_of!r}).to(tensors[0].device)
+        model = ModelNew(*{made_of}).to(tensors[0].device)
         if {mode!r} is not None:
             model.train({mode!r})
         model = model if str(dtype) in {dtypes!r} else model.to(dtype)
@@ -244,15 +275,16 @@ def judged({parameters}):
 '''
 
 
-def _of_module(problem: Problem, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+def calls_of(problem: Problem, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr) -> str:
+    """Return the text of `judged`, which calls `ModelNew`, with what it is made of and called with as it is `said`."""
     module = problem.module
     assert module is not None
     given = {} if module.one_seed else module.weights
     weights = ", ".join(f"{own!r}: {name}" for name, own in given.items() if name in inputs)
     made = _MODULE.format(
-        made_of=module.made_of, seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
+        made_of=said(module.made_of), seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
         parameters=", ".join(inputs), weights=weights,
         dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *problem.dtypes.values()))),
-        inputs=", ".join(repr(module.constants[each]) if each in module.constants else each for each in module.inputs),
+        inputs=", ".join(said(module.constants[each]) if each in module.constants else each for each in module.inputs),
     )  # fmt: skip
     return made + "\n".join(_named(outputs)) + "\n"

@@ -132,7 +132,7 @@ def _pack(
             entry=ENTRY,
             framework=each.framework,
             untrusted=untrusted,
-            shown=shown_line(problem, each),
+            shown=shown_line(each),
         )
         for name, each in solutions.items()
     ]
@@ -157,9 +157,9 @@ def probes_of(problem: Problem) -> Sequence[str]:
     return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
 
 
-def shown_line(problem: Problem, solution: Solution) -> str:
+def shown_line(solution: Solution) -> str:
     """Return how the line begins that reports name."""
-    return f"{'class' if problem.module else 'def'} {solution.function}"
+    return f"{'class' if solution.is_module else 'def'} {solution.function}"
 
 
 def _earlier(path: Path, head: str, names: Collection[str]) -> list[str]:

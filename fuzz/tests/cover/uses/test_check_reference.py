@@ -215,6 +215,7 @@ def test_dimensions_that_need_two_elements_together_have_them() -> None:
     found = read(spread, "x=b c h w", None, None, None)
     op = found.derived.op
     assert dict(op.least) == {"h w": 2}
+    assert found.derived.said.endswith("; h * w < 2 left out: the reference raises there")
     assert '    least={"h w": 2},' in found.derived.module
     windows = read(spread_of_windows, "x=b c h w, k=o c i j", None, None, None, fixed={"i": 3, "j": 3}).derived.op
     assert dict(windows.least) == {"h_out w_out": 2}

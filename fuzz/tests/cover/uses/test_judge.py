@@ -17,12 +17,12 @@ from fuzz.tests.common.solutions import CHEATS, HONEST, judged
 from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.judging import _command
-from fuzz.uses.judge.own import own_problem
+from fuzz.uses.judge.own import own_problem, shapes_of
 from fuzz.uses.judge.problem import Problem, problems_of
 from fuzz.uses.judge.replaying import _unless_changed
 from fuzz.uses.judge.ruling import SolutionRuling, schema
 from fuzz.uses.judge.solution import solution_of
-from fuzz.uses.judge.source import ProblemError
+from fuzz.uses.judge.source import ProblemError, executed
 from fuzz.uses.judge.written import derived, write_pack, write_solutions
 from oracles.reference.dims import shapes_text
 
@@ -154,6 +154,13 @@ def test_a_line_names_the_first_tensors_of_a_network_and_counts_the_others() -> 
     assert shapes_text(shapes).startswith("x[2, 3], weight0[4], ")
     assert shapes_text(shapes).endswith("weight4[4] and 195 more tensors")
     assert shapes_text({"x": (2, 3)}) == "x[2, 3]"
+
+
+def test_a_module_that_makes_numbers_of_tensors_has_shapes_too(tmp_path: Path) -> None:
+    """As Swin does of a linspace: that cannot be without making the tensors."""
+    path = tmp_path / "model.py"
+    path.write_text(_MODEL.replace("nn.Linear(in_features", "nn.Linear(int(torch.tensor(in_features).item())"))
+    assert shapes_of(executed(path, path.read_text())) == ([(64, 96)], [(160, 96), (160,)])
 
 
 def test_a_batch_is_smaller_where_tensors_would_be_too_large_and_no_larger_than_enough(tmp_path: Path) -> None:
@@ -419,7 +426,8 @@ def test_a_task_is_judged_by_its_reference(cli_here: Cli, tmp_path: Path) -> Non
         ("", "def ref(x):\n    return x * 2\n", "mine.py: it has no function"),
         ("def one(x): ...\ndef two(x): ...\n", "def ref(x):\n    return x * 2\n", "name one, mine.py:one"),
         ("def kernel(x):\n    return x\n", "def ref(x):\n    return x.cfloat()\n", "of complex64"),
-        ("def kernel(x):\n    return x\n", _MODEL, "mine.py: it has no class ModelNew"),
+        ("import torch\n", _MODEL, "mine.py: it has no class ModelNew"),
+        ("def kernel(x):\n    return x\n", _MODEL, "mine.py: kernel does not take linear_weight and linear_bias: "),
         ("def kernel(x):\n    return x\n", "import sys\nsys.exit(0)\ndef ref(x): ...\n", "ref.py: SystemExit: 0"),
         ("def kernel(x):\n    return x\n", "import sys\ndef ref(x):\n    sys.exit(0)\n", "--shapes"),
         ("class ModelNew: ...\n", f"{_MODEL}\nraise SystemExit(0)\n", "ref.py: "),

@@ -151,9 +151,9 @@ def test_who_keeps_the_weights_of_its_construction_is_told_where_it_is_right(tmp
         (made + keeps + moved, folded), (made + keeps + moved, f"{folded} * 2"), (late + keeps + moved, folded),
     ]  # fmt: skip
     problem, files = _problem(tmp_path, made, found), list[str]()
-    for at, (own, each) in enumerate(texts):
+    for at, (init, each) in enumerate(texts):
         files.append(str(tmp_path / f"mine{at}.py"))
-        Path(files[-1]).write_text(_TASK.format(made=own, found=each).replace("class Model(", "class ModelNew("))
+        Path(files[-1]).write_text(_TASK.format(made=init, found=each).replace("class Model(", "class ModelNew("))
     against = str(tmp_path / "task.py")
     asked = Asked(tuple(files), against, None, "finite", 1, 8, 8, tmp_path / "judged", False, (), None, None)
     solutions, screen = solutions_of(tuple(files), problem, against), Console(quiet=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from fuzz.uses.judge.problem import Module, Problem
-from fuzz.uses.judge.solution import Solution
+from fuzz.uses.judge.asked import Asked
+from fuzz.uses.judge.judging import read_problem
+from fuzz.uses.judge.problem import Module, Problem, UnreadProblemError, problems_of
+from fuzz.uses.judge.solution import Solution, solution_of
+from fuzz.uses.judge.source import ProblemError
 
 
 def test_a_module_of_several_outputs_returns_them_by_their_names() -> None:
@@ -98,3 +102,83 @@ class ModelNew(torch.nn.Module):
     for weight in (1.0, 3.0):
         found = known["judged"](torch.ones(4, 3), torch.full((2, 3), weight))
         assert (found == 6 * weight).all()
+
+
+_TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, n, m, scale=1.0):
+        super().__init__()
+        self.lin, self.scale = torch.nn.Linear(n, m), scale
+
+    def forward(self, x):
+        return self.lin(x) * self.scale
+
+def get_inputs():
+    return [torch.rand(5, 3)]
+
+def get_init_inputs():
+    return [3, 2, 0.5]
+"""
+
+
+def _solution(folder: Path, text: str, task: str = _TASK) -> tuple[Problem, Any]:
+    (folder / "task.py").write_text(task)
+    (folder / "mine.py").write_text(text)
+    problem = next(iter(problems_of(str(folder / "task.py"))))
+    solution = solution_of(str(folder / "mine.py"), problem)
+    known: dict[str, Any] = {}
+    exec(solution.written(problem, [*(problem.shapes or ())], "y")["mine.py"], known)
+    return problem, known["judged"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body"),
+    [
+        ("x, weight, bias, scale", "(x @ weight.T + bias) * scale"),
+        ("a, lin_weight, bias, out=None, *, scale=3.0, eps=1e-5", "(a @ lin_weight.T + bias) * scale"),
+    ],
+)
+def test_a_function_is_given_what_a_module_is_made_of(tmp_path: Path, parameters: str, body: str) -> None:
+    text = f"import torch\n\ndef helper(x): ...\n\ndef kernel_function({parameters}):\n    return {body}\n"
+    problem, judged = _solution(tmp_path, text)
+    given = [torch.rand(5, 3), torch.rand(2, 3), torch.rand(2)]
+    named = dict(zip(problem.shapes or (), given, strict=True))
+    torch.testing.assert_close(judged(*given), problem.reference(**named))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ("x, W, b", "needs W and b: beside x, Model has n, m, scale, weight, bias, lin_weight, lin_bias"),
+        ("x, weight", "does not take lin_bias: beside x, "),
+    ],
+)
+def test_a_function_that_is_not_given_all_is_refused_with_what_to_write(
+    tmp_path: Path, parameters: str, words: str
+) -> None:
+    with pytest.raises(ProblemError) as refused:
+        _solution(tmp_path, f"def kernel_function({parameters}):\n    return x\n")
+    assert words in str(refused.value)
+    assert str(refused.value).endswith("Write a class ModelNew whose forward(x) calls it")
+
+
+def test_a_module_of_more_tensors_than_a_case_has_keeps_its_weights(tmp_path: Path) -> None:
+    """Both are constructed from one seed, as KernelBench does."""
+    task = _TASK.replace("torch.nn.Linear(n, m)", "torch.nn.Sequential(*(torch.nn.Linear(n, n) for _ in range(24)))")
+    problem, judged = _solution(tmp_path, task.replace("class Model(", "class ModelNew("), task)
+    assert [*(problem.shapes or ())] == ["x"]
+    assert problem.remarks == [
+        "no weights but those of one seed, from which both modules are constructed, as KernelBench does: cases have no "
+        "more than 48 tensors"
+    ]
+    x = torch.rand(5, 3, dtype=torch.float64)
+    torch.testing.assert_close(judged(x.float()), problem.reference(x=x).float())
+    assert problem.reference(x=x).dtype == torch.float64
+    words = ((str(tmp_path / "mine.py"),), str(tmp_path / "task.py"), None, "finite", 1, 8, 8)
+    with pytest.raises(UnreadProblemError, match="it has more than 48 tensors") as unread:
+        read_problem(Asked(*words, tmp_path, False, (), None, None))
+    own = unread.value.problem
+    assert own.own is not None
+    assert (own.module is not None and own.module.one_seed, [*own.own(1)]) == (True, ["x"])

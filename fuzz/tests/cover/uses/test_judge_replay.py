@@ -199,3 +199,17 @@ def test_a_slow_target_that_is_given_no_case_says_why(cli_here: Cli, tmp_path: P
     assert "not given to triton-mine@interpret, which is slow: those of more than 8,192 elements" in " ".join(
         shown.stdout.split()
     )
+
+
+def test_where_there_is_time_for_few_cases_none_is_called_in_other_ways(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them has other values, whose replay takes as long as the case."""
+    monkeypatch.setattr("fuzz.uses.judge.replaying.affordable", lambda *_: 1)
+    branch = "return self.last(x) if x.sum() > -1e9 else x"
+    (tmp_path / "one.py").write_text(_ONE_SIZE.replace("return self.last(x)", branch))
+    (tmp_path / "right.py").write_text(_ONE_SIZE.replace("Model(", "ModelNew("))
+    done = cli_here("judge", "right.py", "--against", "one.py", "--seed", "1", "--trusted", "--json")
+    ruling = json.loads(done.stdout)
+    assert (done.returncode, ruling["cases"], ruling["probes"]) == (0, 1, {}), done.stderr
+    assert "not exercised, as a case takes long: other ways to make the same call" in ruling["not_exercised"]
