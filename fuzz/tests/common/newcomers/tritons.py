@@ -268,7 +268,7 @@ def _flash(q, k, v, y, n, d, e, scale, BLOCK: tl.constexpr, D: tl.constexpr, E: 
     tl.store(y + at, mixed / total[:, None], mask=(i[:, None] < n) & (o[None] < e))
 
 
-def flash(q, k, v):
+def causal_attention(q, k, v):
     y = torch.empty(*q.shape[:-1], v.shape[-1])
     h, n, d = q.shape
     e = v.shape[-1]
