@@ -9,6 +9,7 @@ from functools import cached_property
 
 from fuzz.adapters.prototype import Argument, Prototype
 from fuzz.base.capability import Capabilities, DeclarationError, Strides
+from oracles.formula.made import extents_of
 from oracles.op import Op
 from oracles.operand import OUTER, Operand
 from oracles.synonyms import likely
@@ -132,8 +133,14 @@ def _is_known(meaning: str, op: Op) -> bool:
     return meaning in _plain(op) or _NUMBER.fullmatch(meaning) is not None
 
 
+def extents_in(op: Op) -> tuple[str, ...]:
+    """Return the named dimensions of tensors, those last whose extents follow from others."""
+    return (*op.named, *dict.fromkeys(dim for each in op.operands for dim in each.axes if dim in op.made))
+
+
 def _plain(op: Op) -> tuple[str, ...]:
-    return (*(each.name for each in op.operands), *op.named, op.batch_name, *(each.name for each in op.parameters))
+    tensors, parameters = ([each.name for each in some] for some in (op.operands, op.parameters))
+    return (*tensors, *extents_in(op), op.batch_name, *parameters)
 
 
 def _all_choices(op: Op) -> str:
@@ -163,7 +170,8 @@ def _by_names(op: Op, prototype: Prototype, given: Mapping[str, str]) -> Mapping
     tensors = likely({each.name: {*_tensors(each, op)} - taken for each in rest if each.type.pointer})
     called = {name: argument for argument, name in (*given.items(), *tensors.items())}
     strides = {each.name: found for each in numbers if (found := _stride(each, op, called))}
-    integers = [each for each in numbers if not each.type.is_float and each.name not in strides]
+    follow = {each.name: each.name for each in numbers if each.name in op.made and each.name in extents_in(op)}
+    integers = [each for each in numbers if not each.type.is_float and each.name not in {*strides, *follow}]
     extents = [dim for dim in op.named if dim not in taken and dim not in op.fixed]
     spare = len(integers) > len(extents)
     parameters = [each.name for each in op.parameters if each.name not in taken]
@@ -172,7 +180,7 @@ def _by_names(op: Op, prototype: Prototype, given: Mapping[str, str]) -> Mapping
     for each in integers:
         is_batch = each.name == op.batch_name or (OUTER in op.inputs[0].axes and (spare or len(each.name) > 1))
         may_be[each.name] = [*extents, *parameters, *([op.batch_name] * is_batch)]
-    return {**tensors, **strides, **longer, **likely(may_be)}
+    return {**tensors, **strides, **follow, **longer, **likely(may_be)}
 
 
 def _tensors(argument: Argument, op: Op) -> Iterator[str]:
@@ -254,6 +262,7 @@ def _check_all(binding: Binding, able: Capabilities) -> None:
     if lacking:
         raise LacksError(f"argument of {function}", op, lacking[0])
     sized = any(f"{each.name}.{SIZE}" in told for each in op.operands)
+    told |= {dim for each in told & op.made.keys() for dim in extents_of(op.made[each])}
     for dim in op.named:
         fixed = dim in op.fixed or able.max.get(dim) == able.multiple_of.get(dim, 0)
         if dim not in told and not fixed and not sized:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fuzz.adapters import toolchain
-from fuzz.adapters.binding import BYTES, SIZE, STRIDE, Binding, own_dims
+from fuzz.adapters.binding import BYTES, SIZE, STRIDE, Binding, extents_in, own_dims
 from fuzz.adapters.build import Builder
 from fuzz.adapters.cuda import no_cuda_device
 from fuzz.adapters.cuda_build import Cubin, CudaBuild, bindings, compiler
@@ -131,7 +131,7 @@ def launching(kernel: CudaKernel, cubin: str, imports: str = _IMPORTS) -> str:
     arguments = binding.prototype.arguments
     types = [_type(each) for each in arguments]
     words = {*binding.meanings.values(), *re.findall(r"\w+", " ".join(map(" ".join, launched.values())))}
-    sizes = [f"    {dim} = launch.extent({_extent(dim, binding)})" for dim in op.named if dim in words]
+    sizes = [f"    {dim} = launch.extent({_extent(dim, binding)})" for dim in extents_in(op) if dim in words]
     if op.batch_name in words:
         sizes.append(f"    {op.batch_name} = launch.rows({first.name}, {own_dims(first)})")
     given = ", ".join(_given(each, binding) for each in arguments)

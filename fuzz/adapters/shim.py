@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.adapters import abi
-from fuzz.adapters.binding import BYTES, NOTHING, SIZE, STATUS, STRIDE, Binding, own_dims
+from fuzz.adapters.binding import BYTES, NOTHING, SIZE, STATUS, STRIDE, Binding, extents_in, own_dims
 from fuzz.adapters.prototype import Argument, Type
 from oracles.dtypes import ITEMSIZE
 
@@ -163,7 +163,7 @@ def _number(meaning: str, binding: Binding) -> str:
     op = binding.op
     if any(each.name == meaning for each in op.parameters):
         return f"call->{meaning}"
-    if meaning in op.named:
+    if meaning in extents_in(op):
         return _extent(meaning, binding)
     if meaning == op.batch_name:
         return "count"

@@ -133,11 +133,15 @@ def asked_of(
     named, needed = _parameters(reference, dims)
     if not named:
         raise UnreadableError("it has no parameter by name: wrap it, such as lambda x: ref(x)")
-    given = {**(_by_name(named, examples) if examples is not None else {}), **numbers}
+    likes = examples if isinstance(examples, Mapping) else dict(zip(named, examples or (), strict=False))
+    given = {**likes, **numbers}
+    free = {each for some in (dims or {}).values() for each in some} - {*named}
+    extents = {name: each for name, each in given.items() if name in free and type(each) is int}
+    fixed, given = {**fixed, **extents}, {name: each for name, each in given.items() if name not in extents}
     tensors = {name: each for name, each in given.items() if hasattr(each, "shape") and (dims is None or name in dims)}
     constants = {name: each for name, each in given.items() if name not in {**tensors, **(dims or {})}}
     known = {**{name: _dtype(each) for name, each in tensors.items()}, **dtypes}
-    if unknown := [name for name in (*(dims or {}), *numbers) if name not in named]:
+    if unknown := [name for name in (*(dims or {}), *given) if name not in named]:
         raise _misnamed(unknown[0], named)
     needed = [name for name in needed if name not in constants]
     if dims is not None:
@@ -194,14 +198,6 @@ def _parameters(reference: Callable[..., Any], dims: Collection[str] | None) -> 
 
 def _misnamed(name: str, named: Sequence[str]) -> MisnamedError:
     return MisnamedError(f"it has no parameter {name!r}: it has {', '.join(named)}")
-
-
-def _by_name(named: Sequence[str], examples: Sequence[Any] | Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(examples, Mapping):
-        examples = dict(zip(named, examples, strict=False))
-    if unknown := [name for name in examples if name not in named]:
-        raise _misnamed(unknown[0], named)
-    return examples
 
 
 def _dtype(tensor: Any) -> str:

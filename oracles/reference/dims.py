@@ -167,7 +167,7 @@ def parsed(
         raise UnreadableError("shapes: dimensions are named in small letters, and two become one")
     for name, dims in found.items():
         if number := next((dim for dim in dims if dim.isdigit()), ""):
-            how = f"give it one, and its extent by fixed={{'n': {number}}} if it has no other"
+            how = f"give it one, and its extent beside the tensors, such as 'k={number}', if it has no other"
             raise UnreadableError(f"shapes: {name}={' '.join(dims)}: {number} is no name of a dimension: {how}")
         if any(dim == OUTER for dim in dims[1:]) or (len({*dims}) < len(dims) and not twice):
             raise UnreadableError(

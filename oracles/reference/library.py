@@ -54,7 +54,7 @@ def _numbers(asked: Asked) -> str:
     were = " and ".join(f"{name} was taken as the number {each}" for name, each in taken.items())
     name, extent = next(iter(taken.items()))
     dim = "k" if name != "k" else "j"
-    return f"; {were}: for a tensor of {extent} elements write {name}={dim}, fixed={{{dim!r}: {extent}}}"
+    return f"; {were}: for a tensor of {extent} elements write '{name}={dim}, {dim}={extent}'"
 
 
 def specs_of(asked: Asked, dims: Mapping[str, Dim], dtypes: Mapping[str, str], which: int) -> Specs:

@@ -91,7 +91,12 @@ def _triton_facts(spec: Spec, kernel: LoadedKernel) -> Iterator[tuple[str, str]]
 
 def interpreted_faults(functions: Iterable[Any]) -> Mapping[str, str]:
     """Return what Triton's interpreter gets wrong, by dtypes, where it runs one of the functions."""
-    return _faults() if "interpreted" in _modes(functions) else {}
+    return _faults() if is_interpreted(functions) else {}
+
+
+def is_interpreted(functions: Iterable[Any]) -> bool:
+    """Return whether Triton's interpreter runs one of the functions."""
+    return "interpreted" in _modes(functions)
 
 
 def _faults() -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from fuzz.adapters.prototype import parsed
 from fuzz.base.capability import CONTIGUOUS_F32, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.uses.beginning.wanted import Wanted
+from oracles.dtypes import FLOATS
 from oracles.op import Op
 from oracles.synonyms import likely
 
@@ -55,7 +56,14 @@ def _bound(wanted: Wanted, prototype: str) -> Binding:
     floats = [each.name for each in function.arguments if each.type.is_float]
     given = {**{name: str(value) for name, value in _constants(floats, wanted).items()}, **wanted.arguments}
     with _typed():
-        return bound(op, function, given, STATUS if integer else "", CONTIGUOUS_F32)
+        found = bound(op, function, given, STATUS if integer else "", CONTIGUOUS_F32)
+        for name, argument in found.tensors.items():
+            if not op.operand(name).integers and not {*argument.type.dtypes} & {*FLOATS}:
+                how = f"Op.from_reference(..., dtypes={{{name!r}: {argument.type.dtypes[0]!r}}}) in a pack says others"
+                raise DeclarationError(
+                    f"{argument.name} is {argument.type}, and {name} of {op.name} is of floats: {how}"
+                )
+        return found
 
 
 @contextmanager

@@ -54,7 +54,7 @@ from fuzz.uses.check.results import (
     width,
 )
 from fuzz.uses.check.retrieval import origin_words, sign
-from fuzz.uses.check.tried import tried
+from fuzz.uses.check.tried import spared, tried
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.examples import GIVEN as GIVEN_INPUTS
 from fuzz.uses.examples import beside
@@ -198,7 +198,7 @@ def check(
     said = _lines(
         "; ".join(filter(None, (of_kernel, noted))), left_out, never_given(kernel, op, named, always_of(OPS[op]))
     )
-    [target] = _chosen(declaration, targets)
+    [target] = (spared(each, kernel) for each in _chosen(declaration, targets))
     here = OwnProcess(target, function, found.takes if found else None)
     taken = accepted(here, target) if measures and GIVEN.asked is None else None
     check_targets(

@@ -258,7 +258,7 @@ class OwnProcess:
         self.limits: Mapping[str, float] = {}
         self._target = target
         self.function = function
-        self._dispatch = Dispatch(target.kernel.capability, None)
+        self._dispatch = Dispatch(target.kernel.capability, target.size_limit)
         self._takes = takes or (lambda case: True)
         """Whether a case that the kernel takes has a meaning."""
 

@@ -13,7 +13,8 @@ from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.capability import Capabilities
-from fuzz.transport.python.attest import interpreted_faults
+from fuzz.base.dispatch import SMALL
+from fuzz.transport.python.attest import interpreted_faults, is_interpreted
 from fuzz.uses.check.function import Arrays, OwnProcess, declared
 from fuzz.uses.check.reference import Read, contract_of
 from fuzz.uses.measure.beside import DTYPES, Accepts, accepts
@@ -49,9 +50,20 @@ def tried(
 
 def _interpreter_faults(kernel: Callable[..., Any]) -> Mapping[str, str]:
     """Why dtypes are not tried that Triton's interpreter gets wrong, where it runs functions beside the kernel."""
+    return interpreted_faults(triton) if (triton := _of_triton(kernel)) else {}
+
+
+def _of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
+    """The functions of Triton beside the kernel."""
     near = [*getattr(inspect.unwrap(kernel), "__globals__", {}).values()]
-    triton = [each for each in near if type(each).__module__.startswith("triton.")]
-    return interpreted_faults(triton) if triton else {}
+    return [each for each in near if type(each).__module__.startswith("triton.")]
+
+
+def spared(target: Target, kernel: Callable[..., Any]) -> Target:
+    """Return the target, with small cases alone where Triton's interpreter runs functions beside the kernel: each of
+    its programs takes milliseconds."""
+    triton = _of_triton(kernel)
+    return replace(target, size_limit=SMALL, slow=True) if triton and is_interpreted(triton) else target
 
 
 def _is_untyped(kernel: Callable[..., Any]) -> bool:

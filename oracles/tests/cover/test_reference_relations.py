@@ -180,7 +180,7 @@ def test_a_number_that_may_be_meant_as_an_extent_is_said() -> None:
     taps = lambda x, h, b: sum(h[k] * x[k : k + x.shape[-1] - 4] for k in range(5)) + b  # noqa: E731
     said = (
         r"h was taken as the number 5 and b was taken as the number 1: for a tensor of 5 elements write "
-        r"h=k, fixed=\{'k': 5\}$"
+        r"'h=k, k=5'$"
     )
     with pytest.raises(UnreadableError, match=said):
         derive(taps, "x=t+4, h=5, b=1")
@@ -238,6 +238,15 @@ def test_an_op_says_of_its_first_input_alone_what_others_follow_from() -> None:
 
     with pytest.raises(OpError, match="turned: 'n' follows from others, and its first input has it"):
         _ = Op(turned, (Operand("x", "m n"), Operand("w", "h")), (Operand("y", "m n"),)).made
+
+
+def test_an_extent_that_never_changes_stands_beside_the_tensors() -> None:
+    def causal(x: Any, w: Any) -> Any:
+        return torch.conv1d(torch.nn.functional.pad(x, (3, 0)), w[:, None], groups=x.shape[1])
+
+    assert derive(causal, "x=b c t, w=c k, k=4").op.fixed == {"k": 4}
+    with pytest.raises(UnreadableError, match="it has no parameter 'm'"):
+        derive(causal, "x=b c t, w=c k, m=4")
 
 
 def test_extents_follow_from_those_of_a_tensor_of_floats() -> None:

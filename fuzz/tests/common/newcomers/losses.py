@@ -101,24 +101,6 @@ def triplet_numpy(a, p, n):
     return np.maximum(np.linalg.norm(a - p, axis=-1) - np.linalg.norm(a - n, axis=-1) + 1, 0)
 
 
-def clip_loss(a, b):
-    """Each row of a belongs to the row of b with the same index."""
-    logits = a @ b.T
-    labels = torch.arange(a.shape[0])
-    return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
-
-
-def clip_loss_numpy(a, b):
-    logits = a @ b.T
-
-    def lse(x, axis):
-        top = x.max(axis, keepdims=True)
-        return (top + np.log(np.exp(x - top).sum(axis, keepdims=True))).squeeze(axis)
-
-    own = np.diagonal(logits)
-    return ((lse(logits, 1) - own).mean() + (lse(logits, 0) - own).mean()) / 2
-
-
 def entropy(x):
     p = torch.softmax(x, -1)
     return -(p * torch.log_softmax(x, -1)).sum(-1)

@@ -230,19 +230,20 @@ def mean_pool(h, mask):
 
 
 @triton.jit
-def _distances(a, b, y, m, d, BLOCK: tl.constexpr):
-    i, j = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    total = tl.zeros([BLOCK], tl.float32)
+def _distances(a, b, y, n, m, d, BLOCK: tl.constexpr):
+    i, j = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK, BLOCK], tl.float32)
     for k in range(d):
-        apart = tl.load(a + i * d + k) - tl.load(b + j * d + k, mask=j < m, other=0.0)
+        apart = tl.load(a + i * d + k, mask=i < n, other=0.0)[:, None] - tl.load(b + j * d + k, mask=j < m, other=0.0)
         total += apart * apart
-    tl.store(y + i * m + j, total, mask=j < m)
+    tl.store(y + i[:, None] * m + j, total, mask=(i[:, None] < n) & (j < m))
 
 
 def distances(a, b):
     y = torch.empty(a.shape[0], b.shape[0])
     if y.numel():
-        _distances[(a.shape[0], triton.cdiv(b.shape[0], 16))](a, b, y, b.shape[0], a.shape[1], BLOCK=16)
+        tiles = triton.cdiv(a.shape[0], 32), triton.cdiv(b.shape[0], 32)
+        _distances[tiles](a, b, y, a.shape[0], *b.shape, BLOCK=32)
     return y
 
 
@@ -268,7 +269,7 @@ def _flash(q, k, v, y, n, d, e, scale, BLOCK: tl.constexpr, D: tl.constexpr, E: 
     tl.store(y + at, mixed / total[:, None], mask=(i[:, None] < n) & (o[None] < e))
 
 
-def flash(q, k, v):
+def causal_attention(q, k, v):
     y = torch.empty(*q.shape[:-1], v.shape[-1])
     h, n, d = q.shape
     e = v.shape[-1]

@@ -324,6 +324,25 @@ def test_a_reference_becomes_the_op_of_a_pack(tmp_path: Path, monkeypatch: pytes
         begin(Path("other"), Asked(given=name, op="ref.py:gate"))
 
 
+_SCALED = """
+def scaled(q, scale):
+    return (q.unflatten(-1, (-1, 32)) * scale[..., None]).flatten(-2)
+"""
+
+
+def test_an_argument_may_be_an_extent_that_others_follow_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name it was taken for the only other extent that was left, and memory of others was written to."""
+    monkeypatch.chdir(tmp_path)
+    Path("ref.py").write_text(_SCALED)
+    Path("scaled.c").write_text("void scaled(const float *q, const float *scale, float *y, int b, int g) {}\n")
+    asked = Asked(given="scaled.c", op="ref.py:scaled", shapes="q=b 32g, scale=b g")
+    assert begin(Path("extents"), asked).taken == {}
+    assert "(int)(extent(&call->scale, 1))" in Path("extents/caller.c").read_text()
+    Path("scaled.c").write_text("void scaled(const int8_t *q, const float *scale, float *y, int b, int g) {}\n")
+    with pytest.raises(UsageError, match=r"q is const int8_t \*, and q of \w+ is of floats: .*'q': 'int8'"):
+        begin(Path("other"), asked)
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("kind", _OF_REFERENCE)
 def test_a_kernel_of_ones_own_reference_is_right_until_it_is_broken(cli_here: Cli, tmp_path: Path, kind: str) -> None:

@@ -213,6 +213,19 @@ def test_a_call_that_can_never_work_is_said_at_once_with_the_line_to_write(
     assert not (tmp_path / "findings").exists() or not [*(tmp_path / "findings").glob("*.json")]
 
 
+def test_what_triton_interprets_is_given_small_cases_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    interpreter = pytest.importorskip("triton.runtime.interpreter")
+    rows = list[int]()
+
+    def mine(x: Any, eps: float) -> Any:
+        rows.append(x.size // max(1, x.shape[-1]))
+        return _normalised(x, eps)
+
+    monkeypatch.setitem(globals(), "_launched", interpreter.InterpretedFunction(mine))
+    fuzz.check(mine, op="rms_norm", arrays="numpy", contract=_WIDE, max_cases=60, seed=1)
+    assert 1 < max(rows) <= 12
+
+
 def _refuses_none(x: Any, eps: float) -> Any:
     if x.size == 0:
         raise RuntimeError("no elements")
