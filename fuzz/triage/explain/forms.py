@@ -14,7 +14,7 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.enclosure import Enclosure, Mask, compare
 from oracles.formula.exact.arithmetic import Float64
-from oracles.formula.exact.centre import Inputs, evaluate
+from oracles.formula.exact.centre import Inputs, Replaced, evaluate
 from oracles.formula.node import Node, ordered
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.tiers.reading import reading
@@ -191,7 +191,7 @@ def lost_step(
     found, most, told = evaluate(inputs, Float64()), 0, ""
     for node in trace.nodes:
         rounded = node.args if _cancels(node, found) else (node,) * (node not in trace.outputs.values())
-        changed = {(each, None): round_to(found[each], kept) for each in rounded if each.args}
+        changed: Replaced = {(each, None): round_to(found[each], kept) for each in rounded if each.args}
         words = _loss(trace, node, found, kept) if changed else ""
         if not words:
             continue
