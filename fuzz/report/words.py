@@ -92,6 +92,16 @@ _MECHANISMS = {
     "scale": (
         "right until {about} is about {limit}{step}", "the same values of {about} pass when smaller"
     ),
+    "down": (
+        "right down to {about} of about {limit}{step}", "the same values of {about} pass when larger"
+    ),
+    "takes": (
+        "rounds {about} to {step_alone}", "so rounded, {about} gives the same bits, which are right for that alone"
+    ),
+    "narrow": (
+        "{about} {step_alone}", "all its results are numbers of {step_alone}, as far off as its roundings may put them"
+    ),
+    "step": ("wrong where {step_alone}", "its results are those of a formula with that step, right and wrong ones"),
     "shift": (
         "right until {about} is about {limit} from 0{step}",
         "with {about} as far apart, but nearer to 0, it passes",
@@ -116,7 +126,7 @@ def _of_mechanism(found: Mechanism, which: int) -> str:
     more = ", ..." if len(found.places) > _NEAREST else ""
     return _MECHANISMS[found.kind][which].format(
         about=about, dim=found.dim, places=f"{places}{more}", count=len(found.places), of=found.of,
-        limit=f"{found.limit:.2g}", step=f" ({found.step})" if found.step else "",
+        limit=f"{found.limit:.2g}", step=f" ({found.step})" if found.step else "", step_alone=found.step,
     )  # fmt: skip
 
 

@@ -263,7 +263,21 @@ class FittingContract:
 class Mechanism:
     """What a kernel does wrong, as one more experiment showed."""
 
-    kind: Literal["ignores", "keeps", "stale", "loses", "layout", "form", "scale", "shift", "tie"]
+    kind: Literal[
+        "ignores",
+        "keeps",
+        "stale",
+        "loses",
+        "layout",
+        "form",
+        "scale",
+        "down",
+        "shift",
+        "takes",
+        "narrow",
+        "step",
+        "tie",
+    ]
     about: str
     """The tensor, or the other formula; '' where it is all tensors."""
     dim: str = ""

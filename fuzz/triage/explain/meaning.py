@@ -148,8 +148,8 @@ def spelled(graph: Trace, node: Node, depth: int = _DEPTH) -> str:
             return f"{arg.value:g}"
         if arg.kind in ("extent", "position"):
             return f"the {'number of places' if arg.kind == 'extent' else 'place'} along {' and '.join(arg.over)}"
-        if not depth:
-            return "..."
+        if not depth or not arg.args:
+            return arg.label or "..."
         found = spelled(graph, arg, depth - 1)
         return found if alone or arg.kind not in (*_SIGNS, "where") or _is_mean(arg) else f"({found})"
 
@@ -168,6 +168,8 @@ def spelled(graph: Trace, node: Node, depth: int = _DEPTH) -> str:
     if node.kind == "negate":
         return f"-{args[0]}"
     called = node.label if node.kind == "function" else _CALLED.get(node.kind, node.kind)
+    if node.kind == "scan" and node.args[1].kind == "constant":
+        called = "product of "
     return f"{called}{inside if called.endswith(' ') else f'({inside})'}"
 
 

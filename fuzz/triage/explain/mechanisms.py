@@ -7,10 +7,9 @@ time.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from itertools import islice
 
 import numpy as np
 
@@ -21,26 +20,30 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
 from fuzz.judge.fitting import Run
 from fuzz.judge.values import problem_of
-from fuzz.triage.explain.meaning import spelled
+from fuzz.triage.explain.forms import OTHERS, SAME, lost_step, read, rewritten
 from fuzz.triage.explanation import Mechanism
 from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.doubledouble import F64, head
-from oracles.dtypes import FORMATS, Format
+from oracles.dtypes import FORMATS
+from oracles.enclosure import compare
 from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.node import FormulaError, Node, ordered
-from oracles.formula.tiers.reading import reading
-from oracles.formula.trace import Trace, elementary
+from oracles.formula.node import FormulaError, Node
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.trace import REDUCTIONS, Trace
 from oracles.op import Op
 from oracles.operand import OUTER, Operand
 from oracles.ops import OPS
+from oracles.rounding import round_to
 from oracles.summation import NumericsError
 from oracles.truth import Truth
 
 _LONGEST = 128
 """The places along a dimension at which an input is changed one by one. Chosen, not measured."""
+_NARROWER = ("bf16", "f16")
+"""The dtypes that others are rounded to, the coarsest first, whose numbers may all be of the next as well."""
 _LARGEST = 1 << 12
 """The elements of a case that is looked at: a run takes no time to speak of. Chosen, not measured."""
 _SEEDS = (1, 2, 3)
@@ -51,10 +54,11 @@ _PASSED = {Verdict.PASS: True, Verdict.FAIL_NUMERIC: False, Verdict.FAIL_NONFINI
 _STEPS, _HALVINGS = 33, 8
 """The magnitudes that are tried between 1 and the largest number, and how often what lies between two of them is cut in
 half: for f32 the limit is known to 1% then."""
-_NEAR, _CANCELS, _TIED = 0.05, 64.0, 2.0**-18
-"""A limit of magnitudes is that of an overflow from which it is no further, as a logarithm; a difference cancels out
-that is so many times smaller than what it is of; and values tie in f32 that are as near to each other as some dozens of
-roundings. Chosen, not measured."""
+_TIED = 2.0**-18
+"""Values tie in f32 that are as near to each other as some dozens of roundings. Chosen, not measured."""
+_KNOWN, _MADE_USE = 8, 1 / 32
+"""The failing cases that another form must explain besides, and the share of what it allows that must be made use of:
+of correct kernels the worst of a dozen runs has a larger one, as in `fuzz.triage.explain.declaration`."""
 _CLOSER, _TELLING = 1 / 64, 16.0
 """A result is that of another formula which is so much closer to it than to the declared one, wherever the two differ
 by so many times what is allowed. Chosen, not measured."""
@@ -195,74 +199,21 @@ def _is_contiguous(layout: Layout) -> bool:
     return all(extent < 2 or stride == step for extent, stride, step in own)
 
 
-@dataclass(frozen=True)
-class _Form:
-    """Another formula that is taken for the declared one."""
-
-    words: str
-    operation: str
-    """What has another value in it, as `Node.operation` says."""
-    made: Callable[[Node], Node]
-    """What stands there in place of such a node."""
-
-
-def _tanh_of(node: Node) -> Node:
-    x = node.args[0] * math.sqrt(2.0)
-    return elementary("tanh")(math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x)))
-
-
-def _to_zero(node: Node) -> Node:
-    return elementary("sign")(node.args[0]) * elementary("floor")(abs(node.args[0]))
-
-
-_FORMS = (
-    _Form("the tanh form of gelu", "erf", _tanh_of),
-    _Form("the sigmoid form of gelu", "erf", lambda node: elementary("tanh")(0.851 * math.sqrt(2.0) * node.args[0])),
-    _Form("the formula with n - 1 in place of n", "extent", lambda node: node - 1.0),
-    _Form("a rounding to zero in place of one down", "floor", _to_zero),
-)  # fmt: skip
-
-
 def _of_another_form(bench: _Bench) -> Mechanism | None:
     """Whether the results are those of another formula, wherever that differs from the declared one."""
     drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     runs, contract = [*bench.ran([bench.case]), *bench.ran([*map(vary.made, drawn)])], bench.trials.target.contract
-    for form in _FORMS if runs else ():
-        for other in _rewritten(bench.op, form):
+    for form in OTHERS if runs else ():
+        for other in rewritten(bench.op, form):
             told = [_speaks_for(run, other, contract) for run in runs]
             if True in told and False not in told:
                 return Mechanism("form", form.words)
     return None
 
 
-def _rewritten(op: Op, form: _Form) -> Iterator[Op]:
-    """Yield the op with another value in place of all such, then of each."""
-    places = _occurring(op, form.operation)
-    for chosen in [range(places), *(([at] for at in range(places)) if places > 1 else ())] if places else ():
-
-        @wraps(op.formula)
-        def formula(chosen: Sequence[int] = chosen, **given: Node) -> Mapping[str, Node]:
-            outputs, made, seen = op.formula(**given), dict[Node, Node](), 0
-            for node in ordered(outputs.values()):
-                made[node] = node.made_of(made)
-                if node.operation == form.operation:
-                    made[node] = form.made(made[node]) if seen in chosen else made[node]
-                    seen += 1
-            return {name: made[node] for name, node in outputs.items()}
-
-        yield replace(op, formula=formula, algorithms={}, open_ways={})
-
-
-def _occurring(op: Op, operation: str) -> int:
-    """How many values of a formula an operation makes."""
-    present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
-    return sum(node.operation == operation for node in reading(op, present, frozenset(), ()).trace.nodes)
-
-
 def _speaks_for(run: Run, other: Op, contract: Contract) -> bool | None:
     """Whether what came is the value of another op wherever that is another one; None where it nowhere is."""
-    truth, received = run.judge.oracle.truth, run.judge.oracle.receive(run.judge.bits(run.outcome)).values
-    theirs = Truth(replace(problem_of(run.case), known=other), confirms=False).op
+    truth, received, theirs = run.judge.oracle.truth, _received(run), _truth(run, other)
     with np.errstate(all="ignore"):
         mine = truth.op.enclose(contract, run.case.structured)
         found = theirs.enclose(Contract(), run.case.structured)
@@ -275,6 +226,50 @@ def _speaks_for(run: Run, other: Op, contract: Contract) -> bool | None:
     return all(close) if close else None
 
 
+def _taken(bench: _Bench) -> Mechanism | None:
+    """Whether inputs are rounded to a narrower dtype first: so rounded they give the same bits, and these are right."""
+    base, contract = vary.made(bench.elsewhere), bench.trials.target.contract
+    names = [each.name for each in bench.op.inputs if base.inputs.get(each.name) and not each.integers]
+    for dtype in _NARROWER:
+        for some in ([], *([name] for name in names))[not names[1:] :] if not bench.has_places else ():
+            rounded = {name: _rounded(base.inputs[name], dtype) for name in some or names}
+            runs = bench.ran([base, replace(base, inputs={**base.inputs, **rounded})])
+            if runs and bench.ignores(*runs) and runs[1].conforms(contract):
+                return Mechanism("takes", " and ".join(some or names), step=dtype)
+    return None
+
+
+def _rounded(tensor: Tensor, dtype: str) -> Tensor:
+    """The tensor with values of another dtype, in its own."""
+    values = round_to(_values(tensor), FORMATS[dtype])
+    return replace(tensor, bits=quantise(values, tensor.dtype).tobytes())
+
+
+def _narrow(bench: _Bench) -> Mechanism | None:
+    """Whether all results are numbers of a narrower dtype, and off by what they may be where all is calculated in it:
+    by more than a rounding, or by one alone."""
+    if bench.has_places:
+        return None
+    runs = bench.ran([vary.made(replace(bench.elsewhere, seed=seed)) for seed in _SEEDS])
+    sums = all(node.kind in REDUCTIONS for node in read(bench.op).outputs.values())
+    for dtype in _NARROWER if runs else ():
+        form, contract = FORMATS[dtype], replace(bench.trials.target.contract, compute=dtype)
+        if not all(np.array_equal(each, round_to(each, form)) for run in runs for each in _received(run).values()):
+            continue
+        if any(run.conforms(bench.trials.target.contract) or run.ratio(contract) is None for run in runs):
+            continue
+        ends = ((_ends(run, bench.trials.target.contract), _received(run)) for run in runs)
+        once = all(
+            ((round_to(mine[name][0], form) <= each) & (each <= round_to(mine[name][1], form))).all()
+            for mine, got in ends
+            for name, each in got.items()
+        )
+        return Mechanism(
+            "narrow", "rounds its results to" if once else "sums in" if sums else "calculates in", step=dtype
+        )
+    return None
+
+
 def _until(bench: _Bench) -> Mechanism | None:
     """Whether magnitude alone decides: ordinary values pass, and do not from some magnitude on, or so far from 0."""
     main = bench.op.main
@@ -282,17 +277,23 @@ def _until(bench: _Bench) -> Mechanism | None:
     case = bench.case.inputs.get(main)
     if main not in names or case is None or case.dtype not in FORMATS or bench.has_places:
         return None
-    largest, form = float(np.abs(_values(case)).max(initial=0.0)), FORMATS[case.dtype]
+    form = FORMATS[case.dtype]
     scales, shifts = np.linspace(0.0, form.emax, _STEPS), np.arange(0.0, form.precision)
     found = _from(bench, lambda values, limit: values * limit, [main], scales)
-    if found is not None and found[0] <= largest:
-        step = _overflowing(found[1], main, found[0], form) if _is_wild(bench, found[1]) else ""
-        return Mechanism("scale", main, limit=found[0], step=step)
+    if found is not None and found[0] <= np.abs(_values(case)).max(initial=0.0):
+        return Mechanism("scale", main, limit=found[0], step=_lossy(bench, found[1]))
+    found = _from(bench, lambda values, limit: values * limit / _least(values), [main], -scales)
+    if found is not None and found[0] >= _least(_values(case)):
+        return Mechanism("down", main, limit=found[0], step=_lossy(bench, found[1]))
     for some in ([main], *([names] if len(names) > 1 else [])):
         if found := _from(bench, lambda values, limit: values + limit, some, shifts):
-            about = " and ".join(some)
-            return Mechanism("shift", about, limit=found[0], step=_cancelling(found[1]))
+            return Mechanism("shift", " and ".join(some), limit=found[0], step=_lossy(bench, found[1]))
     return None
+
+
+def _least(values: F64) -> float:
+    sizes = np.abs(values)
+    return float(sizes.min(where=sizes > 0, initial=1.0))
 
 
 def _from(
@@ -306,7 +307,8 @@ def _from(
         case = base
         for name in names:
             tensor, values = base.inputs[name], _values(base.inputs[name])
-            changed = way(values / (np.abs(values).max(initial=0.0) or 1.0), 2.0**power)
+            most = [np.abs(values).max(where=side, initial=0.0) or 1.0 for side in (values < 0, values >= 0)]
+            changed = way(values / np.where(values < 0, *most), 2.0**power)  # one sign alone may have a limit
             case = _with(case, name, replace(tensor, bits=quantise(changed, tensor.dtype).tobytes()))
         return case
 
@@ -323,6 +325,66 @@ def _from(
     return 2.0**high, at(high)
 
 
+def _step(bench: _Bench) -> Mechanism | None:
+    """Whether the results are those of a form of the formula in one of whose steps its value is lost."""
+    step = "" if bench.has_places else _lossy(bench, bench.case)
+    return Mechanism("step", "", step=step) if step else None
+
+
+def _lossy(bench: _Bench, case: Case) -> str:
+    """The step of another form of the formula whose value is lost in the case, where the form allows all that comes of
+    this and other cases, and is made use of; '' where there is none."""
+    drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
+    runs = bench.ran([case, bench.case, *map(vary.made, drawn)])
+    known = sorted(bench.trials.known.values(), key=lambda each: 0.0 if each is None else -each.ratio)
+    failed = (Run.failed(each.of, each) for each in known if each is not None and isinstance(each.of, Case))
+    runs += [run for run in islice(failed, _KNOWN) if run is not None and run.case.elements <= _LARGEST]
+    contract = replace(bench.trials.target.contract, nonfinite="ieee", denormals="flush")
+    for form in SAME if runs else ():
+        for other in rewritten(bench.op, form):
+            used = [_used(run, other, contract) for run in runs]
+            if min(used) >= 0 and max(used) >= _MADE_USE:
+                speaking = [runs[0], *([runs[used.index(max(used))]] if case is bench.case else [])]
+                if step := next(filter(None, (_told(run, other, contract) for run in speaking)), ""):
+                    return step
+    return ""
+
+
+def _told(run: Run, other: Op, contract: Contract) -> str:
+    """The step of another op whose value is lost."""
+    got, truth = _received(run), run.judge.oracle.truth.op
+    with np.errstate(all="ignore"):
+        within = truth.enclose(contract, run.case.structured)
+        wrong = {name: compare(each, got[name]).failing for name, each in within.items()}
+        return lost_step(_truth(run, other), within, wrong, got, truth.settled(contract).compute)
+
+
+def _used(run: Run, other: Op, contract: Contract) -> float:
+    """The share of what another op allows by which the wrong elements are off, of that which is off most; -1 where it
+    does not allow all."""
+    got, used = _received(run), 0.0
+    with np.errstate(all="ignore"):
+        theirs = _truth(run, other).enclose(contract, run.case.structured)
+        mine = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
+        for name, each in theirs.items():
+            if compare(each, got[name]).failing.any():
+                return -1.0
+            told = ~each.anything(mine[name].form) | ~np.isfinite(got[name]) | (got[name] == 0)
+            wrong = compare(mine[name], got[name]).failing & told
+            share = np.abs(got[name] - head(mine[name].centre)) * 2 / (each.outer[1] - each.outer[0])
+            used = max(used, float(np.where(np.isfinite(share), share, 1.0).max(where=wrong, initial=0.0)))
+    return used
+
+
+def _received(run: Run) -> Mapping[str, F64]:
+    return run.judge.oracle.receive(run.judge.bits(run.outcome)).values
+
+
+def _truth(run: Run, other: Op) -> FormulaProblem:
+    """The case as one of another op."""
+    return Truth(replace(problem_of(run.case), known=other), confirms=False).op
+
+
 def _values(tensor: Tensor) -> F64:
     return numbers(tensor.bits, tensor.dtype, (-1,)).astype(np.float64)
 
@@ -332,33 +394,6 @@ def _nodes(case: Case) -> tuple[Trace, Mapping[Node, F64]]:
     problem = Truth(problem_of(case), confirms=False).op
     trace = problem.plain.trace
     return trace, evaluate(Inputs(trace, problem.tensors, problem.parameters), Float64())
-
-
-def _overflowing(case: Case, name: str, limit: float, form: Format) -> str:
-    """What is no number any more there in the dtype of the input: a step of the formula, else what kernels make of an
-    input that the formula does not."""
-    trace, found = _nodes(case)
-    for node in trace.nodes:
-        if node.args and node not in trace.outputs.values() and float(np.abs(found[node]).max(initial=0.0)) > form.max:
-            return f"{spelled(trace, node)} overflows"
-    known = {f"exp({name})": math.log(form.max), f"{name} * {name}": math.sqrt(form.max)}
-    return next((f"{words} overflows" for words, most in known.items() if abs(math.log(limit / most)) < _NEAR), "")
-
-
-def _is_wild(bench: _Bench, case: Case) -> bool:
-    """Whether an infinity, NaN or a zero came, as of what overflows or is divided by that."""
-    outputs = [run.judge.oracle.receive(run.judge.bits(run.outcome)).values for run in bench.ran([case])]
-    return any(not np.isfinite(each).all() or not each.all() for values in outputs for each in values.values())
-
-
-def _cancelling(case: Case) -> str:
-    """The first difference of the formula that is far smaller than what it is of."""
-    trace, found = _nodes(case)
-    sizes = {node: float(np.abs(values).max(initial=0.0)) for node, values in found.items()}
-    for node in trace.nodes:
-        if node.kind in ("add", "subtract") and max(sizes[each] for each in node.args) > _CANCELS * sizes[node]:
-            return f"cancellation of {spelled(trace, node)}"
-    return ""
 
 
 def _tied(bench: _Bench) -> Mechanism | None:
@@ -403,7 +438,7 @@ def _with(case: Case, name: str, tensor: Tensor) -> Case:
 
 
 TABLE: tuple[Callable[[_Bench], Mechanism | None], ...] = (
-    _laid_out, _ignored, _lost, _of_another_form, _tied, _until,
+    _laid_out, _ignored, _lost, _of_another_form, _tied, _taken, _narrow, _until, _step,
 )  # fmt: skip
 """The plainest first."""
 

@@ -177,7 +177,7 @@ def _are_ordinary(a: F64, b: F64) -> bool:
 
 
 def _is_rounded(kind: Kind, a: F64, b: F64, found: F64) -> Mask:
-    """Return where a sum or difference of numbers was rounded, by what Knuth's TwoSum has left of it, or is no number."""
+    """Return where a sum or difference of numbers was rounded, by what Knuth's TwoSum leaves of it, or is no number."""
     b = -b if kind == "subtract" else b
     with np.errstate(invalid="ignore"):
         taken = found - a

@@ -153,3 +153,157 @@ def test_what_resembles_a_mechanism_is_not_called_one(
 ) -> None:
     said = _headline(kernel, reference, shapes)
     assert not {"ignores", "keeps", "loses", "overflows"} & {*said.replace(")", "").split()}, said
+
+
+def _square(x: Any) -> Any:
+    return (x * x).mean(-1)
+
+
+def _quotient(x: Any) -> Any:
+    return x.exp() / (1 + x.exp())
+
+
+def _unshifted(x: Any) -> Any:
+    return x.exp() / x.exp().sum(-1, keepdim=True)
+
+
+def _half(x: Any) -> Any:
+    return (2 * x).exp()
+
+
+def _of_squares(x: Any, y: Any) -> Any:
+    return (x - y) * (x + y)
+
+
+def _of_bf16(a: Any, b: Any) -> Any:
+    return a.bfloat16().float() @ b.bfloat16().float()
+
+
+def _in_bf16(x: Any) -> Any:
+    found = torch.zeros(x.shape[:-1], dtype=torch.bfloat16)
+    for place in range(x.shape[-1]):
+        found = found + x[..., place].bfloat16()
+    return found.float()
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("kernel", "reference", "shapes", "says", "step"),
+    [
+        (lambda x: x.exp() - 1, lambda x: x.expm1(), "x=n", "right down to x of about 0.0", "exp(x) - 1 cancels"),
+        (
+            lambda x: (1 + x).log(),
+            lambda x: x.log1p(),
+            "x=n",
+            "right down to x of about 0.",
+            "1 + x absorbs digits of x",
+        ),
+        (_quotient, lambda x: x.sigmoid(), "x=n", "right until x is about 89", "exp(x) overflows"),
+        (
+            lambda x: x * x.exp() / (1 + x.exp()),
+            lambda x: functional.silu(x),
+            "x=n",
+            "until x is about 85",
+            "x * exp(x) overflows",
+        ),
+        (
+            lambda x: (_half(x) - 1) / (_half(x) + 1),
+            lambda x: x.tanh(),
+            "x=n",
+            "right",
+            "exp(2 * x)",
+        ),
+        (lambda x: (1 + x.exp()).log(), _softplus, "x=n", "right", "1 + exp(x) absorbs digits of exp(x)"),
+        (lambda x: x.sigmoid().log(), lambda x: functional.logsigmoid(x), "x=n", "right until x is about 2.9", ""),
+        (
+            lambda x, y: (x.exp() + y.exp()).log(),
+            lambda x, y: torch.logaddexp(x, y),
+            "x=n, y=n",
+            "right",
+            "exp(x) + exp(y) overflows",
+        ),
+        (lambda x: _square(x) - x.mean(-1) ** 2, _var, "x=b n", "wrong where", "sum(x * x)"),
+        (_unshifted, lambda x: x.softmax(-1), "x=b n", "right until x is about 89", "exp(x) overflows"),
+        (lambda x: x.exp().sum(-1).log(), lambda x: x.logsumexp(-1), "x=b n", "x is about 89", "exp(x) overflows"),
+        (lambda x: x.softmax(-1).log(), lambda x: x.log_softmax(-1), "x=b n", "right until", "maximum(x)) underflows"),
+        (
+            lambda x: x.abs().prod(-1) ** (1 / x.shape[-1]),
+            lambda x: x.abs().log().mean(-1).exp(),
+            "x=b n",
+            "right until",
+            "product of abs(x) overflows",
+        ),
+        (_in_bf16, _total, "x=b n", "sums in bf16", ""),
+        (_of_bf16, _product, "a=m k, b=k n", "rounds a and b to bf16", ""),
+        (lambda x: x.softmax(-1).half().float(), lambda x: x.softmax(-1), "x=b n", "rounds its results to f16", ""),
+        (lambda x, y: x * x - y * y, _of_squares, "x=n, y=n", "wrong where", "(x * x) - (y * y) cancels"),
+    ],
+    ids=[
+        "expm1",
+        "log1p",
+        "sigmoid",
+        "silu",
+        "tanh",
+        "softplus",
+        "log-sigmoid",
+        "logaddexp",
+        "variance",
+        "softmax",
+        "logsumexp",
+        "log-softmax",
+        "product",
+        "sums",
+        "inputs",
+        "results",
+        "squares",
+    ],
+)
+def test_the_step_is_named_in_which_a_value_is_lost(
+    kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str, says: str, step: str
+) -> None:
+    said = _headline(kernel, reference, shapes)
+    assert says in said, said
+    assert step in said, said
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("kernel", "reference", "shapes"),
+    [
+        (lambda x: torch.where(x > 80, torch.inf, functional.softplus(x)), _softplus, "x=n"),
+        (lambda x: torch.where(x > 90, 90.0, functional.softplus(x)), _softplus, "x=n"),
+        (lambda x: torch.where(x.abs() < 0.1, x - x * x / 2, torch.log1p(x)), lambda x: x.log1p(), "x=n"),
+        (lambda x: torch.where(x.abs() < 1e-3, 0 * x, torch.log1p(x)), lambda x: x.log1p(), "x=n"),
+        (lambda x: torch.where(x.abs() < 1e-2, x, torch.expm1(x)), lambda x: x.expm1(), "x=n"),
+        (lambda x: x.clamp(-20, 20).sigmoid(), lambda x: x.sigmoid(), "x=n"),
+        (lambda x: (x * (27 + x * x) / (27 + 9 * x * x)).clamp(-1, 1), lambda x: x.tanh(), "x=n"),
+        (lambda x: x * torch.sigmoid(1.002 * x), lambda x: functional.silu(x), "x=n"),
+        (lambda x: ((x - 1.0001 * x.mean(-1, keepdim=True)) ** 2).mean(-1), _var, "x=b n"),
+        (lambda x, y: torch.maximum(x, y), lambda x, y: torch.logaddexp(x, y), "x=n, y=n"),
+        (lambda x, w: (x * w.round()).sum(-1), lambda x, w: (x * w).sum(-1), "x=b n, w=n"),
+        (lambda x: x.sum(-1) / (x.shape[-1] + 1), lambda x: x.mean(-1), "x=b n"),
+        (lambda x: x.logsumexp(-1) + 1e-4, lambda x: x.logsumexp(-1), "x=b n"),
+        (lambda x: (x.abs() + 1e-3).log().mean(-1).exp(), lambda x: x.abs().log().mean(-1).exp(), "x=b n"),
+    ],
+    ids=[
+        "infinite",
+        "cut",
+        "series",
+        "zero",
+        "linear",
+        "clamped",
+        "rational",
+        "wrong-share",
+        "off-mean",
+        "maximum",
+        "whole-weights",
+        "mean",
+        "shifted",
+        "added",
+    ],
+)
+def test_what_is_wrong_otherwise_is_no_lost_step(
+    kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str
+) -> None:
+    said = _headline(kernel, reference, shapes)
+    assert not re.search("overflows|underflows|cancels|absorbs|sums in|calculates in|rounds", said), said
