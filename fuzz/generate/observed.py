@@ -25,7 +25,7 @@ _MANY = 8
 _ENOUGH = 16
 """Fewer elements than this are of some numbers alone, or of one sign, by chance."""
 _FEW = 3
-"""So many numbers at most stand for kinds, as 0 and 1 of a mask do."""
+"""The most different numbers that stand for kinds, as 0 and 1 of a mask do."""
 
 
 @dataclass(frozen=True)

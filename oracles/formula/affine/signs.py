@@ -25,7 +25,7 @@ from oracles.lazy import lazy
 
 _POSITIVE: tuple[Kind, ...] = ("extent", "position", *TOLD)
 _SIGNING: tuple[Kind, ...] = ("multiply", "divide", "negate")
-"""Of a zero these make one of either sign."""
+"""The operations that make a zero of either sign out of a zero."""
 _CERTAIN = 1.0 + 2.0**-20
 """A value has the sign of its centre where the centre is larger by this than all that it may err by, which is known to
 many more bits."""

@@ -98,7 +98,7 @@ def test_an_output_is_decided_by_any_target_in_any_part_of_a_run() -> None:
 
 
 def test_an_output_is_decided_in_each_dtype_that_had_some_cases() -> None:
-    """Of a few cases all may be NaN by chance, and more of them say that the dtype is dead."""
+    """A few cases may all be NaN by chance; more of them say that the dtype is dead."""
     for cases, never in ((3, {}), (4, {"mine": ["y in f16"]})):
         decided = {("y", "f32"): 0, ("y", "f16"): cases}
         assert outcome_of(Tally({"a": TargetTally("a", "mine", judged=1, decided=decided)})).record[
