@@ -183,17 +183,17 @@ def test_one_element_is_calculated_of_what_its_window_takes() -> None:
 
 
 def test_what_floor_makes_of_a_quotient_is_one_of_two_beside_places_too() -> None:
-    """-128 / 16 is -8, or a little less where a kernel divides by a reciprocal: either floor may be there."""
+    """-120 / 15 is -8, or a little less where a kernel divides by a reciprocal: either floor may be there."""
 
     def halves(x: Node, q: Node) -> Outputs:
-        above = floor(q / 16.0)
-        return {"y": total(x * where(position("j", 2.0) == 0.0, q - 16.0 * above, above), "j")}
+        above = floor(q / 15.0)
+        return {"y": total(x * where(position("j", 2.0) == 0.0, q - 15.0 * above, above), "j")}
 
     codes = Operand("q", "... n", dtype="int8", values="codes")
     op = Op(halves, (Operand("x", "... n"), codes), (Operand("y", "... n"),))
-    x, q = np.array([[3.0, 0.5]], np.float32), np.array([[-128, 5]], np.int8)
+    x, q = np.array([[3.0, 0.5]], np.float32), np.array([[-120, 5]], np.int8)
     with known(op):
         truth = Truth(Problem(op.name, {}, {"x": x, "q": q}, {"y": "f32"}))
         for above, passes in ((-8, True), (-9, True), (-8.5, True), (-10, False)):
-            y = x * np.array([[-128 - 15 * above, 5]], np.float32)
+            y = x * np.array([[-120 - 14 * above, 5]], np.float32)
             assert (truth.check(Contract(), {"y": y})[0].result == "pass") is passes
