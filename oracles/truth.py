@@ -275,18 +275,11 @@ class Truth:
         return self._enclosures[key]
 
     def decided(self, contract: Contract) -> Mapping[str, bool]:
-        """Return whether the contract forbids some number at an element that is made of numbers alone, by each output
-        that has elements: an output without is judged by its shape."""
+        """Return whether the contract forbids some number at some element, by each output that has elements: an output
+        without is judged by its shape."""
         enclosures = self.enclosures(contract, self.problem.structured).items()
         dtypes = {name: DTYPES[dtype] for name, dtype in self.problem.outputs.items()}
-        wild = {name: ~np.isfinite(array.astype(np.float64)) for name, array in self.problem.inputs.items()}
-        wild = {name: mask for name, mask in wild.items() if mask.any()}
-        made = self.op.following(wild) if wild else {}
-        return {
-            name: not (each.anything(dtypes[name]) | made.get(name, False)).all()
-            for name, each in enclosures
-            if each.below.size
-        }
+        return {name: not each.anything(dtypes[name]).all() for name, each in enclosures if each.below.size}
 
     def bounds(
         self, contract: Contract, output: str, index: tuple[int, ...], structured: bool, *, once: bool = False
