@@ -37,14 +37,14 @@ _MOST_ELEMENTS = 1 << 22
 _BESIDE = 40
 """The cases beyond what is kept, or within it, after a search: about a tenth of a second of a usual kernel."""
 _ENOUGH = 8
-"""A kernel is right within it if at least so many of them were judged, and none fails."""
+"""The least number of judged cases after which a kernel is called right within it, if no case fails."""
 
 Samples = Mapping[str, Any]
 """Arrays or tensors by the names of a reference's parameters; others are left out."""
 
 
 def samples_of(draw: Callable[[int], Samples]) -> Sequence[Samples]:
-    """Return several draws of examples, each of another seed; none of large ones, or of what raises."""
+    """Return several draws of examples, each of another seed; nothing if they are large, or cannot be drawn."""
     found = list[Samples]()
     for seed in range(SAMPLES):
         try:

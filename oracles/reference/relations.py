@@ -39,7 +39,7 @@ def related(dims: Dims) -> tuple[Dims, Counts]:
 
 
 def turned(dims: Dims, counts: Counts, integers: Container[str] = ()) -> Counts:
-    """Return the same relations, of which none says a dimension of the tensor that has the most, of those of floats
+    """Return the same relations, but for those that say a dimension of the tensor that has the most, of those of floats
     if there are any, nor from one that no tensor has: others follow from these."""
     main = dims[max(dims, key=lambda name: (name not in integers, len(dims[name])))]
     found = dict(counts)

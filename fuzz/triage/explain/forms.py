@@ -23,7 +23,7 @@ from oracles.op import Op
 from oracles.rounding import round_to
 
 _CANCELS = 2.0
-"""A difference is told that is so many times smaller than what it is of. That it decides is known by then."""
+"""How many times smaller than its operands a difference is that is said to cancel. That it decides is known by then."""
 
 
 @dataclass(frozen=True)

@@ -317,7 +317,7 @@ def _called(
     given = {**constants, **tensors}
     state = {own: tensors[name] for name, own in weights.items()}
     dtype = next((each.dtype for each in tensors.values() if each.is_floating_point()), None)
-    if not weights and dtype is not None:  # where it has any, they are none of the arguments
+    if not weights and dtype is not None:  # its weights are not among the arguments
         kept = {**dict(model.named_parameters()), **dict(model.named_buffers())}
         state = {name: each.to(dtype) for name, each in kept.items() if each.is_floating_point()}
     state |= {name: state.get(name, each).clone() for name, each in model.named_buffers() if name in changed}
