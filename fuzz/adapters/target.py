@@ -15,7 +15,7 @@ from fuzz.adapters.bystander import Bystander
 from fuzz.adapters.export import Script
 from fuzz.adapters.isa import Emulator, Settings
 from fuzz.adapters.own_targets import OwnTarget
-from fuzz.adapters.toolchain import Host, Tool
+from fuzz.adapters.toolchain import Host, Tool, this_host
 from fuzz.base.dispatch import SizeLimit
 from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
@@ -162,6 +162,11 @@ class Target:
     def remote(self) -> bool:
         """True where it is another machine's, to which its worker is sent."""
         return self.own is not None and self.own.remote
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is of a machine with another processor."""
+        return self.host is not None and self.host.arch != this_host().arch
 
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""

@@ -27,7 +27,7 @@ from fuzz.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
-from fuzz.uses.fleet.executor import DaskExecutor
+from fuzz.uses.search.executor import Crew
 from fuzz.uses.search.groups import groups_of, processes_for
 from fuzz.uses.search.process_executor import ProcessExecutor
 from fuzz.uses.search.runner import MOST_HANGS
@@ -208,7 +208,7 @@ def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
     ]
 
 
-def restarted(pool: WorkerPool, executor: ProcessExecutor | DaskExecutor) -> list[str]:
+def restarted(pool: WorkerPool, executor: Crew) -> list[str]:
     """A line for each process that ended although nobody here ended it, and for what could not run in some."""
     restarts = Counter(pool.restarts) + Counter(executor.restarts)
     lines = [

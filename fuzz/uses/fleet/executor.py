@@ -21,8 +21,7 @@ import msgspec
 from fuzz.adapters.target import Attestation
 from fuzz.base.case import Case
 from fuzz.base.errors import AwayError, UsageError
-from fuzz.uses.fleet.campaign import Campaign, code_digest
-from fuzz.uses.fleet.cluster import AWAY_S, connected, requested, threads_for, within, workers_of
+from fuzz.uses.fleet.cluster import AWAY_S, Campaign, code_digest, connected, requested, threads_for, within, workers_of
 from fuzz.uses.fleet.shard import answered
 from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent

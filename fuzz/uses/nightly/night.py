@@ -30,7 +30,6 @@ from fuzz.generate.pairing import pairing_of
 from fuzz.laws.registry import declared
 from fuzz.report.records import status_record
 from fuzz.uses.corpus.folder import Kept, entries_of
-from fuzz.uses.fleet.engine import DaskEngine
 from fuzz.uses.nightly.earlier import corpora_of, known_cases, published, until
 from fuzz.uses.nightly.opening import (
     REPLAY_SHARE,
@@ -46,6 +45,7 @@ from fuzz.uses.nightly.opening import (
 )
 from fuzz.uses.nightly.recorder import Recorder
 from fuzz.uses.nightly.triage import NightTriage
+from fuzz.uses.search.executor import Engine as Cluster
 from fuzz.uses.search.groups import CountedSchedule, slow_targets_of
 from fuzz.uses.search.stopping import Limits, Stopping
 from fuzz.uses.search.turn_runner import Terms
@@ -86,7 +86,7 @@ class Night:
     """It prints a line for the user."""
     case_limit: float | None = None
     jobs: int = 0
-    cluster: DaskEngine | None = None
+    cluster: Cluster | None = None
     """The cluster that takes the turns, in place of this machine's processes."""
 
     def __post_init__(self) -> None:
