@@ -18,9 +18,9 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import Pool
 from fuzz.generate.given import given_rows
 from fuzz.generate.search import Search, batches
+from fuzz.generate.storage import grids
+from fuzz.generate.variations import base_of, made, of_dtype, sized
 from fuzz.judge.fitting import Run
-from fuzz.triage.trial.storage import grids
-from fuzz.triage.trial.variations import base_of, made, of_dtype, sized
 from oracles.dtypes import SINGLE
 from oracles.op import Op
 from oracles.ops import OPS

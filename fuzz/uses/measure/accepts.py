@@ -12,7 +12,7 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import Pool
-from fuzz.triage.trial.variations import extended, made, rank_of, sized
+from fuzz.generate.variations import extended, made, rank_of, sized
 from fuzz.uses.measure.bench import Bench, UnmeasurableError
 from fuzz.uses.measure.measuring import Template, template
 from oracles.op import Op

@@ -16,9 +16,9 @@ from fuzz.base.draw import Draw
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import Pool
 from fuzz.generate.dims import ranks_of
+from fuzz.generate.storage import grids, laid_out
+from fuzz.generate.variations import extended, made, sized
 from fuzz.judge.fitting import Run
-from fuzz.triage.trial.storage import grids, laid_out
-from fuzz.triage.trial.variations import extended, made, sized
 from fuzz.uses.measure.accepts import accepted, own_refusal
 from fuzz.uses.measure.bench import Bench, UnmeasurableError
 from fuzz.uses.measure.measuring import template

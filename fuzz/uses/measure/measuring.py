@@ -15,8 +15,8 @@ from fuzz.base.draw import Draw, Part
 from fuzz.execute.pool import Pool
 from fuzz.generate.dims import LARGE_WORK
 from fuzz.generate.menus import usual
+from fuzz.generate.variations import extended, made, rank_of, sized
 from fuzz.judge.fitting import Run
-from fuzz.triage.trial.variations import extended, made, rank_of, sized
 from fuzz.uses.measure import facts
 from fuzz.uses.measure.bench import Bench, UnmeasurableError
 from fuzz.uses.measure.guessing import guesses
