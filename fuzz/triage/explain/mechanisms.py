@@ -18,8 +18,8 @@ from fuzz.base.draw import Draw, Frame, Placement
 from fuzz.base.dtypes import numbers, quantise
 from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
+from fuzz.contracts.runs import Run
 from fuzz.generate import variations as vary
-from fuzz.judge.fitting import Run
 from fuzz.judge.values import problem_of
 from fuzz.triage.explain.forms import OTHERS, SAME, lost_step, read, rewritten
 from fuzz.triage.explanation import Mechanism

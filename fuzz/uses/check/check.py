@@ -22,6 +22,7 @@ from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
+from fuzz.contracts.accepts import Accepted, accepted
 from fuzz.execute.spent import Spent
 from fuzz.findings.book import book_in
 from fuzz.findings.explainer import Explainer
@@ -58,8 +59,7 @@ from fuzz.uses.check.tried import spared, tried
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.examples import GIVEN as GIVEN_INPUTS
 from fuzz.uses.examples import beside
-from fuzz.uses.measure.accepts import Accepted, accepted
-from fuzz.uses.measure.use import Measuring
+from fuzz.uses.measured import Measuring
 from fuzz.uses.search.groups import EndsSoonAfter
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Limits

@@ -14,10 +14,10 @@ from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.capability import Capabilities
 from fuzz.base.dispatch import SMALL
+from fuzz.contracts.accepts import DTYPES, Accepts, accepts
 from fuzz.transport.python.attest import interpreted_faults, is_interpreted
 from fuzz.uses.check.function import Arrays, OwnProcess, declared
 from fuzz.uses.check.reference import Read, contract_of
-from fuzz.uses.measure.beside import DTYPES, Accepts, accepts
 
 _UNTYPED = ("ctypes", "cffi", "data_ptr")
 """What a function calls C with that does not know of dtypes: shorter elements would not be as long as it believes."""

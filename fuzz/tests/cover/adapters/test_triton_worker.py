@@ -12,10 +12,10 @@ from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.sanitizer import sanitized
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.outcome import Fault, Status
+from fuzz.contracts.accepts import Accepts, untried
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import BAD, PITCHED, TRITON, TRITON_HEAD, outcomes, python_target
-from fuzz.uses.measure.beside import Accepts, untried
 
 
 @pytest.fixture(params=["interpret", "cuda"])

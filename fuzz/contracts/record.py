@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fuzz.uses.measure.facts import words_of_bits
+from oracles.dtypes import COMPUTED, FORMATS
 
 _TF32 = 11
 _ONCE = 0.505
@@ -82,3 +82,8 @@ class Measured:
     def tightens(self) -> bool:
         """Whether it says more than that sums have any order and casts are taken or not."""
         return bool(self.casts) or any(each.chain < each.terms - 1 for each in self.sums)
+
+
+def words_of_bits(bits: int | None) -> str:
+    """Return the format that has so many bits, or the number of them."""
+    return next((name for name in COMPUTED if FORMATS[name].precision == bits), f"{bits} bits")

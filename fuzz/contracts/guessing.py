@@ -15,9 +15,9 @@ from itertools import product
 import numpy as np
 
 from fuzz.base.case import Case
-from fuzz.uses.measure.bench import Arrays, Bench, UnmeasurableError
-from fuzz.uses.measure.sums import SUMS
-from fuzz.uses.measure.tree import Tree, known
+from fuzz.contracts.bench import Arrays, Bench, UnmeasurableError
+from fuzz.contracts.orders import Tree, known
+from fuzz.contracts.sums import SUMS
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE, form
 from oracles.formula.exact.arithmetic import Float64

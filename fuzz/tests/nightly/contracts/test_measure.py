@@ -13,12 +13,12 @@ import pytest
 from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.registry import expand
 from fuzz.base.kernel import Kernel
+from fuzz.contracts.bench import Bench, UnmeasurableError, template
+from fuzz.contracts.measuring import measured, orders_at
+from fuzz.contracts.sums import SUMS
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.conftest import CHECKOUT, Cli
 from fuzz.uses.check.reference import lenient
-from fuzz.uses.measure.bench import Bench, UnmeasurableError
-from fuzz.uses.measure.measuring import measured, orders_at, template
-from fuzz.uses.measure.sums import SUMS
 from oracles.formula.algorithm import traced
 from oracles.op import Op
 from oracles.ops import OPS

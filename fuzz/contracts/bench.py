@@ -1,4 +1,5 @@
-"""A bench: one target, given a case again and again with other values, and what its op's formula has for them."""
+"""A bench: one target, given a case again and again with other values, and what its op's formula has for them; and the
+cases of designed extents that it is given."""
 
 from __future__ import annotations
 
@@ -13,17 +14,24 @@ from numpy.typing import NDArray
 
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case, Origin
-from fuzz.base.draw import GIVEN
+from fuzz.base.dispatch import Dispatch
+from fuzz.base.draw import GIVEN, Draw, Part
 from fuzz.base.dtypes import numbers, quantise
 from fuzz.base.outcome import Outcome, Status
 from fuzz.execute.pool import Pool
+from fuzz.generate.dims import LARGE_WORK
+from fuzz.generate.menus import usual
+from fuzz.generate.variations import extended, made, rank_of, sized
 from fuzz.judge.values import problem_of
+from oracles.declared import AXIS
 from oracles.doubledouble import F64
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import NOTHING, Inputs, Replaced, evaluate
+from oracles.formula.made import grown
 from oracles.formula.tiers.problem import FormulaProblem
 from oracles.formula.trace import Node, Trace
 from oracles.lazy import lazy
+from oracles.operand import OUTER
 from oracles.ops import OPS
 
 Arrays = Mapping[str, F64]
@@ -31,6 +39,9 @@ NO_ARRAYS: Arrays = MappingProxyType({})
 _ORIGIN = Origin(GIVEN, "measured")
 _MOST = 1 << 16
 """The most elements of all cases that are sent at once."""
+_ROWS, _OTHERS = (64, 6), 4
+"""The extents of dimensions along which nothing is summed: as many sums are asked at once, of a slow target
+fewer."""
 
 
 class UnmeasurableError(Exception):
@@ -128,3 +139,66 @@ class Bench:
     def number(self, node: Node) -> int:
         """The number of terms of a sum."""
         return math.prod(self.extents[dim] for dim in node.over)
+
+
+@dataclass(frozen=True)
+class Template:
+    """What cases of some extents are made from."""
+
+    target: Target
+    draw: Draw
+
+    @property
+    def case(self) -> Case:
+        """It as it was drawn."""
+        return made(self.draw)
+
+    def sized(self, along: str, terms: int) -> Case:
+        """A case with about so many terms in sums along dimensions; where there are none, of so many elements. Raises
+        ValueError or UnmeasurableError."""
+        kernel, op = self.target.kernel, OPS[self.target.kernel.op]
+        able, summed = kernel.capability, along.split()
+        others = [dim for dim in op.inputs[0].axes if dim not in summed and dim not in op.fixed]
+        always = math.prod(op.fixed[dim] for dim in summed if dim in op.fixed)
+        each = _share(terms / always, [dim for dim in summed if dim not in op.fixed])
+        dispatch, why = Dispatch(able, self.target.size_limit), "it has too many terms"
+        for at_once in _ROWS:
+            rows = dict.fromkeys(others, _share(at_once if summed else terms, others))
+            sizes = dict(op.fixed)
+            for dim in self.draw.sizes.keys() - op.fixed.keys():
+                size = each if dim in summed else rows.get(dim, _OTHERS)
+                step, most = able.step(dim), kernel.capabilities.max.get(dim)
+                size = -(-size // step) * step
+                sizes[dim] = size if most is None else max(step, min(size, most // step * step))
+            sizes = grown(op.made, sizes, op.fixed, op.least)
+            outer = each if OUTER in summed else min(at_once, rows.get(OUTER, 1))
+            if outer * op.work(sizes) > LARGE_WORK:
+                continue
+            rank = max(2, rank_of(self.draw)) if OUTER in op.inputs[0].axes else None
+            case = made(sized(extended(self.draw, sizes), outer, rank))
+            if dispatch.accepts(case):
+                return case
+            why = able.refusal(case) or "it is too slow"
+        raise UnmeasurableError(why)
+
+
+def _share(elements: float, dims: Sequence[str]) -> int:
+    """The extent of each of some dimensions that have about so many elements together."""
+    return max(2, round(math.pow(elements, 1 / max(1, len(dims)))))
+
+
+def template(target: Target, dtype: str) -> Template:
+    """With all tensors that the kernel takes, and parameters that hide least, such as the smallest eps."""
+    op, able, there = OPS[target.kernel.op], target.kernel.capability, dict[str, str]()
+    for operand in op.operands:
+        if not operand.optional or operand.name in able.able.optional:
+            there[operand.name] = dtype if operand.name == op.main else able.dtypes_of(operand.name, there)[0]
+    parts = (
+        Part(name, each, recipe=usual(op.operand(name)) if op.is_input(name) else "") for name, each in there.items()
+    )
+    params = {each.name: min(each.values, key=abs) for each in op.parameters if each.neutral is None}
+    sizes = grown(op.made, {dim: op.fixed.get(dim, 1) for dim in op.named}, op.fixed, op.least)
+    outer = (*((1,) if OUTER in op.inputs[0].axes else ()), *(sizes[dim] for dim in op.inner[:-1]))
+    extents = {dim: size for dim, size in sizes.items() if dim not in op.inner}
+    axis = {AXIS: len(outer)}
+    return Template(target, Draw(op.name, sizes[op.row], outer, {**params, **axis}, 0, tuple(parts), extents=extents))

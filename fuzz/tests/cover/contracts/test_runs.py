@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fuzz.base.outcome import Outcome, Status
-from fuzz.judge.fitting import Run, times_as_wide
+from fuzz.contracts.runs import Run, times_as_wide
 from fuzz.tests.common.handmade import a_case, dense
 from oracles.formula.contract import Contract
 

@@ -1,27 +1,37 @@
-"""Fitting: kept runs of one kernel under other contracts than the declared one, and how much wider these are."""
+"""Runs of one kernel, drawn and designed, to be judged under any contract: which fit, and how much wider they are."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.adapters.target import Target
-from fuzz.base.case import Case
+from fuzz.adapters.target import NotRun, Target
+from fuzz.base.case import Case, CaseError
+from fuzz.base.draw import GIVEN, Draw
 from fuzz.base.outcome import Outcome
+from fuzz.execute.pool import Pool
+from fuzz.generate.given import given_rows
+from fuzz.generate.search import Search, batches
+from fuzz.generate.storage import grids
+from fuzz.generate.variations import base_of, made, of_dtype, sized
 from fuzz.judge.judge import Judge, Judgement
 from fuzz.judge.values import Query
 from oracles.doubledouble import head
+from oracles.dtypes import SINGLE
 from oracles.enclosure import Enclosure, compare
 from oracles.formula.contract import Contract
 from oracles.formula.neighbours import Neighbour
 from oracles.formula.trace import FormulaError
 from oracles.lazy import lazy
+from oracles.op import Op
+from oracles.ops import OPS
 from oracles.rounding import half_gap
 from oracles.summation import NumericsError
 
@@ -42,8 +52,6 @@ class Run:
     output: str = ""
     target: Target | None = None
     """Where contracts are meant, for the width of its vectors; without one they are as they stand."""
-    times: int = 1
-    """The number of targets that returned the same."""
     _ratios: dict[Contract, float | None] = field(default_factory=dict, init=False, repr=False)
     _widths: dict[Contract, float] = field(default_factory=dict, init=False, repr=False)
 
@@ -214,10 +222,6 @@ class Runs:
         """Those of the contracts that fit."""
         return [each for each in takewhile(lambda _: not self.over(), near) if self.fits(each.contract)]
 
-    def against(self, contract: Contract) -> list[Run]:
-        """The runs that contradict it."""
-        return [run for run in self._order if run.ratio(contract) is None]
-
     def conform(self, contract: Contract) -> bool:
         """Whether all are as the contract allows, by both tiers."""
         return all(run.conforms(contract) for run in self.kept)
@@ -241,3 +245,79 @@ def _shares(runs: Iterable[Run], contract: Contract, other: Contract) -> list[fl
     shares = [run.width(contract) - run.width(other) for run in runs]
     # What neither judges is as wide as itself.
     return [0.0 if math.isnan(share) else share for share in shares or [0.0]]
+
+
+_LARGEST = 1 << 11
+"""Runs of a search with more elements would take most of the time, and tell little more."""
+_LONG = (63, 1023, 8191)
+"""Lengths of sums with a tail for any number of lanes."""
+_SMALL = (2.0**-24, 2.0**-12, -17.0)
+"""Added one after the other to 1, none of 2^-24 changes an f32 sum: the error is that of a longest chain. The same are
+the squares of 2^-12, and nearly so the exponentials of -17 beside that of 0."""
+_BESIDE = 8
+"""One batch of the search in so many is followed by such cases of its own."""
+
+
+def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[], bool]) -> list[Run]:
+    """Return the judged runs of cases on a target until there are so many cases or time is over, or hardly any that is
+    drawn is small enough."""
+    found, cases_run, kernel = list[Run](), 0, target.kernel
+    if isinstance(pool.statuses.get(target.id), NotRun):
+        return found
+    largest = _LARGEST + _always(OPS[kernel.op])
+    for number, batch in enumerate(batches(Search(kernel.op, seed, [kernel]))):
+        cases = [each.case for each in batch if 0 < each.case.elements <= largest]
+        if number % _BESIDE == 0:
+            cases += _telling(cases)
+        cases = [case for case in cases if kernel.capability.accepts(case)][: most - cases_run]
+        outcomes = (each.get(target.id) for each in pool.submit(cases).outcomes())
+        runs = [Run(case, each, target=target) for case, each in zip(cases, outcomes, strict=True) if each is not None]
+        found += [run for run in runs if run.query(target.contract) is not None]
+        cases_run += len(cases)
+        if cases_run >= most or over() or number >= most:
+            break
+    return found
+
+
+def _always(op: Op) -> int:
+    """The number of elements of tensors that always have as many, such as the weights of a module."""
+    return sum(math.prod(op.fixed[dim] for dim in each.axes) for each in op.operands if {*each.axes} <= op.fixed.keys())
+
+
+def _telling(cases: Sequence[Case]) -> list[Case]:
+    """Cases with one large term before many small ones, in sums along rows or over them."""
+    for case in cases:
+        with contextlib.suppress(CaseError):
+            neutral = {each.name: min(each.values, key=abs) for each in OPS[case.op].parameters if each.power}
+            base = base_of(case).with_params(**neutral)  # such as eps, which would hide the sum
+            drawn = [_along(base, n, small) for small in _SMALL for n in _LONG]
+            drawn += [_over(base, n, small) for small in _SMALL[:2] for n in _LONG[:2]]
+            made_of = [made(each) for draw in drawn for each in (draw, of_dtype(draw, SINGLE.name))]
+            return list({each.digest: each for each in made_of}.values())
+    return []
+
+
+def _along(base: Draw, n: int, small: float) -> Draw:
+    """One row of n, in all inputs that have the shape of the grid."""
+    row = np.full((1, n), small)
+    row[0, 0] = 0.0 if small < 0 else 1.0
+    return _filled(sized(replace(base, n=n), 1), dict.fromkeys(grids(base), row))
+
+
+def _over(base: Draw, rows: int, small: float) -> Draw:
+    """Return a draw of `rows` rows of few elements; the first input is plain."""
+    column = np.full((rows, 1), small)
+    column[0, 0] = 1.0
+    main = OPS[base.op].main
+    return _filled(
+        sized(replace(base, n=3), rows), {name: np.ones((1, 1)) if name == main else column for name in grids(base)}
+    )
+
+
+def _filled(draw: Draw, values: Mapping[str, NDArray[np.float64]]) -> Draw:
+    parts = (
+        replace(draw.part(name), recipe=GIVEN, given=given_rows(each))
+        for name, each in values.items()
+        if draw.part(name).given is not None
+    )
+    return replace(draw.with_parts(*parts), structured=True)

@@ -11,15 +11,14 @@ import torch
 
 import fuzz
 from fuzz.adapters.registry import expand
+from fuzz.contracts.measuring import measured
+from fuzz.contracts.orders import Meeting, Tree, UnreadableError, known, read_tree
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
 from fuzz.transport.python import attest
 from fuzz.uses.check.reference import lenient, read
 from fuzz.uses.check.tried import tried
-from fuzz.uses.measure.measuring import measured
-from fuzz.uses.measure.reading import Meeting, UnreadableError, read_tree
-from fuzz.uses.measure.tree import Tree, known
 from oracles.ops import OPS
 
 pytestmark = pytest.mark.usefixtures("quick_checks")

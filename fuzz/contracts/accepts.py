@@ -1,9 +1,11 @@
-"""What a kernel takes beside what it declares: other strides, dtypes and ranks are tried, and told, and held against
-nobody."""
+"""What a kernel accepts beyond what it declares: extents, strides, dtypes and ranks are tried and told, and held
+against nobody."""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -14,18 +16,146 @@ from fuzz.base.capability import Strides
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.outcome import Outcome, Status
+from fuzz.contracts.bench import Bench, Template, UnmeasurableError, template
+from fuzz.contracts.runs import Run
 from fuzz.execute.pool import Pool
 from fuzz.generate.dims import ranks_of
 from fuzz.generate.storage import grids, laid_out
-from fuzz.generate.variations import extended, made, sized
-from fuzz.judge.fitting import Run
-from fuzz.uses.measure.accepts import accepted, own_refusal
-from fuzz.uses.measure.bench import Bench, UnmeasurableError
-from fuzz.uses.measure.measuring import template
+from fuzz.generate.variations import extended, made, rank_of, sized
 from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import Contract
+from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS
+
+_STEPS = (2, 4, 8, 16, 32, 64)
+_USUAL = 64
+"""An extent that is a multiple of all of them."""
+_MOST = 1 << 16
+"""The tensors of a case have no more elements: those of four dimensions have fewer along each."""
+_EXTENTS = (1, 3, 5, 6, 12, 20, 24, 40, 48, 96, 112, 160, 192)
+_LONG = (256, 512, 1024, 2048, 4096, 8192)
+"""Those beyond which a kernel may refuse all, but where a case would have more than `_MOST_LONG` elements."""
+_MOST_LONG = 1 << 19
+_MOST_SHORT = 1 << 21
+"""The same of shorter ones."""
+_ROWS = 2
+_FEWEST = 3
+"""A kernel that takes fewer of all these refuses nearly everything."""
+_REFUSED = (Status.RAISED, Status.REJECTED)
+_OWN = re.compile(
+    r"(?:AssertionError|NotImplementedError|RuntimeError|TypeError|ValueError)\b.* \((\S+ line \d+): (assert|raise)\b"
+)
+"""What is raised by a statement of the kernel's own that does nothing else, as a worker tells it."""
+Refuses = Callable[[Outcome], str]
+"""The words for where a kernel refused a case; "" where it did not."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What extents are taken, where these are not all."""
+
+    multiple_of: Mapping[str, int]
+    refused: Case
+    """A case that is not."""
+    max: Mapping[str, int] = field(default_factory=dict)
+    """The longest extents that are taken, where longer ones are refused."""
+    where: tuple[str, ...] = ()
+    """The places where it refuses others, such as "asserted in kernel.py line 12"."""
+
+    @property
+    def text(self) -> str:
+        """Such as "takes n in multiples of 8 only: declare multiple_of={"n": 8} in its capabilities"."""
+        return f"takes {self.taken} only: declare {', '.join(_declared(self))} in its capabilities"
+
+    @property
+    def taken(self) -> str:
+        """Such as "n in multiples of 8"."""
+        return _extents(self)
+
+    def narrowed(self, target: Target) -> Target:
+        """The target, given nothing else."""
+        able = replace(target.kernel.capabilities, multiple_of=self.multiple_of, max=self.max)
+        return replace(target, kernel=replace(target.kernel, capabilities=able))
+
+
+def _raises(outcome: Outcome) -> str:
+    """Halves of odd length are added by some for no error."""
+    return "it raises" if outcome.status in (*_REFUSED, Status.WRONG_SHAPE) else ""
+
+
+def own_refusal(outcome: Outcome) -> str:
+    """Return where a statement of the kernel itself raised, such as "asserted in kernel.py line 12"; "" where none
+    did: what a library raises that it calls is no refusal of its own."""
+    found = _OWN.match(outcome.detail) if outcome.status in _REFUSED else None
+    return f"{'asserted' if found[2] == 'assert' else 'raised'} in {found[1]}" if found is not None else ""
+
+
+def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bool = False) -> Accepted | None:
+    """Return what a kernel takes that refuses some extents and no multiple of a power of two, and with `long` ones none
+    up to a length; None where it refuses none, or as no such number says."""
+    able, steps, refused = target.kernel.capabilities, dict[str, int](), list[Case]()
+    most, where = dict[str, int](), dict[str, None]()
+    if able.multiple_of or able.max:
+        return None
+    try:
+        base = template(target, able.dtypes[0])
+        for dim in OPS[target.kernel.op].named:
+            if dim in OPS[target.kernel.op].fixed:
+                continue
+            every = (*_EXTENTS, *(_LONG if long else ()))
+            sizes = [size for size in every if _is_few(OPS[base.draw.op], _sizes(base, dim, size))]
+            cases = {size: _sized(base, dim, size) for size in (_USUAL, *sizes)}
+            bench = Bench(pool, target, cases[_USUAL])
+            places = {size: refuses(outcome) for size, outcome in zip(cases, bench.run([*cases.values()]), strict=True)}
+            taken = [size for size, place in places.items() if not place]
+            longest = max(taken, default=0)
+            if long and len(taken) < _FEWEST:
+                continue
+            step = _step([size for size, place in places.items() if place and size < longest], taken)
+            if step is None and any(place for size, place in places.items() if size < longest):
+                continue
+            if step is not None:
+                steps[dim] = step
+            is_bounded = long and 0 < longest < max(places)
+            if is_bounded:
+                most[dim] = longest
+            if step is not None or is_bounded:
+                refused += [cases[size] for size, place in places.items() if place]
+                where.update(dict.fromkeys(place for place in places.values() if place))
+    except (UnmeasurableError, ValueError):
+        return None
+    if not refused:
+        return None
+    return Accepted(steps, min(refused, key=lambda case: case.elements), most, tuple(where))
+
+
+def _sized(base: Template, dim: str, size: int) -> Case:
+    rank = max(2, rank_of(base.draw)) if OUTER in OPS[base.draw.op].inputs[0].axes else None
+    return made(sized(extended(base.draw, _sizes(base, dim, size)), _ROWS, rank))
+
+
+def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
+    most = max(len(each.axes) for each in OPS[base.draw.op].inputs)
+    usual = next((size for size in reversed(_STEPS) if size**most <= _MOST), 1)
+    return {**dict.fromkeys(base.draw.sizes, usual), dim: size}
+
+
+def _is_few(op: Op, sizes: Mapping[str, int]) -> bool:
+    """Whether a case of such extents is made. There may be none, of which others follow. One that has more elements, as
+    where others are fixed, takes long, and is made shorter than it should be."""
+    whole = op.whole({**sizes, **op.fixed})
+    if whole is None:
+        return False
+    elements = sum(math.prod(whole.get(axis, _ROWS) for axis in each.axes) for each in op.inputs)
+    return elements <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
+
+
+def _step(refused: Sequence[int], taken: Sequence[int]) -> int | None:
+    """The power of two that all taken extents are multiples of, and none that is refused."""
+    fitting = (step for step in _STEPS if all(size % step == 0 for size in taken))
+    return next((step for step in fitting if all(size % step for size in refused)), None) if refused else None
+
 
 Answer = Literal["right", "right as it rounds each step", "wrong values", "raises", "refuses"]
 """It "refuses" by a statement of its own, see `own_refusal`; what a library raises that it calls is no such."""
@@ -34,7 +164,7 @@ _LAYOUTS: Mapping[str, Strides] = {
 }  # fmt: skip
 """The classes that are tried, and what declares them; who takes one takes those before it."""
 DTYPES = ("f32", "f64", "f16", "bf16")
-_USUAL, _BATCH, _MOST = 64, 3, 1 << 12
+_USUAL_ROW, _BATCH, _MOST_USUAL = 64, 3, 1 << 12
 """The extent along a row, which kernels that take multiples take too, of other dimensions without a name, and the most
 elements."""
 
@@ -77,11 +207,8 @@ class Accepts:
             taken = f"{self.row} of {_list(map(str, self.taken_ranks))} dimensions only" if self.taken_ranks else ""
             said.append(f"{taken or f'no number of dimensions of {self.row} that was tried'} ({_others(self.ranks)})")
         if self.multiple_of or self.max:
-            steps = [f"{dim} in multiples of {step} only" for dim, step in self.multiple_of.items()]
-            bounds = [f"{dim} up to {most} only" for dim, most in self.max.items()]
-            said.append(f"{' and '.join([*steps, *bounds])}{self._where}")
-            given = {"multiple_of": self.multiple_of, "max": self.max}
-            fields += [f"{name}={json.dumps(dict(each))}" for name, each in given.items() if each]
+            said.append(f"{_extents(self, ' only')}{self._where}")
+            fields += _declared(self)
         if self.usual == "refuses":
             said.append(f"none of the cases that were tried{self._where}")
         if self.layouts:
@@ -129,6 +256,18 @@ class Accepts:
     def taken_ranks(self) -> tuple[int, ...]:
         """The numbers of dimensions that it is right with."""
         return tuple(int(rank) for rank, answer in self.ranks.items() if answer == "right")
+
+
+def _extents(taken: Accepted | Accepts, only: str = "") -> str:
+    """Return the extents that are taken, such as "n in multiples of 8 and m up to 512"."""
+    steps = [f"{dim} in multiples of {step}{only}" for dim, step in taken.multiple_of.items()]
+    return " and ".join([*steps, *(f"{dim} up to {most}{only}" for dim, most in taken.max.items())])
+
+
+def _declared(taken: Accepted | Accepts) -> list[str]:
+    """Return the fields of capabilities that declare these extents."""
+    given = {"multiple_of": taken.multiple_of, "max": taken.max}
+    return [f"{name}={json.dumps(dict(each))}" for name, each in given.items() if each]
 
 
 def _others(answers: Mapping[str, Answer]) -> str:
@@ -219,7 +358,7 @@ class _Trial:
         """Return a usual case of a dtype."""
         base, op = template(self.target, dtype).draw, OPS[self.target.kernel.op]
         most = max(len(each.axes) for each in op.inputs)
-        size = next(size for size in (_USUAL, 16, 8, 4, 2) if size**most <= _MOST or size == 2)
+        size = next(size for size in (_USUAL_ROW, 16, 8, 4, 2) if size**most <= _MOST_USUAL or size == 2)
         sizes = {dim: op.fixed.get(dim, size) for dim in base.sizes}
         return sized(extended(base, sizes), _BATCH, 2 if OUTER in op.inputs[0].axes else None)
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.base.case import Case
-from fuzz.uses.measure.bench import NO_ARRAYS, Arrays, Bench, UnmeasurableError
-from fuzz.uses.measure.reading import Meeting, Pair, UnreadableError, read_tree
-from fuzz.uses.measure.tree import Tree
+from fuzz.contracts.bench import NO_ARRAYS, Arrays, Bench, UnmeasurableError
+from fuzz.contracts.orders import Meeting, Pair, Tree, UnreadableError, read_tree
 from oracles.doubledouble import F64
 from oracles.dtypes import FORMATS, form
 from oracles.formula.exact.arithmetic import Float64

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fuzz.base.outcome import Outcome, Status
-from fuzz.judge.fitting import Run
+from fuzz.contracts.runs import Run
+from fuzz.contracts.second_look import right_as
 from fuzz.tests.common.handmade import a_case, dense
-from fuzz.uses.measure.otherwise import right_as
 from oracles.formula.contract import Contract
 
 Rounding = Callable[[Any], Any]

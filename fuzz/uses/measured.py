@@ -1,4 +1,4 @@
-"""The use of it: targets are measured beside their search, and looked at again afterwards."""
+"""Targets are measured beside their search, and looked at again afterwards."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.adapters.target import NotRun, Target
+from fuzz.contracts.measuring import measured
+from fuzz.contracts.record import Measured
+from fuzz.contracts.runs import Run, gathered
+from fuzz.contracts.second_look import contradicted, right_as, wrong
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.narrowing import Narrowing
-from fuzz.judge.fitting import Run
 from fuzz.laws.registry import Entry
-from fuzz.uses.learn.evidence import gathered
-from fuzz.uses.measure.measuring import measured
-from fuzz.uses.measure.otherwise import right_as
-from fuzz.uses.measure.record import Measured
-from fuzz.uses.measure.second_look import contradicted, wrong
 from fuzz.uses.session import Session
 
 _ELSEWHERE = "right with sums in any order and casts or none; wrong as measured at the extents of the failing case"
@@ -92,6 +90,6 @@ class Measuring:
     def _run(self, target: Target, max_cases: int | None, ends: float) -> Sequence[Run]:
         if target.id not in self._runs:
             most = min(_CASES, max_cases or _CASES)
-            found = gathered(self.pool, [target], self.seed, most, lambda: time.monotonic() > ends)
-            self._runs[target.id] = found.runs
+            found = gathered(self.pool, target, self.seed, most, lambda: time.monotonic() > ends)
+            self._runs[target.id] = found
         return self._runs[target.id]
