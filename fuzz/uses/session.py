@@ -27,11 +27,9 @@ from fuzz.report.progress import Progress
 from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.report.use_outcome import NO_CASE, UseOutcome
-from fuzz.triage.diagnosis import never
-from fuzz.uses.explaining import explain_findings, note_histories
 from fuzz.uses.search.executor import Crew, Engine
 from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.stopping import Interruption, Limits
+from fuzz.uses.search.stopping import Interruption, Limits, never
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.starting import executor_of, note_not_running, restarted, runnable, started
 
@@ -152,6 +150,8 @@ class Session:
     def explain(self, seconds: float | None, origin: Provenance | None, *, shrinks: bool = True) -> None:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each cause.
         With an origin, a terminal shows each failure that is explained while others wait in short."""
+        from fuzz.uses.explaining import explain_findings, note_histories
+
         self.draw_no_more()
         there = [bucket for bucket in self.book.seen if bucket.target in self.elsewhere and bucket.pending]
         for bucket in there:

@@ -25,7 +25,6 @@ from fuzz.base.selection import globs, matches_any
 from fuzz.contracts.accepts import Accepted, accepted
 from fuzz.execute.spent import Spent
 from fuzz.findings.book import book_in
-from fuzz.findings.explainer import Explainer
 from fuzz.generate.observed import kept_by, words_of
 from fuzz.laws.registry import Entry
 from fuzz.laws.registry import declared as declared_laws
@@ -35,7 +34,6 @@ from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.transport.python.foreign import Maker
-from fuzz.triage.diagnosis import TimeShares, new_workers
 from fuzz.uses.check.explain_time import explaining
 from fuzz.uses.check.far import wrong_far
 from fuzz.uses.check.foreign_arrays import meant_by, of_jax, of_numpy
@@ -88,8 +86,8 @@ _NOTED = {
     each: f"the kernel is given arrays of {words}, which it calls: arrays='torch' gives it tensors"
     for each, words in {"numpy": "NumPy", "jax": "JAX"}.items()
 }
-_EXPLAINING = TimeShares(least_s=0.5, queue=2)
-"""The time that there is for that is for all findings: the first may take half of what is left."""
+_LEAST_S, _QUEUE = 0.5, 2
+"""The time that there is for explaining is for all findings: the first may take half of what is left."""
 
 
 def check(
@@ -303,10 +301,13 @@ def check_targets(
             session.runner(targets).replay([wrong_far(pool, targets, todo.seed, runner.tally)])
         session.draw_no_more()
         if explain_s and book.buckets:
+            from fuzz.findings.explainer import Explainer
+            from fuzz.triage.diagnosis import TimeShares, new_workers
+
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
             line = LiveLine(session.err)
             try:
-                bounds = replace(_EXPLAINING, clock=Spent(), option=option)
+                bounds = TimeShares(_LEAST_S, queue=_QUEUE, clock=Spent(), option=option)
                 explainer = Explainer(pool, targets, book, bounds, say=line.show, workers=workers)
                 explainer.explain_all(explain_s)
             finally:
