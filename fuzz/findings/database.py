@@ -13,16 +13,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Insert, create_engine, event, inspect, make_url, select
+from sqlalchemy import URL, Connection, Engine, Insert, create_engine, delete, event, insert, inspect, make_url, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
+from sqlalchemy.schema import CreateColumn
 
 from fuzz.base.files import set_aside, write_whole
 from fuzz.findings.damage import examine
-from fuzz.findings.migrations import upgrade
 from fuzz.findings.state import DATABASE, BrokenStateError, StateError
 from fuzz.findings.tables import SCHEMA, Base, VersionRow
 
@@ -262,22 +262,28 @@ def _copy_of(source: Any) -> Engine:
 def _make_tables(connection: Connection, name: str) -> None:
     """Make the tables, or bring older ones up to date. Raises StateError for those of another version."""
     version = _version(connection, name)
-    if version == 0:
-        Base.metadata.create_all(connection)
-        connection.execute(VersionRow.__table__.insert(), {"version_num": str(SCHEMA)})  # type: ignore[attr-defined]
-    elif version > SCHEMA or version < _OLDEST:
+    if version > SCHEMA or 0 < version < _OLDEST:
         whose = "newer" if version > SCHEMA else "older"
         raise StateError(
             f"{name}: has tables of version {version}, this kernelfuzz has version {SCHEMA}: "
             f"use the {whose} kernelfuzz that wrote it, or another store"
         )
-    elif version < SCHEMA:
-        try:
-            upgrade(connection, version)
-        except ImportError as error:
-            raise StateError(
-                f"{name}: has tables of version {version}; Alembic brings them up to date: {EXTRA}"
-            ) from error
+    if version < SCHEMA:
+        _add_missing(connection)
+        connection.execute(delete(VersionRow))
+        connection.execute(insert(VersionRow), {"version_num": str(SCHEMA)})
+
+
+def _add_missing(connection: Connection) -> None:
+    """Add the tables and columns that are not there: a version adds such, and each of its columns has a default."""
+    found = inspect(connection)
+    for table in Base.metadata.sorted_tables:
+        there = {each["name"] for each in found.get_columns(table.name)} if found.has_table(table.name) else None
+        for column in table.columns if there is not None else ():
+            if column.name not in there:
+                ddl = CreateColumn(column).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f'ALTER TABLE "{table.name}" ADD COLUMN {ddl}')
+    Base.metadata.create_all(connection)
 
 
 def _version(connection: Connection, name: str) -> int:

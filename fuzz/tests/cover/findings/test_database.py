@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine, inspect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
@@ -206,6 +206,39 @@ def test_a_session_goes_on_with_the_time_that_earlier_ones_have_left(tmp_path: P
     assert 5.0 < resumed.left_s < 6.01
     assert (resumed.seed, resumed.position.earlier_triage_s) == (1, 1.5)
     assert 3.9 < view(engine).night.used_s < 5.0
+
+
+_NEW_TABLES = ("pass", "kept", "lease", "alembic_version")
+_NEW_COLUMNS = {"session": ("place", "heard", "saved"), "night": ("verb",)}
+
+
+def _age(engine: Engine) -> None:
+    """Take away what version 5 brought."""
+    with engine.begin() as connection:
+        for name in _NEW_TABLES:
+            connection.exec_driver_sql(f'DROP TABLE "{name}"')
+        for table, columns in _NEW_COLUMNS.items():
+            for column in columns:
+                connection.exec_driver_sql(f'ALTER TABLE "{table}" DROP COLUMN {column}')
+    engine.dispose()
+
+
+def test_tables_that_are_brought_up_to_date_are_those_that_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    _age(open_state(path))
+    with create_engine(f"sqlite:///{path}").begin() as connection:
+        connection.exec_driver_sql("PRAGMA user_version = 4")
+    told = [_columns(open_state(each)) for each in (path, tmp_path / "other.sqlite")]
+    assert told[0] == told[1]
+    assert told[0]["session"]["saved"] == ("INTEGER", False)
+    with open_state(path).connect() as connection:
+        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").all() == [(str(SCHEMA),)]
+
+
+def _columns(engine: Engine) -> dict[str, dict[str, tuple[str, bool]]]:
+    found = inspect(engine)
+    columns = {name: found.get_columns(name) for name in found.get_table_names()}
+    return {name: {c["name"]: (str(c["type"]), c["nullable"]) for c in each} for name, each in columns.items()}
 
 
 def test_states_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> None:
