@@ -102,7 +102,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     from sqlalchemy.exc import DBAPIError
 
     from fuzz.findings.database import answering, opened_store
-    from fuzz.findings.kept import restore, told_again
+    from fuzz.findings.database_store import restore, told_again
     from fuzz.findings.state import FINDINGS, FencedError, locked, make_state
     from fuzz.uses.nightly.night import Night
     from fuzz.uses.nightly.opening import close

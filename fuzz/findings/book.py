@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
-from fuzz.findings.casefile import save
-from fuzz.findings.narrowing import Narrowing
+from fuzz.findings.casefile import Narrowing, save
 from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
 from fuzz.judge.judge import Judgement
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from fuzz.base import __version__
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
-from fuzz.findings.casefile import Found, formula_of
-from fuzz.findings.narrowing import Narrowing
+from fuzz.findings.casefile import Found, Narrowing, formula_of
 from fuzz.judge.judge import Judgement
 
 if TYPE_CHECKING:  # a search that finds nothing explains nothing

@@ -14,7 +14,7 @@ from fuzz.contracts.runs import Run, gathered
 from fuzz.contracts.second_look import contradicted, right_as, wrong
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
-from fuzz.findings.narrowing import Narrowing
+from fuzz.findings.casefile import Narrowing
 from fuzz.laws.registry import Entry
 from fuzz.uses.session import Session
 

@@ -12,9 +12,8 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.validity import UnknownOpError
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.accuracy import whereabouts
 from fuzz.findings.book import book_in
-from fuzz.findings.tally import Observer, Tally
+from fuzz.findings.tally import Observer, Tally, whereabouts
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
 from fuzz.report.console import PlainTable

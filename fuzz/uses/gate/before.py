@@ -11,12 +11,11 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.verdict import Verdict
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.database import open_store
-from fuzz.findings.database_store import DatabaseStore
+from fuzz.findings.database_store import DatabaseStore, restore
 from fuzz.findings.database_views import view
-from fuzz.findings.kept import restore
 from fuzz.findings.lookup import short_words
-from fuzz.findings.position import Position
 from fuzz.findings.state import StateError
+from fuzz.findings.store import Position
 from fuzz.findings.tally import Observer
 from fuzz.judge.judge import Judgement
 from fuzz.uses.corpus.folder import Kept, entries_of, load

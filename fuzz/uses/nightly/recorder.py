@@ -14,7 +14,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.execute.lane import Wait
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
-from fuzz.findings.position import Position
+from fuzz.findings.store import Position
 from fuzz.findings.tally import Observer, Tally
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement

@@ -15,11 +15,10 @@ from fuzz.adapters.target import NotRun, Target
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_family
 from fuzz.findings.database import answering, is_shared, name_of, open_store
-from fuzz.findings.database_store import DatabaseStore
+from fuzz.findings.database_store import DatabaseStore, restore, told_again
 from fuzz.findings.explainer import Explainer
-from fuzz.findings.kept import restore, told_again
 from fuzz.findings.state import FencedError
-from fuzz.findings.unsaved import unsaved_path
+from fuzz.findings.store import unsaved_path
 from fuzz.laws.registry import declared
 from fuzz.report.records import status_record
 from fuzz.triage.diagnosis import TimeShares

@@ -17,7 +17,7 @@ from fuzz.base.draw import Frame
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.accuracy import whereabouts
+from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared
 from fuzz.triage.attribute.history import Need, history_line, recognise

@@ -13,18 +13,15 @@ from sqlalchemy.schema import CreateTable
 import fuzz.findings
 from fuzz.base.feature import Feature
 from fuzz.base.verdict import Verdict
-from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.findings.database import open_known, open_state, open_store, upsert
-from fuzz.findings.database_store import DatabaseStore
+from fuzz.findings.database_store import DatabaseStore, restore
 from fuzz.findings.database_views import view
-from fuzz.findings.kept import restore
-from fuzz.findings.position import Position
 from fuzz.findings.state import FencedError, StateError
-from fuzz.findings.store import Unsaved
+from fuzz.findings.store import Position, Unsaved, read_unsaved, write_unsaved
 from fuzz.findings.tables import SCHEMA, Base, CounterRow
-from fuzz.findings.unsaved import read_unsaved, write_unsaved
+from fuzz.findings.tally import Point, WorstRun
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
@@ -284,7 +281,7 @@ def test_the_tables_and_their_statements_are_those_of_postgresql_too() -> None:
     folder = Path(fuzz.findings.__file__).parent
     texts = {path.name: path.read_text() for path in folder.glob("*.py")}
     knowing = {name for name, text in texts.items() if any(word in text for word in ("dialects", "PRAGMA", "sqlite3"))}
-    assert knowing == {"database.py", "damage.py"}
+    assert knowing == {"database.py"}
 
 
 def test_a_rule_is_the_same_after_it_was_kept() -> None:

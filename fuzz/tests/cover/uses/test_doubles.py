@@ -18,7 +18,7 @@ from fuzz.base.capability import Capabilities
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.accuracy import coarse
+from fuzz.findings.tally import coarse
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import EntryJudge
 from fuzz.laws.registry import Entry

@@ -16,10 +16,9 @@ from typing import cast
 import pytest
 from sqlalchemy import create_engine, event
 
-from fuzz.findings.accuracy import climb
 from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
 from fuzz.findings.state import StateError, locked
-from fuzz.findings.tally import NO_TURN
+from fuzz.findings.tally import NO_TURN, climb
 from fuzz.report.night import idle_reasons
 from fuzz.tests.common.running import Running, read_until
 from fuzz.uses.nightly.night import Night

@@ -22,8 +22,7 @@ from fuzz.findings.bucket import Bucket, Source, by_family
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
-from fuzz.findings.position import Position
-from fuzz.findings.store import FileStore, Unsaved
+from fuzz.findings.store import FileStore, Position, Unsaved
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.hunting import TAIL_63, given_case, target_of, with_edits
