@@ -71,7 +71,7 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.records import environment
     from fuzz.report.totals import print_run
     from fuzz.uses.search.groups import search_ops
-    from fuzz.uses.search.record import keep_record
+    from fuzz.uses.search.schedule import keep_record
     from fuzz.uses.search.stopping import Limits
     from fuzz.uses.search.turn_runner import Terms
     from fuzz.uses.session import Session

@@ -34,7 +34,7 @@ from fuzz.triage.attribute.history import history_line
 from fuzz.triage.explain.counterfactuals import edited
 from fuzz.triage.explanation import Explanation
 from fuzz.triage.trial.trial import Observed
-from fuzz.uses.search.record import record_path, recorded
+from fuzz.uses.search.schedule import record_path, recorded
 from fuzz.uses.starting import select_targets
 from oracles.ops import OPS
 

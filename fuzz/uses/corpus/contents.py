@@ -18,9 +18,9 @@ from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
 from fuzz.report.console import PlainTable
 from fuzz.report.totals import counted
+from fuzz.uses.corpus.accuracy import load_accuracy
 from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.uses.corpus.suites import expand, load_suite
-from fuzz.uses.gate.accuracy import load_accuracy
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms

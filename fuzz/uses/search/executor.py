@@ -13,8 +13,7 @@ from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
-from fuzz.uses.search.calls import FindingId
-from fuzz.uses.search.turn_runner import AHEAD, Report, Task, Terms, TurnRunner
+from fuzz.uses.search.turn_runner import AHEAD, FindingId, Report, Task, Terms, TurnRunner
 
 Watch = Callable[[Sequence[Wait]], object]
 """Told several times a second what is waited for."""

@@ -23,7 +23,7 @@ from fuzz.report.night import idle_reasons
 from fuzz.tests.common.running import Running, read_until
 from fuzz.uses.nightly.night import Night
 from fuzz.uses.nightly.opening import Slice, next_turn, searching_time, slice_seed
-from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.nightly.remembered import Recorder
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search import stopping as stopping_module
 from fuzz.uses.search.stopping import OutOfTime, Stopping

@@ -28,7 +28,7 @@ from fuzz.laws.registry import Entry
 from fuzz.tests.common.hunting import TAIL_63, given_case, target_of, with_edits
 from fuzz.tests.common.planted import a_case
 from fuzz.uses.nightly.opening import Slice, begin_slice, open_night
-from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.nightly.remembered import Recorder
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.stopping import Stopping
 
