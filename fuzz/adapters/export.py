@@ -13,8 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fuzz.adapters import abi
-from fuzz.adapters.beside import belonging
 from fuzz.adapters.build import edited_source
+from fuzz.adapters.signature import belonging
 from fuzz.base.case import Case, Output, Tensor
 from fuzz.base.fill import fill_of, word_of
 from fuzz.base.kernel import Kernel

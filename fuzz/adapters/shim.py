@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.adapters import abi
-from fuzz.adapters.binding import BYTES, NOTHING, SIZE, STATUS, STRIDE, Binding, extents_in, own_dims
-from fuzz.adapters.prototype import Argument, Type
+from fuzz.adapters.binding import BYTES, NOTHING, SIZE, STATUS, STRIDE, Argument, Binding, Type, extents_in, own_dims
 from oracles.dtypes import ITEMSIZE
 
 _HEAD = """/* Calls {function} of {library}. Written by kernelfuzz from a prototype. */

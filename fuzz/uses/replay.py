@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.table import Table
 
+from fuzz.adapters.cuda import SETTING
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import ADAPTERS, expand
-from fuzz.adapters.sanitizer import SETTING
 from fuzz.adapters.target import NO_PROGRAM, Target, TargetId
 from fuzz.base.case import BIG, Case
 from fuzz.base.errors import UsageError

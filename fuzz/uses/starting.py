@@ -14,9 +14,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.cuda import visible_devices
+from fuzz.adapters.cuda import MISSING, TOOLS, program_of, sanitized, visible_devices
 from fuzz.adapters.registry import expand
-from fuzz.adapters.sanitizer import MISSING, TOOLS, program_of, sanitized
 from fuzz.adapters.target import NotRun, Target
 from fuzz.adapters.toolchain import Host
 from fuzz.base.errors import UsageError

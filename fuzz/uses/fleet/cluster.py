@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import oracles
+from fuzz.adapters.cuda import sanitized
 from fuzz.adapters.pack import Pack, load
 from fuzz.adapters.registry import expand
-from fuzz.adapters.sanitizer import sanitized
 from fuzz.adapters.target import Target
 from fuzz.base import __version__
 from fuzz.base.errors import UsageError

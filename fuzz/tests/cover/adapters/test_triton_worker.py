@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.adapters.cuda import sanitized
 from fuzz.adapters.python import PythonAttestation
 from fuzz.adapters.python_kernel import Device
-from fuzz.adapters.sanitizer import sanitized
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.outcome import Fault, Status
 from fuzz.contracts.accepts import Accepts, untried
