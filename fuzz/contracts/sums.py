@@ -14,8 +14,6 @@ from fuzz.contracts.bench import NO_ARRAYS, Arrays, Bench, UnmeasurableError
 from fuzz.contracts.orders import Meeting, Pair, Tree, UnreadableError, read_tree
 from oracles.doubledouble import F64
 from oracles.dtypes import FORMATS, form
-from oracles.formula.exact.arithmetic import Float64
-from oracles.formula.exact.centre import step
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.ops import OPS
@@ -123,16 +121,11 @@ class Carrier:
     @lazy
     def _is_alone(self) -> bool:
         """Whether its elements go into the sum alone, and other inputs are always the same."""
-        return all(node.label != self.name for node in self._after if not node.args)
-
-    @lazy
-    def _after(self) -> list[Node]:
-        """All that outputs are made of, but for what the sum is."""
         needed = {*self.bench.trace.outputs.values()}
         for node in reversed(self.bench.trace.nodes):
             if node in needed and node is not self.node:
                 needed.update(node.args)
-        return [node for node in self.bench.trace.nodes if node in needed]
+        return all(node.args or node.label != self.name for node in needed)
 
     @lazy
     def _dims(self) -> frozenset[str]:
@@ -140,19 +133,8 @@ class Carrier:
         return frozenset(own) - {*self.node.over}
 
     def with_total(self, case: Case, total: float) -> Mapping[Node, F64]:
-        """The values of outputs, and what they are made of, where the sum is that."""
-        inputs, arithmetic, found = self.bench.inputs(case), Float64(), dict[Node, F64]()
-        dims = inputs.trace.dims
-        with np.errstate(all="ignore"):
-            for node in self._after:
-                if node is self.node:
-                    # As many elements as it has: places of it may be taken, or added up.
-                    found[node] = np.full([self.bench.extents[dim] if dim in node.dims else 1 for dim in dims], total)
-                elif node.args:
-                    found[node] = step(node, [found[arg] for arg in node.args], arithmetic, inputs)
-                else:
-                    found[node] = inputs.leaf(node)
-        return found
+        """Return all values where the sum is that."""
+        return self.bench.exact(case, {(self.node, None): np.full((), total)})
 
     def _by_row(self, values: F64, kept: list[str], reduce: np.ufunc) -> F64:
         """The least or the largest for each row."""

@@ -65,7 +65,7 @@ def test_an_order_that_is_declared_is_among_those_that_are_measured(kernel: Kern
 
 _PROGRAM = """
 import fuzz
-from fuzz.tests.cover.uses.test_measure import _norm, lanes, norm
+from fuzz.tests.cover.contracts.test_measure import _norm, lanes, norm
 
 fuzz.check(_norm(lanes, 2.0**-17, least=600), reference=norm, shapes="x=... n", arrays="numpy", max_cases=64, seed=1)
 """
