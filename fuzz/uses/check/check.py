@@ -40,8 +40,6 @@ from fuzz.uses.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
-from fuzz.uses.check.reference import read
-from fuzz.uses.check.replay import Wanted, check_by_replay
 from fuzz.uses.check.results import (
     CheckError,
     CheckFailed,
@@ -53,7 +51,7 @@ from fuzz.uses.check.results import (
     width,
 )
 from fuzz.uses.check.retrieval import origin_words, sign
-from fuzz.uses.check.tried import spared, tried
+from fuzz.uses.check.tried import spared
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.examples import GIVEN as GIVEN_INPUTS
 from fuzz.uses.examples import beside
@@ -151,6 +149,8 @@ def check(
     if oracle == "replay":
         if reference is None or isinstance(kernel, Kernel) or op is not None or contract is not None:
             raise CheckError("oracle='replay': a plain function is held against a reference, without op and contract")
+        from fuzz.uses.check.replay import Wanted, check_by_replay
+
         dtypes = (capabilities or Capabilities()).dtypes
         wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time)
         if noted:
@@ -160,6 +160,9 @@ def check(
     if reference is not None:
         if op is not None:
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
+        from fuzz.uses.check.reference import read
+        from fuzz.uses.check.tried import tried
+
         if isinstance(kernel, Kernel):
             capabilities, contract = kernel.capabilities, kernel.contract
         measures, given = not isinstance(contract, Contract), (values, capabilities, arrays, contract, fixed)

@@ -21,7 +21,10 @@ def softmax(x):
 fuzz.check(softmax, op="softmax", capabilities=fuzz.Capabilities(empty=False), max_cases=8, seed=1)
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
-_ABSENT = ("alembic", "dask", "distributed", "sqlalchemy", "torch", "fuzz.uses.fleet", "fuzz.uses.nightly")
+_ABSENT = (
+    "dask", "distributed", "sqlalchemy", "torch", "fuzz.uses.fleet", "fuzz.uses.nightly", "fuzz.findings.explainer",
+    "fuzz.uses.check.replay", "oracles.reference.derive", "oracles.reference.jaxprs",
+)  # fmt: skip
 _RECORDS = {"fuzz.triage", "fuzz.triage.explanation", "fuzz.triage.rule", "fuzz.triage.rule.rule"}
 """What a failure is told by: reports and case files have these records, and no more of triage."""
 
