@@ -17,8 +17,7 @@ from fuzz.base.files import set_aside, write_whole
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded, rule_from_text, rule_to_text
 from fuzz.findings.database import count_saved, in_memory, is_shared, name_of, said_by, write_rows
-from fuzz.findings.lookup import SHORTEST, fitting
-from fuzz.findings.state import FencedError
+from fuzz.findings.state import SHORTEST, FencedError, fitting
 from fuzz.findings.store import Position, Unsaved, read_unsaved, unsaved_path, utc_now, write_unsaved
 from fuzz.findings.tables import (
     AccuracyRow,

@@ -21,7 +21,7 @@ from fuzz.base.validity import unknown_op
 from fuzz.base.verdict import Verdict
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
-from fuzz.findings.lookup import SHORTEST, files_in, fitting, folders
+from fuzz.findings.state import SHORTEST, files_in, fitting, folders
 from fuzz.generate.search import SHARDS, Search
 from fuzz.generate.turn import BATCH, PLACES
 from fuzz.judge.judge import Judgement

@@ -19,8 +19,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings import document
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.document import told
-from fuzz.findings.lookup import short_words
-from fuzz.findings.state import StateError
+from fuzz.findings.state import StateError, short_words
 from fuzz.findings.store import Position
 from fuzz.findings.tally import Observer
 from fuzz.judge.judge import Judgement
