@@ -1,35 +1,140 @@
-"""The adapter of kernels in C and C++: one worker executable for each way of building them, real or emulated."""
+"""The adapter of kernels in C and C++: one worker executable for each way of building them, real or emulated; what a
+worker says of itself, so that no target is taken for what it was asked to be; and the program of a failure."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from fuzz.adapters import abi, linking, remote, toolchain
-from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, edited_sources, machine
-from fuzz.adapters.bystander import Bystander
-from fuzz.adapters.c_attestation import CAttestation
-from fuzz.adapters.c_build import Build, compiler_of, compilers_of, is_static, linker_of, own_headers
-from fuzz.adapters.c_export import code_of, commands_of
-from fuzz.adapters.c_kernel import CKernel, c_kernel
-from fuzz.adapters.c_places import Place, places
+from fuzz.adapters.build import (
+    NATIVE,
+    Builder,
+    BuildError,
+    digest_of,
+    edited_source,
+    edited_sources,
+    included_files,
+    machine,
+)
+from fuzz.adapters.c_build import Build, compiler_of, compilers_of, is_static, linker_of, own_headers, runtime_of
+from fuzz.adapters.c_kernel import CKernel, c_kernel, language_of
 from fuzz.adapters.export import Script, c_script
-from fuzz.adapters.isa import ISAS
-from fuzz.adapters.libraries import emulator_helper
+from fuzz.adapters.isa import ISAS, Value
 from fuzz.adapters.linking import Library
-from fuzz.adapters.target import Adapter, AttestationError, Target, TargetId, Unavailable, sandbox_of
-from fuzz.adapters.toolchain import Host, Tool
+from fuzz.adapters.places import Place, places
+from fuzz.adapters.target import (
+    Adapter,
+    Attestation,
+    AttestationError,
+    Bystander,
+    Target,
+    TargetId,
+    Unavailable,
+    sandbox_of,
+)
+from fuzz.adapters.toolchain import Host, Tool, emulator_helper
+from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.transport.child import Child, CompiledWorker
+from fuzz.transport.frames import MISREADS
 from fuzz.transport.journal import Journal
 from fuzz.transport.process import MEMORY_LIMIT, Process
 from fuzz.transport.sandbox import Sandbox, started
 from oracles.ops import OPS
+
+
+@dataclass(frozen=True)
+class CAttestation(Attestation):
+    """What a worker observed about its processor, and what its compiler wrote into it."""
+
+    arch: str
+    processor: str
+    """Its maker and model."""
+    features: frozenset[str]
+    """The instruction sets that the processor has and the operating system enables."""
+    needs: frozenset[str]
+    """The instruction sets that the compiler was free to use in the kernel."""
+    lacks: frozenset[str]
+    """Those that it could not use there: what asks for them takes another way."""
+    settings: Mapping[str, Value]
+    """What it has of what instruction sets leave open, by the settings' words, read back from the hardware."""
+    emulator: str
+    """This is 'tcg' under QEMU's translator, 'none', or 'unknown'."""
+    compiler: str
+    """The compiler of the kernel's own object."""
+    flags: str
+    page: int
+    """The size of a page in bytes."""
+    flushes: bool
+    """Whether subnormals were flushed to zero when the worker started."""
+    misreads: bool
+    """Whether a masked load was seen to read the lanes that it leaves out."""
+    unloadable: str = ""
+    """Why a library that it loads cannot be called; '' where there is none, or it can."""
+    loaded: str = ""
+    """The name of the library that it loads, and how its digest begins."""
+
+    @classmethod
+    def said(cls, hello: str) -> CAttestation:
+        """What a worker says of itself when it starts: a line for each field, as `attest.c` writes it."""
+        lines = dict(line.split("=", 1) for line in hello.splitlines())
+        return cls(
+            arch=lines["arch"],
+            processor=lines["processor"],
+            features=frozenset(lines["features"].split()),
+            needs=frozenset(name for name, said in _pairs(lines["needs"]) if said[:1].isdigit()),
+            lacks=frozenset(name for name, said in _pairs(lines["needs"]) if said and not said[:1].isdigit()),
+            settings={word: int(value) if value.isdigit() else value for word, value in _pairs(lines["settings"])},
+            emulator=lines["emulator"],
+            compiler=lines["compiler"],
+            flags=lines["flags"],
+            digest=lines["digest"],
+            page=int(lines["page"]),
+            flushes=lines["flushes"] == "yes",
+            misreads=lines["masked_loads"] == "misread",
+            unloadable=lines.get("unloadable", ""),
+        )
+
+    @property
+    def words(self) -> str:
+        rows = (row for row in ISAS.values() if row.arch == self.arch and row.features & self.needs)
+        named = {setting.word: setting.trait for row in rows for setting in row.settings}
+        return self._words(f"{named[word]} {value}" for word, value in self.settings.items() if word in named)
+
+    @property
+    def kind(self) -> str:
+        return self._words(())
+
+    def _words(self, settings: Iterable[str]) -> str:
+        where = "on hardware" if self.emulator == "none" else "emulated"
+        uses = " ".join(sorted(self.needs)) or "baseline instructions"
+        code = [self.loaded] if self.loaded else [uses, *settings, self.compiler]
+        return ", ".join([f"{self.arch} {where}", *code])
+
+    @property
+    def surroundings(self) -> str:
+        emulated = "" if self.emulator == "none" else "emulated "
+        features = " ".join(sorted(self.features)) or "no vectors"
+        settings = (f"{word}={value}" for word, value in self.settings.items())
+        return f"{emulated}{self.arch} {self.processor} ({', '.join([features, *settings])}), {self.compiler}"
+
+    @property
+    def undecidable(self) -> str:
+        return MISREADS if self.misreads else ""
+
+
+def _pairs(line: str) -> Iterator[tuple[str, str]]:
+    """The words `name=value` of a line."""
+    for word in line.split():
+        name, _, value = word.partition("=")
+        yield name, value
+
 
 OPTS = ("O0", "O2")
 """A real shipped SVE kernel was wrong at -O0 only."""
@@ -281,3 +386,69 @@ class CProgram:
             yield "an emulator was requested, the worker runs on hardware"
         if found.digest != self.digest:
             yield f"code {self.digest[:16]} was requested, the worker runs {found.digest[:16]}"
+
+
+_BEGINS, _ENDS = "/* kernelfuzz.h begins */", "/* kernelfuzz.h ends */"
+"""The lines between which a program has the header that a kernel's sources include."""
+_INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
+
+
+def code_of(target: Target) -> str:
+    """All of the kernel, where it is one file of C with what that includes; else the header of its entry."""
+    kernel = c_kernel(target.kernel)
+    if _is_alone(kernel):
+        return _with_includes(kernel, edited_source(kernel))
+    header = abi.header(abi.named_ops(OPS[kernel.op], edited_sources(kernel).values()))
+    return f"{_BEGINS}\n{header}{_ENDS}"
+
+
+def commands_of(target: Target, name: str) -> list[str]:
+    """The commands that make `repro` of a program of that name. Where the kernel is not in it, its sources are compiled
+    where they are. Raises UsageError for one of several files that is edited, whose texts are nowhere."""
+    kernel, static = c_kernel(target.kernel), ["-static"] if is_static(target) else []
+    flags = [f"-std={kernel.standard_of('c')}", *target.flags]
+    if _is_alone(kernel):
+        return [_line(compiler_of(target), [*flags, *static, name, *runtime_of(target), "-o", "repro"])]
+    if kernel.edits:
+        raise UsageError(f"--script: {kernel.name} is an edited kernel of several files: use repro itself")
+    build, include = Build(target), [f"-I{each.absolute()}" for each in kernel.include]
+    lines = [f"sed -n '{_pattern(_BEGINS)},{_pattern(_ENDS)}p' {shlex.quote(name)} > {abi.HEADER}"]
+    lines.append(_line(compiler_of(target), [*flags, "-c", name, "-o", "repro.o"]))
+    objects = ["repro.o"]
+    for number, unit in enumerate(build.units):
+        objects.append(f"{number}-{unit.path.name}.o")
+        words = [*unit.words, *target.flags, "-I.", *include, "-c", str(unit.path.absolute()), "-o", objects[-1]]
+        lines.append(_line(unit.tool, words))
+    words = [*target.flags, *objects, *static, *build.linked, *runtime_of(target), "-o", "repro"]
+    return [*lines, _line(linker_of(target), words)]
+
+
+def _is_alone(kernel: CKernel) -> bool:
+    """True where one file of C, with what it includes, is all that the kernel is made of."""
+    return len(kernel.written) == 1 and language_of(kernel.source) == "c" and not (kernel.libraries or kernel.include)
+
+
+def _line(tool: Tool, words: Sequence[str]) -> str:
+    return shlex.join([Path(tool.command[0]).name, *tool.prefix, *words])
+
+
+def _pattern(line: str) -> str:
+    """The line as `sed` finds it."""
+    return f"/^{line.replace('/', '.').replace('*', '.')}$/"
+
+
+def _with_includes(kernel: CKernel, source: str) -> str:
+    """Every file that is included by quotes in place of its line; headers guard themselves against coming twice."""
+    texts = [text for path, text in included_files(kernel, kernel.source, source).items() if path.parent != NATIVE]
+    header = abi.header(abi.named_ops(OPS[kernel.op], [source, *texts]))
+
+    def whole(text: str, folder: Path) -> str:
+        def inlined(match: re.Match[str]) -> str:
+            path = folder / match[1]
+            if path.is_file():
+                return whole(path.read_text(), path.parent)
+            return header if match[1] == abi.HEADER else match[0]
+
+        return _INCLUDE_LINE.sub(inlined, text)
+
+    return whole(source, kernel.source.parent)

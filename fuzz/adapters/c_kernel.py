@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.linking import Library
-from fuzz.adapters.own_targets import OwnTarget
+from fuzz.adapters.places import OwnTarget
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.base.kernel import PLAIN, Kernel
 from oracles.formula.contract import Contract

@@ -22,7 +22,7 @@ from fuzz.adapters.build import plain_path
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.command_kernel import CommandKernel
 from fuzz.adapters.cuda_kernel import CudaKernel
-from fuzz.adapters.own_targets import own_targets
+from fuzz.adapters.places import own_targets
 from fuzz.adapters.python_kernel import PythonKernel
 from fuzz.adapters.shared_kernel import SharedKernel
 from fuzz.base.capability import Capabilities, DeclarationError

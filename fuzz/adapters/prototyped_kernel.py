@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from fuzz.adapters.binding import Binding, bound
-from fuzz.adapters.prototype import Prototype, parsed
+from fuzz.adapters.binding import Binding, Prototype, bound, parsed
 from fuzz.adapters.signature import Signature, completed
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, Strides
 from fuzz.base.kernel import Kernel

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from fuzz.adapters.beside import belonging
 from fuzz.adapters.build import Builder, BuildError, digest_of, edited_source
-from fuzz.adapters.cuda import VISIBLE, no_cuda_device
+from fuzz.adapters.cuda import MISSING, VISIBLE, no_cuda_device, program_of
 from fuzz.adapters.export import Script, python_script
-from fuzz.adapters.libraries import fault_watcher
 from fuzz.adapters.python_kernel import FRAMEWORKS, Framework, python_kernel
-from fuzz.adapters.sanitizer import MISSING, program_of
+from fuzz.adapters.signature import belonging
 from fuzz.adapters.target import Adapter, Attestation, AttestationError, Target, TargetId, Unavailable
-from fuzz.adapters.toolchain import Host, Tool, program
+from fuzz.adapters.toolchain import Host, Tool, fault_watcher, program
 from fuzz.base.kernel import Kernel
 from fuzz.transport.child import Child, command
 from fuzz.transport.fork_server import fork_server, worker_environment

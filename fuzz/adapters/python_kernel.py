@@ -10,9 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fuzz.adapters.beside import imported_beside
 from fuzz.adapters.prototyped_kernel import pairs
-from fuzz.adapters.signature import NOTHING_KNOWN, Signature, asks_tf32, completed, misfits, signature_in
+from fuzz.adapters.signature import (
+    NOTHING_KNOWN,
+    Signature,
+    asks_tf32,
+    completed,
+    imported_beside,
+    misfits,
+    signature_in,
+)
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.base.dispatch import SMALL, SizeLimit
 from fuzz.base.kernel import PLAIN, Kernel

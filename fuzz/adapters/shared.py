@@ -10,11 +10,10 @@ from pathlib import Path
 
 from fuzz.adapters import linking
 from fuzz.adapters.build import Builder, BuildError
-from fuzz.adapters.c import CAdapter, CProgram
-from fuzz.adapters.c_attestation import CAttestation
-from fuzz.adapters.c_places import Place, places
+from fuzz.adapters.c import CAdapter, CAttestation, CProgram
 from fuzz.adapters.isa import ISAS
 from fuzz.adapters.linking import Library
+from fuzz.adapters.places import Place, places
 from fuzz.adapters.shared_kernel import SharedKernel, shared_kernel
 from fuzz.adapters.target import AttestationError, Target, TargetId
 from fuzz.adapters.toolchain import Host

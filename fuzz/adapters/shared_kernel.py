@@ -10,7 +10,7 @@ from pathlib import Path
 from fuzz.adapters.build import plain_path
 from fuzz.adapters.c_kernel import CKernel, CompiledKernel
 from fuzz.adapters.isa import ISAS
-from fuzz.adapters.own_targets import OwnTarget
+from fuzz.adapters.places import OwnTarget
 from fuzz.adapters.prototyped_kernel import PrototypedKernel, pairs
 from fuzz.adapters.shim import shim
 from fuzz.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, Strides, one_of

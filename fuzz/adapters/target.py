@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,21 +12,45 @@ from typing import Protocol
 
 from fuzz.adapters import isa
 from fuzz.adapters.build import Builder, BuildError
-from fuzz.adapters.bystander import Bystander
 from fuzz.adapters.export import Script
 from fuzz.adapters.isa import Emulator, Settings
-from fuzz.adapters.own_targets import OwnTarget
-from fuzz.adapters.toolchain import Host, Tool
+from fuzz.adapters.places import OwnTarget
+from fuzz.adapters.toolchain import Host, Tool, this_host
 from fuzz.base.dispatch import SizeLimit
 from fuzz.base.errors import InternalError
 from fuzz.base.kernel import Kernel
 from fuzz.base.platform import Platform
 from fuzz.base.platforms import platform_of
 from fuzz.base.text import printable
+from fuzz.transport.ending import EndedError
 from fuzz.transport.process import Process
 from fuzz.transport.sandbox import Sandbox, unusable
+from fuzz.transport.steps import Steps
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
+
+
+@dataclass(frozen=True)
+class Bystander:
+    """If it does not start either, no kernel is to blame."""
+
+    process: Process
+    place: str
+    """What starts it, such as 'qemu'."""
+    command: Sequence[str]
+
+    def hindrance(self) -> Steps[str]:
+        """Why it does not start, in one line; '' where it does. Its process is over then."""
+        try:
+            yield from self.process.hello()
+        except EndedError as error:
+            ending, what = error.ending, shlex.join(self.command)
+            nothing = f"it is not ready after {self.process.start_limit:g} s" if ending.hung else str(ending)
+            first = next(iter(ending.said.splitlines()), "") or nothing
+            return f"{self.place} starts no worker: {first} (to see it: {what})"
+        finally:
+            self.process.close()
+        return ""
 
 
 @dataclass(frozen=True)
@@ -162,6 +187,11 @@ class Target:
     def remote(self) -> bool:
         """True where it is another machine's, to which its worker is sent."""
         return self.own is not None and self.own.remote
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is of a machine with another processor."""
+        return self.host is not None and self.host.arch != this_host().arch
 
     def unavailable(self) -> str | None:
         """Why this target cannot run here and how to get it, or None when it can."""

@@ -1,15 +1,17 @@
-"""What this machine has: its processor, compilers and emulators; and which package provides what is missing."""
+"""What this machine has: its processor, compilers and emulators; which package provides what is missing; and the
+libraries of ours that workers are started with."""
 
 from __future__ import annotations
 
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from fuzz.adapters.build import NATIVE, Builder, BuildError, digest_of, machine
 from fuzz.adapters.isa import ISAS, Emulator, Value, architectures
 from fuzz.base.packages import how
 
@@ -188,3 +190,45 @@ def _cpu_features() -> frozenset[str]:
         if name.strip() in ("flags", "Features"):
             return frozenset(_RENAMED.get(flag, flag) for flag in value.split())
     return frozenset()
+
+
+_FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC")
+_LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
+"""Whose function it calls must be there, whatever the emulator needs by itself."""
+
+
+def fault_watcher(builder: Builder) -> str:
+    """The library by which a worker of Python kernels notes what they touch beyond their tensors: its path. '' where no
+    compiler makes it, as where none is installed; then a touch ends the worker."""
+    arch = platform.machine()
+    headers = [path for path in (NATIVE / "machine.h", NATIVE / f"{arch}.h") if path.is_file()]
+    return _library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
+
+
+def mathematics(builder: Builder) -> str:
+    """The functions of C's library over arrays: the path of the library that calls them. '' where no compiler makes
+    it."""
+    return _library(builder, Path(__file__).with_name("mathematics.c"), ("-fno-builtin",), _LINKED)
+
+
+def emulator_helper(builder: Builder, host: Host) -> str:
+    """The library that an emulator is started with, to be faster: its path. '' where it is of no use, or no compiler
+    makes it."""
+    if host.arch != "x86_64" or "avx" not in host.features:
+        return ""
+    return _library(builder, Path(__file__).with_name("vzeroupper.c"), ("-mavx", "-fno-builtin"), _LINKED)
+
+
+def _library(
+    builder: Builder, source: Path, flags: Sequence[str] = (), linked: Sequence[str] = (), also: Sequence[Path] = ()
+) -> str:
+    tool = next((found for name in COMPILERS if (found := program(name)).path is not None), None)
+    if tool is None:
+        return ""
+    texts = [path.read_text(encoding="utf-8") for path in (source, *also)]
+    digest = digest_of([tool.command, tool.version, _FLAGS, flags, linked, *texts])
+    words = [*tool.command, *_FLAGS, *flags, str(source), *linked]
+    try:
+        return str(builder.compiled(f"{source.stem}-{digest[:32]}.so", lambda output: [[*words, "-o", str(output)]]))
+    except BuildError:
+        return ""

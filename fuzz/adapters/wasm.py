@@ -10,8 +10,7 @@ from pathlib import Path
 
 from fuzz.adapters import toolchain
 from fuzz.adapters.build import Builder
-from fuzz.adapters.c import CAdapter, CProgram
-from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c import CAdapter, CAttestation, CProgram
 from fuzz.adapters.c_build import compilers_of
 from fuzz.adapters.export import Script
 from fuzz.adapters.target import Target, Unavailable

@@ -21,7 +21,6 @@ from fuzz.cli import (
     header,
     init,
     judge,
-    learn,
     listing,
     mcp,
     nightly,
@@ -79,7 +78,6 @@ _VERBS: Mapping[str, Mapping[str, Callable[[Any], int]]] = {
         "explain-budget": explain_budget.explain_budget,
     },
     "What a kernel promises": {
-        "learn": learn.learn,
         "tolerance": tolerance.tolerance,
         "derive": derive.derive,
         "header": header.header,

@@ -146,8 +146,7 @@ def prune(options: PruneOptions) -> Exit:
 
     For example: kernelfuzz corpus prune --corpora corpora
     """
-    from fuzz.uses.corpus.folder import built_in, kept_cases
-    from fuzz.uses.corpus.upkeep import subsumed
+    from fuzz.uses.corpus.folder import built_in, kept_cases, subsumed
 
     _make_ops_known(options.pack)
     dropped = subsumed(kept_cases(options.corpora or built_in(), others=True))
@@ -177,13 +176,13 @@ def merge(options: MergeOptions) -> Exit:
     For example: kernelfuzz corpus merge findings --corpora corpora
     """
     from fuzz.report.totals import counted
-    from fuzz.uses.corpus import upkeep
     from fuzz.uses.corpus.folder import built_in, kept_cases
+    from fuzz.uses.corpus.folder import merge as merged_from
 
     _make_ops_known(options.pack)
     folder = options.corpora or built_in()
     known = kept_cases(folder, others=True) if folder.is_dir() else ()
-    written = upkeep.merge(options.source, folder / options.into, known)
+    written = merged_from(options.source, folder / options.into, known)
     for path in written:
         print(f"kept {path}")
     print(counted(len(written), "new case"))

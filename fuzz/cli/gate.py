@@ -17,7 +17,7 @@ from fuzz.cli.options import given, loaded, pack_words
 
 if TYPE_CHECKING:
     from fuzz.adapters.pack import Pack
-    from fuzz.uses.gate.accuracy import Ratchet
+    from fuzz.uses.corpus.accuracy import Ratchet
     from fuzz.uses.gate.session import GateRun
 
 
@@ -73,12 +73,10 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.report.totals import remarks as said
     from fuzz.report.use_outcome import UseOutcome
     from fuzz.uses.corpus import folder as corpus
-    from fuzz.uses.gate.accuracy import require_own
-    from fuzz.uses.gate.before import Before, before
+    from fuzz.uses.corpus.accuracy import require_own
     from fuzz.uses.gate.changes import changes_since, touched
-    from fuzz.uses.gate.known import KnownFailures, load_known
-    from fuzz.uses.gate.plan import SEED, phases, slow_every
-    from fuzz.uses.gate.session import GateRun
+    from fuzz.uses.gate.known import Before, KnownFailures, before, load_known
+    from fuzz.uses.gate.session import SEED, GateRun, phases, slow_every
     from fuzz.uses.search.stopping import Limits
     from fuzz.uses.search.turn_runner import Terms
     from fuzz.uses.session import Session
@@ -182,8 +180,8 @@ class _Remarks:
 
 def _remarks(options: GateOptions, ran: GateRun, seen: Ratchet, corpora: Path | None, pack: Pack) -> _Remarks:
     """Compare the accuracy, or write it; then what is known, and what did not run."""
-    from fuzz.uses.gate import accuracy
-    from fuzz.uses.gate.plan import unreplayed
+    from fuzz.uses.corpus import accuracy
+    from fuzz.uses.gate.session import unreplayed
     from fuzz.uses.starting import missing_targets, unmatched
 
     strange = _is_of_others(options, corpora)

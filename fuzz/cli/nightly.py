@@ -15,7 +15,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.cli.options import given, loaded, pack_words, use_cache
+from fuzz.cli.options import engine_of, given, loaded, pack_words, use_cache
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,9 +102,8 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
     from sqlalchemy.exc import DBAPIError
 
     from fuzz.findings.database import answering, opened_store
-    from fuzz.findings.kept import restore, told_again
+    from fuzz.findings.database_store import restore, told_again
     from fuzz.findings.state import FINDINGS, FencedError, locked, make_state
-    from fuzz.uses.fleet.engine import engine_of
     from fuzz.uses.nightly.night import Night
     from fuzz.uses.nightly.opening import close
     from fuzz.uses.search.stopping import LAST_S, Stopping

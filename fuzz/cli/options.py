@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fuzz.adapters.target import Target
     from fuzz.adapters.toolchain import Host
     from fuzz.base.kernel import Kernel
+    from fuzz.uses.fleet.engine import DaskEngine
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
@@ -179,6 +180,16 @@ Engine = Annotated[
         "any program on its workers.",
     ),
 ]
+
+
+def engine_of(name: str, pack: Path | None, untrusted: bool) -> DaskEngine | None:
+    """Return the cluster of that address, for which alone Dask is loaded; None for this machine's own processes. Raises
+    UsageError."""
+    if name == "local":
+        return None
+    from fuzz.uses.fleet.engine import engine_at
+
+    return engine_at(name, pack, untrusted)
 
 
 _STORE = "KERNELFUZZ_STORE"

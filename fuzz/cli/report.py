@@ -41,7 +41,7 @@ def report(options: ReportOptions) -> Exit:
     """
     from fuzz.adapters.pack import found
     from fuzz.findings.database import open_known
-    from fuzz.findings.kept import restore
+    from fuzz.findings.database_store import restore
     from fuzz.findings.state import FINDINGS, latest_state, make_state
     from fuzz.report import console
     from fuzz.report.formats import parse

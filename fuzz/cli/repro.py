@@ -64,7 +64,7 @@ def repro(options: ReproOptions) -> Exit:
 def _replayed(options: ReproOptions) -> Exit:
     """What the judgements come to. Raises what a pack, a selection or a build raises."""
     from fuzz.findings.database import open_known
-    from fuzz.findings.kept import fetch
+    from fuzz.findings.database_store import fetch
     from fuzz.report import console
     from fuzz.report.brief import WIDTH, Commands, brief
     from fuzz.report.failure import HANG, full_text

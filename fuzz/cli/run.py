@@ -13,7 +13,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.cli.options import given, loaded, pack_words, use_cache
+from fuzz.cli.options import engine_of, given, loaded, pack_words, use_cache
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,8 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.outline import run_outline
     from fuzz.report.records import environment
     from fuzz.report.totals import print_run
-    from fuzz.uses.fleet.engine import engine_of
-    from fuzz.uses.nightly.remembered import remembered
     from fuzz.uses.search.groups import search_ops
-    from fuzz.uses.search.record import keep_record
+    from fuzz.uses.search.schedule import keep_record
     from fuzz.uses.search.stopping import Limits
     from fuzz.uses.search.turn_runner import Terms
     from fuzz.uses.session import Session
@@ -100,6 +98,8 @@ def run(options: RunOptions) -> Exit:
     output, limits, kept = writable(options.output), Limits(options.max_time, options.max_cases), None
     warn = partial(console.progress().print, style="yellow", soft_wrap=True)
     if options.store is not None:
+        from fuzz.uses.nightly.remembered import remembered
+
         facts, op = environment((target.kernel for target in targets), pack.path), options.selection.ops
         kept = remembered(options.store, output, seed, command, op, options.max_time, targets, facts, warn)
     book = book_in(output, seed) if kept is None else kept.book

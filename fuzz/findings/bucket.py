@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fuzz.base import __version__
 from fuzz.base.case import Case
 from fuzz.base.verdict import Verdict
-from fuzz.findings.casefile import Found, formula_of
-from fuzz.findings.narrowing import Narrowing
+from fuzz.findings.casefile import Found, Narrowing, formula_of
 from fuzz.judge.judge import Judgement
-from fuzz.triage.attribute.history import Need
-from fuzz.triage.causes import Pile
-from fuzz.triage.explanation import Explanation
-from fuzz.triage.facts import explanation_of
-from fuzz.triage.finding import Finding
-from fuzz.triage.rule.rule import Rule
-from fuzz.triage.trial.family import Family
+
+if TYPE_CHECKING:  # a search that finds nothing explains nothing
+    from fuzz.triage.attribute.history import Need
+    from fuzz.triage.causes import Pile
+    from fuzz.triage.explanation import Explanation
+    from fuzz.triage.finding import Finding
+    from fuzz.triage.rule.rule import Rule
+
+
+def _no_pile() -> Pile:
+    from fuzz.triage.causes import Pile
+
+    return Pile()
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Bucket:
     """Whether it is still to be explained."""
     sightings: Counter[str] = field(default_factory=Counter)
     """The number of failing runs of this session, by target."""
-    pile: Pile = field(default_factory=Pile, repr=False)
+    pile: Pile = field(default_factory=_no_pile, repr=False)
     """The same failing runs one by one, until they are sorted by their causes."""
     explanation: Explanation | None = None
     """All that is known of the finding; None where there is none."""
@@ -128,11 +134,15 @@ class Bucket:
     @property
     def alone(self) -> bool:
         """Its case fails by itself, as far as is known."""
+        from fuzz.triage.attribute.history import Need
+
         return self.need in (None, Need.NOTHING)
 
     @property
     def told(self) -> Explanation:
         """What is known of the finding, of a bucket that has failed in this session."""
+        from fuzz.triage.facts import explanation_of
+
         told = self.explanation or replace(explanation_of(self.found, None), kernel=self.kernel)
         return replace(told, note=self.note or told.note, option=told.option or self.option)
 
@@ -154,6 +164,8 @@ def by_verdict(kernel: str, judgement: Judgement) -> str:
 
 def by_family(kernel: str, judgement: Judgement) -> str:
     """Names the bucket of a kernel and family: verdicts that one cause mixes, such as a wrong value and a NaN."""
+    from fuzz.triage.trial.family import Family
+
     return "-".join([kernel, *Family.of(judgement).key.split()])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,12 @@ from sqlalchemy import Engine, case, delete, select, update
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
-from fuzz.findings.accuracy import whereabouts
+from fuzz.base.files import set_aside, write_whole
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded, rule_from_text, rule_to_text
 from fuzz.findings.database import count_saved, in_memory, is_shared, name_of, said_by, write_rows
-from fuzz.findings.position import Position, utc_now
-from fuzz.findings.state import FencedError
-from fuzz.findings.store import Unsaved
+from fuzz.findings.state import SHORTEST, FencedError, fitting
+from fuzz.findings.store import Position, Unsaved, read_unsaved, unsaved_path, utc_now, write_unsaved
 from fuzz.findings.tables import (
     AccuracyRow,
     BatchRow,
@@ -35,7 +34,7 @@ from fuzz.findings.tables import (
     TargetRow,
     VersionRow,
 )
-from fuzz.findings.unsaved import unsaved_path, write_unsaved
+from fuzz.findings.tally import whereabouts
 from fuzz.generate.conditions import Together
 from fuzz.triage.attribute.history import Need
 
@@ -319,3 +318,45 @@ def _contents(buckets: Iterable[Bucket]) -> dict[str, str]:
         with contextlib.suppress(OSError):
             found[path.name] = path.read_text(encoding="utf-8")
     return found
+
+
+def restore(engine: Engine, folder: Path) -> None:
+    """Write every case file of the store that is not in the folder yet."""
+    with Session(engine) as transaction:
+        _write(transaction, folder, transaction.scalars(select(KeptRow.name)).all())
+
+
+def fetch(engine: Engine, text: str, folder: Path) -> None:
+    """Write the case files whose name or digest begins so, where they are not in the folder yet."""
+    if len(text) < SHORTEST:
+        return
+    with Session(engine) as transaction:
+        names = transaction.scalars(select(KeptRow.name)).all()
+        _write(transaction, folder, [path.name for path in fitting(text, [Path(name) for name in names])])
+
+
+def told_again(engine: Engine, folder: Path) -> Iterator[str]:
+    """Save what earlier processes could not tell this store, and remove their files; a line for each."""
+    for path in sorted(folder.glob("*.unsaved")):
+        try:
+            position, batches = read_unsaved(path)
+            store = DatabaseStore(engine, folder, position)
+            store.load()
+            trouble = store.take_in(batches)
+            yield f"{path}: {f'not saved: {trouble}' if trouble else 'saved now'}"
+            if not trouble:
+                path.unlink()
+        except FencedError as error:
+            yield f"{path.name}: {error}"
+            path.unlink()
+        except ValueError as error:
+            yield f"{error}; it is kept as {set_aside(path).name}"
+
+
+def _write(transaction: Session, folder: Path, names: Iterable[str]) -> None:
+    """A name that leads out of the folder is another's, and is left."""
+    for name in names:
+        path = folder / name
+        if path.name == name and path.suffix == ".json" and not path.exists():
+            content = transaction.scalar(select(KeptRow.content).filter_by(name=name))
+            write_whole(path, content or "")

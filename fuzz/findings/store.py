@@ -1,20 +1,67 @@
 """Stores: where findings outlive the process that found them. All of them keep the cases as files.
 
 A store is told of everything in batches. A batch is what happened since the one before; it is saved whole or not at
-all.
-"""
+all. What a shared store could not be told waits in a file in the folder of findings."""
 
 from __future__ import annotations
 
+import json
+import secrets
+import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from fuzz.base.case import Case
-from fuzz.findings.accuracy import Point, WorstRun
+from fuzz.base.files import write_whole
 from fuzz.findings.bucket import Bucket
+from fuzz.findings.tally import Point, WorstRun
 from fuzz.generate.conditions import Together
+
+
+def utc_now() -> datetime:
+    """The time in UTC, without a zone, as the tables hold it."""
+    return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
+
+
+@dataclass
+class Position:
+    """Where in a night we are: the slice that is running, and when it and the session began."""
+
+    night: int
+    session: int
+    earlier_s: float
+    """The seconds of the night that earlier sessions have used."""
+    began: float
+    slice: int = 0
+    slice_began: float = 0.0
+    triage_s: float = 0.0
+    """The seconds of this session that were spent on shrinking and explaining."""
+    earlier_triage_s: float = 0.0
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+    """What tells this session from others that were taken for ended, and have its shards under another token."""
+    epoch: int | None = None
+    """The number of the slice in its night; None before there is one."""
+    saved: int = 0
+    """The number of batches of the session that are known to be saved."""
+
+    @property
+    def used_s(self) -> float:
+        """The seconds of this session."""
+        return time.monotonic() - self.began
+
+    @property
+    def slice_s(self) -> float:
+        """The seconds of the slice."""
+        return time.monotonic() - self.slice_began
+
+    @property
+    def minute(self) -> int:
+        """The minutes that the night has taken, earlier sittings included."""
+        return int((self.earlier_s + self.used_s) // 60)
 
 
 @dataclass
@@ -107,3 +154,67 @@ class FileStore:
 def evidence_path(folder: Path, case: Case) -> Path:
     """Where the case of an internal error goes."""
     return folder / f"internal-{case.digest[:12]}.json"
+
+
+_KIND, _VERSION = "kernelfuzz unsaved", 1
+
+
+def unsaved_path(folder: Path, position: Position) -> Path:
+    """Where a session keeps what its store could not be told."""
+    return folder / f"night-{position.night}-session-{position.session}.unsaved"
+
+
+def write_unsaved(path: Path, position: Position, batches: Sequence[Unsaved]) -> None:
+    """Write these batches, of which the first may be saved already: nobody has told. Raises OSError."""
+    where = {
+        **{name: getattr(position, name) for name in ("night", "session", "slice", "epoch", "token", "saved")},
+        "used_s": position.used_s,
+        "slice_s": position.slice_s,
+        "triage_s": position.triage_s,
+    }
+    record = {_KIND: _VERSION, **where, "batches": [_told(batch) for batch in batches]}
+    write_whole(path, json.dumps(record, separators=(",", ":")) + "\n")
+
+
+def read_unsaved(path: Path) -> tuple[Position, list[Unsaved]]:
+    """What `write_unsaved` wrote. Raises ValueError for another file, and OSError."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        if record[_KIND] != _VERSION:
+            raise ValueError(f"{path}: was written by another version of kernelfuzz")
+        now = time.monotonic()
+        position = Position(
+            record["night"], record["session"], 0.0, now - record["used_s"], record["slice"], now - record["slice_s"],
+            record["triage_s"], token=record["token"], epoch=record["epoch"], saved=record["saved"],
+        )  # fmt: skip
+        return position, [_batch(each, path.parent) for each in record["batches"]]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: is not what a store was to be told") from error
+
+
+def _told(batch: Unsaved) -> dict[str, Any]:
+    counted = {name: list(getattr(batch, name).items()) for name in ("cases", "judged", "counts", "sightings")}
+    return {
+        **counted,
+        **{name: getattr(batch, name) for name in ("reasons", "broken", "rows", "files", "merged")},
+        "together": {op: together.record(op) for op, together in batch.together.items()},
+        "accuracy": [[asdict(point), asdict(worst)] for point, worst in batch.accuracy.items()],
+        "passed": sorted(batch.passed),
+        "released": [path.name for path in batch.released],
+    }
+
+
+def _batch(told: dict[str, Any], folder: Path) -> Unsaved:
+    counted: dict[str, Any] = {
+        name: Counter({tuple(key): count for key, count in told[name]})
+        for name in ("cases", "judged", "counts", "sightings")
+    }
+    return Unsaved(
+        **counted,
+        **{name: told[name] for name in ("reasons", "broken", "rows", "files")},
+        merged=[(source, into) for source, into in told["merged"]],
+        together={op: Together.of_record(op, record) for op, record in told["together"].items()},
+        accuracy={Point(**point): WorstRun(**worst) for point, worst in told["accuracy"]},
+        passed=set(told["passed"]),
+        released=[folder / name for name in told["released"]],
+    )

@@ -1,8 +1,8 @@
 """The tables of a database of findings. They hold facts and rows of counts; totals are queries in `database_views`.
 
 SQLite and PostgreSQL both hold them: the types are those that SQLAlchemy has for every database. What differs between
-the two is in `fuzz.findings.database`, and nowhere else. What a version changes is a revision in
-`fuzz.findings.migrations`.
+the two is in `fuzz.findings.database`, and nowhere else. A version adds tables and columns, which have defaults: what
+an older store lacks is added when it is opened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from fuzz.base.text import printable_lines
 
 SCHEMA = 5
-"""The version of the tables, which is the name of the latest revision in `fuzz.findings.migrations`."""
+"""The version of the tables."""
 
 
 class Words(TypeDecorator[str]):
@@ -49,7 +49,7 @@ class Base(DeclarativeBase):
 
 
 class VersionRow(Base):
-    """The version of the tables, where Alembic looks for it."""
+    """The version of the tables, under the name that Alembic once gave it."""
 
     __tablename__ = "alembic_version"
     version_num: Mapped[str] = mapped_column(String(32), primary_key=True)

@@ -14,6 +14,7 @@ import typer
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
+from fuzz.contracts.guessing import AGAIN
 from fuzz.quality.mutants import mutants
 from fuzz.quality.power import Judge, Subject, first
 from fuzz.quality.subjects import chosen
@@ -21,7 +22,6 @@ from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.uses.check.reference import lenient
-from fuzz.uses.measure.guessing import AGAIN
 from fuzz.uses.tolerance.others import TORCH
 from fuzz.uses.tolerance.plain import plain, usual
 from oracles.dtypes import NARROW, SINGLE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fuzz.adapters.target import TargetId
 from fuzz.base.draw import GIVEN
-from fuzz.findings.lookup import short_words
+from fuzz.findings.state import short_words
 from fuzz.report.words import (
     counterfactual_lines,
     element,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fuzz.adapters.target import TargetId
-from fuzz.findings.accuracy import BINS_PER_OCTAVE
 from fuzz.findings.database_views import Mark, TargetTotals
+from fuzz.findings.tally import BINS_PER_OCTAVE
 from oracles.dtypes import ITEMSIZE
 
 Curve = Sequence[tuple[float, float]]

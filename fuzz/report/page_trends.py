@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.base.git import said_of
-from fuzz.findings.trends import Bracket, BugHistory, Trends
+from fuzz.findings.database_views import Bracket, BugHistory, Trends
 
 _WIDTH, _HEIGHT = 100.0, 24.0
 _CSS = {"fixed": "passes-now", "flaky": "not-seen"}

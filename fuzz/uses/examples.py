@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from fuzz.uses.search.examiner import Examiner
 from oracles.dtypes import SPELLED, Format
 from oracles.operand import OUTER, Kept
 from oracles.ops import OPS
-from oracles.reference.derive import Derived
+
+if TYPE_CHECKING:
+    from oracles.reference.derive import Derived
 
 GIVEN, DRAWN = "the examples", "get_inputs()"
 """Where examples come from."""

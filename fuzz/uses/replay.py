@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.table import Table
 
+from fuzz.adapters.cuda import SETTING
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.registry import ADAPTERS, expand
-from fuzz.adapters.sanitizer import SETTING
 from fuzz.adapters.target import NO_PROGRAM, Target, TargetId
 from fuzz.base.case import BIG, Case
 from fuzz.base.errors import UsageError
@@ -21,7 +21,7 @@ from fuzz.base.validity import unknown_op
 from fuzz.base.verdict import Verdict
 from fuzz.findings import casefile
 from fuzz.findings.casefile import Found
-from fuzz.findings.lookup import SHORTEST, files_in, fitting, folders
+from fuzz.findings.state import SHORTEST, files_in, fitting, folders
 from fuzz.generate.search import SHARDS, Search
 from fuzz.generate.turn import BATCH, PLACES
 from fuzz.judge.judge import Judgement
@@ -34,7 +34,7 @@ from fuzz.triage.attribute.history import history_line
 from fuzz.triage.explain.counterfactuals import edited
 from fuzz.triage.explanation import Explanation
 from fuzz.triage.trial.trial import Observed
-from fuzz.uses.search.record import record_path, recorded
+from fuzz.uses.search.schedule import record_path, recorded
 from fuzz.uses.starting import select_targets
 from oracles.ops import OPS
 

@@ -27,14 +27,9 @@ from fuzz.report.progress import Progress
 from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.report.use_outcome import NO_CASE, UseOutcome
-from fuzz.triage.diagnosis import never
-from fuzz.uses.explaining import explain_findings, note_histories
-from fuzz.uses.fleet.elsewhere import explain_there
-from fuzz.uses.fleet.engine import DaskEngine, is_elsewhere
-from fuzz.uses.fleet.executor import DaskExecutor
-from fuzz.uses.search.process_executor import ProcessExecutor
+from fuzz.uses.search.executor import Crew, Engine
 from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.stopping import Interruption, Limits
+from fuzz.uses.search.stopping import Interruption, Limits, never
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.starting import executor_of, note_not_running, restarted, runnable, started
 
@@ -54,7 +49,7 @@ class Session:
     case_limit: float | None = None
     searched: Sequence[Target] | None = None
     """The targets whose turns it has processes for, where these are not all."""
-    engine: DaskEngine | None = None
+    engine: Engine | None = None
     """The cluster that takes the turns in place of its processes."""
     here: Pool | None = None
     """This very process, where kernels run in it and not in workers."""
@@ -78,7 +73,7 @@ class Session:
         self.longest = self.limits.longest_case if self.longest is None else self.longest
         with ExitStack() as stack:
             # The processes first: they are forked, and must not be while there are threads.
-            self.executor: ProcessExecutor | DaskExecutor = (
+            self.executor: Crew = (
                 executor_of(searched, self.terms, self.jobs, most, limit, longest=self.longest)
                 if self.engine is None
                 else self.engine.executor(searched, self.terms, limit, self.longest)
@@ -106,18 +101,18 @@ class Session:
 
     def _told(self, pool: Pool) -> frozenset[str]:
         """The targets that run on other machines alone; the pool says so, too, and gives them nothing."""
-        if isinstance(self.executor, ProcessExecutor) or not isinstance(pool, WorkerPool):
+        if self.engine is None or not isinstance(pool, WorkerPool):
             return frozenset()
         missing = {target.id: NotRun("it runs on no worker that takes part") for target in self.targets}
         pool.statuses = {**missing, **pool.statuses}
         idle = {name for name, status in pool.statuses.items() if isinstance(status, NotRun)}
-        elsewhere = {name: told for name, told in self.executor.told.items() if name in idle}
+        elsewhere = {name: told for name, told in self.engine.told.items() if name in idle}
         pool.statuses |= elsewhere
         return frozenset(elsewhere)
 
     def _workers(self, stack: ExitStack) -> WorkerPool:
         workers = started(
-            [target for target in self.targets if not is_elsewhere(target)],
+            [target for target in self.targets if not target.is_elsewhere],
             self.jobs,
             self.err,
             self.case_limit,
@@ -155,6 +150,8 @@ class Session:
     def explain(self, seconds: float | None, origin: Provenance | None, *, shrinks: bool = True) -> None:
         """Try what was found again in new processes, then shrink and explain it, in so many seconds for each cause.
         With an origin, a terminal shows each failure that is explained while others wait in short."""
+        from fuzz.uses.explaining import explain_findings, note_histories
+
         self.draw_no_more()
         there = [bucket for bucket in self.book.seen if bucket.target in self.elsewhere and bucket.pending]
         for bucket in there:
@@ -175,9 +172,9 @@ class Session:
 
     def explain_there(self, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
         """Explain what failed on a worker with another processor there, in so many seconds for each cause."""
-        if isinstance(self.executor, DaskExecutor):
+        if self.engine is not None:
             with self.err.status(f"explaining {pile[0].kernel} on a worker ..."):
-                explain_there(self.book, pile, self.executor, seconds, over)
+                self.engine.explain(self.book, pile, seconds, over)
 
     def conclude(
         self, elapsed: float, pairs: Mapping[str, PairCoverage] = MappingProxyType({}), **notes: Mapping[str, Any]

@@ -14,9 +14,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.cuda import visible_devices
+from fuzz.adapters.cuda import MISSING, TOOLS, program_of, sanitized, visible_devices
 from fuzz.adapters.registry import expand
-from fuzz.adapters.sanitizer import MISSING, TOOLS, program_of, sanitized
 from fuzz.adapters.target import NotRun, Target
 from fuzz.adapters.toolchain import Host
 from fuzz.base.errors import UsageError
@@ -27,7 +26,7 @@ from fuzz.execute.pool import Pool, WorkerPool, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.formats import unwritable
 from fuzz.report.totals import not_run_lines
-from fuzz.uses.fleet.executor import DaskExecutor
+from fuzz.uses.search.executor import Crew
 from fuzz.uses.search.groups import groups_of, processes_for
 from fuzz.uses.search.process_executor import ProcessExecutor
 from fuzz.uses.search.runner import MOST_HANGS
@@ -208,7 +207,7 @@ def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
     ]
 
 
-def restarted(pool: WorkerPool, executor: ProcessExecutor | DaskExecutor) -> list[str]:
+def restarted(pool: WorkerPool, executor: Crew) -> list[str]:
     """A line for each process that ended although nobody here ended it, and for what could not run in some."""
     restarts = Counter(pool.restarts) + Counter(executor.restarts)
     lines = [

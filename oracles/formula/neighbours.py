@@ -17,7 +17,7 @@ from oracles.formula.tiers.reading import reading
 from oracles.formula.trace import Trace
 from oracles.formula.within import within
 from oracles.op import Op
-from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes
+from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles
 
 ORDERS: Sequence[Summation] = (
     Sequential(), Lanes(4, 1, "scalar"), Lanes(8, 1, "scalar"), Lanes(4, 4, "scalar"), Lanes(8, 4, "scalar"),
@@ -25,10 +25,6 @@ ORDERS: Sequence[Summation] = (
 )  # fmt: skip
 """Orders that kernels have, each with shorter chains than the one before in long rows. `Any` is as wide as the
 first."""
-SCALABLE: Sequence[Summation] = tuple(
-    VectorLanes(accumulators, tail) for accumulators in (1, 4) for tail in ("scalar", "predicated")
-)
-"""The same of code for vectors of any length."""
 BOUNDS = (CORRECT, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Bounds of functions in ulp. What errs by more is an estimate, and any small error of a kernel would fit it."""
 DTYPES = (DOUBLE.name, SINGLE.name, WIDE, INPUT, *NARROW)
@@ -63,19 +59,12 @@ def declaration(contract: Contract) -> str:
     return f"Contract({', '.join(f'{name}={_written(getattr(contract, name))}' for name in said)})"
 
 
-def differing(contract: Contract, of: Contract) -> str:
-    """What a contract says where it is another one than the second."""
-    names = (each.name for each in fields(contract))
-    return Neighbour(contract, tuple(name for name in names if getattr(contract, name) != getattr(of, name))).text
-
-
-def neighbours(op: Op, contract: Contract, more: Sequence[Summation] = ()) -> list[Neighbour]:
-    """All contracts that differ in one field; in a field of names, in what it says of one of them, or of all. Sums may
-    have `more` orders."""
+def neighbours(op: Op, contract: Contract) -> list[Neighbour]:
+    """Return all contracts that differ in one field; in a field of names, in what it says of one of them, or of all."""
     known = _values(op)
     found = dict[Contract, Neighbour]()
     named = dict.fromkeys((*contract.sums, *(dim for each in known["sums"] for dim in each)))  # some by their locals
-    own = [{name: order} for name in named for order in (*ORDERS, *more)]
+    own = [{name: order} for name in named for order in ORDERS]
     for name, options in {**known, "sums": own}.items():
         now = getattr(contract, name)
         for option in options:

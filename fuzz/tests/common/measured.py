@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
+from fuzz.contracts.measuring import measured
+from fuzz.contracts.record import Measured
 from fuzz.uses.check.function import OwnProcess, declared
 from fuzz.uses.check.reference import read
-from fuzz.uses.measure.measuring import measured
-from fuzz.uses.measure.record import Measured
 
 Array = NDArray[Any]
 

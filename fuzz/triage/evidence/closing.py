@@ -10,10 +10,10 @@ import numpy as np
 
 from fuzz.base.draw import Draw, Frame
 from fuzz.base.feature import Feature, Kind
+from fuzz.generate import storage
+from fuzz.generate import variations as vary
 from fuzz.triage.rule.rule import Atom, Rule, Traits
 from fuzz.triage.rule.thresholds import Tried, gaps, is_close, plainest
-from fuzz.triage.trial import storage
-from fuzz.triage.trial import variations as vary
 from oracles.dtypes import SINGLE, form
 from oracles.ops import OPS
 

@@ -13,12 +13,12 @@ from fuzz.base.draw import Draw
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.realise import draw_of
+from fuzz.generate.variations import made, with_values
 from fuzz.judge.judge import Judgement
 from fuzz.triage.rule.inducer import Induced, induce
 from fuzz.triage.rule.rule import Traits
 from fuzz.triage.rule.thresholds import Probed
 from fuzz.triage.trial.trial import Trials
-from fuzz.triage.trial.variations import made, with_values
 from oracles.ops import OPS
 
 _BATCH = 16

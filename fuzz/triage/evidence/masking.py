@@ -23,6 +23,8 @@ from typing import NamedTuple
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import Draw
+from fuzz.generate import storage
+from fuzz.generate import variations as vary
 from fuzz.generate.given import LAST_ROW, NANS
 from fuzz.generate.layouts import OVERLAPPING
 from fuzz.generate.realise import draw_of
@@ -32,8 +34,6 @@ from fuzz.triage.evidence.evidence import Evidence, Masking, telling
 from fuzz.triage.rule.inducer import learn
 from fuzz.triage.rule.rule import Atom, Learned, Rule
 from fuzz.triage.rule.traits import target_traits
-from fuzz.triage.trial import storage
-from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import Trials
 from oracles.dtypes import ITEMSIZE, form

@@ -13,12 +13,12 @@ from fuzz.adapters.target import Target, lane_counts
 from fuzz.base.case import CACHE_LINE, Guard
 from fuzz.base.draw import Draw, Shift
 from fuzz.base.stream import Stream
+from fuzz.generate import storage
+from fuzz.generate import variations as vary
 from fuzz.generate.given import UNEVEN, VALUES, judged_values
 from fuzz.generate.layouts import classes_of
+from fuzz.generate.storage import Memory
 from fuzz.triage.evidence.closing import FACTORS, with_extents
-from fuzz.triage.trial import storage
-from fuzz.triage.trial import variations as vary
-from fuzz.triage.trial.storage import Memory
 from oracles.dtypes import ITEMSIZE
 from oracles.operand import OUTER
 from oracles.ops import OPS

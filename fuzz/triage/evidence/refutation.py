@@ -12,6 +12,8 @@ from fuzz.base.case import Case
 from fuzz.base.draw import Draw
 from fuzz.base.feature import Feature
 from fuzz.base.stream import Stream
+from fuzz.generate import storage
+from fuzz.generate import variations as vary
 from fuzz.generate.menus import menus_of
 from fuzz.generate.search import Search, batches
 from fuzz.triage.evidence import probes
@@ -20,8 +22,6 @@ from fuzz.triage.rule.inducer import Induced
 from fuzz.triage.rule.rule import Rule, Traits
 from fuzz.triage.rule.thresholds import Tried
 from fuzz.triage.rule.traits import size_traits
-from fuzz.triage.trial import storage
-from fuzz.triage.trial import variations as vary
 from oracles.ops import OPS
 
 _POOL = 100

@@ -14,11 +14,11 @@ from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.errors import UsageError
 from fuzz.base.verdict import Verdict
+from fuzz.generate import storage
+from fuzz.generate import variations as vary
 from fuzz.generate.given import VALUES, judged_values
 from fuzz.generate.layouts import LAYOUT_CLASSES, classes_of
 from fuzz.triage.explanation import Counterfactual
-from fuzz.triage.trial import storage
-from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.dtypes import DTYPES
 from oracles.operand import OUTER

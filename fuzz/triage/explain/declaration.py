@@ -13,7 +13,7 @@ import numpy as np
 from fuzz.base.case import Case
 from fuzz.base.outcome import Outcome
 from fuzz.base.verdict import Verdict
-from fuzz.judge.fitting import Run, Runs, times_as_wide, usually_as_wide
+from fuzz.contracts.runs import Run, Runs, times_as_wide, usually_as_wide
 from fuzz.judge.judge import Judgement
 from fuzz.triage.evidence.refutation import searched
 from fuzz.triage.explain.meaning import meaning

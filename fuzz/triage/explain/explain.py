@@ -13,6 +13,7 @@ from fuzz.base.case import Case
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.base.feature import Feature
 from fuzz.base.verdict import Verdict
+from fuzz.generate import variations as vary
 from fuzz.generate.dims import MOST_WORK
 from fuzz.triage.evidence import probes
 from fuzz.triage.evidence.evidence import (
@@ -30,7 +31,6 @@ from fuzz.triage.evidence.refutation import searched
 from fuzz.triage.explain.conclusion import Conclusion, concluded
 from fuzz.triage.explain.refusals import declaring
 from fuzz.triage.explain.standing import LARGER, enough, probed_as, put_to_test
-from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.trial import KeepsStateError, OutOfTimeError, Trials
 from oracles.dtypes import form
 from oracles.ops import OPS

@@ -18,11 +18,11 @@ from fuzz.base.draw import Draw, Frame, Placement
 from fuzz.base.dtypes import numbers, quantise
 from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
-from fuzz.judge.fitting import Run
+from fuzz.contracts.runs import Run
+from fuzz.generate import variations as vary
 from fuzz.judge.values import problem_of
 from fuzz.triage.explain.forms import OTHERS, SAME, lost_step, read, rewritten
 from fuzz.triage.explanation import Mechanism
-from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.trial import OutOfTimeError, Trials
 from oracles.doubledouble import F64, head
 from oracles.dtypes import FORMATS

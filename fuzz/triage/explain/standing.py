@@ -11,6 +11,7 @@ from itertools import islice
 from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.draw import Draw, Frame
+from fuzz.generate import variations as vary
 from fuzz.generate.dims import CHEAP_WORK
 from fuzz.triage.evidence import probes
 from fuzz.triage.evidence.closing import closing
@@ -19,7 +20,6 @@ from fuzz.triage.evidence.masking import unmask
 from fuzz.triage.evidence.refutation import refuting, searched
 from fuzz.triage.rule.rule import Traits
 from fuzz.triage.rule.thresholds import is_rough
-from fuzz.triage.trial import variations as vary
 from fuzz.triage.trial.trial import Trials
 
 LARGER = 4

@@ -16,8 +16,8 @@ from typing import TypeVar
 from fuzz.base.case import Case, CaseError
 from fuzz.base.draw import GIVEN, Draw, Frame
 from fuzz.generate.dims import USUAL_WORK
+from fuzz.generate.variations import base_of, batch_of, extended, made, sized, with_values
 from fuzz.triage.trial.trial import Trials
-from fuzz.triage.trial.variations import base_of, batch_of, extended, made, sized, with_values
 from oracles.ops import OPS
 
 _T = TypeVar("_T")

@@ -23,7 +23,7 @@ _GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\
 """A kernel of CUDA, without what only nvcc knows."""
 _ABLE = """        # What it takes: dtypes=("f32", "bf16"), strides="any", empty=True, ...
         capabilities=Capabilities({able}),
-        # What it promises about its arithmetic, beyond what its platform documents; kernelfuzz learn finds what fits.
+        # What it promises about its arithmetic, beyond what its platform documents.
         contract={contract},
     ),
 )

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.adapters.binding import STATUS, Binding, LacksError, UnclearError, bound
-from fuzz.adapters.prototype import parsed
+from fuzz.adapters.binding import STATUS, Binding, LacksError, UnclearError, bound, parsed
 from fuzz.base.capability import CONTIGUOUS_F32, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.uses.beginning.wanted import Wanted

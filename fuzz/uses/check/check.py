@@ -22,9 +22,9 @@ from fuzz.base.capability import Capabilities, DeclarationError
 from fuzz.base.errors import UsageError
 from fuzz.base.kernel import Kernel
 from fuzz.base.selection import globs, matches_any
+from fuzz.contracts.accepts import Accepted, accepted
 from fuzz.execute.spent import Spent
 from fuzz.findings.book import book_in
-from fuzz.findings.explainer import Explainer
 from fuzz.generate.observed import kept_by, words_of
 from fuzz.laws.registry import Entry
 from fuzz.laws.registry import declared as declared_laws
@@ -34,15 +34,12 @@ from fuzz.report.progress import LiveLine
 from fuzz.report.totals import counted, kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.transport.python.foreign import Maker
-from fuzz.triage.diagnosis import TimeShares, new_workers
 from fuzz.uses.check.explain_time import explaining
 from fuzz.uses.check.far import wrong_far
 from fuzz.uses.check.foreign_arrays import meant_by, of_jax, of_numpy
 from fuzz.uses.check.function import NO_OTHERS, Arrays, OwnProcess, always_of, declared, never_given
 from fuzz.uses.check.known import kept, remember, remembered
 from fuzz.uses.check.plan import GIVEN, Checked, Seed, plan, running_test
-from fuzz.uses.check.reference import read
-from fuzz.uses.check.replay import Wanted, check_by_replay
 from fuzz.uses.check.results import (
     CheckError,
     CheckFailed,
@@ -54,12 +51,11 @@ from fuzz.uses.check.results import (
     width,
 )
 from fuzz.uses.check.retrieval import origin_words, sign
-from fuzz.uses.check.tried import spared, tried
+from fuzz.uses.check.tried import spared
 from fuzz.uses.corpus.folder import entries_of, in_batches
 from fuzz.uses.examples import GIVEN as GIVEN_INPUTS
 from fuzz.uses.examples import beside
-from fuzz.uses.measure.accepts import Accepted, accepted
-from fuzz.uses.measure.use import Measuring
+from fuzz.uses.measured import Measuring
 from fuzz.uses.search.groups import EndsSoonAfter
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Limits
@@ -88,8 +84,8 @@ _NOTED = {
     each: f"the kernel is given arrays of {words}, which it calls: arrays='torch' gives it tensors"
     for each, words in {"numpy": "NumPy", "jax": "JAX"}.items()
 }
-_EXPLAINING = TimeShares(least_s=0.5, queue=2)
-"""The time that there is for that is for all findings: the first may take half of what is left."""
+_LEAST_S, _QUEUE = 0.5, 2
+"""The time that there is for explaining is for all findings: the first may take half of what is left."""
 
 
 def check(
@@ -153,6 +149,8 @@ def check(
     if oracle == "replay":
         if reference is None or isinstance(kernel, Kernel) or op is not None or contract is not None:
             raise CheckError("oracle='replay': a plain function is held against a reference, without op and contract")
+        from fuzz.uses.check.replay import Wanted, check_by_replay
+
         dtypes = (capabilities or Capabilities()).dtypes
         wanted = Wanted(shapes, example_inputs, values, fixed, dtypes, arrays, seed, max_cases, max_time)
         if noted:
@@ -162,6 +160,9 @@ def check(
     if reference is not None:
         if op is not None:
             raise CheckError(f"op={op!r}: a kernel is held against an op or a reference, not both")
+        from fuzz.uses.check.reference import read
+        from fuzz.uses.check.tried import tried
+
         if isinstance(kernel, Kernel):
             capabilities, contract = kernel.capabilities, kernel.contract
         measures, given = not isinstance(contract, Contract), (values, capabilities, arrays, contract, fixed)
@@ -303,10 +304,13 @@ def check_targets(
             session.runner(targets).replay([wrong_far(pool, targets, todo.seed, runner.tally)])
         session.draw_no_more()
         if explain_s and book.buckets:
+            from fuzz.findings.explainer import Explainer
+            from fuzz.triage.diagnosis import TimeShares, new_workers
+
             workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
             line = LiveLine(session.err)
             try:
-                bounds = replace(_EXPLAINING, clock=Spent(), option=option)
+                bounds = TimeShares(_LEAST_S, queue=_QUEUE, clock=Spent(), option=option)
                 explainer = Explainer(pool, targets, book, bounds, say=line.show, workers=workers)
                 explainer.explain_all(explain_s)
             finally:

@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuzz.adapters.python_kernel import Device
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Target
 from fuzz.base.capability import Capabilities
 from fuzz.base.dispatch import SMALL
+from fuzz.contracts.accepts import DTYPES, Accepts, accepts
 from fuzz.transport.python.attest import interpreted_faults, is_interpreted
 from fuzz.uses.check.function import Arrays, OwnProcess, declared
-from fuzz.uses.check.reference import Read, contract_of
-from fuzz.uses.measure.beside import DTYPES, Accepts, accepts
+
+if TYPE_CHECKING:
+    from fuzz.uses.check.reference import Read
 
 _UNTYPED = ("ctypes", "cffi", "data_ptr")
 """What a function calls C with that does not know of dtypes: shorter elements would not be as long as it believes."""
@@ -29,6 +31,8 @@ def tried(
 ) -> Accepts | None:  # fmt: skip
     """Return what a function does with strides, dtypes and ranks that it does not declare; None where it declares some,
     or is wrong without them."""
+    from fuzz.uses.check.reference import contract_of
+
     declaration, function = declared(
         kernel, found.op, found.contract, found.capabilities(able), (), tuple(returns), arrays, device, "",
         found.called(kernel), found.constants(kernel),

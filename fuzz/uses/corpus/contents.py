@@ -12,16 +12,15 @@ from fuzz.adapters.target import Target
 from fuzz.base.case import Case
 from fuzz.base.validity import UnknownOpError
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.accuracy import whereabouts
 from fuzz.findings.book import book_in
-from fuzz.findings.tally import Observer, Tally
+from fuzz.findings.tally import Observer, Tally, whereabouts
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import LAWS, Entry
 from fuzz.report.console import PlainTable
 from fuzz.report.totals import counted
+from fuzz.uses.corpus.accuracy import load_accuracy
 from fuzz.uses.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.uses.corpus.suites import expand, load_suite
-from fuzz.uses.gate.accuracy import load_accuracy
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms

@@ -1,9 +1,10 @@
-"""The engine of a search: a cluster of Dask in place of this machine's processes."""
+"""The engine of a search: a cluster of Dask in place of this machine's processes. What fails on workers with another
+processor alone is explained there."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -11,11 +12,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzz.adapters.pack import built_in
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Attestation, Target
 from fuzz.adapters.toolchain import Host, this_host
 from fuzz.base.errors import UsageError
-from fuzz.uses.fleet.campaign import Campaign, code_digest, sources_digest
-from fuzz.uses.fleet.cluster import AWAY_S, SCHEME, connected, groups_by_need, offered, within, workers_of
+from fuzz.base.verdict import Verdict
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket
+from fuzz.findings.casefile import Found, from_json, to_json
+from fuzz.findings.codec import rule_from_text
+from fuzz.judge.judge import Judgement
+from fuzz.judge.trouble import error_words
+from fuzz.triage.finding import Finding
+from fuzz.triage.rule.rule import Rule
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import traits_for
+from fuzz.uses.fleet.cluster import (
+    AWAY_S,
+    SCHEME,
+    Campaign,
+    code_digest,
+    connected,
+    groups_by_need,
+    offered,
+    sources_digest,
+    within,
+    workers_of,
+)
 from fuzz.uses.fleet.executor import DaskExecutor
 from fuzz.uses.fleet.shard import answered
 from fuzz.uses.search.groups import slow_targets_of
@@ -24,16 +46,19 @@ from fuzz.uses.search.turn_runner import Terms
 if TYPE_CHECKING:
     from distributed import Client
 
-LOCAL = "local"
+_MOST_CASES = 64
+"""At most so many failures are sent, the smallest first: several bugs may be among them."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class DaskEngine:
     """A scheduler, and the pack that its workers load."""
 
     address: str
     pack: Path | None
     untrusted: bool
+    running: DaskExecutor | None = None
+    """The executor of the session that it was handed to."""
 
     @cached_property
     def client(self) -> Client:
@@ -69,9 +94,20 @@ class DaskEngine:
             pack, self.untrusted, sources_digest(sources, terms.kernels), tuple(groups), terms.accuracy, terms.records,
             case_limit, longest,
         )  # fmt: skip
-        return DaskExecutor(
+        self.running = DaskExecutor(
             self.address, campaign, needs, replace(terms, groups=groups, quick=quick), client=self.client
         )
+        return self.running
+
+    @property
+    def told(self) -> Mapping[str, Attestation]:
+        """Return what workers attested, by target."""
+        return {} if self.running is None else self.running.told
+
+    def explain(self, book: FindingBook, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
+        """Explain on a worker what failed there alone, as this machine cannot run it."""
+        if self.running is not None:
+            _explain_there(book, pile, self.running, seconds, over)
 
     def close(self) -> None:
         """Leave the cluster."""
@@ -79,10 +115,8 @@ class DaskEngine:
             self.client.close(timeout=2)
 
 
-def engine_of(name: str, pack: Path | None, untrusted: bool) -> DaskEngine | None:
-    """The cluster of that address; None for this machine's processes. Raises UsageError."""
-    if name == LOCAL:
-        return None
+def engine_at(name: str, pack: Path | None, untrusted: bool) -> DaskEngine:
+    """Return the cluster of that address. Raises UsageError."""
     if not name.startswith(SCHEME):
         raise UsageError(f"--engine {name}: write local, or dask://HOST:PORT of a scheduler")
     engine = DaskEngine(name, pack, untrusted)
@@ -90,6 +124,57 @@ def engine_of(name: str, pack: Path | None, untrusted: bool) -> DaskEngine | Non
     return engine
 
 
-def is_elsewhere(target: Target) -> bool:
-    """Whether it is of a machine with another processor."""
-    return target.host is not None and target.host.arch != this_host().arch
+@dataclass(frozen=True)
+class _Cause:
+    """A cause that a worker found."""
+
+    finding: Finding
+    core: Rule | None
+    whole: bool
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> _Cause:
+        """Raises CaseError, ValueError."""
+        case, found = from_json(told["case"])
+        if found is None:
+            raise ValueError("it says nothing of what was found")
+        judgement = Judgement(found.target, case, Verdict(found.verdict), law=found.law)
+        finding = Finding(case, judgement, told["verdicts"], told=found.explanation)
+        return cls(finding, rule_from_text(told["core"]), told["whole"])
+
+
+def _explain_there(
+    book: FindingBook, pile: Sequence[Bucket], executor: DaskExecutor, seconds: float, over: Callable[[], bool]
+) -> None:
+    """Have a worker explain buckets whose verdicts one cause may mix, in so many seconds for each cause, and put one
+    bucket for each in their place; or note why none did. It is not waited for once it is `over`."""
+    home, *others = pile
+    seen = sorted((each for bucket in pile for each in bucket.pile.findings), key=lambda each: each.size)
+    sent = {each.case.digest: each for each in (*(bucket.found for bucket in pile), *seen)}
+    cases = [to_json(each.case, Found(each.target, each.judgement.verdict.value, 0, "", each.judgement.broken_law))
+             for each in list(sent.values())[:_MOST_CASES]]  # fmt: skip
+    try:
+        causes = [_Cause.of(told) for told in executor.causes(home.target, cases, seconds, over)]
+        why = "where it did not fail again, or was not explained in time"
+    except Exception as error:
+        causes, why = [], f"and not explained there: {error_words(error)}"
+    if not causes:
+        for bucket in pile:
+            bucket.note = f"seen on another machine, {why}"
+        return
+    for other in others:
+        book.merge(other, home)
+    home.pile.findings.clear()
+    first, *further = causes
+    book.tell(home, first.finding, first.core, whole=first.whole)
+    for cause in further:
+        members = [each for each in seen if _holds(book, cause.core, each)]
+        if members:
+            fresh = book.open(home, members)
+            fresh.pile.findings.clear()
+            book.tell(fresh, cause.finding, cause.core, whole=cause.whole)
+
+
+def _holds(book: FindingBook, core: Rule | None, finding: Finding) -> bool:
+    law = Family.of(finding.judgement).law
+    return core is not None and core.holds(traits_for(finding.case, book.targets[finding.target], law))

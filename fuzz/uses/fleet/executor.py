@@ -21,12 +21,10 @@ import msgspec
 from fuzz.adapters.target import Attestation
 from fuzz.base.case import Case
 from fuzz.base.errors import AwayError, UsageError
-from fuzz.uses.fleet.campaign import Campaign, code_digest
-from fuzz.uses.fleet.cluster import AWAY_S, connected, requested, threads_for, within, workers_of
+from fuzz.uses.fleet.cluster import AWAY_S, Campaign, code_digest, connected, requested, threads_for, within, workers_of
 from fuzz.uses.fleet.shard import answered
-from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
-from fuzz.uses.search.turn_runner import TOGETHER, Report, Task, Terms
+from fuzz.uses.search.turn_runner import TOGETHER, FindingId, Report, Task, Terms
 from fuzz.uses.search.wire import Calls, RemoteWait, Taken, answer
 
 if TYPE_CHECKING:

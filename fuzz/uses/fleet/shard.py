@@ -24,8 +24,7 @@ import msgspec
 
 from fuzz.adapters.toolchain import this_host
 from fuzz.transport.process import START_LIMIT_S
-from fuzz.uses.fleet.campaign import code_digest
-from fuzz.uses.fleet.cluster import AWAY_S
+from fuzz.uses.fleet.cluster import AWAY_S, code_digest
 from fuzz.uses.search.turn_runner import Task
 from fuzz.uses.search.wire import Calls, CallsRequest, Cut, Failed, Passed, Start, Started, Take, packed, passing
 
@@ -230,7 +229,7 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
 
 def _explained(asked: dict[str, Any]) -> Any:
     """In a process of its own: what a kernel does to it ends neither this one nor the one that takes turns."""
-    command = [sys.executable, "-m", "fuzz.uses.fleet.explaining"]
+    command = [sys.executable, "-m", "fuzz.uses.fleet.process"]
     done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)
     if done.returncode:
         raise ShardEndedError(done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}")

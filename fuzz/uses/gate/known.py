@@ -1,20 +1,29 @@
-"""Known failures: what the gate lets pass for a while, with the issue where it is worked on and a day when it ends."""
+"""What the gate lets pass: known failures, for a while, with the issue where each is worked on and a day when it ends;
+and what failed before the change, as a store remembers it."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from fuzz.adapters.target import TargetId
+from fuzz.base.case import Case, CaseError
 from fuzz.base.errors import UsageError
 from fuzz.base.text import printable
 from fuzz.base.verdict import Verdict
 from fuzz.findings import document
+from fuzz.findings.bucket import Bucket
 from fuzz.findings.document import told
+from fuzz.findings.state import StateError, short_words
+from fuzz.findings.store import Position
+from fuzz.findings.tally import Observer
+from fuzz.judge.judge import Judgement
+from fuzz.uses.corpus.folder import Kept, entries_of, load
 
 _REQUIRED = ("kernel", "verdict", "issue", "expires")
 _OPTIONAL = ("law", "target", "case")
@@ -133,3 +142,72 @@ def _day(value: Any, where: str) -> date:
         return value if isinstance(value, date) else date.fromisoformat(value)
     except (TypeError, ValueError) as error:
         raise KnownError(f"{where}: expires: {told(value)} is not a day such as 2027-01-31") from error
+
+
+@dataclass
+class Before(Observer):
+    """An observer of a gate. The store is only read."""
+
+    buckets: Mapping[str, Bucket] = field(default_factory=dict)
+    """The bugs that were open or flaky."""
+    nights: Mapping[str, int] = field(default_factory=dict)
+    """The night in which each failed first."""
+    kept: Sequence[Kept] = ()
+    """Their cases."""
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The bugs of each case, by its digest: two kernels may fail in one."""
+    mended: set[str] = field(default_factory=set)
+    """The bugs whose case passes now."""
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        verdicts = {each.target: each.verdict for each in judgements}
+        for bucket in (self.buckets[name] for name in self.names.get(case.digest, ())):
+            own = [each for name, each in verdicts.items() if TargetId.parse(name).kernel == bucket.kernel]
+            if verdicts.get(bucket.target) is Verdict.PASS and not any(each.is_finding for each in own):
+                self.mended.add(bucket.name)
+
+    @property
+    def better(self) -> tuple[str, ...]:
+        """A line for each bug that is mended, and that shows it."""
+        shown = {name: short_words(path, ())[0] for name in self.mended if (path := self.buckets[name].path)}
+        return tuple(
+            f"{name}, since night {self.nights[name]}: passes now: kernelfuzz repro {shown[name]} --store ..."
+            for name in sorted(self.mended)
+        )
+
+    def issue(self, bucket: Bucket) -> str:
+        """Where a failure is known from; '' where it is not."""
+        return f"the store, since night {self.nights[bucket.name]}" if bucket.name in self.nights else ""
+
+
+def before(store: str, folder: Path) -> Before:
+    """The open bugs of a store, whose case files are written to the folder. Raises StateError."""
+    from fuzz.findings.database import open_store
+    from fuzz.findings.database_store import DatabaseStore, restore
+    from fuzz.findings.database_views import view
+
+    engine = open_store(store)
+    try:
+        bugs = {bug.signature: bug for bug in view(engine).trends.bugs if bug.status != "fixed"}
+    except StateError:  # no night yet
+        return Before()
+    restore(engine, folder)
+    known = DatabaseStore(engine, folder, Position(0, 0, 0.0, 0.0)).load()
+    engine.dispose()
+    buckets = {name: bucket for name, bucket in known.items() if name in bugs}
+    kept, names = dict(_loaded(buckets)), dict[str, list[str]]()
+    for name, each in kept.items():
+        names.setdefault(entries_of(each)[-1].case.digest, []).append(name)
+    return Before(buckets, {name: bugs[name].first for name in buckets}, list(kept.values()), names)
+
+
+def _loaded(buckets: Mapping[str, Bucket]) -> list[tuple[str, Kept]]:
+    """The cases that can be read, and need no earlier calls."""
+    found = []
+    for name, bucket in buckets.items():
+        try:
+            if bucket.path is not None and bucket.path.exists() and bucket.alone:
+                found.append((name, load(bucket.path)))
+        except CaseError:  # of an op that the change has taken away
+            continue
+    return found

@@ -36,7 +36,7 @@ from fuzz.uses.judge.solution import solutions_of
 from fuzz.uses.judge.source import ProblemError
 from fuzz.uses.judge.summary import not_given, summary
 from fuzz.uses.judge.written import derived
-from fuzz.uses.measure.use import Measuring
+from fuzz.uses.measured import Measuring
 from fuzz.uses.search.groups import search_ops
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Terms

@@ -10,6 +10,7 @@ from pathlib import Path
 from fuzz.adapters.pack import load
 from fuzz.adapters.target import Target
 from fuzz.base.kernel import Kernel
+from fuzz.contracts.accepts import Accepts, accepts
 from fuzz.execute.pool import Pool
 from fuzz.triage.diagnosis import new_workers
 from fuzz.uses.check.reference import contract_of, with_names
@@ -17,7 +18,6 @@ from fuzz.uses.judge.asked import Asked
 from fuzz.uses.judge.problem import Problem
 from fuzz.uses.judge.solution import Solutions
 from fuzz.uses.judge.written import derived, write_pack
-from fuzz.uses.measure.beside import Accepts, accepts
 from fuzz.uses.starting import select_targets, writable
 from oracles.formula.contract import Contract
 from oracles.reference.derive import ANY, Derived

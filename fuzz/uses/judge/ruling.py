@@ -11,15 +11,15 @@ import msgspec
 
 from fuzz.adapters.target import Target
 from fuzz.base.exits import Exit
+from fuzz.contracts.accepts import Accepts
+from fuzz.contracts.record import Measured
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Largest, Tally
 from fuzz.report.totals import remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.uses.examples import Beyond
-from fuzz.uses.measure.beside import Accepts
-from fuzz.uses.measure.record import Measured
-from fuzz.uses.measure.use import Measuring
+from fuzz.uses.measured import Measuring
 
 VERSION = 6
 Said = Literal["right", "wrong", "undecided", "did not run"]

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fuzz.adapters.beside import belonging
+from fuzz.adapters.signature import belonging
 from fuzz.uses.judge.problem import KERNEL, MODULE, SEED, Module, Problem
 from fuzz.uses.judge.source import ProblemError, chosen_function, definitions, kernel_name, text_of
 from fuzz.uses.judge.words import files_in, framework_of

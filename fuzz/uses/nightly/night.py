@@ -7,7 +7,7 @@ import math
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,9 @@ from sqlalchemy.orm import Session as Transaction
 
 from fuzz.adapters.pack import Pack
 from fuzz.adapters.target import Target
+from fuzz.base.case import CaseError
 from fuzz.base.files import set_aside
+from fuzz.base.validity import UnknownOpError
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Source, by_family
 from fuzz.findings.database import answering, is_shared, name_of, said_by
@@ -27,11 +29,10 @@ from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
 from fuzz.findings.state import FINDINGS
 from fuzz.generate.pairing import pairing_of
-from fuzz.laws.registry import declared
+from fuzz.laws.registry import Entry, declared
 from fuzz.report.records import status_record
-from fuzz.uses.corpus.folder import Kept, entries_of
-from fuzz.uses.fleet.engine import DaskEngine
-from fuzz.uses.nightly.earlier import corpora_of, known_cases, published, until
+from fuzz.uses.corpus.folder import CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
+from fuzz.uses.corpus.suites import expand, load_suite
 from fuzz.uses.nightly.opening import (
     REPLAY_SHARE,
     Opened,
@@ -44,12 +45,62 @@ from fuzz.uses.nightly.opening import (
     searching_time,
     slice_seed,
 )
-from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.nightly.remembered import Recorder
 from fuzz.uses.nightly.triage import NightTriage
+from fuzz.uses.search.executor import Engine as Cluster
 from fuzz.uses.search.groups import CountedSchedule, slow_targets_of
 from fuzz.uses.search.stopping import Limits, Stopping
 from fuzz.uses.search.turn_runner import Terms
 from fuzz.uses.session import Session
+
+
+def corpora_of(pack: Path) -> tuple[Path, ...]:
+    """The folders of kept cases that belong to a pack: `corpora` next to it or in it."""
+    folders = (pack.resolve().parent / "corpora", pack.resolve() / "corpora")
+    return tuple(folder for folder in folders if folder.is_dir())
+
+
+def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept], dict[Path, str]]:
+    """The cases of `ops` in these folders, the first folder's first, and what is wrong with each broken file."""
+    found: list[Kept] = []
+    broken = {}
+    wanted = set(ops)
+    for path in (path for folder in folders for path in json_files(folder)):
+        try:
+            kept = load(path) if kind_of(path) == CASE else None
+        except UnknownOpError:
+            continue
+        except CaseError as error:
+            broken[path] = str(error)
+            continue
+        if kept is not None and kept.case.op in wanted:
+            found.append(kept)
+    return found, broken
+
+
+def published(
+    folders: Sequence[Path], ops: Iterable[str], broken: Callable[[str], object], known: Collection[Path] = ()
+) -> Iterator[list[Entry]]:
+    """The cases of the suites in these folders, one at a time: there are many. A suite is left where it is broken,
+    which `broken` is told; `known` are files that are broken as a whole."""
+    wanted = set(ops)
+    for path in (path for folder in folders for path in json_files(folder) if path not in known):
+        try:
+            for each in expand(load_suite(path)) if kind_of(path) == SUITE else ():
+                if each.case.op in wanted:
+                    yield [Entry(each.case)]
+        except CaseError as error:
+            broken(f"not replayed: {error}")
+
+
+def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]]:
+    """As batches for the runner, and no more of them after that time."""
+    end = time.monotonic() + seconds
+    for batch in in_batches(groups):
+        if time.monotonic() >= end:
+            return
+        yield batch
+
 
 _PATIENCE_S = 1.0
 """The last save is tried for this many seconds: another process that reads is done by then. The number is chosen, not
@@ -86,7 +137,7 @@ class Night:
     """It prints a line for the user."""
     case_limit: float | None = None
     jobs: int = 0
-    cluster: DaskEngine | None = None
+    cluster: Cluster | None = None
     """The cluster that takes the turns, in place of this machine's processes."""
 
     def __post_init__(self) -> None:

@@ -21,8 +21,8 @@ from fuzz.base.feature import label_words
 from fuzz.base.kernel import Kernel, capabilities_of
 from fuzz.findings.database import write_rows
 from fuzz.findings.database_views import NightTotals, nights_of
-from fuzz.findings.position import Position, utc_now
 from fuzz.findings.state import FencedError
+from fuzz.findings.store import Position, utc_now
 from fuzz.findings.tables import CounterRow, LeaseRow, NightRow, SessionRow, SliceRow, TargetRow
 from fuzz.generate.search import SHARDS
 from fuzz.generate.space import space_of

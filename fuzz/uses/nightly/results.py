@@ -17,7 +17,7 @@ from fuzz.base.kernel import Kernel
 from fuzz.findings.database import answering, is_shared, name_of, open_known, said_by
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
-from fuzz.findings.unsaved import unsaved_path
+from fuzz.findings.store import unsaved_path
 from fuzz.report.console import print_lines
 from fuzz.report.formats import Wanted, write_reports
 from fuzz.report.night import command_again, night_outcome, night_record, outline_of, pairs_of, print_night, tally_of

@@ -15,7 +15,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, hangs
 from fuzz.findings.explainer import Explainer
-from fuzz.findings.position import Position
+from fuzz.findings.store import Position
 from fuzz.judge.judge import Judgement
 from fuzz.triage.attribute.history import Fails, Need, Recognised, recognise
 from fuzz.triage.diagnosis import SECONDS, TimeShares

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.cuda_build import cubin_of
-from fuzz.adapters.libraries import mathematics
+from fuzz.adapters.cuda_adapter import cubin_of
+from fuzz.adapters.toolchain import mathematics
 
 F32 = NDArray[np.float32]
 Call = Callable[[F32, F32], F32]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self
 
-from fuzz.adapters.target import Target
+from fuzz.adapters.target import Attestation, Target
 from fuzz.base.case import Case
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import Pool
-from fuzz.uses.search.calls import FindingId
-from fuzz.uses.search.turn_runner import AHEAD, Report, Task, Terms, TurnRunner
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import Bucket
+from fuzz.uses.search.turn_runner import AHEAD, FindingId, Report, Task, Terms, TurnRunner
 
 Watch = Callable[[Sequence[Wait]], object]
 """Told several times a second what is waited for."""
@@ -62,6 +64,54 @@ class Executor(Protocol):
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:
         """The calls of its process before a finding, as far as they are known."""
+        ...
+
+
+class Crew(Executor, Protocol):
+    """Processes that take the turns of a session, here or on other machines, while it is entered."""
+
+    terms: Terms
+    deaths: int
+    """The number of processes that ended although nobody here ended them."""
+    given_up: list[str]
+    """Turns that ended a process every time."""
+    missing: dict[str, str]
+    """Why a target has no worker in some process."""
+
+    @property
+    def restarts(self) -> Mapping[str, int]:
+        """Return how many workers were replaced although their kernel did nothing wrong, by target."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """Return how many processes there are and how much memory they take, in a few words."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class Engine(Protocol):
+    """Other machines that take the turns of a session in place of this one's processes. A session is handed one, so
+    that none is loaded where none is named."""
+
+    @property
+    def told(self) -> Mapping[str, Attestation]:
+        """Return what workers there attested, by target."""
+        ...
+
+    def executor(
+        self, targets: Sequence[Target], terms: Terms, case_limit: float | None, longest: float | None
+    ) -> Crew:
+        """Return what takes the turns of these targets there."""
+        ...
+
+    def explain(self, book: FindingBook, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
+        """Have what failed there alone explained there, in so many seconds for each cause."""
         ...
 
 

@@ -21,10 +21,9 @@ from fuzz.base.errors import InternalError, UsageError
 from fuzz.execute.lane import Wait
 from fuzz.execute.pool import WorkerPool
 from fuzz.transport.python.programs import Programs, programs_in
-from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
 from fuzz.uses.search.search_process import resident, run_search_process
-from fuzz.uses.search.turn_runner import AHEAD, SEARCHES, Report, Task, Terms
+from fuzz.uses.search.turn_runner import AHEAD, SEARCHES, FindingId, Report, Task, Terms
 from fuzz.uses.search.wire import Calls, CallsRequest, Cut, Failed, Start, Started, Take, Taken, Waiting, answer, packed
 
 MOST_DEATHS = 3

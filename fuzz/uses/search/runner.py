@@ -20,13 +20,11 @@ from fuzz.findings.tally import Observer, Sighting, Tally, TargetTally
 from fuzz.generate.search import Search
 from fuzz.judge.judge import Judgement
 from fuzz.laws.registry import Entry
-from fuzz.triage.diagnosis import never
-from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examiner
 from fuzz.uses.search.executor import Executor, SerialExecutor
 from fuzz.uses.search.schedule import LEAST_LAG, MOST_LAG, Schedule
-from fuzz.uses.search.stopping import GRACE_S, Interruption, Limits, late
-from fuzz.uses.search.turn_runner import PIECES, Report, Terms
+from fuzz.uses.search.stopping import GRACE_S, Interruption, Limits, late, never
+from fuzz.uses.search.turn_runner import PIECES, CallLog, FindingId, Report, Terms
 
 MOST_HANGS = 3
 """In one run or night a target is given no more cases after so many that hung: each takes twice the limit of a case, in

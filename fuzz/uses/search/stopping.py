@@ -31,6 +31,11 @@ _LEAST_LIMIT_S = 2.0
 """A case may take so many seconds, however short a run is: a first call takes most of one on a busy machine."""
 
 
+def never() -> bool:
+    """Return False: nothing ends it."""
+    return False
+
+
 def late(over: Callable[[], bool]) -> Watch:
     """Once it is over, whatever has been at one case for a while is waited for no longer."""
     return lambda waits: [wait.target for wait in waits if wait.seconds >= GRACE_S] if over() else ()

@@ -11,17 +11,75 @@ from itertools import islice, takewhile
 from fuzz.adapters.target import NotRun, Target
 from fuzz.base.case import Case
 from fuzz.base.kernel import Kernel
+from fuzz.base.outcome import Status
+from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import Batch, Pool
 from fuzz.execute.reach import Reserved
-from fuzz.findings.tally import Sighting, Tally
+from fuzz.findings.tally import Observer, Sighting, Tally
 from fuzz.generate.search import SHARDS, Proposal, Search
 from fuzz.generate.turn import BATCH, Made, Turn
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.report.records import run_lines
-from fuzz.uses.search.calls import CallLog, FindingId
 from fuzz.uses.search.examiner import Examined, Examiner
 from fuzz.uses.search.guide import NO_LESSONS, Guide, lessons_from, packed_lessons
+
+FIRST, LATEST = 8, 120
+"""The numbers of calls of a process that are kept: the first ones, which a kernel may remember for ever, and the
+latest."""
+
+FindingId = tuple[str, str]
+"""The target, and the digest of the failing case."""
+
+
+@dataclass
+class _CallsOfProcess:
+    """The calls of one process, in order; those in the middle are forgotten."""
+
+    first: list[Case] = field(default_factory=list)
+    latest: deque[Case] = field(default_factory=lambda: deque(maxlen=LATEST))
+
+    def add(self, case: Case) -> None:
+        if len(self.first) < FIRST:
+            self.first.append(case)
+        else:
+            self.latest.append(case)
+
+
+@dataclass
+class CallLog(Observer):
+    """An observer that keeps, for the findings that `kept` names, the calls that came before."""
+
+    kept: Callable[[], Collection[FindingId]]
+    _processes: dict[str, _CallsOfProcess] = field(default_factory=dict)
+    _before: dict[FindingId, tuple[Case, ...]] = field(default_factory=dict)
+
+    def before(self, finding: FindingId) -> tuple[Case, ...]:
+        """The calls before that finding, as far as they are known."""
+        return self._before.get(finding, ())
+
+    def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
+        for judgement in judgements:
+            if judgement.verdict is Verdict.NOT_RUN:
+                continue
+            process = self._processes.get(judgement.target)
+            if process is None:
+                process = self._processes[judgement.target] = _CallsOfProcess()
+            if judgement.verdict is not Verdict.PASS and judgement.verdict.is_finding:
+                calls = (*process.first, *process.latest)
+                # A law's evidence is the case, which was called right before the twin that is judged here.
+                broken = judgement.verdict is Verdict.FAIL_LAW
+                self._before[judgement.target, judgement.case] = calls[:-1] if broken else calls
+            if judgement.outcome is not None and judgement.outcome.status in (Status.DIED, Status.HUNG):
+                del self._processes[judgement.target]
+            else:
+                process.add(case)
+
+    def progress(self, elapsed: float) -> None:
+        """Forget what came before findings that nobody keeps: every one of these holds many cases."""
+        wanted = set(self.kept())
+        self._before = {finding: calls for finding, calls in self._before.items() if finding in wanted}
+
 
 TOGETHER = 8
 """At most so many turns are executed and judged together: what a message to a worker and a pass over many cases cost

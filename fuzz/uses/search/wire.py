@@ -20,8 +20,7 @@ from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.laws.law import LawCheck
 from fuzz.laws.registry import LAWS
-from fuzz.uses.search.calls import FindingId
-from fuzz.uses.search.turn_runner import Report, Task
+from fuzz.uses.search.turn_runner import FindingId, Report, Task
 
 
 class Start(Struct, tag="start"):

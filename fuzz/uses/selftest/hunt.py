@@ -17,15 +17,14 @@ from fuzz.base.draw import Frame
 from fuzz.base.kernel import Kernel, Mutant
 from fuzz.base.selection import SelectionError, keyword
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.accuracy import whereabouts
+from fuzz.findings.tally import whereabouts
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared
 from fuzz.triage.attribute.history import Need, history_line, recognise
 from fuzz.triage.trial.trial import FreshProcess
-from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.schedule import one_by_one
 from fuzz.uses.search.stopping import Interruption, late
-from fuzz.uses.search.turn_runner import Terms, TurnRunner
+from fuzz.uses.search.turn_runner import CallLog, Terms, TurnRunner
 from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import is_broken, not_running, started
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from fuzz.findings.accuracy import whereabouts
+from fuzz.findings.tally import whereabouts
 from fuzz.report.console import bare_table
 from fuzz.report.failure import explanation_lines
 from fuzz.triage.facts import explanation_of

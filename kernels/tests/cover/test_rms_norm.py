@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fuzz import CKernel
-from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c import CAttestation
 from fuzz.adapters.pack import load
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import Attestation, NotRun, Target

@@ -13,10 +13,9 @@ import pytest
 import torch
 
 from fuzz import Capabilities, CudaKernel
-from fuzz.adapters import cuda_adapter, cuda_build, toolchain
+from fuzz.adapters import cuda_adapter, toolchain
 from fuzz.adapters.build import Builder, BuildError
-from fuzz.adapters.cuda_adapter import launching
-from fuzz.adapters.cuda_build import CudaBuild, functions
+from fuzz.adapters.cuda_adapter import CudaBuild, functions, launching
 from fuzz.adapters.export import Script
 from fuzz.adapters.python import PythonAttestation
 from fuzz.adapters.registry import expand
@@ -141,9 +140,9 @@ def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert target.unavailable() == "cuda.bindings is not installed: pip install cuda-bindings"
     monkeypatch.setattr(cuda_adapter, "bindings", lambda: True)
     monkeypatch.setattr(toolchain, "program", lambda name, package="": Tool(name, package, None))
-    monkeypatch.setattr(cuda_build, "_nvrtc", lambda: None)
+    monkeypatch.setattr(cuda_adapter, "_nvrtc", lambda: None)
     assert target.unavailable() == "nothing compiles CUDA: nvcc is not on PATH, and NVRTC is not installed"
-    monkeypatch.setattr(cuda_build, "_nvrtc", lambda: "13.0")
+    monkeypatch.setattr(cuda_adapter, "_nvrtc", lambda: "13.0")
     assert target.unavailable() is None
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from fuzz.adapters.build import Builder
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.isa import QEMU
-from fuzz.adapters.libraries import emulator_helper
-from fuzz.adapters.toolchain import Host, this_host
+from fuzz.adapters.toolchain import Host, emulator_helper, this_host
 from fuzz.base.outcome import Status
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import HEAD, a_case, c_program, c_target

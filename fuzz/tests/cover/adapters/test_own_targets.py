@@ -9,10 +9,10 @@ import pytest
 
 from fuzz.adapters import c
 from fuzz.adapters.build import Builder
-from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c import CAttestation
 from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.own_targets import FILE, OwnTarget, OwnTargetError, own_targets
 from fuzz.adapters.pack import load
+from fuzz.adapters.places import FILE, OwnTarget, OwnTargetError, own_targets
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
 from fuzz.adapters.toolchain import this_host

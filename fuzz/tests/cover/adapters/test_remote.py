@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from fuzz.adapters import remote
-from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c import CAttestation
 from fuzz.adapters.c_kernel import CKernel
-from fuzz.adapters.own_targets import OwnTarget
+from fuzz.adapters.places import OwnTarget
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target
 from fuzz.adapters.toolchain import this_host

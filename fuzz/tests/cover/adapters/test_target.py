@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from fuzz.adapters.build import NATIVE, machine
-from fuzz.adapters.c import prefix_of
-from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c import CAttestation, prefix_of
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.isa import ISAS, Emulator, InstructionSet, Setting
 from fuzz.adapters.pack import built_in, load

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.adapters.cuda import sanitized
 from fuzz.adapters.python import PythonAttestation
 from fuzz.adapters.python_kernel import Device
-from fuzz.adapters.sanitizer import sanitized
 from fuzz.base.case import Case, Output, Tensor, contiguous
 from fuzz.base.outcome import Fault, Status
+from fuzz.contracts.accepts import Accepts, untried
 from fuzz.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import BAD, PITCHED, TRITON, TRITON_HEAD, outcomes, python_target
-from fuzz.uses.measure.beside import Accepts, untried
 
 
 @pytest.fixture(params=["interpret", "cuda"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fuzz.adapters.build import Builder
-from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c import CAttestation
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.target import NotRun, Target

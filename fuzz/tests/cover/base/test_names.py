@@ -36,6 +36,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "base/platforms.py": frozenset({"sin", "cos"}),  # the functions
     "cli/__init__.py": frozenset({"gate"}),  # the verb
     "cli/gate.py": frozenset({"gate"}),  # the same
+    "contracts/sums.py": frozenset({"sum"}),  # a kind of node of a formula
     "generate/observed.py": frozenset({"causal"}),  # a property of a matrix
     "generate/structure.py": frozenset({"sum"}),  # a kind of node of a formula
     "laws/reach.py": frozenset({"sum"}),  # the same
@@ -48,7 +49,6 @@ PLACES: Mapping[str, frozenset[str]] = {
     "quality/undeclared.py": frozenset({"sum"}),  # the same
     "triage/explain/forms.py": frozenset({"sum"}),  # a kind of node
     "triage/explain/meaning.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
-    "uses/measure/sums.py": frozenset({"sum"}),  # the same
     "uses/platform/functions.py": frozenset({"sin", "cos", "sum"}),  # functions
     "uses/platform/triton_functions.py": frozenset({"sin", "cos"}),  # the same
     "uses/selftest/mutation.py": frozenset({"mean", "sum"}),  # functions of NumPy and torch

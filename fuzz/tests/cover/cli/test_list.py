@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c import CAttestation
 from fuzz.adapters.target import Attestation, NotRun
 from fuzz.cli.exits import Exit
 from fuzz.report.listings import listing

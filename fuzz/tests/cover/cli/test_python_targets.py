@@ -63,7 +63,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_sanitize_needs_its_tool(
     pack: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fuzz.adapters.sanitizer._TOOLKIT", "/nowhere")
+    monkeypatch.setattr("fuzz.adapters.cuda._TOOLKIT", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
     assert _run(monkeypatch, "--pack", pack, "--target", "torch@cuda", "--sanitize") == Exit.USAGE
     assert "compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit" in capsys.readouterr().err

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from fuzz.contracts.record import Measured, SumOrder
 from fuzz.generate.given import VALUES
 from fuzz.generate.menus import FACTORS, recipes
 from fuzz.tests.conftest import CHECKOUT
-from fuzz.uses.measure.record import Measured, SumOrder
 
 _PAGE = (CHECKOUT / "fuzz" / "docs" / "words.md").read_text()
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from fuzz.adapters.cuda import sanitized
 from fuzz.adapters.registry import expand
-from fuzz.adapters.sanitizer import sanitized
 from fuzz.adapters.target import Target
 from fuzz.adapters.toolchain import this_host
 from fuzz.tests.common.hunting import PACK

@@ -7,7 +7,7 @@ from fuzz.base.outcome import Outcome, Status
 from fuzz.base.verdict import Verdict
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
-from fuzz.uses.search.calls import FIRST, LATEST, CallLog, FindingId
+from fuzz.uses.search.turn_runner import FIRST, LATEST, CallLog, FindingId
 
 TARGET = "c-k@native:gcc-O2"
 

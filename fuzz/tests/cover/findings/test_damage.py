@@ -30,7 +30,7 @@ from fuzz.report.page import page
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.strangers import TEXTS
 from fuzz.triage.finding import Finding
-from fuzz.uses.nightly.earlier import known_cases, published
+from fuzz.uses.nightly.night import known_cases, published
 from fuzz.uses.nightly.opening import Slice, begin_slice, note_targets, open_night
 from fuzz.uses.nightly.results import NightResults
 

@@ -6,25 +6,22 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine, inspect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 import fuzz.findings
 from fuzz.base.feature import Feature
 from fuzz.base.verdict import Verdict
-from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.findings.database import open_known, open_state, open_store, upsert
-from fuzz.findings.database_store import DatabaseStore
+from fuzz.findings.database_store import DatabaseStore, restore
 from fuzz.findings.database_views import view
-from fuzz.findings.kept import restore
-from fuzz.findings.position import Position
 from fuzz.findings.state import FencedError, StateError
-from fuzz.findings.store import Unsaved
+from fuzz.findings.store import Position, Unsaved, read_unsaved, write_unsaved
 from fuzz.findings.tables import SCHEMA, Base, CounterRow
-from fuzz.findings.unsaved import read_unsaved, write_unsaved
+from fuzz.findings.tally import Point, WorstRun
 from fuzz.generate.conditions import Together
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.examples import plain
@@ -208,6 +205,39 @@ def test_a_session_goes_on_with_the_time_that_earlier_ones_have_left(tmp_path: P
     assert 3.9 < view(engine).night.used_s < 5.0
 
 
+_NEW_TABLES = ("pass", "kept", "lease", "alembic_version")
+_NEW_COLUMNS = {"session": ("place", "heard", "saved"), "night": ("verb",)}
+
+
+def _age(engine: Engine) -> None:
+    """Take away what version 5 brought."""
+    with engine.begin() as connection:
+        for name in _NEW_TABLES:
+            connection.exec_driver_sql(f'DROP TABLE "{name}"')
+        for table, columns in _NEW_COLUMNS.items():
+            for column in columns:
+                connection.exec_driver_sql(f'ALTER TABLE "{table}" DROP COLUMN {column}')
+    engine.dispose()
+
+
+def test_tables_that_are_brought_up_to_date_are_those_that_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    _age(open_state(path))
+    with create_engine(f"sqlite:///{path}").begin() as connection:
+        connection.exec_driver_sql("PRAGMA user_version = 4")
+    told = [_columns(open_state(each)) for each in (path, tmp_path / "other.sqlite")]
+    assert told[0] == told[1]
+    assert told[0]["session"]["saved"] == ("INTEGER", False)
+    with open_state(path).connect() as connection:
+        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").all() == [(str(SCHEMA),)]
+
+
+def _columns(engine: Engine) -> dict[str, dict[str, tuple[str, bool]]]:
+    found = inspect(engine)
+    columns = {name: found.get_columns(name) for name in found.get_table_names()}
+    return {name: {c["name"]: (str(c["type"]), c["nullable"]) for c in each} for name, each in columns.items()}
+
+
 def test_states_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path) -> None:
     for version in (3, SCHEMA + 1):
         other = tmp_path / f"{version}.sqlite"
@@ -251,7 +281,7 @@ def test_the_tables_and_their_statements_are_those_of_postgresql_too() -> None:
     folder = Path(fuzz.findings.__file__).parent
     texts = {path.name: path.read_text() for path in folder.glob("*.py")}
     knowing = {name for name, text in texts.items() if any(word in text for word in ("dialects", "PRAGMA", "sqlite3"))}
-    assert knowing == {"database.py", "damage.py"}
+    assert knowing == {"database.py"}
 
 
 def test_a_rule_is_the_same_after_it_was_kept() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.findings.lookup import files_in, fitting, folders, short_words
+from fuzz.findings.state import files_in, fitting, folders, short_words
 
 _ONE, _OTHER = "b88a1c37e1a7", "b88a1c90d2f4"
 

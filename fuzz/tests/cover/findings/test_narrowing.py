@@ -8,7 +8,7 @@ from typing import Any as Json
 import pytest
 
 from fuzz.base.case import CaseError
-from fuzz.findings.narrowing import Narrowing, parsed
+from fuzz.findings.casefile import Narrowing, parse_narrowing
 from oracles.formula.contract import Contract
 from oracles.summation import Any, Read
 
@@ -20,10 +20,10 @@ _MEASURED = replace(
 
 def test_what_a_file_says_is_what_was_measured() -> None:
     found = Narrowing.of(_MEASURED, _DECLARED)
-    read = parsed(found.record(), "found.measured")
+    read = parse_narrowing(found.record(), "found.measured")
     assert read == found == Narrowing({"n": {641: 166}}, {"h": "input", "g": ""})
     assert found.applied(_DECLARED) == _MEASURED
-    assert parsed(None, "found.measured") is None
+    assert parse_narrowing(None, "found.measured") is None
 
 
 def test_a_file_narrows_only_what_is_open() -> None:
@@ -44,4 +44,4 @@ def test_a_file_narrows_only_what_is_open() -> None:
 )
 def test_what_is_damaged_is_refused(record: Json, words: str) -> None:
     with pytest.raises(CaseError, match=words):
-        parsed(record, "found.measured")
+        parse_narrowing(record, "found.measured")

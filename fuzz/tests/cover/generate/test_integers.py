@@ -24,9 +24,9 @@ from fuzz.generate.menus import menus_of
 from fuzz.generate.realise import draw_of, realise
 from fuzz.generate.search import Search, batches
 from fuzz.generate.turn import Turn, TurnMaker
+from fuzz.generate.variations import base_of
 from fuzz.triage.rule.values import value_traits
 from fuzz.triage.shrink.reduction import Reduction, reduced_case
-from fuzz.triage.trial.variations import base_of
 from oracles.dtypes import INTEGERS
 from oracles.op import Op
 from oracles.tests.common.integers import ALL, CUT, ENTROPY, GATHERED, KEPT, LED, PADDED, WEIGHED

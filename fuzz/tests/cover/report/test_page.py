@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 
 from fuzz.base.exits import ENDINGS, Exit
 from fuzz.base.verdict import Verdict
-from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded
 from fuzz.findings.database import open_state
@@ -22,6 +21,7 @@ from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import BucketRow, TargetRow
+from fuzz.findings.tally import Point, WorstRun
 from fuzz.generate import sketch
 from fuzz.generate.conditions import Together, conditions_of
 from fuzz.judge.judge import Judgement

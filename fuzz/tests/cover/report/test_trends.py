@@ -10,15 +10,14 @@ import pytest
 from sqlalchemy import Engine
 
 from fuzz.base.verdict import Verdict
-from fuzz.findings.accuracy import Point, WorstRun
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
-from fuzz.findings.database_views import view
+from fuzz.findings.database_views import Bracket, view
 from fuzz.findings.state import StateError
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import TargetRow
-from fuzz.findings.trends import Bracket
+from fuzz.findings.tally import Point, WorstRun
 from fuzz.judge.judge import Judgement
 from fuzz.report.page import page
 from fuzz.report.page_trends import came_words, moves_of

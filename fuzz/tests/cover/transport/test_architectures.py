@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.adapters.c_attestation import CAttestation
+from fuzz.adapters.c import CAttestation
 from fuzz.adapters.c_kernel import CKernel
 from fuzz.adapters.registry import expand
 from fuzz.adapters.toolchain import this_host

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from fuzz.adapters.cuda_build import functions
+from fuzz.adapters.cuda_adapter import functions
 from fuzz.adapters.registry import expand
 from fuzz.base.case import Case, CaseError, Output, Tensor, contiguous
 from fuzz.base.dtypes import from_bits

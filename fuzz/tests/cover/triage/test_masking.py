@@ -13,6 +13,7 @@ from fuzz.base.draw import Frame
 from fuzz.base.feature import Feature
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.menus import menus_of
+from fuzz.generate.variations import base_of, made, ordinary, with_values
 from fuzz.laws.law import LawCheck
 from fuzz.laws.values import SIGN_FLIP
 from fuzz.tests.common.examples import first_cases, plain
@@ -24,7 +25,6 @@ from fuzz.triage.rule.rule import OF_NOTHING, Atom
 from fuzz.triage.rule.traits import case_traits
 from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import Trials
-from fuzz.triage.trial.variations import base_of, made, ordinary, with_values
 from oracles.ops import OPS
 
 

@@ -14,6 +14,7 @@ from fuzz.base.validity import check_case
 from fuzz.execute.pool import WorkerPool
 from fuzz.generate.aliasing import aliased_as
 from fuzz.generate.realise import realise
+from fuzz.generate.variations import base_of, made, sized
 from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of
@@ -27,7 +28,6 @@ from fuzz.triage.shrink.choices import SHARING, Choices
 from fuzz.triage.shrink.shrink import shrink
 from fuzz.triage.trial.family import Family
 from fuzz.triage.trial.trial import Trials
-from fuzz.triage.trial.variations import base_of, made, sized
 
 _TURNS = range(12)
 """ways in which an output is laid over an input: before and after it, by one, a row or more, as dense or as strided."""

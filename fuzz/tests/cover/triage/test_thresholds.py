@@ -11,6 +11,7 @@ import pytest
 from fuzz.base.case import Case, Layout, Output, Tensor
 from fuzz.base.dtypes import quantise
 from fuzz.base.feature import Feature
+from fuzz.generate.variations import base_of, made
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS, N
 from fuzz.triage.evidence.closing import closing
@@ -18,7 +19,6 @@ from fuzz.triage.rule.atoms import Columns, atoms_of
 from fuzz.triage.rule.rule import Atom, Learned, Rule
 from fuzz.triage.rule.thresholds import Probed, fades, plainest, plainly
 from fuzz.triage.rule.traits import case_traits
-from fuzz.triage.trial.variations import base_of, made
 
 _TRAIT = Feature("magnitude", "x", "largest")
 

@@ -18,12 +18,10 @@ from fuzz.base.capability import Capabilities
 from fuzz.base.kernel import Kernel
 from fuzz.base.verdict import Verdict
 from fuzz.execute.pool import WorkerPool
-from fuzz.findings.accuracy import coarse
+from fuzz.findings.tally import coarse
 from fuzz.generate.search import Search, batches
 from fuzz.judge.judge import EntryJudge
 from fuzz.laws.registry import Entry
-from fuzz.uses.learn.evidence import gathered
-from fuzz.uses.learn.learning import Learning
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS, register
@@ -92,27 +90,6 @@ def test_what_is_calculated_in_f64_is_right_and_in_f32_only_as_that(op: str, tmp
     assert _verdicts(_kernel(tmp_path, op, Contract())) == {Verdict.PASS}
     assert Verdict.FAIL_NUMERIC in _verdicts(_kernel(tmp_path, op, Contract(), "narrow"))
     assert _verdicts(_kernel(tmp_path, op, Contract("f32"), "narrow")) == {Verdict.PASS}
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize(
-    ("way", "dtypes", "compute"),
-    [
-        ("plain", ("f64",), "at least f32"),
-        ("plain", ("f64", "f32"), "at least f32"),
-        ("plain", ("f32",), "at least f32"),
-        ("narrow", ("f64",), "f32"),
-        ("narrow", ("f64", "f32"), "f32"),
-    ],
-)
-def test_what_is_learned_names_the_dtype_where_it_is_not_the_usual_one(
-    way: str, dtypes: tuple[str, ...], compute: str, tmp_path: Path
-) -> None:
-    [target] = expand([_kernel(tmp_path, "row_mean", Contract(), way, dtypes)], this_host())
-    with WorkerPool([target]) as pool:
-        evidence = gathered(pool, [target], 1, 12, lambda: False)
-    [first, *_] = Learning(OPS["row_mean"], evidence, lambda: False).learned().fitting
-    assert first.contract.compute == compute
 
 
 def test_of_16_bits_the_sum_of_a_chart_is_in_f32() -> None:

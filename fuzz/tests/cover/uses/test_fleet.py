@@ -16,9 +16,7 @@ from fuzz.adapters.pack import built_in, load
 from fuzz.adapters.toolchain import Host
 from fuzz.base.errors import UsageError
 from fuzz.findings.tally import Tally
-from fuzz.uses.fleet.campaign import Campaign
-from fuzz.uses.fleet.cluster import groups_by_need, needs_of, threads_for, workers_of
-from fuzz.uses.fleet.engine import is_elsewhere
+from fuzz.uses.fleet.cluster import Campaign, groups_by_need, needs_of, threads_for, workers_of
 from fuzz.uses.fleet.executor import DaskExecutor, _Order
 from fuzz.uses.fleet.shard import _Shard
 from fuzz.uses.search.groups import slow_targets_of
@@ -37,7 +35,7 @@ def test_targets_go_to_workers_that_name_what_they_need() -> None:
     )
     by_id = {target.id: target for target in targets}
     assert {"c-neon@qemu:gcc-O2", "c-neon@native:gcc-O2"} <= by_id.keys()
-    assert [target.id for target in targets if is_elsewhere(target)] == ["c-neon@native:gcc-O2"]
+    assert [target.id for target in targets if target.is_elsewhere] == ["c-neon@native:gcc-O2"]
     known = frozenset({"x86_64", "aarch64", "avx512", "gpu"})
     assert needs_of(by_id["c-neon@qemu:gcc-O2"], known) == {"x86_64"}
     assert needs_of(by_id["c-neon@native:gcc-O2"], known) == {"aarch64"}

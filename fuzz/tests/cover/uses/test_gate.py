@@ -169,7 +169,7 @@ def test_slow_targets_are_given_some_batches_of_a_search_and_every_kept_case(
         yield from (replace(target, slow=target.name.opt == "O0") for target in every(adapter, kernel, host))
 
     monkeypatch.setattr(CAdapter, "targets", with_slow_ones)
-    monkeypatch.setattr("fuzz.uses.gate.plan.SLOW_CASES", 16)
+    monkeypatch.setattr("fuzz.uses.gate.session.SLOW_CASES", 16)
     assert repository.gate("--json", "out.jsonl", "-k", "second", cases=64).returncode == 0
     records = [json.loads(line) for line in (repository.folder / "out.jsonl").read_text().splitlines()]
     runs = [record["target"] for record in records if record["kind"] == "run"]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.base.case import CaseError
-from fuzz.uses.corpus.folder import CorpusError
-from fuzz.uses.gate.accuracy import (
+from fuzz.uses.corpus.accuracy import (
     Accuracy,
     Key,
     Ratchet,
@@ -22,6 +21,7 @@ from fuzz.uses.gate.accuracy import (
     update,
     worse,
 )
+from fuzz.uses.corpus.folder import CorpusError
 
 _KEY: Key = ("mine", "c-mine@native:gcc-O2", "f32")
 HERE, ELSEWHERE = "x86_64 here, gcc 12.2.0", "x86_64 elsewhere, gcc 12.2.0"

@@ -11,8 +11,7 @@ from fuzz.base.verdict import Verdict
 from fuzz.findings.bucket import Bucket
 from fuzz.judge.judge import Judgement
 from fuzz.tests.common.planted import a_case
-from fuzz.uses.gate.before import Before
-from fuzz.uses.gate.known import Known, KnownError, KnownFailures, load_known
+from fuzz.uses.gate.known import Before, Known, KnownError, KnownFailures, load_known
 
 _TODAY = date(2026, 11, 21)
 

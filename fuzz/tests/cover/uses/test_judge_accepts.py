@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from fuzz.base.outcome import Outcome, Status
+from fuzz.contracts.accepts import Accepts, _is_few, own_refusal
 from fuzz.tests.conftest import Cli
 from fuzz.uses.judge.prepared import _refused
 from fuzz.uses.judge.problem import Problem
-from fuzz.uses.measure.accepts import _is_few, own_refusal
-from fuzz.uses.measure.beside import Accepts
 from oracles.op import Op
 from oracles.operand import Operand
 

@@ -16,15 +16,14 @@ from typing import cast
 import pytest
 from sqlalchemy import create_engine, event
 
-from fuzz.findings.accuracy import climb
 from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
 from fuzz.findings.state import StateError, locked
-from fuzz.findings.tally import NO_TURN
+from fuzz.findings.tally import NO_TURN, climb
 from fuzz.report.night import idle_reasons
 from fuzz.tests.common.running import Running, read_until
 from fuzz.uses.nightly.night import Night
 from fuzz.uses.nightly.opening import Slice, next_turn, searching_time, slice_seed
-from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.nightly.remembered import Recorder
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search import stopping as stopping_module
 from fuzz.uses.search.stopping import OutOfTime, Stopping

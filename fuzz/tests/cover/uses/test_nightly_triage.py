@@ -22,14 +22,13 @@ from fuzz.findings.bucket import Bucket, Source, by_family
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import view
-from fuzz.findings.position import Position
-from fuzz.findings.store import FileStore, Unsaved
+from fuzz.findings.store import FileStore, Position, Unsaved
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.tests.common.hunting import TAIL_63, given_case, target_of, with_edits
 from fuzz.tests.common.planted import a_case
 from fuzz.uses.nightly.opening import Slice, begin_slice, open_night
-from fuzz.uses.nightly.recorder import Recorder
+from fuzz.uses.nightly.remembered import Recorder
 from fuzz.uses.nightly.triage import NightTriage
 from fuzz.uses.search.stopping import Stopping
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.adapters.cuda_build import functions
+from fuzz.adapters.cuda_adapter import functions
 from fuzz.base.platforms import PLATFORMS
 from fuzz.cli.doctor import DoctorOptions, doctor
 from fuzz.cli.exits import Exit

@@ -25,12 +25,11 @@ from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import Entry
 from fuzz.triage.diagnosis import never
 from fuzz.uses.corpus import folder as corpus
-from fuzz.uses.search.calls import FindingId
 from fuzz.uses.search.executor import Watch, silent
 from fuzz.uses.search.groups import _note_late, search_ops
 from fuzz.uses.search.runner import Runner
 from fuzz.uses.search.stopping import Limits
-from fuzz.uses.search.turn_runner import Report, Task, Terms
+from fuzz.uses.search.turn_runner import FindingId, Report, Task, Terms
 from oracles.truth import OracleDisagreement, Truth
 
 

@@ -28,9 +28,8 @@ from fuzz.tests.common.planted import HANGS
 from fuzz.tests.common.three_bugs import THREE
 from fuzz.tests.conftest import HANG_S
 from fuzz.uses.search.process_executor import ProcessExecutor
-from fuzz.uses.search.record import recorded, write_record
 from fuzz.uses.search.runner import Runner
-from fuzz.uses.search.schedule import Schedule, in_order, known_at
+from fuzz.uses.search.schedule import Schedule, in_order, known_at, recorded, write_record
 from fuzz.uses.search.stopping import Limits
 from fuzz.uses.search.turn_runner import Report, Task, Terms
 from oracles.tests.common.whole import WHOLE

@@ -10,8 +10,7 @@ import numpy as np
 from fuzz.base.feature import Feature
 from fuzz.base.outcome import Change, Damage, Outcome, Status, Unwritten
 from fuzz.base.verdict import Verdict
-from fuzz.findings.accuracy import Point, WorstRun
-from fuzz.findings.tally import Sighting, Tally, TargetTally, WorstPass
+from fuzz.findings.tally import Point, Sighting, Tally, TargetTally, WorstPass, WorstRun
 from fuzz.generate.conditions import Together
 from fuzz.generate.search import Search
 from fuzz.generate.sketch import N

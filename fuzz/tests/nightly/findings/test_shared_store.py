@@ -12,22 +12,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from sqlalchemy import Engine, create_engine, inspect
 
-from fuzz.findings.database import open_state, open_store
+from fuzz.findings.database import open_store
 from fuzz.findings.database_views import NightView, view
-from fuzz.findings.state import StateError
-from fuzz.findings.tables import SCHEMA, Base
+from fuzz.findings.tables import Base
 from fuzz.tests.common.postgres import PASSWORD, Postgres, postgres
 from fuzz.tests.common.running import KERNELFUZZ, Running, read_until, start, until
 from fuzz.tests.conftest import run_cli
 from fuzz.tests.cover.uses.test_nightly import PACK
 from fuzz.uses.nightly.opening import open_night
-
-_NEW_TABLES = ("pass", "kept", "lease", "alembic_version")
-_NEW_COLUMNS = {"session": ("place", "heard", "saved"), "night": ("verb",)}
 
 
 @pytest.fixture(scope="module")
@@ -59,36 +53,19 @@ def _view(server: Postgres) -> NightView:
         return view(engine)
 
 
-def _differences(engine: Engine) -> list[object]:
+def _differences(engine: Engine) -> list[str]:
+    """The columns that are not as they are declared."""
     with engine.connect() as connection:
-        return list(compare_metadata(MigrationContext.configure(connection), Base.metadata))
-
-
-def _aged(engine: Engine) -> None:
-    """Take away what version 5 brought."""
-    with engine.begin() as connection:
-        for name in _NEW_TABLES:
-            connection.exec_driver_sql(f'DROP TABLE "{name}"')
-        for table, columns in _NEW_COLUMNS.items():
-            for column in columns:
-                connection.exec_driver_sql(f'ALTER TABLE "{table}" DROP COLUMN {column}')
-    engine.dispose()
-
-
-def test_tables_that_are_made_and_tables_that_are_brought_up_to_date_are_alike(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    engine = open_state(path)
-    assert _differences(engine) == []
-    _aged(engine)
-    with open_state(tmp_path / "other.sqlite").begin() as connection:
-        columns = {t: {c["name"] for c in inspect(connection).get_columns(t)} for t in Base.metadata.tables}
-    with create_engine(f"sqlite:///{path}").begin() as connection:
-        connection.exec_driver_sql("PRAGMA user_version = 4")
-    engine = open_state(path)
-    assert _differences(engine) == []
-    assert {t: {c["name"] for c in inspect(engine).get_columns(t)} for t in Base.metadata.tables} == columns
-    with engine.connect() as connection:
-        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").all() == [(str(SCHEMA),)]
+        found = inspect(connection)
+        return [
+            f"{table.name}.{column.name}"
+            for table in Base.metadata.sorted_tables
+            for there in [{each["name"]: each for each in found.get_columns(table.name)}]
+            for column in table.columns
+            if there.keys() != {*table.columns.keys()}
+            or there[column.name]["nullable"] != column.nullable
+            or there[column.name]["type"].python_type != column.type.python_type
+        ]
 
 
 def test_postgresql_has_the_tables_that_are_declared(fresh: Postgres) -> None:
@@ -176,18 +153,6 @@ def test_what_a_store_has_explained_stays_so_where_a_later_run_has_no_time_for_i
     assert "\n1 bug in 1 kernel: " in again.stdout
     with closing(sqlite3.connect(tmp_path / "bugs.sqlite")) as connection:
         assert connection.execute("SELECT triaged = digest FROM bucket").fetchall() == [(1,)]
-
-
-def test_a_state_of_a_version_without_revisions_needs_alembic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*given: object) -> None:
-        raise ImportError
-
-    monkeypatch.setattr("fuzz.findings.database.upgrade", missing)
-    engine = open_state(tmp_path / "state.sqlite")
-    with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '4'")
-    with pytest.raises(StateError, match=r"Alembic brings them up to date: pip install .*fleet"):
-        open_state(tmp_path / "state.sqlite")
 
 
 def _pack(folder: Path) -> None:

@@ -1,0 +1,387 @@
+"""What a kernel accepts beyond what it declares: extents, strides, dtypes and ranks are tried and told, and held
+against nobody."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from fuzz.adapters.target import NotRun, Target
+from fuzz.base.capability import Strides
+from fuzz.base.case import Case
+from fuzz.base.draw import Draw
+from fuzz.base.outcome import Outcome, Status
+from fuzz.contracts.bench import Bench, Template, UnmeasurableError, template
+from fuzz.contracts.runs import Run
+from fuzz.execute.pool import Pool
+from fuzz.generate.dims import ranks_of
+from fuzz.generate.storage import grids, laid_out
+from fuzz.generate.variations import extended, made, rank_of, sized
+from oracles.dtypes import SINGLE, form
+from oracles.formula.contract import Contract
+from oracles.op import Op
+from oracles.operand import OUTER
+from oracles.ops import OPS
+
+_STEPS = (2, 4, 8, 16, 32, 64)
+_USUAL = 64
+"""An extent that is a multiple of all of them."""
+_MOST = 1 << 16
+"""The tensors of a case have no more elements: those of four dimensions have fewer along each."""
+_EXTENTS = (1, 3, 5, 6, 12, 20, 24, 40, 48, 96, 112, 160, 192)
+_LONG = (256, 512, 1024, 2048, 4096, 8192)
+"""Those beyond which a kernel may refuse all, but where a case would have more than `_MOST_LONG` elements."""
+_MOST_LONG = 1 << 19
+_MOST_SHORT = 1 << 21
+"""The same of shorter ones."""
+_ROWS = 2
+_FEWEST = 3
+"""A kernel that takes fewer of all these refuses nearly everything."""
+_REFUSED = (Status.RAISED, Status.REJECTED)
+_OWN = re.compile(
+    r"(?:AssertionError|NotImplementedError|RuntimeError|TypeError|ValueError)\b.* \((\S+ line \d+): (assert|raise)\b"
+)
+"""What is raised by a statement of the kernel's own that does nothing else, as a worker tells it."""
+Refuses = Callable[[Outcome], str]
+"""The words for where a kernel refused a case; "" where it did not."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What extents are taken, where these are not all."""
+
+    multiple_of: Mapping[str, int]
+    refused: Case
+    """A case that is not."""
+    max: Mapping[str, int] = field(default_factory=dict)
+    """The longest extents that are taken, where longer ones are refused."""
+    where: tuple[str, ...] = ()
+    """The places where it refuses others, such as "asserted in kernel.py line 12"."""
+
+    @property
+    def text(self) -> str:
+        """Such as "takes n in multiples of 8 only: declare multiple_of={"n": 8} in its capabilities"."""
+        return f"takes {self.taken} only: declare {', '.join(_declared(self))} in its capabilities"
+
+    @property
+    def taken(self) -> str:
+        """Such as "n in multiples of 8"."""
+        return _extents(self)
+
+    def narrowed(self, target: Target) -> Target:
+        """The target, given nothing else."""
+        able = replace(target.kernel.capabilities, multiple_of=self.multiple_of, max=self.max)
+        return replace(target, kernel=replace(target.kernel, capabilities=able))
+
+
+def _raises(outcome: Outcome) -> str:
+    """Halves of odd length are added by some for no error."""
+    return "it raises" if outcome.status in (*_REFUSED, Status.WRONG_SHAPE) else ""
+
+
+def own_refusal(outcome: Outcome) -> str:
+    """Return where a statement of the kernel itself raised, such as "asserted in kernel.py line 12"; "" where none
+    did: what a library raises that it calls is no refusal of its own."""
+    found = _OWN.match(outcome.detail) if outcome.status in _REFUSED else None
+    return f"{'asserted' if found[2] == 'assert' else 'raised'} in {found[1]}" if found is not None else ""
+
+
+def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bool = False) -> Accepted | None:
+    """Return what a kernel takes that refuses some extents and no multiple of a power of two, and with `long` ones none
+    up to a length; None where it refuses none, or as no such number says."""
+    able, steps, refused = target.kernel.capabilities, dict[str, int](), list[Case]()
+    most, where = dict[str, int](), dict[str, None]()
+    if able.multiple_of or able.max:
+        return None
+    try:
+        base = template(target, able.dtypes[0])
+        for dim in OPS[target.kernel.op].named:
+            if dim in OPS[target.kernel.op].fixed:
+                continue
+            every = (*_EXTENTS, *(_LONG if long else ()))
+            sizes = [size for size in every if _is_few(OPS[base.draw.op], _sizes(base, dim, size))]
+            cases = {size: _sized(base, dim, size) for size in (_USUAL, *sizes)}
+            bench = Bench(pool, target, cases[_USUAL])
+            places = {size: refuses(outcome) for size, outcome in zip(cases, bench.run([*cases.values()]), strict=True)}
+            taken = [size for size, place in places.items() if not place]
+            longest = max(taken, default=0)
+            if long and len(taken) < _FEWEST:
+                continue
+            step = _step([size for size, place in places.items() if place and size < longest], taken)
+            if step is None and any(place for size, place in places.items() if size < longest):
+                continue
+            if step is not None:
+                steps[dim] = step
+            is_bounded = long and 0 < longest < max(places)
+            if is_bounded:
+                most[dim] = longest
+            if step is not None or is_bounded:
+                refused += [cases[size] for size, place in places.items() if place]
+                where.update(dict.fromkeys(place for place in places.values() if place))
+    except (UnmeasurableError, ValueError):
+        return None
+    if not refused:
+        return None
+    return Accepted(steps, min(refused, key=lambda case: case.elements), most, tuple(where))
+
+
+def _sized(base: Template, dim: str, size: int) -> Case:
+    rank = max(2, rank_of(base.draw)) if OUTER in OPS[base.draw.op].inputs[0].axes else None
+    return made(sized(extended(base.draw, _sizes(base, dim, size)), _ROWS, rank))
+
+
+def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
+    most = max(len(each.axes) for each in OPS[base.draw.op].inputs)
+    usual = next((size for size in reversed(_STEPS) if size**most <= _MOST), 1)
+    return {**dict.fromkeys(base.draw.sizes, usual), dim: size}
+
+
+def _is_few(op: Op, sizes: Mapping[str, int]) -> bool:
+    """Whether a case of such extents is made. There may be none, of which others follow. One that has more elements, as
+    where others are fixed, takes long, and is made shorter than it should be."""
+    whole = op.whole({**sizes, **op.fixed})
+    if whole is None:
+        return False
+    elements = sum(math.prod(whole.get(axis, _ROWS) for axis in each.axes) for each in op.inputs)
+    return elements <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
+
+
+def _step(refused: Sequence[int], taken: Sequence[int]) -> int | None:
+    """The power of two that all taken extents are multiples of, and none that is refused."""
+    fitting = (step for step in _STEPS if all(size % step == 0 for size in taken))
+    return next((step for step in fitting if all(size % step for size in refused)), None) if refused else None
+
+
+Answer = Literal["right", "right as it rounds each step", "wrong values", "raises", "refuses"]
+"""It "refuses" by a statement of its own, see `own_refusal`; what a library raises that it calls is no such."""
+_LAYOUTS: Mapping[str, Strides] = {
+    "pitched": "pitched", "padded": "rows", "column_step": "any", "transposed": "any",
+}  # fmt: skip
+"""The classes that are tried, and what declares them; who takes one takes those before it."""
+DTYPES = ("f32", "f64", "f16", "bf16")
+_USUAL_ROW, _BATCH, _MOST_USUAL = 64, 3, 1 << 12
+"""The extent along a row, which kernels that take multiples take too, of other dimensions without a name, and the most
+elements."""
+
+Contracts = Callable[[str], Contract]
+"""What a kernel is held against in a dtype."""
+Workers = Callable[[Target], AbstractContextManager[Pool]]
+"""A pool in which a target is given what it does not declare."""
+
+
+@dataclass(frozen=True)
+class Accepts:
+    """What one target does with what it does not declare."""
+
+    target: str
+    row: str
+    """The name of its first input."""
+    declared: tuple[str, ...]
+    """The dtypes that are declared."""
+    layouts: Mapping[str, Answer] = field(default_factory=dict)
+    """By the class of strides of all inputs that have rows."""
+    dtypes: Mapping[str, Answer] = field(default_factory=dict)
+    ranks: Mapping[str, Answer] = field(default_factory=dict)
+    """By the number of dimensions of its first input."""
+    multiple_of: Mapping[str, int] = field(default_factory=dict)
+    """What extents must be multiples of, where it refuses others."""
+    max: Mapping[str, int] = field(default_factory=dict)
+    """The longest extents, where it refuses longer ones."""
+    refused: tuple[str, ...] = ()
+    """Where it refuses what it refuses, such as "asserted in kernel.py line 12"."""
+    usual: Answer = "right"
+    """What it does with an ordinary case of what it declares."""
+    untried: Mapping[str, str] = field(default_factory=dict)
+    """Why it was not given some dtypes, such as one that an interpreter gets wrong."""
+
+    @property
+    def text(self) -> str:
+        """One line, such as "accepts: contiguous x only (wrong values with transposed), f64: declare ..."."""
+        said, fields = list[str](), list[str]()
+        if {*self.ranks.values()} - {"right"}:
+            taken = f"{self.row} of {_list(map(str, self.taken_ranks))} dimensions only" if self.taken_ranks else ""
+            said.append(f"{taken or f'no number of dimensions of {self.row} that was tried'} ({_others(self.ranks)})")
+        if self.multiple_of or self.max:
+            said.append(f"{_extents(self, ' only')}{self._where}")
+            fields += _declared(self)
+        if self.usual == "refuses":
+            said.append(f"none of the cases that were tried{self._where}")
+        if self.layouts:
+            others = f" ({_others(self.layouts)})" if self.strides != "any" else ""
+            words = {"any": "any strides", "contiguous": f"contiguous {self.row} only{others}"}
+            said.append(words.get(self.strides, f"strides of {self.strides} only{others}"))
+            fields += [f'strides="{self.strides}"'] if self.strides != "contiguous" else []
+        right = [dtype for dtype, answer in self.dtypes.items() if answer == "right"]
+        if right:
+            said.append(_list(right))
+            fields.append(f"dtypes=({', '.join(json.dumps(dtype) for dtype in (*self.declared, *right))})")
+        if self.dtypes and len(right) < len(self.dtypes):
+            others = _others({dtype: answer for dtype, answer in self.dtypes.items() if answer != "wrong values"})
+            only = f"{_list(self.declared)} only{f' ({others})' if others else ''}"
+            said += [others if right else only] if others or not right else []
+        said += [f"{dtype} not tried ({why})" for dtype, why in self.untried.items()]
+        if not said:
+            return ""
+        declare = f"; declare {', '.join(fields)} in its capabilities to have that judged" if fields else ""
+        return "\n  ".join([f"accepts: {', '.join(said)}{declare}", *self._wrong])
+
+    @property
+    def _wrong(self) -> Sequence[str]:
+        """A line of its own for what nobody should overlook: dtypes that it takes and gets wrong."""
+        wrong = [dtype for dtype, answer in self.dtypes.items() if answer == "wrong values"]
+        dtypes = ", ".join(json.dumps(dtype) for dtype in (*self.declared, *wrong))
+        why = f"no failure, as {_list(self.declared)} alone is declared; to see where, declare dtypes=({dtypes})"
+        return [f"wrong values with {_list(wrong)}: {why}"] if wrong else []
+
+    @property
+    def _where(self) -> str:
+        return f" ({' and '.join(self.refused)})" if self.refused else ""
+
+    @property
+    def strides(self) -> Strides:
+        """The loosest strides of which it is right with all that were tried."""
+        found: Strides = "contiguous"
+        for layout, strides in _LAYOUTS.items():
+            if self.layouts.get(layout) != "right":
+                break
+            found = strides
+        return found
+
+    @property
+    def taken_ranks(self) -> tuple[int, ...]:
+        """The numbers of dimensions that it is right with."""
+        return tuple(int(rank) for rank, answer in self.ranks.items() if answer == "right")
+
+
+def _extents(taken: Accepted | Accepts, only: str = "") -> str:
+    """Return the extents that are taken, such as "n in multiples of 8 and m up to 512"."""
+    steps = [f"{dim} in multiples of {step}{only}" for dim, step in taken.multiple_of.items()]
+    return " and ".join([*steps, *(f"{dim} up to {most}{only}" for dim, most in taken.max.items())])
+
+
+def _declared(taken: Accepted | Accepts) -> list[str]:
+    """Return the fields of capabilities that declare these extents."""
+    given = {"multiple_of": taken.multiple_of, "max": taken.max}
+    return [f"{name}={json.dumps(dict(each))}" for name, each in given.items() if each]
+
+
+def _others(answers: Mapping[str, Answer]) -> str:
+    """Such as "raises with f64, wrong values with f16 and bf16"."""
+    found = dict[str, list[str]]()
+    for name, answer in answers.items():
+        if answer != "right":
+            found.setdefault(answer, []).append(name)
+    return ", ".join(f"{answer} with {_list(names)}" for answer, names in found.items())
+
+
+def _list(words: Iterable[str]) -> str:
+    *most, last = [*words]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def accepts(
+    workers: Workers, target: Target, contracts: Contracts, *, dtypes: Sequence[str] = DTYPES, multiples: bool = False
+) -> Accepts | None:
+    """Return what a target does with strides and dtypes that it does not declare, and with other ranks and extents. Of
+    one that is wrong without all that the ranks alone are known; None of one that raises, or declares such itself."""
+    able = target.kernel.capabilities
+    if able.strides != "contiguous" or len(able.dtypes) > 1 or able.mixed or able.outside != "undefined":
+        return None
+    others = [dtype for dtype in dtypes if dtype not in able.dtypes]
+    wide = replace(able, strides="any", dtypes=(*able.dtypes, *others))
+    wider = replace(target, kernel=replace(target.kernel, capabilities=wide))
+    try:
+        with workers(wider) as pool:
+            trial = _Trial(pool, wider, contracts)
+            usual = trial.draw(able.dtypes[0])
+            answer, main = trial.answer(usual), OPS[target.kernel.op].main
+            if answer == "refuses" and multiples:
+                return Accepts(target.id, main, able.dtypes, refused=tuple(trial.refused), usual=answer)
+            if answer in ("raises", "refuses"):
+                return None
+            found = Accepts(target.id, main, able.dtypes, ranks=_ranks(trial, usual))
+            if answer != "right":
+                raised = ("raises", "refuses")
+                return replace(
+                    found, ranks={k: v if v in raised else "right" for k, v in found.ranks.items()}, usual=answer
+                )  # fmt: skip
+            taken = accepted(pool, wider, own_refusal, long=True) if multiples else None
+            reasons = {dtype: why for dtype in others if (why := untried(pool, wider, dtype))}
+            answers = {dtype: trial.answer(trial.draw(dtype)) for dtype in others if dtype not in reasons}
+            found = replace(found, layouts=_layouts(trial, usual), dtypes=answers, untried=reasons)
+            if taken is not None:
+                return replace(found, multiple_of=taken.multiple_of, max=taken.max, refused=taken.where)
+            return found
+    except (UnmeasurableError, ValueError):  # what the case or the formula refuses
+        return None
+
+
+def untried(pool: Pool, target: Target, dtype: str) -> str:
+    """Return why no case of a dtype is run on a target, whatever the kernel does; "" where it is."""
+    status = pool.statuses.get(target.id)
+    return "" if status is None or isinstance(status, NotRun) else status.wrong_dtypes.get(dtype, "")
+
+
+def _layouts(trial: _Trial, usual: Draw) -> Mapping[str, Answer]:
+    op = OPS[usual.op]
+    names = [name for name in grids(usual) if op.is_input(name)]
+    return {layout: trial.answer(laid_out(usual, dict.fromkeys(names, layout))) for layout in _LAYOUTS}
+
+
+def _ranks(trial: _Trial, usual: Draw) -> Mapping[str, Answer]:
+    op = OPS[usual.op]
+    ranks = ranks_of(op) if OUTER in op.inputs[0].axes else ()
+    return {str(rank): trial.answer(_of_rank(usual, rank)) for rank in ranks}
+
+
+def _of_rank(usual: Draw, rank: int) -> Draw:
+    without = rank - len(OPS[usual.op].inner) + 1
+    return sized(usual, _BATCH if without > 1 else 1, without, axis=rank - 1)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A target that is given what it does not declare."""
+
+    pool: Pool
+    target: Target
+    contracts: Contracts
+    refused: dict[str, None] = field(default_factory=dict)
+    """Where it refused a case."""
+
+    def draw(self, dtype: str) -> Draw:
+        """Return a usual case of a dtype."""
+        base, op = template(self.target, dtype).draw, OPS[self.target.kernel.op]
+        most = max(len(each.axes) for each in op.inputs)
+        size = next(size for size in (_USUAL_ROW, 16, 8, 4, 2) if size**most <= _MOST_USUAL or size == 2)
+        sizes = {dim: op.fixed.get(dim, size) for dim in base.sizes}
+        return sized(extended(base, sizes), _BATCH, 2 if OUTER in op.inputs[0].axes else None)
+
+    def answer(self, draw: Draw) -> Answer:
+        """Return what it does with a case."""
+        case = made(draw)
+        [outcome] = Bench(self.pool, self.target, case).run([case])
+        if where := own_refusal(outcome):
+            self.refused[where] = None
+            return "refuses"
+        if outcome.status is not Status.RAN:
+            return "wrong values" if outcome.status in (Status.WRONG_SHAPE, Status.WRONG_DTYPE) else "raises"
+        return self._judged(case, outcome)
+
+    def _judged(self, case: Case, outcome: Outcome) -> Answer:
+        dtype = case.inputs[OPS[case.op].main].dtype
+        contract = self.contracts(dtype)
+        run = Run(case, outcome, target=self.target)
+        if outcome.unwritten or outcome.damage or run.query(contract) is None:
+            return "wrong values"
+        if run.ratio(contract) is not None:
+            return "right"
+        coarse = form(dtype).precision < SINGLE.precision
+        if coarse and run.ratio(replace(contract, compute=dtype)) is not None:
+            return "right as it rounds each step"
+        return "wrong values"

@@ -1,0 +1,204 @@
+"""A bench: one target, given a case again and again with other values, and what its op's formula has for them; and the
+cases of designed extents that it is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case, Origin
+from fuzz.base.dispatch import Dispatch
+from fuzz.base.draw import GIVEN, Draw, Part
+from fuzz.base.dtypes import numbers, quantise
+from fuzz.base.outcome import Outcome, Status
+from fuzz.execute.pool import Pool
+from fuzz.generate.dims import LARGE_WORK
+from fuzz.generate.menus import usual
+from fuzz.generate.variations import extended, made, rank_of, sized
+from fuzz.judge.values import problem_of
+from oracles.declared import AXIS
+from oracles.doubledouble import F64
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import NOTHING, Inputs, Replaced, evaluate
+from oracles.formula.made import grown
+from oracles.formula.tiers.problem import FormulaProblem
+from oracles.formula.trace import Node, Trace
+from oracles.lazy import lazy
+from oracles.operand import OUTER
+from oracles.ops import OPS
+
+Arrays = Mapping[str, F64]
+NO_ARRAYS: Arrays = MappingProxyType({})
+_ORIGIN = Origin(GIVEN, "measured")
+_MOST = 1 << 16
+"""The most elements of all cases that are sent at once."""
+_ROWS, _OTHERS = (64, 6), 4
+"""The extents of dimensions along which nothing is summed: as many sums are asked at once, of a slow target
+fewer."""
+
+
+class UnmeasurableError(Exception):
+    """What cannot be measured, and why."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A target, and the case whose extents, dtypes, strides and parameters all of its cases have."""
+
+    pool: Pool
+    target: Target
+    like: Case
+
+    @lazy
+    def floats(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of the inputs whose values may be any."""
+        op = OPS[self.like.op]
+        return {
+            name: each.layout.shape
+            for name, each in self.like.inputs.items()
+            if name not in op.integers and each.alias is None and 0 not in each.layout.strides
+        }
+
+    def is_like(self, name: str, other: str) -> bool:
+        """Whether an input has the dimensions of another one."""
+        return self.trace.tensors[name] == self.trace.tensors[other]
+
+    @lazy
+    def _plain(self) -> FormulaProblem:
+        return FormulaProblem(problem_of(self.like))
+
+    @property
+    def trace(self) -> Trace:
+        """The graph of its op's own formula."""
+        return self._plain.plain.trace
+
+    def filled(self, values: Arrays, *, structured: bool = True) -> Case:
+        """The case with these values; inputs that share memory share them."""
+        inputs = dict(self.like.inputs)
+        for name, tensor in self.like.inputs.items():
+            home = tensor.alias or name
+            if home in values:
+                own = self.like.inputs[home]
+                bits = quantise(np.broadcast_to(values[home], own.layout.shape), own.dtype).tobytes()
+                inputs[name] = replace(tensor, bits=bits)
+        return replace(self.like, inputs=inputs, structured=structured, origin=_ORIGIN)
+
+    def run(self, cases: Sequence[Case]) -> Iterator[Outcome]:
+        """Return what the target does with each. Raises UnmeasurableError where it was not given one."""
+        at_once = max(1, _MOST // max(1, self.like.elements))
+        for start in range(0, len(cases), at_once):
+            for each in self.pool.submit(cases[start : start + at_once]).outcomes():
+                if self.target.id not in each:
+                    raise UnmeasurableError("it does not take such a case")
+                yield each[self.target.id]
+
+    def outputs(self, cases: Sequence[Case]) -> list[Arrays]:
+        """The same of cases that it must return from: its outputs, with an axis for each dimension of the formula."""
+        found = list[Arrays]()
+        for case, outcome in zip(cases, self.run(cases), strict=True):
+            if outcome.status is not Status.RAN or outcome.unwritten or outcome.damage:
+                raise UnmeasurableError(f"it {outcome.status.value.lower()}: {outcome.detail}")
+            arrays = {}
+            for name, output in case.outputs.items():
+                got = numbers(outcome.outputs[name], output.dtype, output.layout.shape)
+                arrays[name] = self.placed(name, got.astype(np.float64))
+            found.append(arrays)
+        return found
+
+    def placed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """A tensor with an axis for each dimension of the formula, of one element where it has none."""
+        trace, op = self.trace, OPS[self.like.op]
+        dims = op.operand(name).axes
+        found = self._plain.arrangement.collapsed(name, values)
+        order = sorted(range(len(dims)), key=lambda axis: trace.dims.index(dims[axis]))
+        found = found.transpose(order)
+        sizes = iter(found.shape)
+        return found.reshape([next(sizes) if dim in dims else 1 for dim in trace.dims])
+
+    def inputs(self, case: Case) -> Inputs:
+        """The case as the formula takes it."""
+        problem = FormulaProblem(problem_of(case))
+        return Inputs(self.trace, problem.tensors, problem.parameters)
+
+    def exact(self, case: Case, replaced: Replaced = NOTHING) -> Mapping[Node, F64]:
+        """The values of all nodes in float64, some of them replaced."""
+        return evaluate(self.inputs(case), Float64(), replaced)
+
+    @lazy
+    def extents(self) -> Mapping[str, int]:
+        """The number of elements along each dimension."""
+        return self.inputs(self.like).extents
+
+    def number(self, node: Node) -> int:
+        """The number of terms of a sum."""
+        return math.prod(self.extents[dim] for dim in node.over)
+
+
+@dataclass(frozen=True)
+class Template:
+    """What cases of some extents are made from."""
+
+    target: Target
+    draw: Draw
+
+    @property
+    def case(self) -> Case:
+        """It as it was drawn."""
+        return made(self.draw)
+
+    def sized(self, along: str, terms: int) -> Case:
+        """A case with about so many terms in sums along dimensions; where there are none, of so many elements. Raises
+        ValueError or UnmeasurableError."""
+        kernel, op = self.target.kernel, OPS[self.target.kernel.op]
+        able, summed = kernel.capability, along.split()
+        others = [dim for dim in op.inputs[0].axes if dim not in summed and dim not in op.fixed]
+        always = math.prod(op.fixed[dim] for dim in summed if dim in op.fixed)
+        each = _share(terms / always, [dim for dim in summed if dim not in op.fixed])
+        dispatch, why = Dispatch(able, self.target.size_limit), "it has too many terms"
+        for at_once in _ROWS:
+            rows = dict.fromkeys(others, _share(at_once if summed else terms, others))
+            sizes = dict(op.fixed)
+            for dim in self.draw.sizes.keys() - op.fixed.keys():
+                size = each if dim in summed else rows.get(dim, _OTHERS)
+                step, most = able.step(dim), kernel.capabilities.max.get(dim)
+                size = -(-size // step) * step
+                sizes[dim] = size if most is None else max(step, min(size, most // step * step))
+            sizes = grown(op.made, sizes, op.fixed, op.least)
+            outer = each if OUTER in summed else min(at_once, rows.get(OUTER, 1))
+            if outer * op.work(sizes) > LARGE_WORK:
+                continue
+            rank = max(2, rank_of(self.draw)) if OUTER in op.inputs[0].axes else None
+            case = made(sized(extended(self.draw, sizes), outer, rank))
+            if dispatch.accepts(case):
+                return case
+            why = able.refusal(case) or "it is too slow"
+        raise UnmeasurableError(why)
+
+
+def _share(elements: float, dims: Sequence[str]) -> int:
+    """The extent of each of some dimensions that have about so many elements together."""
+    return max(2, round(math.pow(elements, 1 / max(1, len(dims)))))
+
+
+def template(target: Target, dtype: str) -> Template:
+    """With all tensors that the kernel takes, and parameters that hide least, such as the smallest eps."""
+    op, able, there = OPS[target.kernel.op], target.kernel.capability, dict[str, str]()
+    for operand in op.operands:
+        if not operand.optional or operand.name in able.able.optional:
+            there[operand.name] = dtype if operand.name == op.main else able.dtypes_of(operand.name, there)[0]
+    parts = (
+        Part(name, each, recipe=usual(op.operand(name)) if op.is_input(name) else "") for name, each in there.items()
+    )
+    params = {each.name: min(each.values, key=abs) for each in op.parameters if each.neutral is None}
+    sizes = grown(op.made, {dim: op.fixed.get(dim, 1) for dim in op.named}, op.fixed, op.least)
+    outer = (*((1,) if OUTER in op.inputs[0].axes else ()), *(sizes[dim] for dim in op.inner[:-1]))
+    extents = {dim: size for dim, size in sizes.items() if dim not in op.inner}
+    axis = {AXIS: len(outer)}
+    return Template(target, Draw(op.name, sizes[op.row], outer, {**params, **axis}, 0, tuple(parts), extents=extents))

@@ -1,0 +1,316 @@
+"""Measuring a target by designed cases at a few extents: the orders of its sums, its accumulators, products, subnormal
+numbers, functions and casts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fuzz.adapters.target import Target
+from fuzz.contracts.bench import Bench, UnmeasurableError, template
+from fuzz.contracts.guessing import guesses
+from fuzz.contracts.orders import Tree
+from fuzz.contracts.record import Measured, SumOrder
+from fuzz.contracts.runs import Run
+from fuzz.contracts.sums import SUMS, Carrier, carriers
+from fuzz.execute.pool import Pool
+from oracles.doubledouble import F64
+from oracles.dtypes import SINGLE, form
+from oracles.formula.contract import MAYBE, Contract
+from oracles.formula.trace import REDUCTIONS, Node
+from oracles.ops import OPS
+from oracles.summation import Read, Summation
+
+_LONG, _SHORT = 256, 67
+"""Lengths of sums, until one shows an order: of whole blocks and lanes, and a short one with a tail."""
+_GUESSED = 1031
+"""A sum that is long enough for a guess."""
+_WORK, _MOST_RUNS, _FEW_RUNS = 1 << 24, 1500, 40
+"""The most terms, and runs, that are spent on the order of a sum; of slow targets fewer."""
+_DRAWS = 4
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is seen of the sums along some dimensions."""
+
+    along: str
+    terms: int
+    chain: int
+    trees: tuple[Tree, ...]
+    """Those that were read, or fit best."""
+    read: bool
+
+    @property
+    def order(self) -> SumOrder:
+        """It as it is recorded. To name an order takes time."""
+        words = {tree.words for tree in self.trees}
+        return SumOrder(self.along, self.terms, self.chain, words.pop() if len(words) == 1 else "", self.read)
+
+
+def measured(pool: Pool, target: Target, contract: Contract) -> Measured:
+    """Return what a target does where its contract leaves it open. What cannot be measured is left out."""
+    dtypes = target.kernel.capabilities.dtypes
+    dtype = SINGLE.name if SINGLE.name in dtypes else dtypes[0]
+    found, orders, unread = Measured(target.id, dtype), dict[str, Seen](), dict[str, str]()
+    if whole := [each.name for each in OPS[target.kernel.op].outputs if each.integers]:
+        return replace(found, trouble=f"{' and '.join(whole)} {'is' if len(whole) == 1 else 'are'} of integers")
+    try:
+        base = template(target, dtype)
+        nodes = [node for node in Bench(pool, target, base.case).trace.nodes if node.kind in SUMS]
+        for along in dict.fromkeys(node.label for node in nodes) or ("",):
+            bench = Bench(pool, target, base.sized(along, _SHORT))
+            shown = {each.node for each in carriers(bench)}
+            is_guess = any(node not in shown for node in nodes if node.label == along)
+            for terms in (_GUESSED,) if is_guess else (_LONG, _SHORT):
+                bench = Bench(pool, target, base.sized(along, terms))
+                if along and along not in orders:
+                    own, why = orders_at(bench, along)
+                    orders, unread = orders | own, {**why, **unread}
+            found = _facts(bench, along if along in orders and orders[along].read else "", found)
+        if any(each.startswith(MAYBE) for each in contract.points.values()):
+            found = replace(found, casts=_casts(pool, target, contract))
+    except (UnmeasurableError, ValueError) as error:  # what the case or the formula refuses
+        found = replace(found, trouble=str(error))
+    left = {along: why for along, why in unread.items() if along not in orders}
+    sums = tuple(each.order for each in orders.values())
+    return replace(found, sums=sums, unread=left)
+
+
+def _facts(bench: Bench, along: str, found: Measured) -> Measured:
+    """What is seen of sums along dimensions that are read, and of the whole."""
+    own = [each for each in carriers(bench) if each.node.label == along]
+    fused = next((each for each in map(is_fused, own) if each is not None), None)
+    found = replace(
+        found,
+        accumulator=_least(found.accumulator, *map(accumulator, own)),
+        products=_least(found.products, *map(product_bits, own)),
+        fused=found.fused if fused is None else fused,
+    )  # fmt: skip
+    if found.repeats is not None:
+        return found
+    return replace(found, flushes=flushes(bench), accuracy=accuracy(bench), repeats=repeats(bench))
+
+
+def _least(*bits: int | None) -> int | None:
+    return min((each for each in bits if each is not None), default=None)
+
+
+def orders_at(bench: Bench, *only: str) -> tuple[dict[str, Seen], dict[str, str]]:
+    """Return the orders of all sums along each dimension, or several, at the extents of a case; and why others are not
+    known."""
+    nodes = [node for node in bench.trace.nodes if node.kind in SUMS]
+    own = {each.node: each for each in carriers(bench)}
+    orders, unread = dict[str, Seen](), dict[str, str]()
+    for along in only or dict.fromkeys(node.label for node in nodes):
+        of_it = [node for node in nodes if node.label == along]
+        try:
+            orders[along] = _order(bench, along, of_it, own)
+        except (UnmeasurableError, ValueError) as error:
+            unread[along] = str(error)
+    return orders, unread
+
+
+def _order(bench: Bench, along: str, nodes: list[Node], own: Mapping[Node, Carrier]) -> Seen:
+    """One that all sums along these dimensions have, or a wider one. Raises UnmeasurableError."""
+    most = min(_FEW_RUNS if bench.target.slow else _MOST_RUNS, _WORK // max(1, math.prod(bench.extents.values())))
+    chain, seen, left = 0, list[Tree](), list[Node]()
+    for node in nodes:
+        try:
+            trees = own[node].trees(most) if node in own else []
+        except UnmeasurableError:
+            trees = []
+        if not trees:
+            left.append(node)
+        chain = max(chain, *(tree.chain for tree in trees), 0)
+        seen += trees
+    is_read = not left
+    for guess in guesses(bench, along, left) if left else ():
+        if not guess.trees:
+            raise UnmeasurableError("it is none of those that are known")
+        left.remove(guess.node)
+        chain = max(chain, guess.chain)
+        seen += guess.near
+    if left:
+        raise UnmeasurableError("no output shows it")
+    return Seen(along, bench.number(nodes[0]), chain, tuple(seen), is_read)
+
+
+def tightened(contract: Contract, orders: Iterable[Seen], casts: Mapping[str, bool]) -> Contract:
+    """Return the contract with what was measured in the place of what it leaves open."""
+    sums: dict[str, Summation] = dict(contract.sums)
+    for each in orders:
+        sums[each.along] = Read(((each.terms, each.chain),))
+    points = dict(contract.points)
+    for name, rounds in casts.items():
+        dtype = points.pop(name)
+        if rounds:
+            points[name] = dtype.removeprefix(MAYBE)
+    return replace(contract, sums=sums, points=points)
+
+
+def _casts(pool: Pool, target: Target, contract: Contract) -> Mapping[str, bool]:
+    """The casts that it takes, or not, in all dtypes."""
+    found: list[Mapping[str, bool]] = []
+    along = OPS[target.kernel.op].row
+    for dtype in target.kernel.capabilities.dtypes:
+        if form(dtype).precision < SINGLE.precision:
+            try:
+                case = template(target, dtype).sized(along, _SHORT)
+                found.append(casts_at(Bench(pool, target, case), contract))
+            except (UnmeasurableError, ValueError):
+                return {}
+    first = found[0] if found else {}
+    return {name: rounds for name, rounds in first.items() if all(each.get(name) == rounds for each in found)}
+
+
+def casts_at(bench: Bench, contract: Contract) -> Mapping[str, bool]:
+    """Return whether it rounds, at each point where it may, that values of a case's extents and dtypes tell."""
+    random = np.random.default_rng(0)
+    cases = [
+        bench.filled({name: random.normal(size=shape) for name, shape in bench.floats.items()}, structured=False)
+        for _ in range(_DRAWS)
+    ]
+    runs = [Run(case, outcome, target=bench.target) for case, outcome in zip(cases, bench.run(cases), strict=True)]
+    found = dict[str, bool]()
+    for name, dtype in contract.points.items():
+        if not dtype.startswith(MAYBE):
+            continue
+        others = {each: what for each, what in contract.points.items() if each != name}
+        either = {True: {**others, name: dtype.removeprefix(MAYBE)}, False: others}
+        fits = {
+            rounds: all(run.ratio(replace(contract, points=points)) is not None for run in runs)
+            for rounds, points in either.items()
+        }
+        if fits[True] != fits[False]:
+            found[name] = fits[True]
+    return found
+
+
+_WIDEST = 60
+_SUBNORMAL = 2.0**-140
+_BINADES, _IN_BINADE = range(-24, 8), 128
+_FMA = 2.0**-12
+_TELLING = 64.0
+_FEW = 14
+
+
+def accumulator(carrier: Carrier) -> int | None:
+    """Return how many bits are kept of a sum while it is formed; None where more than float64 has, or nothing shows.
+
+    2^p and all else 1, and -2^p last, or the other way round: a sum of so many bits has lost something of it.
+    """
+    large, small = carrier.sizes
+    powers = [p for p in range(4, _WIDEST) if 2.0**p * small <= large]
+    signed, rows = [sign * 2.0**power * small for power in powers for sign in (1.0, -1.0)], []
+    for start in range(0, len(signed), carrier.rows):
+        values = np.full((carrier.rows, carrier.n), small)
+        for row, value in enumerate(signed[start : start + carrier.rows]):
+            values[row, 0], values[row, -1] = value, -value
+        rows.append(values)
+    counted = np.concatenate(carrier.totals(rows))[: len(signed)]
+    lost = next((at for at, count in enumerate(counted) if count != carrier.n - 2), 0)
+    return powers[lost // 2] if lost > 1 and np.isfinite(counted[lost]) else None
+
+
+def product_bits(carrier: Carrier) -> int | None:
+    """Return how many bits of an element go into its term; None where it is about as many as f32 has: other roundings
+    hide some."""
+    dtype = form(carrier.bench.like.inputs[carrier.name].dtype)
+    output = max((each.dtype for each in carrier.bench.like.outputs.values()), key=lambda each: form(each).precision)
+    if dtype is not SINGLE or form(output).precision < SINGLE.precision or carrier.sizes[1] != 1.0:
+        return None
+    powers = range(1, dtype.precision)
+    rows = []
+    for start in range(0, len(powers), carrier.rows):
+        values = np.zeros((carrier.rows, carrier.n))
+        for row, power in enumerate(powers[start : start + carrier.rows]):
+            values[row, 0] = 1.0 + 2.0**-power
+        rows.append(values)
+    low = np.concatenate([each for each, _ in carrier.bounds(rows)])[: len(powers)]
+    kept = [power for power, count in zip(powers, low, strict=True) if abs(count - 1.0 - 2.0**-power) < 2.0**-power / 4]
+    return kept[-1] + 1 if kept and kept[-1] < _FEW else None
+
+
+def is_fused(carrier: Carrier) -> bool | None:
+    """Return whether products go into a sum without being rounded; None where nothing shows."""
+    bench, half = carrier.bench, carrier.n // 2
+    others = [name for name in bench.floats if name != carrier.name and name not in carrier.zeros]
+    axes = [bench.trace.tensors[name] for name in others]
+    if carrier.node.kind != "dot" or len(others) != 1 or {*carrier.node.over} - {*axes[0]} or half < 2:
+        return None
+    if any(form(each.dtype) is not SINGLE for each in bench.like.tensors.values()):
+        return None
+    [name] = others
+    places = Carrier(bench, carrier.node, name, 1.0).places
+    factors = np.empty(places.size)
+    factors[places.reshape(-1)] = np.tile(np.where(np.arange(carrier.n) < half, 1.0, 1.0 + _FMA), len(places))
+    cases, more = [], {name: factors.reshape(bench.floats[name])}
+    for start in range(half, min(carrier.n, half + 64), carrier.rows):
+        values = np.zeros((carrier.rows, carrier.n))
+        for row, place in enumerate(range(start, min(carrier.n, start + carrier.rows))):
+            values[row, 0], values[row, place] = -1.0 - 2 * _FMA, 1.0 + _FMA
+        cases.append(carrier.case(values, more))
+    largest = max(float(np.abs(each).max()) for got in bench.outputs(cases) for each in got.values())
+    return None if largest > 2 * _FMA * _FMA else largest > 0
+
+
+def flushes(bench: Bench) -> bool | None:
+    """Return whether subnormal numbers become zero; None where nothing shows."""
+    name = next(iter(bench.floats), "")
+    wide = [each for each, output in bench.like.outputs.items() if form(output.dtype).emin == SINGLE.emin]
+    if not name or form(bench.like.inputs[name].dtype).emin != SINGLE.emin or not wide:
+        return None
+    values: dict[str, F64] = {each: np.ones(shape) for each, shape in bench.floats.items()}
+    case = bench.filled({**values, name: np.full(bench.floats[name], _SUBNORMAL)})
+    exact, [got] = bench.exact(case), bench.outputs([case])
+    for each in wide:
+        expected = np.abs(np.broadcast_to(exact[bench.trace.outputs[each]], got[each].shape))
+        small = (expected > 0) & (expected < SINGLE.tiny) & (expected > 16 * form(bench.like.outputs[each].dtype).eta)
+        if small.any():
+            return bool((got[each][small] == 0).all())
+    return None
+
+
+def accuracy(bench: Bench) -> Mapping[str, float]:
+    """Return the largest error in ulp that was seen of an elementwise op, by the function that it is, or else by its
+    outputs."""
+    nodes = bench.trace.nodes
+    if any(node.kind in (*REDUCTIONS, "take", "position", "extent", "scan") for node in nodes) or not bench.floats:
+        return {}
+    grid = np.ldexp(1.0 + np.arange(_IN_BINADE) / _IN_BINADE, np.array(_BINADES)[:, None]).reshape(-1)
+    grid = np.concatenate([grid, -grid])
+    random, cases = np.random.default_rng(0), []
+    size = max(int(np.prod(shape)) for shape in bench.floats.values())
+    for start in range(0, min(len(grid), 64 * size), max(1, size)):
+        values = {}
+        for place, (name, shape) in enumerate(bench.floats.items()):
+            own = np.roll(grid, -start) if place == 0 else random.permutation(grid)
+            values[name] = np.resize(own, shape)
+        cases.append(bench.filled(values))
+    worst = dict[str, float]()
+    for case, got in zip(cases, bench.outputs(cases), strict=True):
+        exact = bench.exact(case)
+        for name, node in bench.trace.outputs.items():
+            dtype = form(case.outputs[name].dtype)
+            with np.errstate(all="ignore"):
+                expected = np.broadcast_to(exact[node], got[name].shape)
+                normal = np.isfinite(expected) & (np.abs(expected) >= dtype.tiny) & (np.abs(expected) <= dtype.max)
+                ulp = np.ldexp(1.0, np.frexp(expected)[1] - dtype.precision)
+                errors = np.where(normal, np.abs(got[name] - expected) / ulp, 0.0)
+            worst[name] = max(worst.get(name, 0.0), float(np.nan_to_num(errors, nan=np.inf).max(initial=0.0)))
+    functions = [node.label for node in nodes if node.kind == "function" and not node.is_exact]
+    alone = len(functions) == 1 and len(worst) == 1 and sum(bool(node.args) for node in nodes) == 1
+    found = {functions[0]: next(iter(worst.values()))} if alone else worst
+    # Beside a zero of the function, or where it is a small difference, an error says little of the kernel.
+    return {name: error for name, error in found.items() if error <= _TELLING}
+
+
+def repeats(bench: Bench, times: int = 4) -> bool:
+    """Return whether the same call gives the same bits each time."""
+    random = np.random.default_rng(0)
+    case = bench.filled({name: random.normal(size=shape) for name, shape in bench.floats.items()})
+    return len({tuple(each.outputs.items()) for each in bench.run([case] * times)}) == 1

@@ -1,0 +1,229 @@
+"""The second look: runs that pass by what nobody declared, under what was measured; and of those that fail, what they
+are right as with fewer bits than are expected.
+
+An order is known at the extents where it was read, and a kernel may have another one elsewhere. So what was measured
+first accuses nobody: of the runs that contradict the narrowest order that there could be, the worst are measured again,
+with the extents, strides and dtypes of their own cases and the values of designed ones. Only one that contradicts what
+is read there is wrong: then nothing but the values differs.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import numpy as np
+
+from fuzz.adapters.target import Target
+from fuzz.base.case import Case
+from fuzz.base.draw import GIVEN, Frame
+from fuzz.base.dtypes import numbers, quantise
+from fuzz.contracts.bench import Bench, UnmeasurableError
+from fuzz.contracts.guessing import AGAIN
+from fuzz.contracts.measuring import casts_at, orders_at, tightened
+from fuzz.contracts.record import Measured, SumOrder
+from fuzz.contracts.runs import Run
+from fuzz.execute.pool import Pool
+from fuzz.judge.batch import settle
+from oracles.dtypes import DOUBLE, SINGLE, form
+from oracles.formula.contract import WIDE, Contract
+from oracles.operand import OUTER
+from oracles.ops import OPS
+from oracles.summation import NumericsError, Read
+
+_MUCH = 2.0
+_ANYTHING = ("any", "finite", "addend", "factor", "finite_factor", "logits")
+"""The menus of inputs that take any number of moderate size, such as those of designed cases."""
+_LOOKED_AT = 4
+"""The most runs that are measured again, each of which takes up to a second."""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A run that passes by what is left open, and contradicts what the kernel does at its extents."""
+
+    case: Case
+    contract: Contract
+    """What it does there, and what is left open elsewhere."""
+
+
+def wrong(target: Target, runs: Sequence[Run], over: Callable[[], bool]) -> Case | None:
+    """Return the smallest case that contradicts what is left open too: designed cases have other extents than those of
+    a search, where a kernel may be wrong."""
+    told = [run for run in runs if run.case.origin.recipe == GIVEN and _is_fair(run.case)]
+    for run in sorted(_uncertain(told, target.contract), key=lambda each: each.case.elements):
+        if over():
+            break
+        if run.ratio(target.contract) is None and not run.conforms(target.contract):
+            return run.case
+    return None
+
+
+def _is_fair(case: Case) -> bool:
+    """Whether inputs may have such values: a designed case has its own in all that have rows."""
+    op = OPS[case.op]
+    rows = (op.operand(name) for name in case.inputs if op.has_rows(name))
+    return all(each.integers or each.values in _ANYTHING for each in rows)
+
+
+def contradicted(
+    pool: Pool, target: Target, measured: Measured, runs: Sequence[Run], over: Callable[[], bool]
+) -> Contradiction | None:
+    """Return the worst of the runs that contradicts what was measured at its own extents."""
+    lenient = target.contract
+    sums = {each.along: _narrowest(each, runs) for each in measured.sums}
+    narrow = replace(tightened(lenient, (), measured.casts), sums={**lenient.sums, **sums})
+    told = [run for run in runs if measured.casts or any(_tells(each, _terms(each, run)) for each in measured.sums)]
+    against = [run for run in _uncertain(told, narrow) if run.ratio(narrow) is None]
+    suspects = [(ratio, run) for run in against if (ratio := run.ratio(lenient)) is not None]
+    for _, run in sorted(suspects, key=lambda each: -each[0])[:_LOOKED_AT]:
+        if over():
+            break
+        contract = _there(Bench(pool, target, run.case), lenient)
+        if contract is not None and run.ratio(contract) is None and not run.conforms(contract):
+            return Contradiction(run.case, contract)
+    return None
+
+
+def _uncertain(runs: Sequence[Run], contract: Contract) -> Sequence[Run]:
+    """The runs that may contradict a contract: those that certainly do not are told apart for all of them at once."""
+    queries = [(run, query) for run in runs if (query := run.query(contract)) is not None]
+    settle({run.judge.oracle: (query,) for run, query in queries})
+    return [run for run, query in queries if query not in run.judge.oracle.known]
+
+
+def _narrowest(order: SumOrder, runs: Sequence[Run]) -> Read:
+    """As narrow as an order may be elsewhere that is of one kind everywhere."""
+    chains = dict[int, int]()
+    for run in runs:
+        terms = _terms(order, run)
+        chains[terms] = _chain(order, terms)
+    return Read(tuple(chains.items()))
+
+
+def _terms(order: SumOrder, run: Run) -> int:
+    """The number of terms of such a sum in a run."""
+    frame = Frame(run.case)
+    sizes = {OUTER: math.prod(frame.batch), **frame.sizes}
+    return math.prod(sizes[dim] for dim in order.along.split())
+
+
+def _chain(order: SumOrder, terms: int) -> int:
+    share = order.chain * terms / order.terms / (1 if order.read else AGAIN)
+    return max(math.floor(share), (terms - 1).bit_length())
+
+
+def _tells(order: SumOrder, terms: int) -> bool:
+    """Whether it would be much narrower than any order."""
+    return _chain(order, terms) * _MUCH < terms
+
+
+def _there(bench: Bench, lenient: Contract) -> Contract | None:
+    """What is measured at a case's extents; None where nothing is."""
+    try:
+        orders, _ = orders_at(bench)
+        casts = casts_at(bench, lenient)
+    except (UnmeasurableError, ValueError):
+        return None
+    return tightened(lenient, orders.values(), casts)
+
+
+_USED, _USED_SINGLE, _TRIED = 1 / 32, 1 / 1024, 16
+"""What is calculated with fewer bits makes use of so much of what they allow. Of f32 it is less, as no sum of f32 errs
+by all that it may; what is off by a few ulp of f64 uses a millionth."""
+_FEW, _MOST_WORK = 3, 1 << 20
+"""The number of runs that are looked at, and what the terms of all may be where more are: some seconds."""
+_TELLING, _SEVERAL = 0.1, 3
+"""In so many wrong runs fewer bits allow at most this share of a value, or else to be right by them proves little: with
+8 bits a long sum may be anything."""
+_TF32, _BF16 = 13, 16
+"""The bits of an f32 number that TF32 and bf16 leave out."""
+
+
+def right_as(runs: Sequence[Run], contract: Contract) -> str:
+    """Return such as "right as TF32; wrong as f32"; '' where nothing of that kind fits, or nothing is wrong."""
+    judged = sorted((run for run in runs if run.query(contract) is not None), key=_work)
+    # The largest cases cost as much as all others together: where these are right nothing is said.
+    total = [*accumulate(map(_work, judged))]
+    wrong = [run for run in judged[: max(_FEW, bisect_right(total, _MOST_WORK))] if _is_wrong(run, contract)]
+    if not wrong:
+        return ""
+    computes = {run.settled(contract).compute for run in judged}
+    for name, fits in _others(wrong[:_TRIED], contract, computes):
+        if all(fits(run) for run in (*wrong, *judged)):
+            return f"right as {name}; wrong as {_expected(contract, computes)}"
+    return ""
+
+
+def _expected(contract: Contract, computes: Collection[str]) -> str:
+    if len(computes) == 1:
+        return min(computes)
+    return WIDE if contract.compute == WIDE else "its inputs' dtype"
+
+
+def _others(
+    runs: Sequence[Run], contract: Contract, computes: Collection[str]
+) -> Iterator[tuple[str, Callable[[Run], bool]]]:
+    if DOUBLE.name in computes and _is_used(
+        runs, single := replace(contract, compute=SINGLE.name), contract, _USED_SINGLE
+    ):
+        yield SINGLE.name, lambda run: not _is_wrong(run, single)
+    if {*computes} == {SINGLE.name}:
+        for name, bits in (("TF32", _TF32), ("f32 with inputs rounded to bf16", _BF16)):
+            for rounding in _ROUNDINGS.values():
+                yield name, lambda run, bits=bits, rounding=rounding: _fits_rounded(run, contract, bits, rounding)  # type: ignore[misc]
+    for dtype in ("f16", "bf16"):
+        if {dtype} != {*computes} and form(dtype).precision < SINGLE.precision:
+            other = replace(contract, compute=dtype)
+            if _is_used(runs, other, contract) and sum(run.share(other) <= _TELLING for run in runs) >= _SEVERAL:
+                yield dtype, lambda run, other=other: not _is_wrong(run, other)  # type: ignore[misc]
+
+
+def _is_used(runs: Iterable[Run], other: Contract, contract: Contract, least: float = _USED) -> bool:
+    """Whether errors are of the size that they have with fewer bits, of which nearly anything is right."""
+    return any(run.used(other, contract) > least for run in runs)
+
+
+def _work(run: Run) -> int:
+    """The number of terms of the largest step."""
+    frame = Frame(run.case)
+    return OPS[run.case.op].work({OUTER: math.prod(frame.batch), **frame.sizes})
+
+
+def _is_wrong(run: Run, contract: Contract) -> bool:
+    return run.ratio(contract) is None
+
+
+Rounding = Callable[
+    ["np.ndarray[tuple[int, ...], np.dtype[np.uint32]]", int], "np.ndarray[tuple[int, ...], np.dtype[np.uint32]]"
+]
+_ROUNDINGS: Mapping[str, Rounding] = {
+    "nearest even": lambda bits, lost: (
+        bits + (np.uint32((1 << lost - 1) - 1) + (bits >> np.uint32(lost) & np.uint32(1)))
+    ),
+    "nearest away": lambda bits, lost: bits + np.uint32(1 << lost - 1),
+    "towards zero": lambda bits, lost: bits,
+}
+
+
+def _fits_rounded(run: Run, contract: Contract, lost: int, rounding: Rounding) -> bool:
+    """Whether its outputs are right for inputs of fewer bits."""
+    other = Run(_rounded(run.case, lost, rounding), run.outcome, target=run.target)
+    try:
+        return not _is_wrong(other, contract)
+    except NumericsError:
+        return False
+
+
+def _rounded(case: Case, lost: int, rounding: Rounding) -> Case:
+    inputs = dict(case.inputs)
+    for name, tensor in case.inputs.items():
+        if tensor.dtype == SINGLE.name and name not in OPS[case.op].integers:
+            values = numbers(tensor.bits, tensor.dtype, tensor.layout.shape)
+            bits = rounding(values.view(np.uint32), lost) & np.uint32(0xFFFFFFFF << lost & 0xFFFFFFFF)
+            kept = np.where(np.isfinite(values), bits.view(np.float32), values)
+            inputs[name] = replace(tensor, bits=quantise(kept.astype(np.float64), tensor.dtype).tobytes())
+    return replace(case, inputs=inputs)

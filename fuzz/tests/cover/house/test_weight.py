@@ -1,0 +1,57 @@
+"""What a passing check loads: nobody waits for what only a failure, a store or a cluster needs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_CHECK = """
+import json, sys
+import numpy as np
+import fuzz
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+fuzz.check(softmax, op="softmax", capabilities=fuzz.Capabilities(empty=False), max_cases=8, seed=1)
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+_ABSENT = (
+    "dask", "distributed", "sqlalchemy", "torch", "fuzz.uses.fleet", "fuzz.uses.nightly", "fuzz.findings.explainer",
+    "fuzz.uses.check.replay", "oracles.reference.derive", "oracles.reference.jaxprs",
+)  # fmt: skip
+_RECORDS = {"fuzz.triage", "fuzz.triage.explanation", "fuzz.triage.rule", "fuzz.triage.rule.rule"}
+"""What a failure is told by: reports and case files have these records, and no more of triage."""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
+    """The modules of a process that has checked a softmax of NumPy, which passed."""
+    folder = tmp_path_factory.mktemp("check")
+    (folder / "checked.py").write_text(_CHECK)
+    done = subprocess.run([sys.executable, "checked.py"], cwd=folder, capture_output=True, text=True, check=True)
+    return frozenset(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("name", _ABSENT)
+def test_a_passing_check_of_a_function_of_numpy_does_not_load(name: str, loaded: frozenset[str]) -> None:
+    assert "fuzz.uses.check.check" in loaded
+    assert [each for each in loaded if each == name or each.startswith(f"{name}.")] == []
+
+
+def test_a_passing_check_loads_nothing_that_explains(loaded: frozenset[str]) -> None:
+    assert {each for each in loaded if each.startswith("fuzz.triage")} == _RECORDS
+
+
+def test_a_command_that_searches_here_loads_no_cluster_and_no_store(tmp_path: Path) -> None:
+    command = "from fuzz.cli import main; main()"
+    run = ["run", "--target", "numpy-softmax*", "--max-cases", "1", "--seed", "1"]
+    tell = f"import sys\ntry:\n    {command}\nfinally:\n    print('sqlalchemy' in sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", tell, *run], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "False"

@@ -1,1 +1,0 @@
-"""Learning which contracts fit a kernel of which nothing is known."""
