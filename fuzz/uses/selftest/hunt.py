@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from rich.console import Console
@@ -20,17 +20,55 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.accuracy import whereabouts
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared
+from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
 from fuzz.triage.attribute.history import Need, history_line, recognise
-from fuzz.triage.trial.trial import FreshProcess
+from fuzz.triage.diagnosis import TimeAllowance, diagnose, never
+from fuzz.triage.facts import explanation_of
+from fuzz.triage.finding import Finding
+from fuzz.triage.shrink.smallest import Swept, sweep
+from fuzz.triage.trial.family import Family
+from fuzz.triage.trial.trial import FreshProcess, Trials
 from fuzz.uses.search.calls import CallLog
 from fuzz.uses.search.schedule import one_by_one
 from fuzz.uses.search.stopping import Interruption, late
 from fuzz.uses.search.turn_runner import Terms, TurnRunner
-from fuzz.uses.selftest.explained import ExplainedMutant, explained_on, swept
 from fuzz.uses.starting import is_broken, not_running, started
 
 _TWIN_ONE_IN = 2
 """One case in this many is checked by a law: more than in a run, since a mutant has few cases to be found in."""
+_EXPLAIN_S = 600.0
+"""Seconds that no mutant needs: probes are counted, so that what is said depends on no clock."""
+
+
+@dataclass(frozen=True)
+class ExplainedMutant:
+    """One mutant as it was found, shrunk and explained."""
+
+    mutant: Mutant
+    finding: Finding
+    target: Target
+    """The target on which it was shrunk."""
+    seconds: float
+    """The seconds from the first case to the last probe."""
+    swept: Swept
+    """It says whether the shrunk case is the smallest."""
+
+    @property
+    def stated(self) -> str:
+        """What is said of it: when it fails, what all failing cases have in common, and what one change does."""
+        told = explanation_of(self.finding, self.target)
+        rules = (line for _, line in rule_lines(told))
+        return "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Words of the true trigger that the statement does not have."""
+        return tuple(word for word in self.mutant.explained_as if word not in self.stated)
+
+    @property
+    def named(self) -> bool:
+        """True where the statement names what was planted."""
+        return not self.missing
 
 
 @dataclass
@@ -195,3 +233,23 @@ def _search(
     for _ in one_by_one(turn_runner, base.op, seed, max_cases, big_first=mutant.big):
         if stop.wanted or all(run.killed_by or run.trouble for run in runs):
             return
+
+
+def explained_on(
+    base: Kernel, target: Target, case: Case, judgement: Judgement, stop: Callable[[], bool] = never
+) -> Finding:
+    """The finding with its diagnosis, by the base and by all targets, those included where it need not be
+    killed."""
+    everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
+    with WorkerPool(everywhere) as pool:
+        return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S, stop))
+
+
+def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
+    """Everything smaller than the shrunk case, on the target on which it was shrunk.
+
+    What a stray access shows differs from process to process: wrong values and faults are one way of failing.
+    """
+    target = next(each for each in expand([kernel]) if each.id == finding.target)
+    with WorkerPool([target]) as pool:
+        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)

@@ -11,8 +11,7 @@ from fuzz.findings.accuracy import whereabouts
 from fuzz.report.console import bare_table
 from fuzz.report.failure import explanation_lines
 from fuzz.triage.facts import explanation_of
-from fuzz.uses.selftest.explained import ExplainedMutant
-from fuzz.uses.selftest.hunt import MutantResult
+from fuzz.uses.selftest.hunt import ExplainedMutant, MutantResult
 
 
 @dataclass(frozen=True)

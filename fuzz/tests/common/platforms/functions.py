@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fuzz.adapters.build import Builder
 from fuzz.adapters.cuda_build import cubin_of
-from fuzz.adapters.libraries import mathematics
+from fuzz.adapters.libraries import LINKED, library
 
 F32 = NDArray[np.float32]
 Call = Callable[[F32, F32], F32]
@@ -113,13 +113,13 @@ def _of_torch(place: str) -> Mapping[str, Call]:
 
 
 def _of_c(place: str) -> Mapping[str, Call]:
-    path = mathematics(Builder())
+    path = library(Builder(), Path(__file__).with_name("mathematics.c"), ("-fno-builtin",), LINKED)
     if not path:
         raise OSError("no compiler of C is here: kernelfuzz doctor --install")
-    library = ctypes.CDLL(path)
+    loaded = ctypes.CDLL(path)
 
     def of(name: str) -> Call:
-        function = library[f"kf_{name}"]
+        function = loaded[f"kf_{name}"]
         function.restype = None
 
         def called(x: F32, y: F32) -> F32:
@@ -137,7 +137,7 @@ def _of_c(place: str) -> Mapping[str, Call]:
 def _of_triton(place: str) -> Mapping[str, Call]:
     import torch
 
-    from fuzz.uses.platform import triton_functions
+    from fuzz.tests.common.platforms import triton_functions
 
     device = "cuda" if place == "cuda" else "cpu"
 

@@ -1,4 +1,4 @@
-/* The functions of C's library, over arrays: what `kernelfuzz doctor --platform` measures. */
+/* The functions of C's library, over arrays: what is measured of platforms. */
 #include <math.h>
 
 #define OVER(name, value)                                                     \
