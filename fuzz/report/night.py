@@ -19,10 +19,9 @@ from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTo
 from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
 from fuzz.generate.pairing import PairCoverage, held
 from fuzz.report.brief import Provenance, commands_of
-from fuzz.report.broken import Broken, broken_kernels
 from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.coverage import pairs_words
-from fuzz.report.outline import Failure, Outline, TargetLine, broken_failures
+from fuzz.report.outline import Broken, Failure, Outline, TargetLine, broken_failures, broken_kernels
 from fuzz.report.progress import minutes
 from fuzz.report.source import Location, change_of, location_of
 from fuzz.report.table import KernelLine, largest, print_kernels

@@ -43,7 +43,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "quality/emission/reductions.py": frozenset({"mean"}),  # a kind of node of a formula
     "quality/emission/plan.py": frozenset({"sum"}),  # the same
     "quality/emission/variant.py": frozenset({"sum"}),  # the same
-    "quality/mutants.py": frozenset({"sum"}),  # the same
+    "quality/power.py": frozenset({"sum"}),  # the same
     "triage/explain/forms.py": frozenset({"sum"}),  # a kind of node
     "triage/explain/meaning.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
     "uses/measure/sums.py": frozenset({"sum"}),  # a kind of node

@@ -11,11 +11,10 @@ import pytest
 
 from fuzz.quality import oracle
 from fuzz.quality.__main__ import app
-from fuzz.quality.mutants import ScaledMutant, mutants
-from fuzz.quality.power import Smallest, smallest
+from fuzz.quality.power import ScaledMutant, Smallest, mutants, smallest
 from fuzz.quality.subjects import simulated
 from fuzz.tests.conftest import Cli
-from fuzz.uses.tolerance.others import Tolerance
+from fuzz.uses.tolerance.needs import Tolerance
 from fuzz.uses.tolerance.plain import plain, usual
 from oracles.doubledouble import F64
 from oracles.enclosure import compare

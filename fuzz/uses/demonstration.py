@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,18 @@ from fuzz.base.errors import InternalError
 from fuzz.report.brief import Commands, brief
 from fuzz.triage.explanation import Explanation
 from fuzz.uses.check.aside import found_by_check
-from fuzz.uses.demo.kernel import BLOCK, softmax
+
+BLOCK = 4
+
+
+# As somebody who knows NumPy writes it: with a mistake. Its source is shown, so this stands outside.
+def softmax(x: Any) -> Any:
+    n = x.shape[-1]
+    below = x - x.max(-1, keepdims=True)
+    padding = [(0, 0)] * (x.ndim - 1) + [(0, -n % BLOCK)]
+    e = np.exp(np.pad(below, padding))  # should be padded with -inf
+    return (e / e.sum(-1, keepdims=True))[..., :n]
+
 
 SHAPE = (64, 1024)
 """The usual shape: with nothing left over for any block."""
