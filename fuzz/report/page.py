@@ -28,7 +28,18 @@ from fuzz.report.totals import by_reason, found_words, not_judged, remarks
 from fuzz.report.use_outcome import UseOutcome
 from fuzz.triage.explanation import Counterfactual
 
+_HERE = Path(__file__).parent
+_ENDINGS = {
+    "limit": "ran its whole time",
+    "errors": "ran its whole time, and met internal errors",
+    "signal": "stopped by a signal",
+    "next night": "never resumed",
+    "": "cut off",
+}
+_NAMED = 100
+"""The most pairs of conditions that never held together which are named for each op."""
 _WIDTH, _HEIGHT = 100.0, 24.0
+"""The drawing of a trend."""
 _CSS = {"fixed": "passes-now", "flaky": "not-seen"}
 """The colours of statuses; others are those of what fails."""
 
@@ -97,20 +108,6 @@ def moves_of(trends: Trends) -> list[Moved]:
     kernels = sorted({kernel for past in nights for kernel in past.worst})
     worst = {kernel: [past.worst[kernel] for past in nights if kernel in past.worst] for kernel in kernels}
     return found + [Moved(f"{name}: worst err/budget", each) for name, each in worst.items() if len(each) > 1]
-
-
-_HERE = Path(__file__).parent
-_ENDINGS = {
-    "limit": "ran its whole time",
-    "errors": "ran its whole time, and met internal errors",
-    "signal": "stopped by a signal",
-    "next night": "never resumed",
-    "": "cut off",
-}
-
-
-_NAMED = 100
-"""The most pairs of conditions that never held together which are named for each op."""
 
 
 @dataclass(frozen=True)

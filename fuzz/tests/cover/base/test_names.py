@@ -47,7 +47,6 @@ PLACES: Mapping[str, frozenset[str]] = {
     "triage/explain/forms.py": frozenset({"sum"}),  # a kind of node
     "triage/explain/meaning.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
     "uses/measure/sums.py": frozenset({"sum"}),  # a kind of node
-    "report/page_charts.py": frozenset({"x", "y"}),  # the coordinates of a point
 }
 """Modules in which such a name is another thing even as a text."""
 
