@@ -20,6 +20,7 @@ from fuzz.execute.pool import WorkerPool
 from fuzz.findings.accuracy import whereabouts
 from fuzz.judge.judge import EntryJudge, Judgement
 from fuzz.laws.registry import declared
+from fuzz.report.failure import explanation_lines
 from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
 from fuzz.triage.attribute.history import Need, history_line, recognise
 from fuzz.triage.diagnosis import TimeAllowance, diagnose, never
@@ -41,34 +42,18 @@ _EXPLAIN_S = 600.0
 
 
 @dataclass(frozen=True)
-class ExplainedMutant:
-    """One mutant as it was found, shrunk and explained."""
+class Statement:
+    """What was said of a mutant that was explained, beside what was planted."""
 
-    mutant: Mutant
-    finding: Finding
-    target: Target
-    """The target on which it was shrunk."""
+    stated: str
+    missing: tuple[str, ...]
+    """Words of the true trigger that the statement does not have."""
+    case: str
+    cause: str
+    smallest: str
+    is_smallest: bool
     seconds: float
-    """The seconds from the first case to the last probe."""
-    swept: Swept
-    """It says whether the shrunk case is the smallest."""
-
-    @property
-    def stated(self) -> str:
-        """What is said of it: when it fails, what all failing cases have in common, and what one change does."""
-        told = explanation_of(self.finding, self.target)
-        rules = (line for _, line in rule_lines(told))
-        return "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Words of the true trigger that the statement does not have."""
-        return tuple(word for word in self.mutant.explained_as if word not in self.stated)
-
-    @property
-    def named(self) -> bool:
-        """True where the statement names what was planted."""
-        return not self.missing
+    lines: tuple[str, ...]
 
 
 @dataclass
@@ -142,7 +127,7 @@ class MutantResult:
     runs: list[MutantRun] = field(default_factory=list)
     not_run: str = ""
     """Why one of its targets did not run."""
-    explained: ExplainedMutant | None = None
+    explained: Statement | None = None
 
     @property
     def passed(self) -> bool:
@@ -202,11 +187,11 @@ def hunt(
             _search(pool, base, result.runs, seed, max_cases, stop)
         shown = None if stop.wanted else next((run for run in result.runs if run.ok), None)
         if explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
-            explained = explained_on(base, shown.target, shown.evidence, shown.killed_by, lambda: stop.wanted)
+            found = _explained_on(base, shown.target, shown.evidence, shown.killed_by, lambda: stop.wanted)
             if stop.wanted:
                 return result
-            seconds, smallest = time.monotonic() - began, swept(explained, shown.target.kernel, shown.killed_by)
-            result.explained = ExplainedMutant(mutant, explained, run.target, seconds, smallest)
+            seconds, smallest = time.monotonic() - began, _swept(found, shown.target.kernel, shown.killed_by)
+            result.explained = _statement(mutant, found, shown.target, seconds, smallest)
     for run in result.runs:
         if run.killed_by is None and not run.trouble:
             run.trouble = f"survived {run.cases} cases"
@@ -235,7 +220,7 @@ def _search(
             return
 
 
-def explained_on(
+def _explained_on(
     base: Kernel, target: Target, case: Case, judgement: Judgement, stop: Callable[[], bool] = never
 ) -> Finding:
     """The finding with its diagnosis, by the base and by all targets, those included where it need not be
@@ -245,7 +230,7 @@ def explained_on(
         return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S, stop))
 
 
-def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
+def _swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
     """Everything smaller than the shrunk case, on the target on which it was shrunk.
 
     What a stray access shows differs from process to process: wrong values and faults are one way of failing.
@@ -253,3 +238,17 @@ def swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
     target = next(each for each in expand([kernel]) if each.id == finding.target)
     with WorkerPool([target]) as pool:
         return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
+
+
+def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> Statement:
+    """Return what is said of a finding: when it fails, what all failing cases have in common, what one change does."""
+    told, diagnosis = explanation_of(finding, target), finding.diagnosis
+    attribution = None if diagnosis is None else diagnosis.attribution
+    lines = tuple(line.strip() for line in explanation_lines(told))
+    rules = (line for _, line in rule_lines(told))
+    stated = "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
+    return Statement(
+        stated, tuple(word for word in mutant.explained_as if word not in stated), whereabouts(finding.case),
+        attribution.cause if attribution is not None else "unknown", str(smallest), smallest.smallest,
+        round(seconds, 1), lines,
+    )  # fmt: skip
